@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import pyarrow.parquet as pq
 
@@ -40,7 +41,7 @@ def check_pages(
     held = passing = 0
     schema, several = source.schema, names is None and source.num_row_groups > 1
     # Names, of which a file may have one twice, and with points in them.
-    dictionaries = [field.name for field in source.schema_arrow if "dictionary<" in str(field.type)]
+    dictionaries = {field.name for field in source.schema_arrow if "dictionary<" in str(field.type)}
     with page_reader(file) as read:
         for place in range(group.num_columns):
             chunk = group.column(place)
@@ -54,7 +55,7 @@ def check_pages(
             if limit is not None and row > allowed:
                 raise too_costly(file, f"row group {number}: a row of column {name!r}", row, allowed, limit)
             found[name] = pages = largest_pages(read, chunk, SMALL_PAGE)
-            as_dictionary = any(name == top or name.startswith(top + ".") for top in dictionaries)
+            as_dictionary = not dictionaries.isdisjoint(accumulate(name.split("."), "{}.{}".format))
             mean = chunk.num_values // max(group.num_rows, 1) if schema.column(place).max_repetition_level else None
             stays, goes = _costs(pages, mean, min(BATCHES, group.num_rows), as_dictionary=as_dictionary)
             if several:  # the writer keeps the last page until the next row group
@@ -101,7 +102,7 @@ def fitting_rows(
     size = max(1, sum(chunk.total_uncompressed_size for chunk in chunks))
     decoded = min(group.num_rows * DECODED_BYTES // size, MAX_BATCH_ROWS)
     written = min(group.num_rows * BLOCK_BYTES // size, CHUNK_ROWS)
-    most = max(decoded, written)
+    most = min(max(decoded, written), group.num_rows)
     largest = [0]
     if most * size > WORST_BYTES:
         chunks = [chunk for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"]

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING
 from gpulsh.backends.recent import Recent
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.file import File
-from gpulsh.io.formats.parquet.thrift import I32, I64, LIST, STRUCT, NoThriftError, fields, list_of, signed, structs
+from gpulsh.io.formats.parquet.thrift import (
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Fields,
+    NoThriftError,
+    check_structs,
+    fields,
+    structs,
+)
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -59,8 +69,8 @@ def _wrong(file: File, source: pq.ParquetFile) -> str:
         footer = _footer(file)
         for number, kind, place in fields(footer, 0):
             if number == ROW_GROUPS:
-                for group, at in enumerate(structs(footer, place, kind)):
-                    _check_group(footer, at, group, levels)
+                for group, found in enumerate(structs(footer, place, kind)):
+                    _check_group(found, group, levels)
     except (IndexError, RecursionError):
         return "it ends too early"
     except NoThriftError as error:
@@ -85,30 +95,28 @@ def _footer(file: File) -> bytes:
         return source.read(size)
 
 
-def _check_group(data: bytes, at: int, group: int, levels: list[tuple[int, int, bool]]) -> None:
-    for number, kind, place in fields(data, at):
-        if number != COLUMNS:
-            continue
-        for column, chunk in enumerate(structs(data, place, kind)):
-            if column >= len(levels):
-                raise NoThriftError(f"row group {group} has more columns than the schema")
-            for field, of, inside in fields(data, chunk):
-                if field == ENCRYPTED:
-                    raise NoThriftError(f"column {column} of row group {group} is encrypted")
-                if field == METADATA and of == STRUCT:
-                    _check_sizes(data, inside, f"column {column} of row group {group}", levels[column])
+def _check_group(found: Fields, group: int, levels: list[tuple[int, int, bool]]) -> None:
+    _, chunks = found.get(COLUMNS, (LIST, []))
+    for column, chunk in enumerate(check_structs(chunks)):
+        if column >= len(levels):
+            raise NoThriftError(f"row group {group} has more columns than the schema")
+        if ENCRYPTED in chunk:
+            raise NoThriftError(f"column {column} of row group {group} is encrypted")
+        kind, metadata = chunk.get(METADATA, (STRUCT, {}))
+        if kind == STRUCT:
+            _check_sizes(metadata, f"column {column} of row group {group}", levels[column])
 
 
-def _check_sizes(data: bytes, at: int, told: str, levels: tuple[int, int, bool]) -> None:
+def _check_sizes(metadata: Fields, told: str, levels: tuple[int, int, bool]) -> None:
     repetition, definition, has_bytes = levels
-    for number, kind, place in fields(data, at):
-        if number in KNOWN and kind == I32 and signed(data, place) not in KNOWN[number]:
+    for number, known in KNOWN.items():
+        kind, value = metadata.get(number, (0, 0))
+        if kind == I32 and value not in known:
             raise NoThriftError(f"{told} has a type or a compression that there is not")
-        if number != SIZES or kind != STRUCT:
-            continue
-        for field, of, inside in fields(data, place):
-            wanted = {REPETITION: repetition, DEFINITION: definition}.get(field)
-            if wanted is not None and of == LIST and list_of(data, inside)[1] not in (0, wanted):
-                raise NoThriftError(f"{told} has levels of another depth than the schema says")
-            if field == BYTES and of == I64 and not has_bytes:
-                raise NoThriftError(f"{told} tells bytes of values that have none")
+    kind, sizes = metadata.get(SIZES, (STRUCT, {}))
+    for field, (of, value) in sizes.items() if kind == STRUCT else ():
+        wanted = {REPETITION: repetition, DEFINITION: definition}.get(field)
+        if wanted is not None and of == LIST and value not in (0, wanted):
+            raise NoThriftError(f"{told} has levels of another depth than the schema says")
+        if field == BYTES and of == I64 and not has_bytes:
+            raise NoThriftError(f"{told} tells bytes of values that have none")

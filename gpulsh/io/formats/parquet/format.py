@@ -236,11 +236,14 @@ def _opened_again(file: File) -> Iterator[pq.ParquetFile]:
 
 
 def _parts(source: pq.ParquetFile, columns: Columns) -> Iterator[Part]:
-    texts = list(map(".".join, columns.texts))
-    for number, (start, stop) in enumerate(_bounds(source)):
-        chunks = column_chunks(source.metadata.row_group(number))
-        size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in texts)
-        yield Part(number, start, stop - start, size)
+    return (_part(source, columns, number, start) for number, (start, _) in enumerate(_bounds(source)))
+
+
+def _part(source: pq.ParquetFile, columns: Columns, number: int, start: int) -> Part:
+    """The row group of that number, whose first row is `start`."""
+    group, texts = source.metadata.row_group(number), list(map(".".join, columns.texts))
+    size = sum(chunk.total_uncompressed_size for chunk in column_chunks(group) if chunk.path_in_schema in texts)
+    return Part(number, start, group.num_rows, size)
 
 
 def _bounds(source: pq.ParquetFile) -> Iterator[tuple[int, int]]:
@@ -354,12 +357,12 @@ def _packed(file: File, source: pq.ParquetFile, number: int, columns: Columns) -
                 yield from stored_bytes(read, chunk)
 
 
-def _known_texts(file: File, source: pq.ParquetFile, number: int, known: Known) -> list[pa.Array] | None:
+def _known_texts(file: File, source: pq.ParquetFile, number: int, first: int, known: Known) -> list[pa.Array] | None:
     """The texts of a row group, where they are known in the type of their column, and others can be read by name."""
     schema, column = source.schema_arrow, known.columns.whole
     if column not in schema.names or len(set(schema.names)) < len(schema) or any("." in name for name in schema.names):
         return None
-    part = list(_parts(source, known.columns))[number]
+    part = _part(source, known.columns, number, first)
     texts = known.texts(part, _packed(file, source, number, known.columns))
     kind = schema.field(column).type
     fits = texts is not None and sum(map(len, texts)) == part.rows and all(each.type == kind for each in texts)
@@ -373,7 +376,7 @@ def _kept_batches(
     schema = source.schema_arrow
     with reading(file):
         fitting = fitting_rows(file, source, number)
-        texts = None if known is None else _known_texts(file, source, number, known)
+        texts = None if known is None else _known_texts(file, source, number, first, known)
     if known is None or texts is None:
         yield from _kept_rows(file, source, number, first, keep, seen, schema, fitting)
         return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from gpulsh.io.file import File
-from gpulsh.io.formats.parquet.thrift import INTEGERS, STRUCT, fields, signed, skip_struct
+from gpulsh.io.formats.parquet.thrift import INTEGERS, STRUCT, Fields, struct_at
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -193,20 +193,25 @@ def _page(read: Read, place: int, end: int) -> Page:
 
 
 def _parsed(head: bytes, place: int) -> Page:
-    numbers, told = {}, {}
-    for number, kind, at in fields(head, 0):
-        if kind in INTEGERS:
-            numbers[number] = signed(head, at)
-        elif kind == STRUCT and number in (DATA, DICTIONARY, DATA_2):
-            told[number] = {of: signed(head, there) for of, kind, there in fields(head, at) if kind in INTEGERS}
+    header, end = struct_at(head, 0)
+    numbers = _numbers(header)
+    told = {number: _numbers(header[number][1]) for number in (DATA, DICTIONARY, DATA_2) if _is_struct(header, number)}
     if not {SIZE, PACKED, KIND} <= numbers.keys():
         raise ValueError("the header of a page lacks a field")
     levels = sum(told[DATA_2].get(of, 0) for of in LEVEL_BYTES) if DATA_2 in told else 0
     return Page(
-        place + skip_struct(head, 0) + levels,
+        place + end + levels,
         numbers[PACKED] - levels,
         numbers[SIZE] - levels,
         next((found[VALUES] for found in told.values() if VALUES in found), 0),
         levels,
         numbers[KIND] == DICTIONARY_PAGE,
     )
+
+
+def _numbers(struct: Fields) -> dict[int, int]:
+    return {number: value for number, (kind, value) in struct.items() if kind in INTEGERS}
+
+
+def _is_struct(struct: Fields, number: int) -> bool:
+    return number in struct and struct[number][0] == STRUCT

@@ -6,6 +6,9 @@ What ends before it should is an IndexError, what is nested without end a Recurs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+Fields: TypeAlias = dict[int, tuple[int, Any]]  # by the number of a field, its type and value
 
 FALSE, I16, I32, I64, BINARY, LIST, STRUCT = 2, 4, 5, 6, 8, 9, 12  # types of fields
 INTEGERS = range(I16, I64 + 1)
@@ -30,14 +33,71 @@ def fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
         at = SKIP[kind](data, at)
 
 
-def structs(data: bytes, at: int, kind: int) -> Iterator[int]:
-    """The place of each struct of a list of them."""
-    of, count, at = list_of(data, at) if kind == LIST else (0, 0, at)
-    if of != STRUCT and count:
-        raise NoThriftError("a list of it holds something else than it should")
+def struct_at(data: bytes, at: int) -> tuple[Fields, int]:
+    """The struct at a place, and the place behind it, in one walk.
+
+    A field's value is that of an integer, or of a struct, or how many a list holds, a list of structs itself, and None
+    of other types.
+    """
+    found: Fields = {}
+    number = 0
+    while head := data[at]:
+        at += 1
+        kind = head & 15
+        if head > 15:
+            number += head >> 4
+        else:
+            number, at = signed(data, at), _skip_integer(data, at)
+        value: Any = None
+        if I16 <= kind <= I64:
+            value = data[at]
+            if value < 128:  # most are: a call for each would take twice as long
+                at += 1
+            else:
+                value, at = _integer(data, at)
+            value = value >> 1 ^ -(value & 1)
+        elif kind == BINARY and data[at] < 128:
+            at += 1 + data[at]
+        elif kind == STRUCT:
+            value, at = struct_at(data, at)
+        elif kind == LIST:
+            of, value, _ = list_of(data, at)
+            if of == STRUCT:
+                value, at = structs_at(data, at)
+            else:
+                at = _skip_list(data, at)
+        else:
+            at = SKIP[kind](data, at)
+        if number in found:
+            raise NoThriftError("it has a field twice")
+        found[number] = kind, value
+    return found, at + 1
+
+
+def structs_at(data: bytes, at: int) -> tuple[list[Fields], int]:
+    """A list of structs, and the place behind it."""
+    _, count, at = list_of(data, at)
+    found = []
     for _ in range(count):
-        yield at
-        at = skip_struct(data, at)
+        struct, at = struct_at(data, at)
+        found.append(struct)
+    return found, at
+
+
+def structs(data: bytes, at: int, kind: int) -> Iterator[Fields]:
+    """Each struct of a list of them."""
+    of, count, at = list_of(data, at) if kind == LIST else (0, 0, at)
+    check_structs(count if of != STRUCT else [])
+    for _ in range(count):
+        struct, at = struct_at(data, at)
+        yield struct
+
+
+def check_structs(value: Any) -> list[Fields]:
+    """The value of a field that is a list of structs; a NoThriftError where it is another list."""
+    if isinstance(value, int) and value:
+        raise NoThriftError("a list of it holds something else than it should")
+    return value or []
 
 
 def list_of(data: bytes, at: int) -> tuple[int, int, int]:
