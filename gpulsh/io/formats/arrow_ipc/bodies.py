@@ -42,6 +42,7 @@ class Bodies:
         self._told = -1  # the length that was read last, of a stream's metadata
         self._message: _Message | None = None  # whose body is read next
         self._held: dict[int, int] = {}  # bytes of each dictionary
+        self._all_held = 0
 
     def check_size(self, start: int, size: int) -> None:
         """LargeDocumentError where so many bytes do not fit, whatever they are."""
@@ -87,13 +88,13 @@ class Bodies:
                     if claimed > length * WORST_RATIO:
                         raise _damaged(self._file, f"a buffer of {length} bytes says that it holds {claimed}")
                     need += max(claimed, 0)
-        if message.dictionary is None:
-            need += sum(self._held.values())
-        else:
-            self._held[message.dictionary] = need + (self._held.get(message.dictionary, 0) if message.added else 0)
-            need = sum(self._held.values())
-        if need > self._allowed:
-            raise self._too_large(start, need)
+        if message.dictionary is not None:
+            before = self._held.get(message.dictionary, 0)
+            self._held[message.dictionary] = need + (before if message.added else 0)
+            self._all_held += self._held[message.dictionary] - before
+            need = 0
+        if need + self._all_held > self._allowed:
+            raise self._too_large(start, need + self._all_held)
 
     def _too_large(self, start: int, need: int) -> Exception:
         return too_costly(self._file, f"the record batch at byte {start}", need, self._allowed, self._limit)

@@ -17,8 +17,10 @@ import mmap
 import os
 import struct
 import weakref
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, TypeAlias
+from operator import attrgetter
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +41,18 @@ Memory: TypeAlias = "pa.Buffer | mmap.mmap"
 Words: TypeAlias = "dict[int, tuple[pa.Array, pa.Array]]"  # dictionaries, as Arrow gave them and read
 
 
+class Given(NamedTuple):
+    """Memory that Arrow was given."""
+
+    address: int
+    size: int
+    place: int | None  # where in the file it is, unless it was read
+    memory: weakref.ref[Memory]  # whether it lives: Arrow holds what it needs
+
+
+_address = attrgetter("address")
+
+
 class Source:
     """A file as Arrow reads it: bodies of messages stay unread where `lazy`."""
 
@@ -50,8 +64,8 @@ class Source:
         self._size, self._place = source.tell(), 0
         self.bodies: Bodies | None = None  # once what comes before messages is read
         self._told = -1  # the length that was read last, of a stream's metadata
-        # What Arrow was given, by address: its size, where in the file it is unless it was read, whether it lives.
-        self._given: dict[int, tuple[int, int | None, weakref.ref[Memory]]] = {}
+        self._given: list[Given] = []  # for the batch that is read; what died is left out when one is looked for
+        self._sorted = True
 
     def tell(self) -> int:
         """The byte that is read next."""
@@ -118,33 +132,42 @@ class Source:
         return self._known(memory, pa.py_buffer(memory).address, size, start)
 
     def _known(self, memory: Memory, address: int, size: int, place: int | None) -> Memory:
-        # Whatever lay there before is gone.
-        self._given = {
-            base: known
-            for base, known in self._given.items()
-            if known[2]() is not None and (base + known[0] <= address or address + size <= base)
-        }
-        self._given[address] = size, place, weakref.ref(memory)
+        self._given.append(Given(address, size, place, weakref.ref(memory)))
+        self._sorted = False
         return memory
+
+    def next_batch(self) -> None:
+        """Forget what was read for batches before, which may live for long: dictionaries alone are used again."""
+        self._given = [given for given in self._given if given.place is not None and given.memory() is not None]
+
+    def _holder(self, buffer: pa.Buffer) -> Given | None:
+        """In what memory that Arrow was given a buffer lies."""
+        if not self._sorted:  # what lives lies apart
+            self._given = sorted((given for given in self._given if given.memory() is not None), key=_address)
+            self._sorted = True
+        number = bisect_right(self._given, buffer.address, key=_address) - 1
+        found = self._given[number] if number >= 0 else None
+        return found if found is not None and buffer.address < found.address + found.size else None
 
     def gave(self, buffer: pa.Buffer) -> bool:
         """Whether a buffer of Arrow's is in what it was given, and was not decoded."""
-        return any(base <= buffer.address < base + size for base, (size, _, _) in self._given.items())
+        return self._holder(buffer) is not None
 
     def place(self, buffer: pa.Buffer) -> int | None:
         """Where in the file an unread buffer is; None of one that was read."""
-        for base, (size, start, _) in self._given.items():
-            if start is not None and base <= buffer.address < base + size:
-                return int(start + buffer.address - base)
-        return None
+        given = self._holder(buffer)
+        return None if given is None or given.place is None else given.place + buffer.address - given.address
 
 
 class UnreadBatch:
-    """A record batch; its rows are read when they are asked for. `words` are dictionaries that were read."""
+    """A record batch; its rows are read when they are asked for. `before` are dictionaries that were read for others,
+    and `words` those that it has in common with them, or were read for it.
+    """
 
-    def __init__(self, file: File, source: Source | None, batch: pa.RecordBatch, words: Words) -> None:
+    def __init__(self, file: File, source: Source | None, batch: pa.RecordBatch, before: Words) -> None:
         check_batch(file, batch, [])
-        self._file, self._source, self._batch, self._words = file, source, batch, words
+        self._file, self._source, self._batch, self._before = file, source, batch, before
+        self.words: Words = {}
         self._filled: set[int] = set()
         self._counted: set[int] = set()  # columns whose nulls were
 
@@ -264,9 +287,9 @@ class UnreadBatch:
 
     def _dictionary(self, words: pa.Array) -> pa.Array:
         held = next((buffer.address for buffer in words.buffers() if buffer is not None and buffer.size), 0)
-        if held not in self._words:
-            self._words[held] = words, self._read(words)  # the first lives on, so that nothing else comes to lie there
-        return self._words[held][1]
+        if held not in self.words:  # the first lives on, so that nothing else comes to lie there
+            self.words[held] = self._before.get(held) or (words, self._read(words))
+        return self.words[held][1]
 
     def _values(self, array: pa.Array, width: int) -> pa.Buffer:
         return self._part(array.buffers()[1], array.offset * width, len(array) * width)
@@ -368,10 +391,14 @@ class Batches:
         number = 0
         while (batch := self._batch(number)) is not None:
             number += 1
-            yield UnreadBatch(self._file, self._source if self._lazy else None, batch, self._words)
+            unread = UnreadBatch(self._file, self._source if self._lazy else None, batch, self._words)
             del batch
+            yield unread
+            self._words = unread.words or self._words
+            del unread
 
     def _batch(self, number: int) -> pa.RecordBatch | None:
+        self._source.next_batch()
         try:
             batch = self._next(number)
         except (pa.ArrowException, OSError, EOFError):
