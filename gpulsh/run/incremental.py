@@ -33,13 +33,14 @@ from gpulsh.method import Asked, Method
 from gpulsh.run.arriving import Arriving, ByPosition, InOrder, Numbered
 from gpulsh.run.engines.steps import ADMIT, Steps, tell
 from gpulsh.run.indexing import place_keys, refuse_places
-from gpulsh.run.job.job import Earlier, step_of
+from gpulsh.run.job.job import Earlier
 from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import ContentDigests, Made, Runner, Workplace, tallied
 from gpulsh.run.partitioned import Decided, layout_of
 from gpulsh.run.records.rejections import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
 from gpulsh.run.stages.collect import write_decisions
+from gpulsh.run.stages.write import runs_of, step_of_run
 from gpulsh.store.allocators import give_back
 
 RUN = "run"  # the step that gives the run its name
@@ -209,7 +210,7 @@ class Admission:
 
     def _refuse_results(self) -> None:
         """OutputError where the run has results, and the index does not know the run."""
-        written = [step_of("write", number) for number in range(len(self.place.job.files))]
+        written = map(step_of_run, runs_of(self.place.job))
         if any(self.steps.recorded(step) for step in (*written, EVIDENCE)):
             raise OutputError(
                 f"{self.earlier.path}: had taken in the documents of this run, and knows nothing of it now;"

@@ -282,20 +282,19 @@ class _Run:
     def write(self, decided: Decided) -> None:
         """Write every file's kept rows, and the evidence."""
         job, layout = self.job, decided.layout
-        files = [] if job.write == "duplicates" else range(len(job.files))
-        files = [number for number in files if not job.policy.protects(job.files[number])]
         read: dict[int, dict[int, str]] = {}
         for facts in decided.signed:
             for number, pieces in facts["read"].items():
                 read.setdefault(int(number), {}).update((int(row), was) for row, was in pieces.items())
         tasks = [
-            Task(step_of("write", number), write.write, (layout, number, read.get(number, {}))) for number in files
+            Task(write.step_of_run(run), write.write, (layout, run, {n: read[n] for n in run if n in read}))
+            for run in write.runs_of(job)
         ]
         if job.write == "duplicates" and job.columns.id is not None:
             known = [number for number in read if not format_of(job.files[number]).in_order]
             tasks = [Task(f"look-{number:06d}", write.look, (number, read[number])) for number in sorted(known)]
         tasks.append(Task("evidence", evidence.evidence, (layout, decided.id_files)))
-        total = int(np.diff(layout.files)[files].sum())
+        total = int(np.diff(layout.files)[write.written(job)].sum())
         *_, facts = self._stage("write", tasks, total, abreast=True)
         if job.on_error == "skip":
             self.funnel.leave_out(*(facts[name] for name in ("records", "rejected_rows", "rejected_protected")))

@@ -66,7 +66,7 @@ class Digest:
         from gpulsh.backends.cpu.content import BLOCK, content_sums
 
         if content:
-            offset = np.append(np.arange(0, len(content), BLOCK), len(content))
+            offset = np.array([*range(0, len(content), BLOCK), len(content)])
             self._hash.update(content_sums(np.frombuffer(content, np.uint8), offset, self._keys).data)
 
     def value(self) -> str:
@@ -125,7 +125,7 @@ class _Source:
     def __init__(self, source: BinaryIO, digest: Digest) -> None:
         self._source, self._digest = source, digest
         self._place = self._digested = 0
-        self._whole = True
+        self._whole, self._ended = True, False
 
     def __enter__(self) -> Self:
         return self
@@ -136,6 +136,7 @@ class _Source:
     def read(self, size: int = -1) -> bytes:
         """As a file does."""
         content = self._source.read(size)
+        self._ended = size < 0 or (size > 0 and not content)
         new = self._place + len(content) - self._digested
         if self._place > self._digested:
             self._whole = False
@@ -147,7 +148,7 @@ class _Source:
 
     def seek(self, place: int) -> int:
         """As a file does, from its beginning."""
-        self._place = self._source.seek(place)
+        self._place, self._ended = self._source.seek(place), False
         return self._place
 
     def tell(self) -> int:
@@ -159,7 +160,7 @@ class _Source:
 
     def digest(self) -> str | None:
         """Return the digest of the whole file; None where parts of it were passed over."""
-        if self._whole:
+        if self._whole and not (self._ended and self._place == self._digested):
             self.seek(self._digested)
             while self.read(READ_BYTES):
                 pass

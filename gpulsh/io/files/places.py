@@ -116,19 +116,38 @@ def _spelled(name: str) -> str:
 
 
 def place_below(folder: Path, file: File) -> Path:
-    """The file's place below `folder`, with the folders above it made; OutputError where a link leads out of it.
+    """`Targets.of` one file."""
+    return Targets(folder).of(file)
+
+
+class Targets:
+    """The places of files below `folder`. What is above them is looked at once for all files of one folder.
 
     What `folder` lies in is not made: where a run was given up and is removed, one of its workers may still write.
     """
-    refuse_outside(file)
-    place = folder / file.relative
-    wanted = os.path.join(os.path.realpath(folder.parent), place.parent.relative_to(folder.parent))
-    if os.path.realpath(place.parent) != wanted:
-        raise OutputError(f"{place}: lies behind a link, which gpulsh did not make; remove the link")
-    below = place.parent.relative_to(folder)
-    for above in (*reversed(below.parents), below):
-        (folder / above).mkdir(exist_ok=True)
-    return place
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, Path] = {}
+
+    def of(self, file: File) -> Path:
+        """The file's place, with the folders above it made; OutputError where a link leads out of it."""
+        refuse_outside(file)
+        above, name = posixpath.split(file.relative)
+        if above not in self._known:
+            self._known[above] = self._made(above)
+        return self._known[above] / name
+
+    def _made(self, above: str) -> Path:
+        folder = self._folder
+        found = folder / above
+        wanted = os.path.join(os.path.realpath(folder.parent), found.relative_to(folder.parent))
+        if os.path.realpath(found) != wanted:
+            raise OutputError(f"{found}: lies behind a link, which gpulsh did not make; remove the link")
+        below = found.relative_to(folder)
+        for part in (*reversed(below.parents), below):
+            (folder / part).mkdir(exist_ok=True)
+        return found
 
 
 def _possible(part: str) -> bool:

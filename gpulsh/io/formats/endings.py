@@ -101,8 +101,9 @@ def _advice(endings: Sequence[str]) -> str:
 
 def ending_of(path: str) -> str:
     """The end of a path that tells its format, as it is spelled there; empty where none does."""
-    lower = path.lower()
-    return next((path[-len(ending) :] for ending in FORMATS if lower.endswith(ending)), "")
+    _, *parts = path.lower().rsplit(".", 2)
+    endings = (f".{'.'.join(parts[skipped:])}" for skipped in range(len(parts)))
+    return next((path[-len(ending) :] for ending in endings if ending in FORMATS), "")
 
 
 def _compression_of(path: str) -> Compression:

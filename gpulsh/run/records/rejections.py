@@ -53,11 +53,11 @@ class PassedOver(ExitStack):
         self._held, self._rows = [], 0
 
 
-def rejected(folder: Path, layout: Layout, file: int | None = None) -> Rejected:
-    """All that was rejected, or at least what was in the file of that number."""
+def rejected(folder: Path, layout: Layout, files: range | None = None) -> Rejected:
+    """All that was rejected, or at least what was in the files of these numbers."""
     found = Rejected()
     for partition, first, last in layout.rejecting:
-        if file is not None and not first <= file <= last:
+        if files is not None and (last < files.start or files.stop <= first):
             continue
         mapped = MappedBatches(rejections_file(folder, partition))
         found.add(mapped.batches, mapped.let_go)

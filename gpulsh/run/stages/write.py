@@ -1,9 +1,10 @@
-"""write: a file; its kept rows, every column, in its own format or the one asked for, below `data/`."""
+"""write: a run of files; of each its kept rows, every column, in its own format or the one asked for, below `data/`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,13 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import changed
 from gpulsh.io.files.file_texts import Piece
 from gpulsh.io.files.fixity import Digest, Reading, digest_of
-from gpulsh.io.files.places import place_below
+from gpulsh.io.files.places import Targets
 from gpulsh.io.files.results import DATA
 from gpulsh.io.format import BLOCK_BYTES, Known, Mask, Part, Rules
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.outputs.conversion import write_kept
 from gpulsh.io.rows import Rows
+from gpulsh.ragged import cuts, offsets
 from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
@@ -31,19 +33,43 @@ from gpulsh.run.records.documents import sizes_in
 from gpulsh.run.records.numbers import within
 from gpulsh.run.records.rejections import rejected
 from gpulsh.run.records.tables import DECISIONS
-from gpulsh.store.durable import completed, naming, unfinished
+from gpulsh.store.durable import Together, naming
 
-BRIEF_BYTES = 1 << 20  # of text in a file that is soon written again
+STAGE = "write"
+RUN_FILES, RUN_BYTES = 128, 8 << 20  # that one task writes: each step costs as much as some small files
+BRIEF_BYTES = 1 << 20  # of text in files that are soon written again
 
 
-def write(place: Workplace, layout: Layout, number: int, read: Mapping[int, str]) -> Made:
-    """Write the kept rows of the file of that number; of a file of one document that is dropped nothing is written.
+def written(job: Job) -> list[int]:
+    """The numbers of the files whose kept rows are results."""
+    files = () if job.write == "duplicates" else job.files
+    return [number for number, file in enumerate(files) if not job.policy.protects(file)]
 
-    `read` is what `sign` read of it, by the first row of each piece. Its name in `data/` is made durable with all
+
+def runs_of(job: Job) -> Iterator[range]:
+    """Those files in runs of neighbours that one task writes: a large one alone."""
+    numbers, most = written(job), min(RUN_BYTES, job.cut.partition)
+    sizes = [size if isinstance(size := job.fixity.stamps[number][0], int) else most for number in numbers]
+    bounds = np.flatnonzero(np.diff(numbers, prepend=-2, append=-2) != 1).tolist()
+    for first, last in pairwise(bounds):
+        for start, stop in cuts(offsets(sizes[first:last]), most, RUN_FILES):
+            yield range(numbers[first + start], numbers[first + stop - 1] + 1)
+
+
+def step_of_run(numbers: range) -> str:
+    """The name of the step that writes a run of files."""
+    step = step_of(STAGE, numbers[0])
+    return step if len(numbers) == 1 else f"{step}-{len(numbers)}"
+
+
+def write(place: Workplace, layout: Layout, numbers: range, read: Mapping[int, Mapping[int, str]]) -> Made:
+    """Write the kept rows of the files of these numbers; of a file of one document that is dropped nothing is written.
+
+    `read` is what `sign` read of each, by the first row of each piece. Their names in `data/` are made durable with all
     others, before results are published: that takes long, and small files may be many.
     """
-    file = place.job.files[number]
-    start, stop = layout.files[number : number + 2].tolist()
+    bounds = layout.files[numbers.start : numbers.stop + 1].tolist()
+    start, stop = bounds[0], bounds[-1]
     keep = np.ones(stop - start, bool)
     first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
     last = int(np.searchsorted(layout.partitions, stop, side="left"))
@@ -52,20 +78,23 @@ def write(place: Workplace, layout: Layout, number: int, read: Mapping[int, str]
         keep[dropped_in(place.folder, partition, start, stop) - start] = False
         begin, end = layout.partitions[partition : partition + 2].tolist()
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
-    bad = rejected(place.folder, layout, number)
-    made = {}
-    if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
-        target = place_below(place.folder / DATA, file)
-        beside = place.folder / step_of("write", number)  # not in `data/`: what a killed attempt leaves is no result
-        with unfinished(beside) as part:
-            with naming(target), place.kept([number]):
-                _copy(place, number, bad.left_out(keep, number), str(part), read)
-            if part.exists():
-                made[target.relative_to(place.folder).as_posix()] = completed(part, target, named=False)
+    bad = rejected(place.folder, layout, numbers)
+    with Together() as made:
+        targets = Targets(place.folder / DATA)
+        for number, begin, end in zip(numbers, bounds, bounds[1:], strict=False):
+            kept = keep[begin - start : end - start]
+            if not (len(kept) == 0 and bad.touches(number)):  # of a file so damaged that no row is known is nothing
+                target = targets.of(place.job.files[number])
+                # Not in `data/`: what a killed attempt leaves is no result.
+                part = made.part(place.folder / step_of(STAGE, number), target)
+                with naming(target), place.kept([number]):
+                    _copy(place, number, bad.left_out(kept, number), str(part), read.get(number, {}))
+        facts = made.complete()
+    files = {path.relative_to(place.folder).as_posix(): fact for path, fact in facts.items()}
     dropped = len(keep) - int(keep.sum())
     place.progress.advance(len(keep))
     place.progress.count(size=size, dropped=dropped)
-    return Made(made, {"amount": len(keep), "bytes": size, "dropped": dropped}, brief=size < BRIEF_BYTES)
+    return Made(files, {"amount": len(keep), "bytes": size, "dropped": dropped}, brief=size < BRIEF_BYTES)
 
 
 def dropped_in(folder: Path, partition: int, start: int, stop: int) -> Numbers:

@@ -22,6 +22,7 @@ from gpulsh.io.rows import Bytes, piece_rows
 
 LOOKED_AT = 1 << 16  # bytes of a file's beginning
 STEP = 1 << 20  # bytes read at once
+COPIED = 1 << 16  # bytes copied at once: memory for more is taken from the system, and returned, for each file
 
 
 class PlainText(Streamed):
@@ -82,7 +83,7 @@ class PlainText(Streamed):
             with reading(file):
                 source = file.open()
             with source, open(target, "wb") as out:
-                shutil.copyfileobj(source, out, STEP)
+                shutil.copyfileobj(source, out, COPIED)
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """A column, "text"."""
