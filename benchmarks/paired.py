@@ -1,12 +1,13 @@
 """Whether a change made gpulsh slower: this tree beside another, round by round, by processor time.
 
     python -m benchmarks.paired OTHER_TREE CORPUS.parquet FOLDER [--scripts FILE.parquet] [--rounds 7]
-        [--cases sign,arrow,...] [--record NAME]
+        [--cases sign,arrow,...] [--together] [--record NAME]
 
 OTHER_TREE is a checkout of the commit to compare with. CORPUS has a column `text`; the files made of it lie in FOLDER.
 FILE has columns `lang` and `text`: what the cases sign-fr, sign-ru and sign-zh are made of, which are left out without.
 Each round runs each case once in either tree, in turn first, each time in a fresh interpreter that does the work once
-before the clock starts and then a few times, of which the least counts: what others do on the machine only adds. The
+before the clock starts and then a few times, of which the least counts: what others do on the machine only adds. With
+`--together` the cases of a round and tree share an interpreter, which spares most of the time of short cases. The
 clock is the processor time of all threads, in the system too. The ratio is the median over the rounds of this tree's
 time by the other's within the round.
 
@@ -39,7 +40,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-TURNS = 3  # of the work in one interpreter, whose least counts
+TURNS = 3  # of the work in one interpreter, whose least counts; more where they take less than
+LEAST_SECONDS = 0.3
 ALLOWED = 1.03
 FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz")
 BUCKETS = 40_000  # pages of one template
@@ -49,7 +51,16 @@ LANGUAGES = ("fr", "ru", "zh")
 SIGNED_BYTES = 6 << 20  # of the texts that are like one another in a way
 SHORT, LONG = 30, 40  # characters of a document, letters of a token
 KINDS = ("sign-short", "sign-long", *(f"sign-{language}" for language in LANGUAGES))
-SKETCHES = ("affine32", "affine61", "multiply_shift", "xor", "tabulation", "fast", "one_permutation", "c_minhash")
+SKETCHES = (
+    "affine32",
+    "affine61",
+    "multiply_shift",
+    "xor",
+    "tabulation",
+    "fast_similarity",
+    "one_permutation",
+    "c_minhash",
+)
 SKETCHES += ("simhash", "bottom", "mod", "weighted")  # of ready sets
 SHINGLED = ("shingle", "shingle+symbols", "shingle-char")
 SIMILAR = ("jaccard", "jaccard-weighted")  # of pairs of sets
@@ -153,6 +164,9 @@ def work(case: str, path: str) -> Callable[[], Any]:
 def _of_sets(case: str, texts: Any) -> Callable[[], Any]:
     """A sketch of sets that are ready, or what pairs of them share."""
     import gpulsh
+    from gpulsh.backends.cpu.backend import CpuBackend
+    from gpulsh.backends.protocol import sketched
+    from gpulsh.params import Family
 
     ask: dict[str, Any] = {"backend": "cpu", "threads": 1}
     makes = gpulsh.weigh if "weighted" in case else gpulsh.shingle
@@ -161,16 +175,15 @@ def _of_sets(case: str, texts: Any) -> Callable[[], Any]:
         pairs = np.random.default_rng(1).integers(0, len(texts), (PAIRS, 2))
         return lambda: gpulsh.jaccard(sets, pairs, **ask)
     sketches: dict[str, Any] = {
-        "fast": gpulsh.FastSimilarity(),
-        "one_permutation": gpulsh.OnePermutation(),
-        "c_minhash": gpulsh.CMinHash(),
         "simhash": gpulsh.SimHash(bits=384),
         "bottom": gpulsh.BottomS(size=128),
         "mod": gpulsh.ModM(modulus=16),
         "weighted": gpulsh.WeightedMinHash(),
     }
-    sketch = sketches[case] if case in sketches else gpulsh.MinHash(family=case)  # type: ignore[arg-type]
-    return lambda: sketch(sets, **ask)
+    if case in sketches:
+        return lambda: sketches[case](sets, **ask)
+    family: Any = Family(name=case)
+    return lambda: sketched(CpuBackend(1), sets, family)
 
 
 def _sign(texts: Any) -> Callable[[], Any]:
@@ -198,7 +211,7 @@ def measure(case: str, path: str) -> dict[str, float]:
     doing = work(case, path)
     doing()
     spent, passed = [], []
-    for _ in range(TURNS):
+    while len(spent) < TURNS or sum(spent) < LEAST_SECONDS:
         began, before = time.perf_counter(), time.process_time()
         doing()
         spent.append(time.process_time() - before)
@@ -206,17 +219,17 @@ def measure(case: str, path: str) -> dict[str, float]:
     return {"processor": min(spent), "wall": min(passed)}
 
 
-def in_tree(tree: Path, case: str, path: Path) -> dict[str, float]:
-    """The same in an interpreter that finds gpulsh in `tree`."""
+def in_tree(tree: Path, cases: list[str], files: dict[str, Path]) -> list[dict[str, float]]:
+    """The same of each case in an interpreter that finds gpulsh in `tree`."""
     found = subprocess.run(
-        [sys.executable, "-P", __file__, "--work", case, str(path)],
+        [sys.executable, "-P", __file__, "--work", *(str(part) for case in cases for part in (case, files[case]))],
         env={**os.environ, "PYTHONPATH": str(tree)},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    outcome: dict[str, float] = json.loads(found.stdout.splitlines()[-1])
-    return outcome
+    outcomes: list[dict[str, float]] = json.loads(found.stdout.splitlines()[-1])
+    return outcomes
 
 
 def _row(case: str, rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
@@ -248,6 +261,7 @@ def main() -> None:
     parser.add_argument("--scripts", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--together", action="store_true", help="run all cases of a round in one interpreter")
     parser.add_argument("--record", metavar="NAME", help="write a record of that name")
     given = parser.parse_args()
     here = Path(__file__).resolve().parents[1]
@@ -260,10 +274,12 @@ def main() -> None:
     cases = [case for case in given.cases.split(",") if case in files]
     found: dict[str, list[dict[str, dict[str, float]]]] = {case: [] for case in cases}
     for turn in range(given.rounds):
-        for case in cases:
+        for some in [cases] if given.together else [[case] for case in cases]:
             order = ("other", "this") if turn % 2 else ("this", "other")
-            found[case].append({name: in_tree(trees[name], case, files[case]) for name in order})
-            print(turn + 1, _row(case, found[case]), flush=True)
+            outcomes = {name: in_tree(trees[name], some, files) for name in order}
+            for i, case in enumerate(some):
+                found[case].append({name: outcomes[name][i] for name in order})
+                print(turn + 1, _row(case, found[case]), flush=True)
     rows = [_row(case, rounds) for case, rounds in found.items()]
     shown = table(rows)
     print(shown)
@@ -275,7 +291,8 @@ def main() -> None:
         versions = ", ".join(f"{name} {version}" for name, version in described["versions"].items())
         record.with_suffix(".md").write_text(
             f"# {described['cpu']}, {described['cores']} cores, {today}: this tree beside {commit}\n\n"
-            f"`python -m benchmarks.paired OTHER_TREE CORPUS FOLDER --rounds {given.rounds} --cases {','.join(cases)}`,"
+            f"`python -m benchmarks.paired OTHER_TREE CORPUS FOLDER --rounds {given.rounds} --cases {','.join(cases)}"
+            f"{' --together' * given.together}`,"
             f" commit {described['commit']},\nPython {described['python']}, {versions}. Load before:"
             f" {described['load_before']}.\n{_compiled_to()}Processor seconds, the least of {TURNS} an interpreter;"
             f" ratios are medians over {given.rounds} paired rounds, met up to {ALLOWED}.\n\n{shown}\n"
@@ -286,6 +303,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        print(json.dumps(measure(*sys.argv[2:4])))
+        print(json.dumps([measure(*given) for given in zip(sys.argv[2::2], sys.argv[3::2], strict=True)]))
     else:
         main()
