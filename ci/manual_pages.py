@@ -121,7 +121,13 @@ def _prose(value: Any) -> str:
 
 
 def tutorial_page() -> str:
-    """The notebook's cells, one below another."""
+    """The notebook's cells, one below another, each with its output."""
     cells = json.loads(TUTORIAL.read_text(encoding="utf-8"))["cells"]
-    texts = (("".join(cell["source"]), cell["cell_type"]) for cell in cells)
-    return "\n\n".join(f"```python\n{text}\n```" if kind == "code" else text for text, kind in texts) + "\n"
+    return "\n\n".join(part for cell in cells for part in _cell(cell)) + "\n"
+
+
+def _cell(cell: dict[str, Any]) -> Iterator[str]:
+    text = "".join(cell["source"])
+    yield f"```python\n{text}\n```" if cell["cell_type"] == "code" else text
+    for output in cell.get("outputs", ()):
+        yield f"```text\n{''.join(output.get('text') or output['data']['text/plain']).rstrip()}\n```"
