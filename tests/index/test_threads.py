@@ -388,7 +388,7 @@ print(Index.open(path, backend="reference").query([*pages, "v w x y z a a"]).key
 
 def test_a_forked_process_is_another_reader(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", FORKED, str(tmp_path / "i")], capture_output=True, text=True, check=False
+        [sys.executable, "-c", FORKED, str(tmp_path / "i")], capture_output=True, text=True, check=False, timeout=120
     )
     assert (ended.returncode, ended.stdout) == (0, "['a', 'c', 'd']\n"), ended.stderr
 
