@@ -17,6 +17,7 @@ def one_type(parts: Sequence[pa.Array], declared: Sequence[pa.DataType]) -> pa.A
     parts = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
     kind = common_type([*declared, *(part.type for part in parts)])
     if kind is not None and in_parquet(kind):
+        kind = parquet_type(kind)
         return pa.concat_arrays([pa.nulls(0, kind), *(of_type(part, kind) for part in parts)])
     return pa.concat_arrays([pa.nulls(0, pa.string()), *map(as_texts, parts)])
 
@@ -46,6 +47,32 @@ def in_parquet(kind: pa.DataType) -> bool:
     return True
 
 
+def parquet_type(kind: pa.DataType) -> pa.DataType:
+    """The type that Parquet holds values of `kind` in: lists for those of a fixed size.
+
+    Of these it has none, and Arrow, which makes lists such ones again, fails at those of size 0, and in some versions
+    at nulls.
+
+    >>> parquet_type(pa.struct([("embedding", pa.list_(pa.float32(), 2))]))
+    StructType(struct<embedding: list<item: float>>)
+    """
+    types = pa.types
+
+    def inner(field: pa.Field) -> pa.Field:
+        return field.with_type(parquet_type(field.type))
+
+    if isinstance(kind, pa.BaseExtensionType):
+        stored = parquet_type(kind.storage_type)
+        return kind if stored == kind.storage_type else stored
+    if types.is_fixed_size_list(kind) or types.is_list(kind):
+        return pa.list_(inner(kind.value_field))
+    if types.is_large_list(kind):
+        return pa.large_list(inner(kind.value_field))
+    if types.is_struct(kind):
+        return pa.struct([inner(kind.field(place)) for place in range(kind.num_fields)])
+    return pa.map_(parquet_type(kind.key_type), inner(kind.item_field)) if types.is_map(kind) else kind
+
+
 def of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """An array cast to a type that holds its values; Arrow has no casts of nulls to some types."""
     return pa.nulls(len(values), kind) if pa.types.is_null(values.type) else values.cast(kind)
@@ -58,6 +85,8 @@ def values_in_parquet(values: pa.Array) -> bool:
     tells of.
     """
     kind, types = values.type, pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return values_in_parquet(values.storage)
     if types.is_dictionary(kind):
         return values_in_parquet(values.dictionary)
     if types.is_struct(kind):

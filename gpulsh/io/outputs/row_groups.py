@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.ids import in_parquet, values_in_parquet
+from gpulsh.io.arrow.ids import in_parquet, of_type, parquet_type, values_in_parquet
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
@@ -25,6 +25,7 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
     for field in first.schema:
         if not in_parquet(field.type):
             raise _refused(file, field, "is")
+    schema = pa.schema([field.with_type(parquet_type(field.type)) for field in first.schema], first.schema.metadata)
     options = {
         "compression": packing.codec if packing else "zstd",
         "compression_level": packing.level if packing else None,
@@ -34,7 +35,7 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
         ],
     }
     left = True
-    with pq.ParquetWriter(target, first.schema, version="2.6", **options) as out:
+    with pq.ParquetWriter(target, schema, version="2.6", **options) as out:
         batches = chain([first], batches)
         del first
         while left:
@@ -44,12 +45,20 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
                     for field, column in zip(batch.schema, batch.columns, strict=True):
                         if not values_in_parquet(column):
                             raise _refused(file, field, "has values beyond those of Parquet, as")
-                    rows.add(batch)
+                    rows.add(batch if batch.schema == schema else _of_schema(batch, schema))
                     del batch  # before the next one is read
                     if rows.size >= GROUP_BYTES or rows.rows >= GROUP_ROWS:
                         left = True
                         break
                 rows.write(out)
+
+
+def _of_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        column if column.type == field.type else of_type(column, field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.record_batch(columns, schema=schema)
 
 
 def _refused(file: File, field: pa.Field, why: str) -> InputError:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from gpulsh.account.duplicates import DUPLICATES, OWN
 from gpulsh.arrays import Numbers, Values
 from gpulsh.io.arrow.buffers import strings, to_arrow
-from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, values_in_parquet
+from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, parquet_type, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.selection import chosen
 from gpulsh.io.files.rejected import Rejected
@@ -129,7 +129,7 @@ class _Ids:
         self.largest = max((int(_lengths(known.id).max(initial=0)) for known in self._all()), default=0)
         kind = common_type([*declared, *kinds])
         self.in_json = kind is None or not in_parquet(kind) or not all(values_in_parquet(ids.id) for ids in self._all())
-        self.type = pa.string() if self.in_json else kind
+        self.type = pa.string() if self.in_json else parquet_type(kind)
 
     def _all(self) -> Iterator[Ids]:
         return itertools.chain.from_iterable(map(self._of, range(len(self._files))))

@@ -1,0 +1,160 @@
+"""Every Arrow type, with nulls, in structs and lists, comes out of each output format as it went in, or is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpulsh.errors import InputError
+from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
+from gpulsh.run.files import deduplicate_files
+from tests.support.runs import run
+
+UNITS = ("s", "ms", "us", "ns")
+NUMBERS = [
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.float16(), pa.float32(), pa.float64(), pa.bool8(), pa.opaque(pa.int32(), "type", "vendor")),
+]
+DECIMALS = [pa.decimal32(5, 2), pa.decimal64(12, 2), pa.decimal128(20, 2), pa.decimal256(50, 2)]
+PAIR = pa.list_(pa.float32(), 2)
+TYPES: list[tuple[pa.DataType, list[Any]]] = [
+    *((kind, [1, None, 0]) for kind in NUMBERS),
+    *((kind, [decimal.Decimal("1.25"), None, decimal.Decimal("-2.50")]) for kind in DECIMALS),
+    *((kind, ["a", None, "c" * 30]) for kind in (pa.string(), pa.large_string(), pa.string_view())),
+    *((kind, [b"a", None, b"\xff" * 30]) for kind in (pa.binary(), pa.large_binary(), pa.binary_view())),
+    *((kind, [dt.date(2020, 1, 1), None, dt.date(1960, 1, 1)]) for kind in (pa.date32(), pa.date64())),
+    *((kind, [dt.time(1, 2, 3), None, dt.time(4)]) for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("ns"))),
+    *((pa.timestamp(unit, "UTC"), [0, None, 1 << 30]) for unit in UNITS),
+    *((pa.duration(unit), [dt.timedelta(seconds=3), None, dt.timedelta(0)]) for unit in UNITS),
+    *((kind, [[1, None], None, []]) for kind in (pa.list_(pa.int32()), pa.large_list(pa.int32()))),
+    *((kind, [[1, None], None, []]) for kind in (pa.list_view(pa.int32()), pa.large_list_view(pa.int32()))),
+    (pa.null(), [None, None, None]),
+    (pa.bool_(), [True, None, False]),
+    (pa.binary(2), [b"ab", None, b"\xff\xfe"]),
+    (pa.month_day_nano_interval(), [pa.MonthDayNano([1, 2, 3]), None, pa.MonthDayNano([0, 0, 1])]),
+    (PAIR, [[1, 2], None, [3, None]]),
+    (pa.list_(pa.int32(), 0), [[], None, []]),
+    (pa.list_(PAIR, 1), [[[1, 2]], None, [None]]),
+    (pa.struct([("x", pa.int32()), ("y", PAIR)]), [{"x": 1, "y": None}, None, {"x": None, "y": [1, 2]}]),
+    (pa.map_(pa.string(), pa.int32()), [[("a", 1), ("b", None)], None, []]),
+    (pa.map_(pa.string(), PAIR), [[("a", [1, 2]), ("b", None)], None, []]),
+    (pa.dictionary(pa.int8(), pa.string()), ["a", None, "b"]),
+    (pa.uuid(), [uuid.UUID(int=5).bytes, None, uuid.UUID(int=7).bytes]),
+    (pa.json_(), ['{"a": 1}', None, "[]"]),
+    (pa.fixed_shape_tensor(pa.float32(), [2]), [[1, 2], None, [3, 4]]),
+]
+SPARSE = pa.array([0, 1, 0, 1, 0, 1], pa.int8())
+WORDS = " ".join(f"w{number}" for number in range(30))
+TEXTS = pa.array([WORDS, WORDS, "one two", "three four", "five six", f"{WORDS} more"])
+STAY = [0, 2, 3, 4]
+
+
+def array_of(kind: pa.DataType, values: list[Any]) -> pa.Array:
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, pa.array(values * 2, kind.storage_type))
+    if pa.types.is_dictionary(kind):
+        return pa.array(values * 2, kind.value_type).dictionary_encode().cast(kind)
+    return pa.array(values * 2, kind)
+
+
+def columns() -> Iterator[tuple[str, pa.Array]]:
+    """Each type, in a struct too, of which one is null, and in a list, of which one is null and one empty."""
+    alone = [(str(kind), array_of(kind, values)) for kind, values in TYPES]
+    children = [pa.array([1, 2, None] * 2), pa.array(["a", None, "c"] * 2)]
+    alone.append(("union", pa.UnionArray.from_sparse(SPARSE, children)))
+    alone.append(
+        ("run ends", pa.RunEndEncodedArray.from_arrays(pa.array([2, 4, 6], pa.int32()), pa.array(["a", None, "b"])))
+    )
+    for name, values in alone:
+        yield name, values
+        yield f"struct of {name}", pa.StructArray.from_arrays([values], ["v"], mask=pa.array([False] * 5 + [True]))
+        yield f"list of {name}", pa.ListArray.from_arrays(pa.array([0, 1, None, 3, 4, 6, 6], pa.int32()), values)
+
+
+COLUMNS = dict(columns())
+HELD = {name: values for name, values in COLUMNS.items() if in_parquet(values.type)}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All columns in one file of Arrow, and those that Parquet has in one of their own."""
+    folder = tmp_path_factory.mktemp("types")
+    for name, some in (("every", COLUMNS), ("held", HELD)):
+        table = pa.table({"text": TEXTS, **some})
+        with pa.ipc.new_file(str(folder / f"{name}.arrow"), table.schema) as out:
+            out.write_table(table)
+    return folder
+
+
+def plain(values: pa.Array) -> list[Any]:
+    """Rows as Python has them: seconds that Parquet holds in milliseconds are the same ones."""
+    found: list[Any] = values.to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(("name", "options"), [("every", {}), ("held", {"format": "parquet"})])
+def test_kept_rows_are_read_again(name: str, options: dict[str, Any], corpus: Path, tmp_path: Path) -> None:
+    run(corpus / f"{name}.arrow", tmp_path / "out", **options)
+    if options:
+        found = pq.read_table(tmp_path / "out/data/held.parquet")
+        assert [str(kind) for kind in found.schema.types if "fixed_size_list" in str(kind).split(" ('")[0]] == []
+    else:
+        found = pa.ipc.open_file(str(tmp_path / "out/data/every.arrow")).read_all()
+    assert found.num_rows == len(STAY)
+    for column, values in (COLUMNS if name == "every" else HELD).items():
+        rows = plain(values)
+        assert plain(found[column]) == [rows[row] for row in STAY], column
+
+
+def test_kept_rows_as_json(corpus: Path, tmp_path: Path) -> None:
+    run(corpus / "every.arrow", tmp_path / "out", format="jsonl")
+    found = [json.loads(line) for line in (tmp_path / "out/data/every.jsonl").read_text().splitlines()]
+    for column, values in COLUMNS.items():
+        rows = plain(values)
+        assert [row[column] is None for row in found] == [rows[row] is None for row in STAY], column
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_ids_are_read_again(name: str, tmp_path: Path) -> None:
+    values = COLUMNS[name]
+    ids = one_type([values], [values.type])
+    pq.write_table(pa.table({"id": ids}), tmp_path / "ids.parquet")
+    found = pq.read_table(tmp_path / "ids.parquet")["id"]
+    assert plain(found) == plain(ids) and found.null_count == sum(row is None for row in plain(values))
+
+
+FIXED = [name for name in COLUMNS if "fixed_size_list" in name or "tensor" in name]
+
+
+@pytest.mark.parametrize("name", [name for name in FIXED if "of" not in name or "struct of" in name])
+def test_evidence_by_lists_of_a_fixed_size(name: str, tmp_path: Path) -> None:
+    table = pa.table({"text": TEXTS, "id": COLUMNS[name]})
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as out:
+        out.write_table(table)
+    run(tmp_path / "a.arrow", tmp_path / "out", id_column="id")
+    found = pq.read_table(tmp_path / "out/duplicates.parquet")
+    assert plain(found["id"]) == [plain(COLUMNS[name])[row] for row in (1, 5)]
+
+
+def test_types_that_parquet_lacks_are_refused(tmp_path: Path) -> None:
+    table = pa.table({"text": TEXTS, "v": COLUMNS["union"]})
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as out:
+        out.write_table(table)
+    with pytest.raises(InputError, match="which Parquet cannot hold"):
+        deduplicate_files(tmp_path / "a.arrow", tmp_path / "out", format="parquet", backend="reference")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_type_in_parquet_is_the_type_itself_but_for_lists_of_a_fixed_size() -> None:
+    for kind in (values.type for values in HELD.values()):
+        if "fixed_s" not in str(kind):
+            assert parquet_type(kind) == kind
