@@ -148,7 +148,7 @@ def test_of_files(tmp_path: Path) -> None:
     ("made", "names"),
     [
         (prints, "offset slice values"),
-        (gpulsh.MinHash, "estimate family from_texts num_perm seed standard_deviation"),
+        (gpulsh.MinHash, "epsilon estimate family from_texts num_perm seed standard_deviation"),
         (lambda: gpulsh.Banding(bands=2, rows=2), "bands digest facts rows to_json"),
         (
             gpulsh.Shingling,

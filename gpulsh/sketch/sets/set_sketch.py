@@ -43,9 +43,11 @@ class SetSketch(TextSketch[Signatures], SignatureSketch):
         values are refused in less than one call in 10^14. Raises ParameterError for these, and for any other object.
         """
         check_type("fingerprints", fingerprints, Fingerprints)
-        check_mixed(fingerprints, self.functions)
         ops = select_backend(backend, threads=threads)
-        return Signatures(sketched(ops, fingerprints.moved(ops.asarray), self.functions), maker=self)
+        there = fingerprints.moved(ops.asarray)
+        with ops.here():
+            check_mixed(there, self.functions, ops)
+        return Signatures(sketched(ops, there, self.functions), maker=self)
 
     def _of_documents(self, documents: Documents) -> Signatures:
         ops = documents.ops

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, on_host
+from gpulsh.arrays import Fingerprints
+from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import Family
 
@@ -15,15 +16,17 @@ LOWER = ("one_permutation", "fast_similarity")  # and those that read lower halv
 _S16, _S32 = np.uint64(16), np.uint64(32)
 
 
-def check_mixed(fingerprints: Fingerprints, family: Family) -> None:
+def check_mixed(fingerprints: Fingerprints, family: Family, ops: Backend) -> None:
     """A ParameterError where the first values cannot have been mixed, and `family` reads the half that they share.
+
+    The fingerprints are of the backend, whose device is the current one.
 
     Refused are three distinct values or more if they have at most half as many distinct halves, two whose halves are 0,
     and one that is below 2^16, or a multiple of 2^48. Of random values the first has a probability below
     2^-60, the second 2^-64, the third 2^-48: less than one call in 10^14.
     """
-    first = int(fingerprints.offset[0])
-    values = np.unique(on_host(fingerprints.values[first : min(first + LOOKED_AT, int(fingerprints.offset[-1]))]))
+    first, last = int(fingerprints.offset[0]), int(fingerprints.offset[-1])
+    values = np.unique(ops.asnumpy(fingerprints.values[first : min(first + LOOKED_AT, last)]))
     if family.name in UPPER and _alike(values, np.right_shift):
         _refuse("upper", family)
     if family.name in LOWER and _alike(values, np.left_shift):
