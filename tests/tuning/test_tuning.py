@@ -289,6 +289,7 @@ def test_the_commands_show_what_the_functions_find(
     assert main([*curve, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(studied.facts()))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")  # a terminal that is wide enough for the table
     picture = tmp_path / "study.svg"
     assert main([*curve, "--plot", str(picture)]) == 0
     lines, best = capsys.readouterr().out.splitlines(), studied.recommended
