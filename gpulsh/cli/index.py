@@ -30,6 +30,7 @@ _files = together(
     click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
     text_options(ids="Column of strings or integers to name documents by, else FILE:ROW."),
     click.option("-o", "--output", metavar="FILE", help="Write the duplicates found to FILE: .parquet or .jsonl."),
+    click.option("--overwrite", is_flag=True, help="Replace FILE where gpulsh wrote it, and no other."),
     backend_options,
 )
 

@@ -14,6 +14,7 @@ from gpulsh.cli.terminal import conclude
 @click.command(short_help="Write signatures and band digests of files, for SQL engines.")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Parquet file, made here.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE where gpulsh wrote it, and no other.")
 @text_options(ids="Column of ids to write beside file and row.")
 @method_options()
 @backend_options

@@ -37,11 +37,14 @@ from gpulsh.io.files.pipes import Streams
 from gpulsh.params import checked_folder
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.output.folders import refuse_inside, refuse_overlap, refuse_url
+from gpulsh.run.output.single import marked, refuse_present
 from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
 ROWS_AT_ONCE = 1 << 16  # written at once
 KEYS_AT_ONCE = 1 << 18  # read at once; for each such part a file is read again up to its end
+
+COLUMNS = ("file", "row", "id", "duplicate_of", "similarity")  # of what is found
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,9 @@ class Duplicates:
                 return
             tables = self.tables()
             first = next(tables)
-            with pq.ParquetWriter(file, first.schema, compression="zstd", version="2.6") as out:
+            with pq.ParquetWriter(file, marked(first.schema), compression="zstd", version="2.6") as out:
                 for table in (first, *tables):
-                    out.write_table(table)
+                    out.write_table(table.replace_schema_metadata(marked(table.schema).metadata))
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ def _grown(
     text_column: str | Sequence[str] = "text",
     id_column: str | None = None,
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     progress: bool = False,
     **parameters: Any,
 ) -> Indexed:
@@ -142,7 +146,7 @@ def _grown(
     refuse_ending(output)
     texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), parameters)
     refuse_overlap(folder, inputs, texts.files)
-    refuse_output(output, folder, inputs, texts)
+    refuse_output(output, folder, inputs, texts, overwrite)
     shown = open_progress(progress)
     with open_index(path, **parameters) as index:
         refuse_places(index.catalogue, path, id_column)
@@ -179,6 +183,7 @@ def query_index(
     top: int = 1,
     threshold: float | None = None,
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     progress: bool = False,
     **parameters: Any,
 ) -> Duplicates:
@@ -190,7 +195,7 @@ def query_index(
     refuse_ending(output)
     texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), parameters)
     catalogue = Index.open(path, **parameters).catalogue
-    refuse_output(output, os.fspath(path), inputs, texts)
+    refuse_output(output, os.fspath(path), inputs, texts, overwrite)
     shown = open_progress(progress)
     holdings = catalogue.holdings()
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.kept():
@@ -208,12 +213,15 @@ def refuse_ending(output: str | os.PathLike[str] | None) -> None:
         raise ParameterError(f"output is {os.fspath(output)!r}; give a file that ends with {' or '.join(ENDINGS)}")
 
 
-def refuse_output(output: str | os.PathLike[str] | None, index: str, inputs: Sequence[str], texts: FileTexts) -> None:
-    """OutputError where the file would take the place of an input file, or lie among them or in the index."""
+def refuse_output(
+    output: str | os.PathLike[str] | None, index: str, inputs: Sequence[str], texts: FileTexts, overwrite: bool
+) -> None:
+    """OutputError where the file would take the place of another, or lie among the inputs or in the index."""
     if output is not None:
         refuse_url(os.fspath(output))
         refuse_overlap(os.fspath(output), inputs, texts.files)
         refuse_inside(os.fspath(output), index, "index")
+        refuse_present(output, overwrite=overwrite, columns=COLUMNS)
 
 
 def _open(inputs: Sequence[str], columns: Columns, parameters: dict[str, Any]) -> FileTexts:

@@ -27,6 +27,7 @@ from gpulsh.method import Method
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.indexing import open_inputs
 from gpulsh.run.output.folders import refuse_overlap, refuse_url
+from gpulsh.run.output.single import marked, refuse_present
 from gpulsh.secret import draw_secret, evidence_keys
 from gpulsh.store.durable import durable_file, writing
 
@@ -39,6 +40,7 @@ def sign_files(
     *,
     text_column: str | Sequence[str] = "text",
     id_column: str | None = None,
+    overwrite: bool = False,
     backend: BackendName = "auto",
     threads: int | None = None,
     progress: bool = False,
@@ -62,11 +64,13 @@ def sign_files(
     ops = select_backend(backend, threads=threads)
     texts = open_inputs(inputs, Columns(text=text_named(text_column), id=id_column), form, ops)
     refuse_overlap(os.fspath(path), inputs, texts.files)
+    refuse_present(path, overwrite=overwrite)
     shown, unit = open_progress(progress), OF_INDEX["index"].unit
     with writing(path), shown.stage("sign", texts.check(), unit), durable_file(path) as file, texts.kept():
         writer, documents = None, 0
         for partition in texts.partitions(PARTITION_BYTES):
             table = _table(texts, partition, documents, method, ops)
+            table = table.replace_schema_metadata(marked(table.schema).metadata)
             writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
             writer.write_table(table)
             documents += len(table)

@@ -62,7 +62,7 @@ class Asked:
         found = {}
         for given in self.inputs:
             if not (folder / given).is_dir():
-                found[given] = os.path.basename(given)
+                found[given] = next(end for end in _ends(given) if sum(end in _ends(of) for of in self.inputs) == 1)
                 continue
             inside = [os.path.join(at, name) for at, _, names in os.walk(folder / given) for name in names]
             relative = [os.path.relpath(path, folder / given) for path in inside]
@@ -71,6 +71,12 @@ class Asked:
                 if not hidden and path.lower().endswith(tuple(READERS)):
                     found[os.path.join(given, path)] = path
         return found
+
+
+def _ends(path: str) -> list[str]:
+    """The ends of a path, the shortest first."""
+    parts = path.split(os.sep)
+    return [os.sep.join(parts[at:]) for at in range(len(parts) - 1, -1, -1)]
 
 
 def faults(folder: Path, arguments: list[str], large: bool = False) -> Iterator[Fault]:
