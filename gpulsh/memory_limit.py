@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpulsh.errors import DeviceMemoryError, MemoryLimitError
+from gpulsh.errors import BackendError, MemoryLimitError
 
 COMPILED = 192 << 20  # bytes for compiled code, and for the stacks and arenas of library threads
 THREAD = 16 << 20  # bytes for the stack and arena of each thread of gpulsh
@@ -45,9 +45,9 @@ def lacks_memory(error: BaseException | None) -> bool:
 
     Arrow's codecs say so in an OSError without a number.
     """
-    while error is not None:
+    while error is not None and not isinstance(error, BackendError):  # which speaks of a device
         if isinstance(error, MemoryError):
-            return not isinstance(error, DeviceMemoryError)
+            return True
         if isinstance(error, OSError) and (error.errno == errno.ENOMEM or "not enough memory" in str(error)):
             return True
         error = error.__cause__

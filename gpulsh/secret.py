@@ -73,10 +73,5 @@ def evidence_keys(secret: bytes) -> EvidenceKeys:
     return EvidenceKeys(words)
 
 
-def derived_key(secret: bytes, use: str) -> bytes:
-    """A key for another use, from which the secret cannot be told."""
-    return _stream(secret, use, SECRET_BYTES)
-
-
 def _stream(secret: bytes, use: str, length: int) -> bytes:
     return hashlib.shake_256(f"gpulsh {use} 1 ".encode() + secret).digest(length)

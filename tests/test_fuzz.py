@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import random
 import sys
 import tempfile
 import zlib
@@ -15,12 +14,10 @@ import pytest
 
 from gpulsh.cli import main
 from tests.fuzz import case as cases
-from tests.fuzz import thrift
 from tests.fuzz.case import Case
 from tests.fuzz.evidence import faults
 from tests.fuzz.formats import FILES, NAMES
 from tests.fuzz.packed import repeated_member
-from tests.fuzz.parquet import footer
 from tests.fuzz.runner import Runner
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/PID/statm is Linux's")
@@ -158,13 +155,3 @@ def test_a_finding_is_saved_and_found_again(
 def test_repeated_members_are_gzip(unit: bytes, count: int) -> None:
     packed = repeated_member(b"head", unit, count, b"tail")
     assert zlib.decompress(packed, 31) == b"head" + unit * count + b"tail"
-
-
-def test_footers_are_read_and_written_as_they_are(tmp_path: Path) -> None:
-    from tests.fuzz import parquet, tables
-
-    for seed in range(40):
-        source = random.Random(seed)
-        content = parquet.written(source, tables.table(source, parquet=True))
-        fields, start = footer(content)
-        assert thrift.write_struct(fields) == content[start:-8]

@@ -68,11 +68,11 @@ class File:
             return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
 
     def stamp(self) -> Stamp:
-        """Size and time of change: what differs when somebody wrote to the file."""
+        """Size, time of change and inode: what differs when somebody wrote to the file."""
         with reading(self):
             if self.filesystem is None:
                 found = os.stat(self.path)
-                return [found.st_size, found.st_mtime_ns]
+                return [found.st_size, found.st_mtime_ns, found.st_ino]
             self.filesystem.invalidate_cache(self.path)
             told = self.filesystem.info(self.path)
             version = [f"{name} {told[name]}" for name in VERSIONS if told.get(name) is not None]

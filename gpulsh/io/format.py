@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, runtime_checkable
@@ -22,7 +22,6 @@ from gpulsh.io.rows import Rows
 Mask = NDArray[np.bool_]
 Item = TypeVar("Item")
 Keys: TypeAlias = "pa.Array | list[int | float | None]"  # to keep documents by; a list where no one type holds them
-Seen = Callable[[int, "pa.RecordBatch"], None]  # is shown a row's number, and the batch that begins with it
 
 BLOCK_BYTES = 8 << 20  # of text that a reader aims at holding at once
 
@@ -86,18 +85,9 @@ class Divisible(Protocol):
         """All parts, in order."""
 
     def read_part(
-        self,
-        file: File,
-        columns: Columns,
-        part: Part,
-        block_bytes: int,
-        rules: Rules = STRICT,
-        packed: Callable[[bytes], None] | None = None,
+        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
     ) -> Iterator[Block]:
-        """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `Format.read`.
-
-        `packed` is shown the bytes of the file that its texts are decoded from, piece by piece, before they are.
-        """
+        """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `Format.read`."""
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:
@@ -110,22 +100,17 @@ def spread(items: Sequence[Item], count: int) -> list[Item]:
     return [items[(2 * place + 1) * len(items) // (2 * count)] for place in range(count)]
 
 
-def unseen(row: int, batch: pa.RecordBatch) -> None:
-    """Do nothing with what is read."""
-
-
 class Known(NamedTuple):
     """The texts where some parts of them are known, so that they need not be decoded."""
 
     columns: Columns
-    texts: Callable[[Part, Iterable[bytes]], list[pa.Array] | None]  # of a part, which is decoded from these bytes
+    texts: Callable[[Part], list[pa.Array] | None]  # of a part
 
 
 class Writing(TypedDict, total=False):
     """Options of writing kept rows."""
 
-    seen: Seen  # called with all that a format reads, in order, before it is written, unless it reads `in_order`
-    known: Known  # whose parts are written without having been seen
+    known: Known
     limit: Limit | None  # a row with more in its other columns than it allows is a LargeDocumentError
     packing: Packing | None  # None: the input's codec at its default level
 
@@ -165,10 +150,7 @@ class Format(Protocol):
         return False
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
-        """Write a file of the same format with the rows where `keep` [rows] is true.
-
-        `seen` may miss the rows of a part of which none is kept.
-        """
+        """Write a file of the same format with the rows where `keep` [rows] is true."""
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """The rows where `keep` [rows] is true, every column of them, for a file of another format.

@@ -49,7 +49,7 @@ class Arriving(ABC):
         self._place = place
         job = place.job
         assert job.earlier is not None
-        self._named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), fixity=job.fixity)
+        self._named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), stamps=job.stamps)
 
     @abstractmethod
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
@@ -101,7 +101,7 @@ class ByPosition(Arriving):
                     self._place.progress.advance(size)
                     self._place.progress.count(documents=len(batch))
                 self.made.append(write_facts(self._place, partition, facts, rejected))
-            self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls, read=facts.read))
+            self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls))
 
     def read_again(self) -> None:
         """Read them, which tells it."""
@@ -150,8 +150,7 @@ class InOrder(Arriving):
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.key)
         for facts in surveyed:
             rows = {int(number): count for number, count in facts["rows"].items()}
-            read = {int(number): {int(row): was for row, was in of.items()} for number, of in facts["read"].items()}
-            self._named.add(PartitionFacts(rows=rows, nulls=facts["nulls"], read=read))
+            self._named.add(PartitionFacts(rows=rows, nulls=facts["nulls"]))
         self.made = [Made(step.files, step.facts) for task in tasks if (step := steps.recorded(task.step))]
         self.bytes, self._partitions = tallied(surveyed, "bytes"), len(partitions)
         layout = layout_of(job, surveyed)
@@ -163,8 +162,7 @@ class InOrder(Arriving):
             raise tampered(place.folder, "an order of documents that is none")
         if texts:
             members = MEMBERS.path(place.folder, RANK)
-            given = zip(partitions, surveyed, strict=True)
-            gathering = tasks_of("gather", gather, ((layout, part, members, facts["read"]) for part, facts in given))
+            gathering = tasks_of("gather", gather, ((layout, part, members) for part in partitions))
             run("arrange", gathering, len(layout), abreast=True)
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:

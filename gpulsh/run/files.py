@@ -22,12 +22,12 @@ from gpulsh.facts import Facts
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
-from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, natural_id, refuse_packing, refuse_unused
 from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.files.results import REPORT
+from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.outputs.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
 from gpulsh.params import (
@@ -64,7 +64,7 @@ from gpulsh.run.output.remote import RemoteFolder
 from gpulsh.run.output.work_folder import WORK
 from gpulsh.run.partitioned import Outcome, deduplicate_partitions
 from gpulsh.run.run_report import RunReport, Start
-from gpulsh.secret import chosen_secret, derived_key, evidence_keys
+from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
 from gpulsh.store.durable import refused
 
@@ -326,7 +326,7 @@ def deduplicate_files(
             columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files)),
             on_error=on_error,
             write=write,
-            fixity=Fixity.of(there),
+            stamps=Stamps.of(there),
             earlier=earlier.to_job() if earlier else None,
             format=format,
             packing=packing,
@@ -397,14 +397,13 @@ class _Run:
         if folder.is_committed():
             folder.commit()
             return read_report(folder.path / REPORT)
-        fixity = replace(self.job.fixity, key=derived_key(steps.secret, "fixity"))
-        outcome = self._decided(replace(self.job, fixity=fixity), folder.work, steps)
+        outcome = self._decided(self.job, folder.work, steps)
         no_page = missing()
         report = self.report.finished(folder.work, outcome, no_page)
         write_report(folder.work / REPORT, report)
         if no_page is None:
             write_page(folder.work / PAGE, report)
-        fixity.check_all()
+        self.job.stamps.check_all()
         folder.commit()
         return report
 

@@ -35,7 +35,7 @@ from gpulsh.run.engines.steps import ADMIT, Steps, tell
 from gpulsh.run.indexing import place_keys, refuse_places
 from gpulsh.run.job.job import Earlier
 from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import ContentDigests, Made, Runner, Workplace, tallied
+from gpulsh.run.job.task import Made, Runner, Workplace, tallied
 from gpulsh.run.partitioned import Decided, layout_of
 from gpulsh.run.records.rejections import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
@@ -128,7 +128,7 @@ class Admission:
             source = InOrder(*given, texts=taken_in is None)
         with funnel.stage(self.place.progress, OF_FILES_WITH_INDEX["admit"], total):
             if facts is None:
-                with self.place.kept(range(len(self.place.job.files))):
+                with self.place.unchanged(range(len(self.place.job.files))):
                     facts = self._admitted(run, taken_in, source)
             else:
                 read = facts["funnel"]
@@ -169,7 +169,7 @@ class Admission:
             layout = layout_of(job, [made.facts for made in source.made])
             give_back()
             decisions = _Decisions(catalogue, source.decisions(catalogue, numbers), numbers, layout)
-            made = [self._written(decisions, number, part.facts["read"]) for number, part in enumerate(source.made)]
+            made = [self._written(decisions, number) for number in range(len(source.made))]
             counts = {
                 **before,
                 "bytes": source.bytes,
@@ -186,17 +186,17 @@ class Admission:
                 "ids": [part.facts["ids"] for part in made],
             }
             files = {name: fact for part in (*source.made, *made) for name, fact in part.files.items()}
-            job.fixity.check_all()  # for the index is not brought back
+            job.stamps.check_all()  # for the index is not brought back
             self.steps.finish(ADMIT, Made(files, facts))
             if taken_in is None:
                 catalogue.forget(numbers.start + source.numbers(self._rejected(layout)))
                 catalogue.save_run(run, numbers)
         return facts
 
-    def _written(self, decisions: _Decisions, partition: int, read: ContentDigests) -> Made:
+    def _written(self, decisions: _Decisions, partition: int) -> Made:
         layout, folder = decisions.layout, self.place.folder
         columns, witnesses, keys = decisions.of(partition)
-        made = write_decisions(self.place, layout, partition, columns, read)
+        made = write_decisions(self.place, layout, partition, columns)
         told = EARLIER.write(folder, partition, EarlierDocuments(witnesses, keys))
         return replace(made, files={**made.files, **told})
 

@@ -30,10 +30,10 @@ from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
+from gpulsh.io.files.stamps import Stamps
 from gpulsh.params import checked_folder
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.output.folders import refuse_inside, refuse_overlap, refuse_url
@@ -65,7 +65,7 @@ class Duplicates:
         texts = self.texts
         names = strings([file.name for file in texts.files])
         named = np.unique(self.positions)
-        with texts.kept():
+        with texts.unchanged():
             ids = pa.nulls(len(named)) if texts.columns.id is None else _ids(texts, named)
         for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -87,7 +87,7 @@ class Duplicates:
 
     def write(self, path: Path) -> None:
         """Write a file whole or not at all, as Parquet or JSON lines by its ending."""
-        with writing(path), durable_file(path) as file, self.texts.kept():
+        with writing(path), durable_file(path) as file, self.texts.unchanged():
             if path.suffix == ".jsonl":
                 for line in self.lines():
                     file.write(line.encode("utf-8", "replace") + b"\n")
@@ -151,7 +151,7 @@ def _grown(
     with open_index(path, **parameters) as index:
         refuse_places(index.catalogue, path, id_column)
         with shown.stage("index", texts.check(), OF_INDEX["index"].unit):
-            with texts.kept():
+            with texts.unchanged():
                 watched, names = _Watched(texts, shown), names_of_files(texts)
                 numbers = index.catalogue.take_in(watched, lambda: keys_of_files(texts), decide=True, names=names)
             decided = index.catalogue.decisions(numbers)
@@ -198,7 +198,7 @@ def query_index(
     refuse_output(output, os.fspath(path), inputs, texts, overwrite)
     shown = open_progress(progress)
     holdings = catalogue.holdings()
-    with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.kept():
+    with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.unchanged():
         watched = _Watched(texts, shown)
         positions, numbers, similarity = catalogue.find_similar(watched, holdings, threshold, None if every else top)
     found = Duplicates(texts, positions, holdings, numbers, similarity)
@@ -236,7 +236,7 @@ def open_inputs(inputs: Sequence[str], columns: Columns, form: Form, ops: Backen
     streams = Streams(form)
     files = find_files(list(inputs), streams=streams, form=form)
     refuse_unused(files, form)
-    texts = FileTexts(files, columns, ops.sizes().readers, fixity=Fixity.of(files))
+    texts = FileTexts(files, columns, ops.sizes().readers, stamps=Stamps.of(files))
     texts.streams = streams
     return texts
 

@@ -35,7 +35,6 @@ from gpulsh.decide.judgement import is_read
 from gpulsh.errors import DamagedInputError
 from gpulsh.facts import Facts
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.io.formats.endings import format_of
 from gpulsh.ragged import offsets
 from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.layout import Layout
@@ -237,8 +236,7 @@ class _Run:
         self, layout: Layout, partitions: Sequence[Partition], members: _Members, signed: Sequence[Facts]
     ) -> None:
         """Bring the texts of every partition's members into order of their groups."""
-        given = zip(partitions, signed, strict=True)
-        arguments = ((layout, partition, members.path, facts["read"]) for partition, facts in given)
+        arguments = ((layout, partition, members.path) for partition in partitions)
         self._stage("gather", tasks_of("gather", gather.gather, arguments), members.meeting, abreast=True)
 
     def compare(self, layout: Layout, members: _Members, pairs: Paths) -> Paths:
@@ -274,7 +272,7 @@ class _Run:
 
     def collect(self, layout: Layout, members: _Members, signed: Sequence[Facts]) -> tuple[int, ...]:
         """Bring together what was decided about every partition; how many files of ids each has."""
-        given = ((layout, number, members.groups, facts["read"]) for number, facts in enumerate(signed))
+        given = ((layout, number, members.groups) for number in range(len(signed)))
         tasks = tasks_of("collect", collect.collect, given)
         facts = self._stage("collect", tasks, len(tasks), abreast=True)
         return tuple(int(fact["ids"]) for fact in facts)
@@ -282,17 +280,7 @@ class _Run:
     def write(self, decided: Decided) -> None:
         """Write every file's kept rows, and the evidence."""
         job, layout = self.job, decided.layout
-        read: dict[int, dict[int, str]] = {}
-        for facts in decided.signed:
-            for number, pieces in facts["read"].items():
-                read.setdefault(int(number), {}).update((int(row), was) for row, was in pieces.items())
-        tasks = [
-            Task(write.step_of_run(run), write.write, (layout, run, {n: read[n] for n in run if n in read}))
-            for run in write.runs_of(job)
-        ]
-        if job.write == "duplicates" and job.columns.id is not None:
-            known = [number for number in read if not format_of(job.files[number]).in_order]
-            tasks = [Task(f"look-{number:06d}", write.look, (number, read[number])) for number in sorted(known)]
+        tasks = [Task(write.step_of_run(run), write.write, (layout, run)) for run in write.runs_of(job)]
         tasks.append(Task("evidence", evidence.evidence, (layout, decided.id_files)))
         total = int(np.diff(layout.files)[write.written(job)].sum())
         *_, facts = self._stage("write", tasks, total, abreast=True)

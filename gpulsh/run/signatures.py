@@ -66,7 +66,7 @@ def sign_files(
     refuse_overlap(os.fspath(path), inputs, texts.files)
     refuse_present(path, overwrite=overwrite)
     shown, unit = open_progress(progress), OF_INDEX["index"].unit
-    with writing(path), shown.stage("sign", texts.check(), unit), durable_file(path) as file, texts.kept():
+    with writing(path), shown.stage("sign", texts.check(), unit), durable_file(path) as file, texts.unchanged():
         writer, documents = None, 0
         for partition in texts.partitions(PARTITION_BYTES):
             table = _table(texts, partition, documents, method, ops)

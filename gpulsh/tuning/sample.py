@@ -123,7 +123,7 @@ def _drawn(texts: object, size: int, lots: Callable[[TextBatch, Numbers], _Lots]
     if not isinstance(texts, FileTexts):
         return _least(open_texts(texts), size, lots)
     texts.check()
-    with texts.kept():
+    with texts.unchanged():
         return _least(texts, size, lots)
 
 

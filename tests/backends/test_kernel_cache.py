@@ -230,8 +230,9 @@ from gpulsh.backends.cpu.components import _components
 (loaded,) = _components.overloads.values()
 print(list(loaded.library._get_module_for_linking().functions))
 {prepared}
-from gpulsh.backends.cpu.content import KEY_BYTES, content_sums
-print(content_sums(np.ones(3, np.uint8), np.array([0, 3]), np.zeros(KEY_BYTES, np.uint8)).tolist())
+from gpulsh.arrays import Fingerprints
+from gpulsh.backends.cpu import CpuBackend
+print(CpuBackend(1).unique(Fingerprints(np.ones(3, np.uint64), np.array([0, 3]))).values.tolist())
 {prepared}
 print(COMPILING.seconds() > 0)
 """

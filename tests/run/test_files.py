@@ -597,8 +597,8 @@ KEEPS = "give first, longest, source:INPUT,INPUT... or the name of a column"
     ("options", "told"),
     [
         ({"keep": 3}, "keep is 3; " + KEEPS),
-        ({"text_column": None}, "text_column is None; give the name of a column"),
-        ({"text_column": 3}, "text_column is 3; give the name of a column"),
+        ({"text_column": None}, "text_column is None; give the name of a column, or a list of names"),
+        ({"text_column": 3}, "text_column is 3; give the name of a column, or a list of names"),
         ({"id_column": 3}, "id_column is 3; give the name of a column"),
         ({"within": "a.jsonl"}, "within is 'a.jsonl'; give an object of bool"),
         ({"resume": "yes"}, "resume is 'yes'; give an object of bool"),

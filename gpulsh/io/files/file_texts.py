@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -16,10 +16,10 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import array_of
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reason, wrong_length
-from gpulsh.io.files.fixity import Digest, Fixity, Reading
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
+from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Divisible, Keys, Mask, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit, too_costly
@@ -70,7 +70,6 @@ class PartitionFacts:
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
     stray: Stray = NO_STRAY
-    read: dict[int, dict[int, str]] = field(default_factory=dict)  # by file and first row of a piece: what was read
     rejected: Batches = field(default_factory=list)  # of `gpulsh.io.files.rejected.rejections`
     unbounded: bool = False  # whether it is no partition but all that there is, of any number of rows
 
@@ -89,9 +88,8 @@ class FileTexts:
     """Documents of `files`, one after another. It knows how many each file has once they were read.
 
     With more than one of `readers`, so many threads decode the parts of files that have parts, a few blocks ahead.
-    With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. With
-    `fixity`, what is read again is compared with what was read first, a piece by its digest. Pieces are held in `held`,
-    while there is room, and then not read again for `chosen`.
+    With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. Pieces
+    are held in `held`, while there is room, and then not read again for `chosen`.
     """
 
     streams: object = None  # that files are copies of, which last as long as it
@@ -103,17 +101,16 @@ class FileTexts:
         readers: int = 1,
         skip: bool = False,
         limit: Limit | None = None,
-        fixity: Fixity | None = None,
+        stamps: Stamps | None = None,
         held: HeldTexts | None = None,
     ) -> None:
-        self.fixity = fixity
+        self._stamps = stamps
         self._held = held
         self.files = [replace(file, intact_only=True) for file in files] if skip else files
         self.columns = columns
         self.rejected = Rejected()
         self._readers, self._rules = readers, Rules(skip, limit)
         self._rows = np.zeros(len(files), np.int64)
-        self._read: dict[int, dict[int, str]] = {}
         self._nulls = 0
 
     def __len__(self) -> int:
@@ -124,9 +121,9 @@ class FileTexts:
         """int64 [files + 1]: position of each file's first row, and how many documents there are."""
         return offsets(self._rows)
 
-    def kept(self) -> AbstractContextManager[None]:
-        """ChangedInputError where a file is changed by the time the context is left."""
-        return self.fixity.kept(range(len(self.files))) if self.fixity else nullcontext()
+    def unchanged(self) -> AbstractContextManager[None]:
+        """ChangedInputError where a file is changed before the context is left."""
+        return self._stamps.unchanged(range(len(self.files))) if self._stamps else nullcontext()
 
     def check(self) -> int | None:
         """About how many bytes of text to expect; InputError where the head of a file shows that it cannot be used."""
@@ -188,18 +185,15 @@ class FileTexts:
         self._nulls += facts.nulls
         for number, rows in facts.rows.items():
             self._rows[number] += rows
-        for number, read in facts.read.items():
-            self._read.setdefault(number, {}).update(read)
 
     def _slices(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
         # Here and below a block is let go before the next one is read: each may be a document as large as allowed.
         last: Piece | None = None
-        digest: Digest | None = None
         for piece, block in self._blocks(pieces, max_bytes, facts):
             number = piece.file
             if piece != last:
-                self._end(last, digest, facts)
-                last, digest = piece, self._digest(piece)
+                self._end(last)
+                last = piece
             is_array = array_of(block.texts) is not None  # which whoever writes it can use; of others, what is signed
             if self._held is not None and is_array:
                 self._held.add(piece, block.start, block.texts)
@@ -215,38 +209,18 @@ class FileTexts:
                 self._check_rows(number, facts)
             start = block.start
             for texts in block.texts.slices(max_bytes):
-                if digest is not None:
-                    digest.add_texts(texts)
                 if self._held is not None and not is_array:
                     self._held.add(piece, start, batch_rows(texts))
                 start += len(texts)
                 yield texts
                 del texts
             del block
-        self._end(last, digest, facts)
+        self._end(last)
 
-    def _end(self, piece: Piece | None, digest: Digest | None, facts: PartitionFacts) -> None:
+    def _end(self, piece: Piece | None) -> None:
         """All of the piece was read."""
-        if piece is None:
-            return
-        if digest is not None:
-            facts.read.setdefault(piece.file, {})[piece.start] = digest.value()
-        if self._held is not None:
+        if piece is not None and self._held is not None:
             self._held.complete(piece)
-
-    def _digest(self, piece: Piece) -> Digest | None:
-        """For the texts of a piece, where its bytes are not what is compared."""
-        in_order = format_of(self.files[piece.file]).in_order
-        return None if in_order or self.fixity is None else Digest(self.fixity.key)
-
-    def _packed(self, piece: Piece, size: int) -> Callable[[bytes], None] | None:
-        """What is shown the bytes that the texts of a part are decoded from, where they are held."""
-        if self._held is None or self.fixity is None or self.columns.whole is None:
-            return None
-        if self.files[piece.file].filesystem is not None:
-            return None  # to read them twice from elsewhere takes longer than to decode them
-        digest = self._held.packed(piece, size, self.fixity.key)
-        return None if digest is None else digest.add
 
     def _check_rows(self, number: int, facts: PartitionFacts) -> None:
         """A LargeDocumentError where a partition has more rows than what is known of each leaves room for."""
@@ -264,10 +238,7 @@ class FileTexts:
             file = self.files[piece.file]
             kind = format_of(file)
             if piece.part is not None and isinstance(kind, Divisible):
-                packed = self._packed(piece, piece.part.size)
-                blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules, packed)
-            elif kind.in_order and self.fixity is not None:
-                blocks = self._watched(piece, facts)
+                blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules)
             else:
                 blocks = self._whole(file)
             for block in blocks:
@@ -283,12 +254,6 @@ class FileTexts:
             else:
                 for piece in run:
                     yield from read(piece)
-
-    def _watched(self, piece: Piece, facts: PartitionFacts) -> Iterator[Block]:
-        assert self.fixity is not None
-        with Reading(self.files[piece.file], self.fixity.key) as reading:
-            yield from self._whole(reading.file)
-            facts.read[piece.file] = {0: reading.digests()[0]}
 
     def _whole(self, file: File) -> Iterator[Block]:
         rows = 0
@@ -316,74 +281,49 @@ class FileTexts:
         files = np.searchsorted(starts, positions, side="right") - 1
         return files, positions - starts[files]
 
-    def chosen(
-        self, piece: Piece, rows: NDArray[np.int64], count: int, read: str | None = None
-    ) -> Iterator[list[Bytes]]:
+    def chosen(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Iterator[list[Bytes]]:
         """The texts at ascending `rows` of a file that has `count`, all of them in `piece`, block by block.
 
-        They are those that were held; otherwise they are read, and it is a ChangedInputError, when all were handed out,
-        where the digest of the piece is not `read`.
+        They are those that were held; otherwise they are read.
         """
         if self._held is not None and (held := self._held.find(piece)) is not None:
-            for start, found in held.blocks:
+            for start, found in held:
                 first, last = np.searchsorted(rows, [start, start + len(found)])
                 if first < last:
                     yield found.pieces(rows[first:last] - start)
             return
-        file = self.files[piece.file]
-        kind = format_of(file)
-        with ExitStack() as closing:
-            if self.fixity is None:
-                read = None
-            watched = closing.enter_context(Reading(file, self.fixity.key)) if self.fixity and kind.in_order else None
-            done = 0
-            digest = self._digest(piece) if read is not None else None
-            blocks = self._blocks_of(watched.file if watched else file, piece, rows, count, whole=digest is not None)
-            closing.callback(blocks.close)
+        done = 0
+        with closing(self._blocks_of(piece, rows, count)) as blocks:
             try:
                 for block in blocks:
-                    if digest is not None:
-                        for texts in block.texts.slices(BLOCK_BYTES):
-                            digest.add_texts(texts)
                     first, last = np.searchsorted(rows, [block.start, block.start + len(block.texts)])
                     if first < last:
                         yield block.texts.pieces(rows[first:last] - block.start)
                         done = int(last)
-                    if done == len(rows) and digest is None:
+                    if done == len(rows):
                         break
                     del block
             except DamagedInputError:
                 if done != len(rows):  # otherwise behind the last row that is wanted, where the first pass met it, too
                     raise
-            if done != len(rows):
-                raise wrong_length(file)
-            if self.fixity is not None and read is not None:
-                digests = [digest.value()] if digest is not None else watched.digests() if watched else []
-                self.fixity.compare(piece.file, read, digests)
+        if done != len(rows):
+            raise wrong_length(self.files[piece.file])
 
-    def _blocks_of(
-        self, file: File, piece: Piece, rows: NDArray[np.int64], count: int, whole: bool
-    ) -> Generator[Block, None, None]:
-        """Blocks of a piece, all, or at least those with one of `rows`."""
+    def _blocks_of(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Generator[Block, None, None]:
+        """Blocks of a piece with at least `rows`."""
+        file, columns = self.files[piece.file], Columns(self.columns.text)
         kind = format_of(file)
-        columns = Columns(self.columns.text)
         if piece.part is not None and isinstance(kind, Divisible):
             yield from kind.read_part(file, columns, piece.part, BLOCK_BYTES, self._rules)
             return
-        wanted = None
-        if not whole:
-            wanted = np.zeros(count, np.bool_)
-            wanted[rows] = True
+        wanted = np.zeros(count, np.bool_)
+        wanted[rows] = True
         yield from kind.read(file, columns, wanted, Rules(limit=self._rules.limit))
 
     def values(self, column: str, positions: NDArray[np.int64]) -> list[pa.Array]:
         """The column at `positions`, ascending: one pyarrow.Array a file, in its own type."""
-        return [
-            values_of(
-                self.files, number, column, np.flatnonzero(wanted), self.fixity, self._read.get(number, {}).get(0)
-            )
-            for number, wanted in self._by_file(positions)
-        ]
+        chosen = ((self.files[number], np.flatnonzero(wanted)) for number, wanted in self._by_file(positions))
+        return [format_of(file).values(file, column, rows) for file, rows in chosen]
 
     def kinds(self, column: str) -> list[pa.DataType]:
         """The column's pyarrow.DataType in each file that declares one."""
@@ -404,23 +344,3 @@ class FileTexts:
 def _narrow(lengths: NDArray[np.int64]) -> Values:
     """Return the lengths in their narrowest type, for millions may be held of a file that cannot be read apart."""
     return lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
-
-
-def values_of(
-    files: Sequence[File],
-    number: int,
-    column: str,
-    rows: NDArray[np.int64],
-    fixity: Fixity | None,
-    read: str | None,
-    limit: Limit | None = None,
-) -> pa.Array:
-    """`Format.values` of the file of that number; `read` is the digest of what was read of it at first."""
-    file = files[number]
-    kind = format_of(file)
-    if fixity is None or not kind.in_order:
-        return kind.values(file, column, rows, limit)
-    with Reading(file, fixity.key) as reading:
-        values = kind.values(reading.file, column, rows, limit)
-        fixity.compare(number, read, reading.digests())
-    return values

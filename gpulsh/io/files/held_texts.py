@@ -1,7 +1,6 @@
 """Texts that a run keeps in memory when it has read them, for the stages that ask for them again.
 
-To decode a file again takes as long as to sign it. What never left memory has no need of a digest either; but who puts
-it beside what the file still holds has to know that this is the same file, by the bytes that it was decoded from.
+To decode a file again takes as long as to sign it.
 """
 
 from __future__ import annotations
@@ -9,32 +8,21 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import NamedTuple
 
-from gpulsh.io.files.fixity import Digest
 from gpulsh.io.rows import Rows
 
 OFFSET_BYTES = 8  # of a row, beside its text
 BLOCK_COST = 1 << 10  # bytes of a block, beside its rows: files may have one each, of few bytes
 
 
-class Held(NamedTuple):
-    """The texts of a piece."""
-
-    blocks: list[tuple[int, Rows]]  # each with its first row
-    packed: str | None  # digest of the bytes that they were decoded from, where it was asked for
+Blocks = list[tuple[int, Rows]]  # the texts of a piece, each block with its first row
 
 
 @dataclass
 class _Piece:
-    blocks: list[tuple[int, Rows]] = field(default_factory=list)
+    blocks: Blocks = field(default_factory=list)
     size: int = 0
     complete: bool = False
-    packed: Digest | None = None
-
-    def held(self) -> Held | None:
-        packed = None if self.packed is None else self.packed.value()
-        return Held(self.blocks, packed) if self.complete else None
 
 
 class HeldTexts:
@@ -45,17 +33,6 @@ class HeldTexts:
         self._pieces: dict[Hashable, _Piece | None] = {}  # None: too much to hold
         self._closed = False
         self._lock = Lock()
-
-    def packed(self, piece: Hashable, size: int, key: bytes) -> Digest | None:
-        """A digest under a key, for the bytes that a piece of about `size` bytes is decoded from, before it is; None
-        where there is no room for the piece.
-        """
-        with self._lock:
-            if self._closed or size > self._left or piece in self._pieces:
-                return None
-            digest = Digest(key)
-            self._pieces[piece] = _Piece(packed=digest)
-            return digest
 
     def add(self, piece: Hashable, start: int, texts: Rows) -> None:
         """The next rows of a piece, from row `start` of its file on; where there is no room, none of it is held."""
@@ -78,20 +55,20 @@ class HeldTexts:
             if (found := self._pieces.get(piece)) is not None:
                 found.complete = True
 
-    def find(self, piece: Hashable) -> Held | None:
+    def find(self, piece: Hashable) -> Blocks | None:
         """The texts of a piece; None where not all are held."""
         with self._lock:
             found = self._pieces.get(piece)
-            return None if found is None else found.held()
+            return found.blocks if found is not None and found.complete else None
 
-    def take(self, piece: Hashable) -> Held | None:
+    def take(self, piece: Hashable) -> Blocks | None:
         """The same, which are held no longer."""
         with self._lock:
             found = self._pieces.pop(piece, None)
             if found is None:
                 return None
             self._left += found.size
-            return found.held()
+            return found.blocks if found.complete else None
 
     def close(self) -> None:
         """Let go of everything, and hold nothing more."""

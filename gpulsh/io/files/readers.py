@@ -12,8 +12,8 @@ from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError,
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, first_line, wrong_length
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts, Piece
-from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.held_texts import HeldTexts
+from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.limits import Limit, check_sizes
@@ -32,7 +32,7 @@ def open_files(
     ops: Backend,
     skip: bool = False,
     limit: Limit | None = None,
-    fixity: Fixity | None = None,
+    stamps: Stamps | None = None,
     held: HeldTexts | None = None,
 ) -> FileTexts:
     """The documents of `files` as `reader` reads them, bad records passed over with `skip`, none beyond `limit`.
@@ -41,7 +41,7 @@ def open_files(
     where cuDF is to pass over bad records.
     """
     if reader == "arrow":
-        return FileTexts(files, columns, ops.sizes().readers, skip, limit, fixity, held)
+        return FileTexts(files, columns, ops.sizes().readers, skip, limit, stamps, held)
     if skip:
         raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give --reader arrow")
     from gpulsh.io.memory.cudf import why_no_reader

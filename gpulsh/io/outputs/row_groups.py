@@ -14,7 +14,6 @@ from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
 from gpulsh.io.formats.parquet.row_groups import GROUP_BYTES, GROUP_ROWS
-from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
 
 
 def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str, packing: Packing | None) -> None:
@@ -39,18 +38,19 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
         batches = chain([first], batches)
         del first
         while left:
-            left = False
-            with SpilledRows(out.schema, target + ".rows") as rows:
-                for batch in batches:
-                    for field, column in zip(batch.schema, batch.columns, strict=True):
-                        if not values_in_parquet(column):
-                            raise _refused(file, field, "has values beyond those of Parquet, as")
-                    rows.add(batch if batch.schema == schema else _of_schema(batch, schema))
-                    del batch  # before the next one is read
-                    if rows.size >= GROUP_BYTES or rows.rows >= GROUP_ROWS:
-                        left = True
-                        break
-                rows.write(out)
+            left, held, size = False, [], 0
+            for batch in batches:
+                for field, column in zip(batch.schema, batch.columns, strict=True):
+                    if not values_in_parquet(column):
+                        raise _refused(file, field, "has values beyond those of Parquet, as")
+                held.append(batch if batch.schema == schema else _of_schema(batch, schema))
+                size += batch.nbytes
+                del batch  # before the next one is read
+                if size >= GROUP_BYTES or sum(map(len, held)) >= GROUP_ROWS:
+                    left = True
+                    break
+            if table := pa.Table.from_batches(held, out.schema):
+                out.write_table(table, row_group_size=len(table))
 
 
 def _of_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -14,10 +14,10 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.readers import Reader, open_files
+from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.limits import Limit
 from gpulsh.io.outputs.conversion import FormatName
 from gpulsh.method import Method
@@ -46,7 +46,7 @@ class Terms:
     columns: Columns
     on_error: OnError
     write: Write
-    fixity: Fixity  # of `files`
+    stamps: Stamps  # of `files`
     earlier: Earlier | None = None
     format: FormatName | None = None  # of what is written; None: as the inputs
     packing: Packing | None = None  # likewise
@@ -69,7 +69,7 @@ class Terms:
 
     def to_json(self) -> Facts:
         """All of it: a run goes on only with the same."""
-        inputs = {file.name: stamp for file, stamp in zip(self.files, self.fixity.stamps, strict=True)}
+        inputs = {file.name: stamp for file, stamp in zip(self.files, self.stamps.known, strict=True)}
         told: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
         # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
         if places := {file.name: file.relative for file in self.files if "/" in file.relative}:
@@ -94,7 +94,7 @@ class Job(Terms):
 
     def texts(self, ops: Backend, abreast: int = 1, held: HeldTexts | None = None) -> FileTexts:
         """The documents of the files, for one of `abreast` readers at the same time."""
-        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(abreast), self.fixity
+        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(abreast), self.stamps
         return open_files(*given, held)
 
     def limit(self, abreast: int = 1) -> Limit:

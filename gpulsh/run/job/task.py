@@ -22,9 +22,6 @@ from gpulsh.run.job.job import Job
 from gpulsh.secret import EvidenceKeys
 from gpulsh.store.durable import FileFact
 
-# Of what was read of each file, by its number and the first row of each piece: what is read again is compared with it.
-ContentDigests = Mapping[str, Mapping[str, str]]
-
 
 @dataclass(frozen=True)
 class Workplace:
@@ -42,9 +39,9 @@ class Workplace:
         """The documents of the job's files."""
         return self.job.texts(self.ops, self.abreast, self.held)
 
-    def kept(self, files: Iterable[int]) -> AbstractContextManager[None]:
-        """ChangedInputError where one of the files of these numbers is changed by the time the context is left."""
-        return self.job.fixity.kept(files)
+    def unchanged(self, files: Iterable[int]) -> AbstractContextManager[None]:
+        """ChangedInputError where one of the files of these numbers is changed before the context is left."""
+        return self.job.stamps.unchanged(files)
 
 
 @dataclass(frozen=True)

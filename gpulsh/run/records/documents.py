@@ -40,7 +40,6 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, r
             "stray_bytes": facts.stray.bytes,
             "rows": {str(number): rows for number, rows in facts.rows.items()},
             "rejected": bool(bad),
-            "read": {str(number): {str(row): was for row, was in read.items()} for number, read in facts.read.items()},
         },
     )
 

@@ -26,7 +26,7 @@ def survey(place: Workplace, partition: Partition) -> Made:
     size = 0
     with PassedOver(place.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
-        with place.kept(piece.file for piece in partition.pieces):
+        with place.unchanged(piece.file for piece in partition.pieces):
             for batch in place.texts().read(partition.pieces, place.ops.sizes().batch, facts):
                 added = int(batch.offset[-1] - batch.offset[0])
                 size += added

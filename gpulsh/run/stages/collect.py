@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.io.files.file_texts import values_of
+from gpulsh.io.formats.endings import format_of
 from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import ContentDigests, Made, Workplace
+from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.numbers import ascending, tampered, within
 from gpulsh.run.records.tables import DECIDED, DECISIONS, Decisions, Ids, ids_table
 
 
-def collect(place: Workplace, layout: Layout, partition: int, groups: int, read: ContentDigests) -> Made:
-    """Bring together what was decided about a partition; `read` is what `sign` read of its files."""
+def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Made:
+    """Bring together what was decided about a partition."""
     start, stop = layout.partitions[partition : partition + 2].tolist()
     found = []
     for group in range(groups):
@@ -36,22 +36,22 @@ def collect(place: Workplace, layout: Layout, partition: int, groups: int, read:
     within(place.folder, "documents", ascending(place.folder, "documents", columns.document), start, stop)
     for other in (columns.duplicate_of, columns.cluster):
         within(place.folder, "documents", other, 0, len(layout))
-    made = write_decisions(place, layout, partition, columns, read)
+    made = write_decisions(place, layout, partition, columns)
     place.progress.advance(1)
     return made
 
 
-def write_decisions(place: Workplace, layout: Layout, partition: int, columns: Decisions, read: ContentDigests) -> Made:
+def write_decisions(place: Workplace, layout: Layout, partition: int, columns: Decisions) -> Made:
     """DECISIONS of a partition, and the ids that go with them."""
     made = DECISIONS.write(place.folder, partition, columns)
     if place.job.columns.id is not None:
         named = columns.document[(columns.duplicate_of != columns.document) | columns.speaks[:]]
-        for number, ids in enumerate(_ids(place, layout, named, read)):
+        for number, ids in enumerate(_ids(place, layout, named)):
             made |= ids_table(number).write(place.folder, partition, ids)
     return Made(made, {"amount": 1, "ids": len(made) - 1})
 
 
-def _ids(place: Workplace, layout: Layout, named: Numbers, read: ContentDigests) -> Iterator[Ids]:
+def _ids(place: Workplace, layout: Layout, named: Numbers) -> Iterator[Ids]:
     """The ids of the documents `named`, in runs that have one type."""
     job, column = place.job, place.job.columns.id
     assert column is not None
@@ -59,11 +59,9 @@ def _ids(place: Workplace, layout: Layout, named: Numbers, read: ContentDigests)
     for number in np.unique(layout.file_of(named)).tolist():
         start, stop = layout.files[number : number + 2]
         here = named[slice(*np.searchsorted(named, [start, stop]))]
-        with job.fixity.kept([number]):
-            was = read.get(str(number), {}).get("0")
-            values = values_of(
-                *(job.files, number, column, here - start, job.fixity, was), limit=job.limit(place.abreast)
-            )
+        file = job.files[number]
+        with job.stamps.unchanged([number]):
+            values = format_of(file).values(file, column, here - start, job.limit(place.abreast))
         parts.append((here, values.dictionary_decode() if pa.types.is_dictionary(values.type) else values))
     for _, run in groupby(parts, lambda part: part[1].type):
         documents, values = zip(*run, strict=True)

@@ -110,7 +110,7 @@ def _declared(job: Job, layout: Layout, bad: Rejected) -> list[pa.DataType]:
         return []
     known = np.diff(layout.files) > 0
     files = [file for number, file in enumerate(job.files) if known[number] or not bad.touches(number)]
-    with job.fixity.kept(range(len(job.files))):
+    with job.stamps.unchanged(range(len(job.files))):
         kinds = [format_of(file).kind(file, job.columns.id) for file in files]
     return [kind for kind in kinds if kind is not None]
 

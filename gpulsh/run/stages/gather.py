@@ -15,7 +15,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.io.file import wrong_length
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import ContentDigests, Made, Workplace
+from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.group_texts import runs_of, texts_file
 from gpulsh.run.records.numbers import ascending, within
@@ -23,8 +23,8 @@ from gpulsh.run.records.tables import MEMBERS, PLACES, TextPlaces
 from gpulsh.store.durable import completed, unfinished
 
 
-def gather(place: Workplace, layout: Layout, partition: Partition, members: Path, read: ContentDigests) -> Made:
-    """Copy the texts of the partition's members that meet others; `read` is what `sign` read, by file and first row."""
+def gather(place: Workplace, layout: Layout, partition: Partition, members: Path) -> Made:
+    """Copy the texts of the partition's members that meet others."""
     start, stop = layout.partitions[partition.number : partition.number + 2]
     known = MEMBERS.open(members).whole()
     rows = slice(*np.searchsorted(known.document, [start, stop]).tolist())
@@ -39,8 +39,8 @@ def gather(place: Workplace, layout: Layout, partition: Partition, members: Path
     made = PLACES.write(place.folder, partition.number, places)
     target = texts_file(place.folder, partition.number)
     with unfinished(target) as part:
-        with open(part, "wb") as out, place.kept(piece.file for piece in partition.pieces):
-            _copy(place, layout, partition, document, size, offset, out.fileno(), read)
+        with open(part, "wb") as out, place.unchanged(piece.file for piece in partition.pieces):
+            _copy(place, layout, partition, document, size, offset, out.fileno())
         made[target.name] = completed(part, target)
     return Made(made, {"amount": len(document), "bytes": int(size.sum())})
 
@@ -53,7 +53,6 @@ def _copy(
     size: Numbers,
     offset: Numbers,
     out: int,
-    read: ContentDigests,
 ) -> None:
     """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
     texts = place.texts()
@@ -64,8 +63,7 @@ def _copy(
         last = int(np.searchsorted(document, end))
         if done == last:
             continue
-        before = read.get(str(piece.file), {}).get(str(piece.start))
-        for pieces in texts.chosen(piece, document[done:last] - start, stop - start, before):
+        for pieces in texts.chosen(piece, document[done:last] - start, stop - start):
             here = slice(done, done + len(pieces))
             # Sizes are of the first reading: a file that changed since would put one text over another.
             if [len(text) for text in pieces] != size[here].tolist():

@@ -43,7 +43,7 @@ def sign(place: Workplace, partition: Partition) -> Made:
         batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
         given = batches, place.job.method, place.keys, place.ops, funnel, place.progress
         where = place.folder, partition.number
-        with place.kept(piece.file for piece in partition.pieces):
+        with place.unchanged(piece.file for piece in partition.pieces):
             if place.job.method.measure == "containment":
                 with postings_file(POSTINGS, *where) as postings:
                     signed = _without_sets(sign_batches(*given, sign_sets), postings)

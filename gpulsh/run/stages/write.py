@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -11,20 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import InputError
-from gpulsh.io.arrow.rows import array_of, arrow_rows
-from gpulsh.io.arrow.texts import text_column
-from gpulsh.io.arrow.types import check_columns
-from gpulsh.io.columns import Columns
-from gpulsh.io.file import changed
+from gpulsh.io.arrow.rows import array_of
 from gpulsh.io.files.file_texts import Piece
-from gpulsh.io.files.fixity import Digest, Reading, digest_of
 from gpulsh.io.files.places import Targets
 from gpulsh.io.files.results import DATA
-from gpulsh.io.format import BLOCK_BYTES, Known, Mask, Part, Rules
-from gpulsh.io.formats.endings import format_of
+from gpulsh.io.format import Known, Mask, Part, Writing
 from gpulsh.io.outputs.conversion import write_kept
-from gpulsh.io.rows import Rows
 from gpulsh.ragged import cuts, offsets
 from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.layout import Layout
@@ -49,7 +41,7 @@ def written(job: Job) -> list[int]:
 def runs_of(job: Job) -> Iterator[range]:
     """Those files in runs of neighbours that one task writes: a large one alone."""
     numbers, most = written(job), min(RUN_BYTES, job.cut.partition)
-    sizes = [size if isinstance(size := job.fixity.stamps[number][0], int) else most for number in numbers]
+    sizes = [size if isinstance(size := job.stamps.known[number][0], int) else most for number in numbers]
     bounds = np.flatnonzero(np.diff(numbers, prepend=-2, append=-2) != 1).tolist()
     for first, last in pairwise(bounds):
         for start, stop in cuts(offsets(sizes[first:last]), most, RUN_FILES):
@@ -62,11 +54,11 @@ def step_of_run(numbers: range) -> str:
     return step if len(numbers) == 1 else f"{step}-{len(numbers)}"
 
 
-def write(place: Workplace, layout: Layout, numbers: range, read: Mapping[int, Mapping[int, str]]) -> Made:
+def write(place: Workplace, layout: Layout, numbers: range) -> Made:
     """Write the kept rows of the files of these numbers; of a file of one document that is dropped nothing is written.
 
-    `read` is what `sign` read of each, by the first row of each piece. Their names in `data/` are made durable with all
-    others, before results are published: that takes long, and small files may be many.
+    Their names in `data/` are made durable with all others, before results are published: that takes long, and small
+    files may be many.
     """
     bounds = layout.files[numbers.start : numbers.stop + 1].tolist()
     start, stop = bounds[0], bounds[-1]
@@ -87,8 +79,8 @@ def write(place: Workplace, layout: Layout, numbers: range, read: Mapping[int, M
                 target = targets.of(place.job.files[number])
                 # Not in `data/`: what a killed attempt leaves is no result.
                 part = made.part(place.folder / step_of(STAGE, number), target)
-                with naming(target), place.kept([number]):
-                    _copy(place, number, bad.left_out(kept, number), str(part), read.get(number, {}))
+                with naming(target), place.unchanged([number]):
+                    _copy(place, number, bad.left_out(kept, number), str(part))
         facts = made.complete()
     files = {path.relative_to(place.folder).as_posix(): fact for path, fact in facts.items()}
     dropped = len(keep) - int(keep.sum())
@@ -108,74 +100,17 @@ def dropped_in(folder: Path, partition: int, start: int, stop: int) -> Numbers:
     return within(folder, "documents", document[decided.duplicate_of[some] != document], start, stop)
 
 
-def look(place: Workplace, number: int, read: Mapping[int, str]) -> Made:
-    """ChangedInputError unless the texts of a file of columns are still those that were signed.
-
-    For where nothing is written: its ids were read by themselves, and stand in the evidence.
-    """
-    file, job = place.job.files[number], place.job
-    texts = _Texts(job, number, read)
-    with place.kept([number]):
-        for block in format_of(file).read(file, Columns(job.columns.text), rules=Rules(job.on_error == "skip")):
-            texts.see_rows(block.start, block.texts)
-        texts.compare()
-    return Made()
+def _copy(place: Workplace, number: int, keep: Mask, target: str) -> None:
+    """Write the kept rows."""
+    job = place.job
+    known = Known(job.columns, partial(_held, place, number))
+    how: Writing = {"limit": job.limit(place.abreast), "packing": job.packing, "known": known}
+    write_kept(job.format, job.columns, job.files[number], keep, target, **how)
 
 
-def _copy(place: Workplace, number: int, keep: Mask, target: str, read: Mapping[int, str]) -> None:
-    """The kept rows, where all that is read is what was read at first."""
-    job, file = place.job, place.job.files[number]
-    write = partial(write_kept, job.format, job.columns, limit=job.limit(place.abreast), packing=job.packing)
-    if format_of(file).in_order:
-        with Reading(file, job.fixity.key) as reading:
-            write(reading.file, keep, target)
-            job.fixity.compare(number, read.get(0), reading.digests())
-    else:
-        texts = _Texts(job, number, read)
-        write(file, keep, target, seen=texts.see, known=Known(job.columns, partial(_held, place, number)))
-        texts.compare()
-
-
-def _held(place: Workplace, number: int, part: Part, packed: Iterable[bytes]) -> list[pa.Array] | None:
-    """The texts of a part as `sign` decoded them, where that is what the file still holds."""
+def _held(place: Workplace, number: int, part: Part) -> list[pa.Array] | None:
+    """The texts of a part as `sign` decoded them, where all are arrays."""
     held = None if place.held is None else place.held.take(Piece(number, part))
-    if held is None or held.packed is None or digest_of(packed, place.job.fixity.key) != held.packed:
-        return None
-    arrays = [array_of(texts) for _, texts in held.blocks]
+    arrays = [array_of(texts) for _, texts in held or ()]
     known = [array for array in arrays if array is not None]
-    return known if len(known) == len(arrays) else None
-
-
-class _Texts:
-    """The texts of a file that is not read in order, as they pass by: digests of its pieces."""
-
-    def __init__(self, job: Job, number: int, read: Mapping[int, str]) -> None:
-        self._job, self._number, self._read = job, number, read
-        self._start = 0
-        self._digest: Digest | None = None
-
-    def see(self, row: int, batch: pa.RecordBatch) -> None:
-        """`gpulsh.io.format.Seen`."""
-        if not self._read:
-            return
-        file = self._job.files[self._number]
-        try:
-            check_columns(file, batch.schema, Columns(self._job.columns.text))
-        except InputError:
-            raise changed(file, "has other columns than at first") from None
-        self.see_rows(row, arrow_rows(text_column(batch, self._job.columns)))
-
-    def see_rows(self, row: int, texts: Rows) -> None:
-        """See rows of which only the texts are there."""
-        if row in self._read and len(texts):
-            self.compare()
-            self._start, self._digest = row, Digest(self._job.fixity.key)
-        if self._digest is not None:
-            for part in texts.slices(BLOCK_BYTES):
-                self._digest.add_texts(part)
-
-    def compare(self) -> None:
-        """ChangedInputError where the piece was another at first."""
-        if self._digest is not None:
-            self._job.fixity.compare(self._number, self._read[self._start], [self._digest.value()])
-        self._digest = None
+    return known if held is not None and len(known) == len(arrays) else None

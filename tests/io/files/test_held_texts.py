@@ -6,7 +6,6 @@ import json
 import random
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +18,7 @@ from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
-from gpulsh.io.files.fixity import digest_of
-from gpulsh.io.files.held_texts import BLOCK_COST, OFFSET_BYTES, Held, HeldTexts
+from gpulsh.io.files.held_texts import BLOCK_COST, OFFSET_BYTES, Blocks, HeldTexts
 from gpulsh.io.formats.jsonl.format import JsonLines
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.rows import Rows
@@ -34,9 +32,9 @@ def rows(*texts: str) -> Rows:
     return arrow_rows(pa.array(texts))
 
 
-def texts_of(held: Held | None) -> list[tuple[int, list[bytes]]]:
+def texts_of(held: Blocks | None) -> list[tuple[int, list[bytes]]]:
     assert held is not None
-    return [(start, [bytes(text) for text in found.pieces(np.arange(len(found)))]) for start, found in held.blocks]
+    return [(start, [bytes(text) for text in found.pieces(np.arange(len(found)))]) for start, found in held]
 
 
 def test_only_whole_pieces_are_given_and_once() -> None:
@@ -49,20 +47,6 @@ def test_only_whole_pieces_are_given_and_once() -> None:
     assert texts_of(held.find("a")) == texts_of(held.take("a")) == [(5, [b"one", b"two"]), (7, [b"three"])]
     assert held.take("a") is None
     assert held.find("b") is held.take("b") is None  # it was not complete
-
-
-def test_what_texts_are_decoded_from_is_digested_where_there_is_room() -> None:
-    held, key = HeldTexts(10_000), bytes(32)
-    digest = held.packed("a", 10_000, key)
-    assert digest is not None and held.packed("b", 10_001, key) is None
-    digest.add(b"packed")
-    for piece in ("a", "b"):
-        held.add(piece, 0, rows("one"))
-        held.complete(piece)
-    assert [held.take(piece) for piece in "ab"] == [
-        Held([(0, ANY)], digest_of([b"pac", b"ked"], key)),
-        Held([(0, ANY)], None),
-    ]
 
 
 def test_no_more_is_held_than_was_said() -> None:

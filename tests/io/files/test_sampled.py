@@ -56,7 +56,7 @@ MAKERS: dict[str, Callable[[Path], object]] = {
     "a.parquet": lambda path: pq.write_table(TABLE, path, row_group_size=100, compression="zstd"),
     "a.arrow": arrow,
     "a.jsonl": lambda path: path.write_bytes(LINES),
-    "a.jsonl.gz": lambda path: path.write_bytes(gzip.compress(LINES)),
+    "a.jsonl.gz": lambda path: path.write_bytes(gzip.compress(LINES, 6)),
     "a.jsonl.zst": lambda path: path.write_bytes(zstandard.compress(LINES)),
     "a.json": lambda path: path.write_text(f"[{', '.join(JSON)}]"),
     "a.csv": table,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Unpack
 
@@ -17,9 +16,7 @@ from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Divisible, Known, Part, Writing
 from gpulsh.io.formats.arrow_ipc import format as ipc
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.parquet import costs, spilled_rows
 from gpulsh.io.formats.parquet import format as parquet
-from gpulsh.io.formats.parquet.pages import largest_value, longest_value, reader
 
 ROWS = 5000
 
@@ -53,7 +50,7 @@ def write_kept(path: Path, target: Path, keep: np.ndarray, **how: Unpack[Writing
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "binary"])
 @pytest.mark.parametrize("group", [ROWS, 1024, 700])
-def test_spilled_rows_give_the_same_file(
+def test_rows_give_the_same_file_however_they_are_read(
     kind: str, group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = table(kind)
@@ -61,18 +58,16 @@ def test_spilled_rows_give_the_same_file(
     keep = np.random.default_rng(3).random(ROWS) < 0.7
     keep[700:1400] = False
     held = write_kept(tmp_path / "a.parquet", tmp_path / "held", keep)
-    monkeypatch.setattr(spilled_rows, "HELD_BYTES", 20_000)
-    monkeypatch.setattr(spilled_rows, "LET_GO_SECONDS", 1e-4)
-    monkeypatch.setattr(costs, "DECODED_BYTES", 7000)  # however the rows are read
-    assert write_kept(tmp_path / "a.parquet", tmp_path / "spilled", keep) == held
-    found = pq.read_table(tmp_path / "spilled")
+    monkeypatch.setattr(parquet, "DECODED_BYTES", 7000)
+    assert write_kept(tmp_path / "a.parquet", tmp_path / "again", keep) == held
+    found = pq.read_table(tmp_path / "again")
     assert found.equals(given.filter(pa.array(keep)))
-    groups = pq.ParquetFile(tmp_path / "spilled").metadata
+    groups = pq.ParquetFile(tmp_path / "again").metadata
     rows = [int(keep[start : start + group].sum()) for start in range(0, ROWS, group)]
     assert [groups.row_group(number).num_rows for number in range(groups.num_row_groups)] == [n for n in rows if n]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet", "held", "spilled"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet", "again", "held"]
 
-    def texts(part: Part, packed: Iterable[bytes]) -> list[pa.Array] | None:
+    def texts(part: Part) -> list[pa.Array] | None:
         if part.number == 2:
             return None
         rows = given.column("text").slice(part.start, part.rows)
@@ -85,7 +80,7 @@ def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytes
     # 40 kB that hold 80 MB: by the footer all rows would fit into one batch.
     page = "x" * 40_000
     pq.write_table(pa.table({"text": [page, "small"] * 1000}), tmp_path / "a.parquet")
-    monkeypatch.setattr(costs, "WORST_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet, "DECODED_BYTES", 1 << 19)
     (file,) = find_files([str(tmp_path / "a.parquet")])
     source = format_of(file)
     assert isinstance(source, Divisible)
@@ -93,48 +88,6 @@ def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytes
     for block in source.read_part(file, Columns("text"), part, 1 << 20):
         assert block.texts.lengths().sum() <= 1 << 20
     assert documents(tmp_path / "a.parquet") == [page.encode(), b"small"] * 1000
-
-
-def test_the_largest_value_is_read_where_the_page_leaves_few_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = [f"document {row % 3000}" for row in range(20_000)]
-    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
-    monkeypatch.setattr(costs, "WORST_BYTES", 4000)
-    (file,) = find_files([str(tmp_path / "a.parquet")])
-    asked: list[object] = []
-    monkeypatch.setattr(costs, "longest_value", lambda *given: asked.append(given) or longest_value(*given))
-    with parquet._opened(file) as source:
-        rows, _ = costs.fitting_rows(file, source, 0, ["text"])
-        assert costs.fitting_rows(file, source, 0)[0] == rows == 4000 // len("document 2999")
-    assert len(asked) == 1  # for both
-    assert documents(tmp_path / "a.parquet") == [text.encode() for text in texts]
-
-
-@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
-def test_the_page_of_a_dictionary(codec: str, version: str, tmp_path: Path) -> None:
-    texts = {"one": ["y" * 1000] * 50, "many": [f"{row:04d}" for row in range(500)], "null": [None] * 50, "none": ["z"]}
-    for name, values in texts.items():
-        pq.write_table(
-            pa.table({"text": pa.array(values, pa.string())}),
-            tmp_path / f"{name}.parquet",
-            compression=codec,
-            data_page_version=version,
-            use_dictionary=name != "none",
-            write_page_checksum=name == "many",
-        )
-
-    def found(name: str) -> tuple[int, int]:
-        (file,) = find_files([str(tmp_path / f"{name}.parquet")])
-        chunk = pq.read_metadata(tmp_path / f"{name}.parquet").row_group(0).column(0)
-        with reader(file) as read:
-            return largest_value(read, chunk), longest_value(read, chunk)
-
-    assert found("one") == (1004, 1000)  # a value behind its length
-    assert found("many") == (500 * 8 // 4, 4)
-    assert max(found("null")) <= 4
-    assert found("none") == (0, 0)
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string"])

@@ -18,7 +18,7 @@ from gpulsh.io.arrow.texts import column_named, stray, text_column
 from gpulsh.io.arrow.types import check_columns, type_named
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
-from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Seen, Writing, counting, unseen
+from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Writing, counting
 from gpulsh.io.formats.arrow_ipc.source import Batches, UnreadBatch
 from gpulsh.io.formats.keys import KeyColumn
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit
@@ -92,7 +92,7 @@ class Ipc(Format):
         """A record batch a record batch, several of one beyond BATCH_BYTES; a stream stays a stream."""
         with open(target, "wb") as sink, _opened(file, how.get("limit")) as batches:
             writer = (pa.ipc.new_stream if batches.stream else pa.ipc.new_file)(sink, batches.schema)
-            for batch in _kept(file, batches, keep, how.get("seen", unseen)):
+            for batch in _kept(file, batches, keep):
                 writer.write_batch(batch)
                 del batch  # before the next one is read
             writer.close()
@@ -100,7 +100,7 @@ class Ipc(Format):
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """The kept rows of each record batch."""
         with _opened(file, how.get("limit")) as batches:
-            yield from _kept(file, batches, keep, how.get("seen", unseen))
+            yield from _kept(file, batches, keep)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first rows of each record batch."""
@@ -117,10 +117,9 @@ class Ipc(Format):
         return taken / rows if rows else 1.0
 
 
-def _kept(file: File, batches: Batches, keep: Mask, seen: Seen) -> Iterator[pa.RecordBatch]:
+def _kept(file: File, batches: Batches, keep: Mask) -> Iterator[pa.RecordBatch]:
     with counting(file, keep) as read:
         for batch in _parts(file, batches):
-            seen(read.rows, batch)
             part = keep[read.rows : read.rows + len(batch)]
             read.rows += len(batch)
             if part.any():

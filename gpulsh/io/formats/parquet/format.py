@@ -1,10 +1,15 @@
-"""Parquet: read by row group and batch, written with one row group an input row group."""
+"""Parquet, by pyarrow: read by row group and batch, written with a row group, or more, for each of the input.
+
+A batch has about DECODED_BYTES. The footer gives the mean size of a row, but not what a dictionary repeats, so gpulsh
+decodes the first rows of a long row group to see. Pages and dictionaries are as large as the file makes them; the
+kernel enforces `--memory` (`gpulsh.memory_limit`).
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Unpack
@@ -17,7 +22,7 @@ from numpy.typing import NDArray
 from gpulsh.backends.recent import Recent
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import to_arrow
-from gpulsh.io.arrow.rows import arrow_rows, bytes_of
+from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import column_named, stray, text_column
@@ -36,24 +41,16 @@ from gpulsh.io.format import (
     Part,
     Rejection,
     Rules,
-    Seen,
     Writing,
     spread,
-    unseen,
 )
 from gpulsh.io.formats.keys import KeyColumn
-from gpulsh.io.formats.parquet import costs
-from gpulsh.io.formats.parquet.costs import check_pages, column_chunks, fitting_rows, in_turn
-from gpulsh.io.formats.parquet.footer import check_footer
 from gpulsh.io.formats.parquet.packing import writer_options
-from gpulsh.io.formats.parquet.pages import reader as page_reader
-from gpulsh.io.formats.parquet.pages import stored_bytes
-from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
-from gpulsh.io.limits import Limit, check_sizes, check_values_fit, too_costly
+from gpulsh.io.formats.parquet.row_groups import GROUP_BYTES, GROUP_ROWS, in_groups
+from gpulsh.io.limits import Limit, check_sizes, check_values_fit
 from gpulsh.io.rows import piece_rows
 
 HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decoded
-MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
 MANY_GROUPS = 64  # of a file whose footer is kept
 MOST_FOOTERS = 8
 SAMPLED_GROUPS, SAMPLED_BYTES = 16, 512 << 20  # that are decoded for a few rows of each
@@ -61,6 +58,9 @@ SAMPLED_GROUPS, SAMPLED_BYTES = 16, 512 << 20  # that are decoded for a few rows
 # documents repeat their neighbours.
 SAMPLED_RUNS, LEAST_RUN = 32, 64
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
+DECODED_BYTES = 3 << 19  # about what is decoded at once: larger batches are slower, for each is memory from the system
+MAX_BATCH_ROWS = 1 << 13
+FIRST_ROWS, FEW_ROWS = 64, 1 << 10  # that are decoded to see how large rows are, in a row group of more than the latter
 
 
 class Parquet(Format):
@@ -89,21 +89,12 @@ class Parquet(Format):
             return list(_parts(source, columns))
 
     def read_part(
-        self,
-        file: File,
-        columns: Columns,
-        part: Part,
-        block_bytes: int,
-        rules: Rules = STRICT,
-        packed: Callable[[bytes], None] | None = None,
+        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
     ) -> Iterator[Block]:
         """A row group in batches of about `block_bytes`."""
         with reading(file), _opened_again(file) as source:
             if part.number >= source.num_row_groups or source.metadata.row_group(part.number).num_rows != part.rows:
                 raise wrong_length(file)
-            if packed is not None:
-                for content in _packed(file, source, part.number, columns):
-                    packed(content)
             yield from _part_blocks(file, source, part, columns, block_bytes, rules)
 
     def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
@@ -115,7 +106,7 @@ class Parquet(Format):
         found: list[Keys] = []
         keys, start = KeyColumn(file, column, "row"), 0
         with reading(file), _opened(file) as source:
-            for batch in source.iter_batches(costs.MAX_BATCH_ROWS, columns=[column]):
+            for batch in source.iter_batches(MAX_BATCH_ROWS, columns=[column]):
                 found.append(keys.read(check_values(file, column, column_named(batch, column)), start))
                 start += len(batch)
         return found
@@ -134,7 +125,7 @@ class Parquet(Format):
             for group, bounds in enumerate(_bounds(source)):
                 first, last = np.searchsorted(rows, bounds)
                 if first < last:
-                    for part in _chosen_of(file, source, group, column, rows[first:last] - bounds[0], limit):
+                    for part in _chosen_of(file, source, group, column, rows[first:last] - bounds[0]):
                         found.append(part)
                         held, done = held + bytes_of(part), done + len(part)
                         check_values_fit(file, column, held, done, len(rows), limit)
@@ -146,46 +137,21 @@ class Parquet(Format):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """The schema, its metadata and its codecs are the input's; a row group with no kept row vanishes."""
-        seen, limit, known = how.get("seen", unseen), how.get("limit"), how.get("known")
         with _opened(file) as source:
-            large: set[str] = set()
-            with reading(file):
-                for group in range(source.num_row_groups):
-                    pages = check_pages(file, source, group, limit)
-                    large |= {name for name, of in pages.items() if of.large > costs.LARGE_PAGE}
-                options = writer_options(source, large, how.get("packing"))
-            # Fixed options, and chunks that follow from the footer: the same rows give the same bytes.
-            with (
-                # Through Python each page would be copied once more.
-                pa.OSFile(target, "wb") if large else open(target, "wb") as sink,
-                pq.ParquetWriter(sink, source.schema_arrow, version="2.6", **options) as out,
-            ):
-                for group, (start, stop) in enumerate(_bounds(source)):
-                    part = keep[start:stop]
-                    if part.any():
-                        with SpilledRows(source.schema_arrow, target + ".rows") as rows:
-                            for batch in _kept_batches(file, source, group, start, part, seen, known):
-                                rows.add(batch)
-                                del batch  # before the next one is read
-                                if limit is not None and rows.size > MOST_DECODED * limit.document:
-                                    place = f"row group {group}: only {rows.rows} of its rows"
-                                    raise too_costly(file, place, rows.size, MOST_DECODED * limit.document, limit)
-                            rows.write(out)
-            if source.metadata.num_rows != len(keep):
-                raise wrong_length(file)
+            schema = source.schema_arrow
+            texts = [place for place, field in enumerate(schema) if is_text(field.type)]
+            options = writer_options(source, how.get("packing"))
+            with open(target, "wb") as sink, pq.ParquetWriter(sink, schema, version="2.6", **options) as out:
+                for group, batches in _kept_groups(file, source, keep, how):
+                    # The same rows give the same bytes, in whatever batches they come.
+                    for table in in_groups(map(pa.Table.from_batches, zip(batches)), texts, _usual_rows(source, group)):
+                        out.write_table(table, row_group_size=len(table))
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """The kept rows of one row group after another."""
-        seen, limit, known = how.get("seen", unseen), how.get("limit"), how.get("known")
         with _opened(file) as source:
-            for group, (start, stop) in enumerate(_bounds(source)):
-                part = keep[start:stop]
-                if part.any():
-                    with reading(file):
-                        check_pages(file, source, group, limit)
-                    yield from filter(len, _kept_batches(file, source, group, start, part, seen, known))
-            if source.metadata.num_rows != len(keep):
-                raise wrong_length(file)
+            for _, batches in _kept_groups(file, source, keep, how):
+                yield from batches
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """Some runs of rows, evenly spread over some row groups, which are too."""
@@ -213,8 +179,6 @@ def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.
         where = path if file.filesystem is None and path.isprintable() else file.open()
         source = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=metadata)
     try:
-        with reading(file):
-            check_footer(file, source)
         yield source
     finally:
         source.close(force=True)
@@ -242,8 +206,46 @@ def _parts(source: pq.ParquetFile, columns: Columns) -> Iterator[Part]:
 def _part(source: pq.ParquetFile, columns: Columns, number: int, start: int) -> Part:
     """The row group of that number, whose first row is `start`."""
     group, texts = source.metadata.row_group(number), list(map(".".join, columns.texts))
-    size = sum(chunk.total_uncompressed_size for chunk in column_chunks(group) if chunk.path_in_schema in texts)
-    return Part(number, start, group.num_rows, size)
+    return Part(number, start, group.num_rows, sum(chunk.total_uncompressed_size for chunk in _chunks(group, texts)))
+
+
+def _chunks(group: pq.RowGroupMetaData, names: list[str] | None) -> Iterator[pq.ColumnChunkMetaData]:
+    """What the footer says of the columns or fields of these names; None: of all."""
+    for chunk in map(group.column, range(group.num_columns)):
+        path = chunk.path_in_schema
+        if names is None or path in names or path.partition(".")[0] in names:
+            yield chunk
+
+
+def _usual_rows(source: pq.ParquetFile, number: int) -> int:
+    """Rows of a row group that is written, by the sizes in the footer."""
+    group = source.metadata.row_group(number)
+    size: int = sum(chunk.total_uncompressed_size for chunk in _chunks(group, None))
+    rows: int = group.num_rows
+    return max(min(rows * GROUP_BYTES // max(size, 1), GROUP_ROWS), 1)
+
+
+def _batches(
+    file: File, source: pq.ParquetFile, number: int, names: list[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """A row group in batches of about DECODED_BYTES; a DamagedInputError where its footer gives other rows."""
+    group = source.metadata.row_group(number)
+    chunks = list(_chunks(group, names))
+    size = sum(chunk.total_uncompressed_size for chunk in chunks) / max(group.num_rows, 1)
+    if group.num_rows > FEW_ROWS and any(chunk.has_dictionary_page for chunk in chunks):
+        first = next(source.iter_batches(FIRST_ROWS, row_groups=[number], columns=names, use_threads=False), None)
+        size = max(size, first.nbytes / max(len(first), 1) if first is not None else 0)
+    rows = int(max(min(DECODED_BYTES / max(size, 1), MAX_BATCH_ROWS), 1))
+    found = 0
+    for batch in source.iter_batches(rows, row_groups=[number], columns=names, use_threads=False):
+        check_batch(file, batch)
+        found += len(batch)
+        yield batch
+        del batch  # before the next one is decoded
+    if found != group.num_rows:
+        raise DamagedInputError(
+            f"{file.name}: cannot be read: row group {number} has {found} rows and its footer says {group.num_rows}"
+        )
 
 
 def _bounds(source: pq.ParquetFile) -> Iterator[tuple[int, int]]:
@@ -256,45 +258,24 @@ def _blocks(
     file: File, source: pq.ParquetFile, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
 ) -> Iterator[Block]:
     names = list(dict.fromkeys([*map(".".join, columns.texts), *([] if columns.key is None else [columns.key])]))
-    gives_back = in_turn(check_pages(file, source, part.number, limit, names))
-    rows, _ = fitting_rows(file, source, part.number, names)
     at = part.start
     keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
-    batches = source.iter_batches(rows, row_groups=[part.number], columns=names, use_threads=False)
-    for batch in _joined(file, batches, block_bytes):
+    for batch in _joined(_batches(file, source, part.number, names), block_bytes):
         key = None if keys is None else keys.of(batch, at)
         found = text_column(batch, columns)
         texts, bad_bytes = arrow_rows(found), stray(found)
         check_sizes(file, at, texts.lengths(), limit)
         at += len(batch)
-        batch_bytes = batch.nbytes
         del batch, found  # before the next one is decoded
-        large = batch_bytes >= costs.LARGE_PAGE
         yield Block(at - len(texts), texts, key, stray=bad_bytes)
         del texts, key
-        if large:  # beside the next one, what is kept for later might not fit
-            pa.default_memory_pool().release_unused()
-    del batches
-    if gives_back:
-        pa.default_memory_pool().release_unused()
-    _check_rows(file, source, part.number, at - part.start)
 
 
-def _check_rows(file: File, source: pq.ParquetFile, number: int, found: int) -> None:
-    """A DamagedInputError where a row group's pages hold another number of rows than its footer says."""
-    told = source.metadata.row_group(number).num_rows
-    if found != told:
-        raise DamagedInputError(
-            f"{file.name}: cannot be read: row group {number} has {found} rows and its footer says {told}"
-        )
-
-
-def _joined(file: File, batches: Iterator[pa.RecordBatch], block_bytes: int) -> Iterator[pa.RecordBatch]:
+def _joined(batches: Iterator[pa.RecordBatch], block_bytes: int) -> Iterator[pa.RecordBatch]:
     """Runs of batches copied together to about `block_bytes`, by the thread that decodes them."""
     run: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        check_batch(file, batch)
         if run and size + batch.nbytes > block_bytes:
             yield _one(run)
             run, size = [], 0
@@ -349,119 +330,75 @@ def _all_rejected(file: File, source: pq.ParquetFile, part: Part, columns: Colum
     return Block(part.start, piece_rows([None] * part.rows), key, (why,))
 
 
-def _packed(file: File, source: pq.ParquetFile, number: int, columns: Columns) -> Iterator[bytes]:
-    """What the column of the texts of a row group is decoded from."""
-    with page_reader(file) as read:
-        for chunk in column_chunks(source.metadata.row_group(number)):
-            if chunk.path_in_schema == columns.whole:
-                yield from stored_bytes(read, chunk)
-
-
-def _known_texts(file: File, source: pq.ParquetFile, number: int, first: int, known: Known) -> list[pa.Array] | None:
+def _known_texts(source: pq.ParquetFile, number: int, first: int, known: Known) -> pa.ChunkedArray | None:
     """The texts of a row group, where they are known in the type of their column, and others can be read by name."""
     schema, column = source.schema_arrow, known.columns.whole
     if column not in schema.names or len(set(schema.names)) < len(schema) or any("." in name for name in schema.names):
         return None
     part = _part(source, known.columns, number, first)
-    texts = known.texts(part, _packed(file, source, number, known.columns))
+    texts = known.texts(part)
     kind = schema.field(column).type
-    fits = texts is not None and sum(map(len, texts)) == part.rows and all(each.type == kind for each in texts)
-    return texts if fits else None
+    if texts is None or sum(map(len, texts)) != part.rows or any(each.type != kind for each in texts):
+        return None
+    return pa.chunked_array(texts, kind)
+
+
+def _kept_groups(
+    file: File, source: pq.ParquetFile, keep: Mask, how: Writing
+) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
+    """The kept rows of each row group that has some."""
+    for number, (start, stop) in enumerate(_bounds(source)):
+        part = keep[start:stop]
+        if part.any():
+            yield number, _kept_batches(file, source, number, start, part, how.get("known"))
+    if source.metadata.num_rows != len(keep):
+        raise wrong_length(file)
 
 
 def _kept_batches(
-    file: File, source: pq.ParquetFile, number: int, first: int, keep: Mask, seen: Seen, known: Known | None
+    file: File, source: pq.ParquetFile, number: int, first: int, keep: Mask, known: Known | None
 ) -> Iterator[pa.RecordBatch]:
-    """The kept rows of a row group in batches of equal length. Where a column is known, only others are decoded."""
+    """The kept rows of a row group, batch by batch. Where its texts are known, only other columns are decoded."""
     schema = source.schema_arrow
-    with reading(file):
-        fitting = fitting_rows(file, source, number)
-        texts = None if known is None else _known_texts(file, source, number, first, known)
+    texts = None if known is None else _known_texts(source, number, first, known)
     if known is None or texts is None:
-        yield from _kept_rows(file, source, number, first, keep, seen, schema, fitting)
+        start = 0
+        with reading(file):
+            for batch in _batches(file, source, number):
+                part = keep[start : start + len(batch)]
+                start += len(batch)
+                if part.any():
+                    yield kept(batch, part)
+                del batch
         return
     place = schema.get_field_index(known.columns.whole)
-    kept_texts = _kept_texts(pa.chunked_array(texts), keep, fitting[1])
-    del texts
-    if len(schema) == 1:
-        yield from (pa.RecordBatch.from_arrays([each], schema=schema) for each in kept_texts)
+    names = schema.remove(place).names
+    if not names:
+        yield from pa.table([texts], schema=schema).filter(to_arrow(keep)).to_batches()
         return
-    others = _kept_rows(file, source, number, first, keep, unseen, schema.remove(place), fitting)
-    for batch, each in zip(others, kept_texts, strict=True):
-        columns = batch.columns
-        yield pa.RecordBatch.from_arrays([*columns[:place], each, *columns[place:]], schema=schema)
-
-
-def _kept_texts(column: pa.ChunkedArray, keep: Mask, length: int) -> Iterator[pa.Array]:
-    """The kept texts, cut as `_cut` does it."""
-    rows = np.flatnonzero(keep)
-    for start in range(0, len(rows) + 1, length):
-        some = rows[start : start + length]
-        first, last = (some[0], some[-1] + 1) if len(some) else (0, 0)
-        chunks = column.slice(first, last - first).filter(to_arrow(keep[first:last])).chunks
-        yield pa.concat_arrays(chunks) if chunks else pa.nulls(0, column.type)
-
-
-def _kept_rows(
-    file: File,
-    source: pq.ParquetFile,
-    number: int,
-    first: int,
-    keep: Mask,
-    seen: Seen,
-    schema: pa.Schema,
-    fitting: tuple[int, int],
-) -> Iterator[pa.RecordBatch]:
-    """The columns of `schema`, chosen batch by batch: what is dropped is not held."""
-    parts: list[pa.RecordBatch] = []
-    start = held = 0
-    rows, length = fitting
+    start = 0
     with reading(file):
-        names = schema.names if len(schema) < len(source.schema_arrow) else None
-        for batch in source.iter_batches(rows, row_groups=[number], columns=names, use_threads=False):
-            check_batch(file, batch)
-            seen(first + start, batch)
+        for batch in _batches(file, source, number, names):
             part = keep[start : start + len(batch)]
-            start += len(batch)
-            large = batch.nbytes >= costs.LARGE_PAGE
             if part.any():
-                parts.append(kept(batch, part))
-                held += len(parts[-1])
-            del batch
-            if held >= length:
-                *full, rest = _cut(parts, length, schema)
-                parts, held = [rest], len(rest)
-                full.reverse()
-                while full:
-                    yield full.pop()
-            if large:
-                pa.default_memory_pool().release_unused()
-    _check_rows(file, source, number, start)
-    yield from _cut(parts, length, schema)
+                columns = kept(batch, part).columns
+                columns.insert(place, _one_array(texts.slice(start, len(batch)).filter(to_arrow(part))))
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            start += len(batch)
 
 
-def _cut(parts: list[pa.RecordBatch], length: int, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """All rows as batches of `length`, and one, which may be empty, of the rest."""
-    table = pa.Table.from_batches(parts, schema)
-    cuts = [table.slice(start, length).combine_chunks() for start in range(0, len(table) + 1, length)]
-    return [batch for one in cuts for batch in (one.to_batches() or [pa.RecordBatch.from_pylist([], schema)])]
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def _chosen_of(
-    file: File, source: pq.ParquetFile, group: int, column: str, rows: NDArray[np.int64], limit: Limit | None
+    file: File, source: pq.ParquetFile, group: int, column: str, rows: NDArray[np.int64]
 ) -> Iterator[pa.Array]:
     """The column at `rows` of a row group, of each batch that holds some."""
-    found = check_pages(file, source, group, limit, [column])
-    gives_back = in_turn(found)
-    decoded, _ = fitting_rows(file, source, group, [column])
     start = 0
-    for batch in source.iter_batches(decoded, row_groups=[group], columns=[column], use_threads=False):
+    for batch in _batches(file, source, group, [column]):
         first, last = np.searchsorted(rows, [start, start + len(batch)])
         if first < last:
-            check_batch(file, batch)
             yield check_values(file, column, chosen(column_named(batch, column), rows[first:last] - start))
         start += len(batch)
         del batch
-        if gives_back:
-            pa.default_memory_pool().release_unused()
-    _check_rows(file, source, group, start)

@@ -14,11 +14,14 @@ GROUP_ROWS = 1 << 18
 GROUP_BYTES = 64 << 20
 
 
-def in_groups(tables: Iterable[pa.Table], large: Sequence[str] = ()) -> Iterator[pa.Table]:
-    """The rows of `tables`, GROUP_ROWS at a time, each column in one piece.
+def in_groups(
+    tables: Iterable[pa.Table], large: Sequence[str | int] = (), most_rows: int | None = None
+) -> Iterator[pa.Table]:
+    """The rows of `tables`, `most_rows` or GROUP_ROWS at a time, each column in one piece.
 
     Fewer where the values of the `large` columns reach GROUP_BYTES with the last of them.
     """
+    most_rows = most_rows or GROUP_ROWS
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:
@@ -28,7 +31,7 @@ def in_groups(tables: Iterable[pa.Table], large: Sequence[str] = ()) -> Iterator
             stop = before + int(
                 np.searchsorted(ends[before:], GROUP_BYTES - size + (ends[before - 1] if before else 0))
             )
-            stop = min(stop + 1, before + GROUP_ROWS - rows)
+            stop = min(stop + 1, before + most_rows - rows)
             if stop > len(table):
                 break
             yield pa.concat_tables([*held, table.slice(before, stop - before)]).combine_chunks()

@@ -1,0 +1,76 @@
+"""Change detection: whether a file is still what it was when the run began.
+
+A run reads a file more than once: it signs it, compares some of its texts, takes its ids, copies its kept rows.
+Decisions about one content must not be carried out on another. So each stage compares size, time of change and inode,
+or what a remote store reports, before and after it reads a file. The run compares all before it publishes results.
+
+Rejected: digests of what is read. They noticed a file whose size and time somebody had set back, and cost time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Self
+
+from gpulsh.errors import ChangedInputError, InputError
+from gpulsh.io.file import File, Stamp, changed
+
+ASKED = 32  # remote files at once
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """What the files of a run were when it began."""
+
+    files: tuple[File, ...]
+    known: tuple[Stamp, ...]
+
+    @classmethod
+    def of(cls, files: Sequence[File]) -> Self:
+        """Note what files are now."""
+        return cls(tuple(files), tuple(file.stamp() for file in files))
+
+    @contextmanager
+    def unchanged(self, numbers: Iterable[int]) -> Iterator[None]:
+        """ChangedInputError where one of these files is changed when the context is entered or left, however it is."""
+        numbers = list(dict.fromkeys(numbers))
+        self.check(numbers)
+        try:
+            yield
+        except ChangedInputError:
+            raise
+        except Exception:
+            self.check(numbers)  # it says more than what a reader met in the middle of a change
+            raise
+        self.check(numbers)
+
+    def check(self, numbers: Iterable[int]) -> None:
+        """ChangedInputError where one of the files is not what it was when the run began."""
+        wanted = list(dict.fromkeys(numbers))
+        remote = [number for number in wanted if self.files[number].filesystem is not None]
+        for number in wanted:
+            if self.files[number].filesystem is None:
+                self._check(number)
+        if remote:
+            with ThreadPoolExecutor(ASKED) as pool:
+                for _ in pool.map(self._check, remote):
+                    pass
+
+    def check_all(self) -> None:
+        """Check every file."""
+        self.check(range(len(self.files)))
+
+    def _check(self, number: int) -> None:
+        file, before = self.files[number], self.known[number]
+        try:
+            now = file.stamp()
+        except InputError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise changed(file, "is not there any more") from None
+            raise
+        if now != before:
+            same_size = now[0] == before[0]
+            raise changed(file, "was written to" if same_size else f"had {before[0]} bytes and has {now[0]}")
