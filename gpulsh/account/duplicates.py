@@ -1,4 +1,4 @@
-"""The table of columns: what stands in `duplicates.parquet`, a row a dropped document, in input order.
+"""The columns of `duplicates.parquet`: one row for each dropped document, in input order.
 
 The stage that writes it, `Decision.duplicates`, the page and the README take names, types and meanings from here.
 """
@@ -20,14 +20,18 @@ class ColumnRow:
 
 
 DUPLICATES = (
-    ColumnRow("file", "string", "file of the dropped document: INPUT as given, joined with the path in it"),
-    ColumnRow("row", "int64", "its row in that file, from 0"),
-    ColumnRow("id", OWN, "its id, as JSON text where no one type holds all of them; null where no column has ids"),
     ColumnRow(
-        "duplicate_of_file", "string", "file of the document it is dropped for; null where that has its key alone"
+        "file", "string", "file of the dropped document: INPUT as on the command line, joined with the path in it"
     ),
-    ColumnRow("duplicate_of_row", "int64", "row of that document, likewise"),
-    ColumnRow("duplicate_of_id", OWN, "id of that document; of one of an earlier run its key in the index"),
-    ColumnRow("similarity", "float32", "how similar both are by --measure, exactly unless --verify says otherwise"),
-    ColumnRow("cluster", "int64", "position over all files of the first document that duplicate pairs connect it with"),
+    ColumnRow("row", "int64", "its row in that file, from 0"),
+    ColumnRow("id", OWN, "its id; JSON text if no single type holds all ids, null if no column has ids"),
+    ColumnRow("duplicate_of_file", "string", "file of its kept duplicate; null if an index knows only the key"),
+    ColumnRow("duplicate_of_row", "int64", "row of the kept duplicate; null in the same case"),
+    ColumnRow(
+        "duplicate_of_id", OWN, "id of the kept duplicate; for a document of an earlier run, its key in the index"
+    ),
+    ColumnRow("similarity", "float32", "similarity of the two by --measure; exact with the default --verify"),
+    ColumnRow(
+        "cluster", "int64", "position, over all files, of the first document in the same component of duplicates"
+    ),
 )
