@@ -112,7 +112,7 @@ def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
     told = {"B": "bytes of text"}
     rows = []
     for row in OF_FILES.values():
-        cost = row.cost or "in that of verify"
+        cost = row.cost or "part of verify"
         rows.append(f"| {row.name} | {row.meaning} | {told.get(row.unit, row.unit)} | {cost} |")
     assert "\n".join(rows) in (MANUAL / "scale.md").read_text(encoding="utf-8")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 OTHER = "other"  # what a report gives the seconds of a run that are no stage's
 OTHER_MEANING = "start, checks, evidence and this summary"
 COMPILE = "compile"  # and those in which stages waited for kernels
-COMPILE_MEANING = "make kernels for this processor; later runs reuse those that are kept"
+COMPILE_MEANING = "compile kernels for this processor; later runs reuse them"
 
 
 @dataclass(frozen=True)
@@ -32,26 +32,28 @@ def _table(*rows: StageRow) -> Mapping[str, StageRow]:
 OF_FILES = _table(
     StageRow("sign", "read every document, fold, cut into shingles, sign", "B", "bytes of text"),
     StageRow("copies", "find exact copies by their hashes", "ranges", "documents"),
-    StageRow("collide", "sort band digests, find who shares a bucket", "bands", "digests"),
-    StageRow("connect", "put documents that meet, directly or by others, into groups", "ranges", "documents"),
+    StageRow("collide", "sort band digests, find documents that share a bucket", "bands", "digests"),
+    StageRow("connect", "group documents that meet directly or through others", "ranges", "documents"),
     StageRow("route", "bring candidate pairs and copies to their groups", "ranges", "pairs"),
-    StageRow("gather", "read again the documents that met others", "documents", "bytes of text"),
+    StageRow("gather", "read the documents that met others again", "documents", "bytes of text"),
     StageRow("compare", "compare the candidate pairs of groups too large for one task", "pairs"),  # in verify's cost
-    StageRow("verify", "compare the other candidate pairs, decide what is kept", "documents", "bytes of text"),
-    StageRow("collect", "bring decisions back to where the documents lie", "partitions", "documents"),
+    StageRow(
+        "verify", "compare the other candidate pairs, decide which documents to keep", "documents", "bytes of text"
+    ),
+    StageRow("collect", "return decisions to the partitions of their documents", "partitions", "documents"),
     StageRow("write", "write kept rows and evidence", "documents", "bytes of text"),
 )
 
-# The same where the measure is containment, in place of "collide".
+# The same where the measure is containment, instead of "collide".
 OF_CONTAINMENT = _table(
     StageRow("weigh", "count how many documents have each shingle", "ranges"),
     StageRow("prefix", "choose the rarest shingles of each document", "partitions"),
-    StageRow("join", "find who has a rare shingle of another", "ranges"),
+    StageRow("join", "find documents that share a rare shingle", "ranges"),
 )
 
-# The same with an index of earlier runs, which decides in place of all stages before `write`.
+# The same with an index of earlier runs, which decides instead of all stages before `write`.
 OF_FILES_WITH_INDEX = _table(
-    StageRow("admit", "compare every document with earlier ones, decide, take it into the index", "B"),
+    StageRow("admit", "compare every document with earlier ones, decide, add it to the index", "B"),
     OF_FILES["write"],
 )
 
@@ -64,17 +66,17 @@ OF_ORDER = _table(
 # `deduplicate`.
 OF_MEMORY = _table(
     OF_FILES["sign"],
-    StageRow("collide", "find exact copies, sort band digests, find who shares a bucket", "bands"),
-    StageRow("read", "read again the documents that met others", "documents"),
+    StageRow("collide", "find exact copies, sort band digests, find documents that share a bucket", "bands"),
+    StageRow("read", "read the documents that met others again", "documents"),
     StageRow("verify", "compare the candidate pairs of small buckets", "pairs"),
-    StageRow("resolve", "compare within large buckets, decide what is kept", "documents"),
+    StageRow("resolve", "compare within large buckets, decide which documents to keep", "documents"),
 )
 
 # `gpulsh index`.
 OF_INDEX = _table(
-    StageRow("index", "compare every document with those held, decide, take it in", "B"),
+    StageRow("index", "compare every document with the index, decide, add it", "B"),
     StageRow("save", "commit the index, write its evidence", "documents"),
-    StageRow("query", "compare every document with those held", "B"),
+    StageRow("query", "compare every document with the index", "B"),
 )
 
 # What a report may have seconds of.
