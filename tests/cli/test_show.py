@@ -67,6 +67,7 @@ def test_in_a_terminal_colours_mark_and_nothing_else_passes(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "300")  # a narrow terminal wraps lines
     (line,) = (line for line in shown(capsys, out, "--id", "1") if "end" in line)
     assert line == f"  {' '.join(WORDS)} \\u001b[\x1b[31m\x1b[9m2Jend\x1b[0m"
     monkeypatch.setenv("NO_COLOR", "1")
