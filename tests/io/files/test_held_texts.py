@@ -20,6 +20,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.files.held_texts import BLOCK_COST, OFFSET_BYTES, Blocks, HeldTexts
 from gpulsh.io.formats.jsonl.format import JsonLines
+from gpulsh.io.formats.parquet import format as parquet
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.rows import Rows
 from gpulsh.run import files as local
@@ -79,7 +80,8 @@ def test_when_closed_nothing_is_held() -> None:
     assert [held.take(piece) for piece in "abc"] == [None, None, None]
 
 
-def test_chosen_texts_are_those_that_were_held(tmp_path: Path) -> None:
+def test_chosen_texts_are_those_that_were_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "RUN_ROWS", 7)
     path = tmp_path / "a.parquet"
     texts = [f"text {row}" for row in range(20)]
     pq.write_table(pa.table({"text": texts}), path, row_group_size=7)

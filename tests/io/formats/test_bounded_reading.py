@@ -57,6 +57,7 @@ def test_rows_give_the_same_file_however_they_are_read(
     pq.write_table(given, tmp_path / "a.parquet", row_group_size=group)
     keep = np.random.default_rng(3).random(ROWS) < 0.7
     keep[700:1400] = False
+    monkeypatch.setattr(parquet, "RUN_ROWS", 1)
     held = write_kept(tmp_path / "a.parquet", tmp_path / "held", keep)
     monkeypatch.setattr(parquet, "DECODED_BYTES", 7000)
     assert write_kept(tmp_path / "a.parquet", tmp_path / "again", keep) == held
@@ -74,6 +75,28 @@ def test_rows_give_the_same_file_however_they_are_read(
         return [rows.slice(start, 450).combine_chunks() for start in range(0, part.rows, 450)]
 
     assert write_kept(tmp_path / "a.parquet", tmp_path / "known", keep, known=Known(Columns("text"), texts)) == held
+
+
+def test_small_row_groups_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of them have kept rows, and whether their texts are known or decoded again."""
+    given = table()
+    pq.write_table(given, tmp_path / "a.parquet", row_group_size=100)
+    keep = np.random.default_rng(4).random(ROWS) < 0.7
+    keep[700:1400] = keep[2000:2100] = False
+    monkeypatch.setattr(parquet, "RUN_ROWS", 2000)
+
+    def texts(part: Part) -> list[pa.Array]:
+        return given.column("text").slice(part.start, part.rows).chunks
+
+    decoded = write_kept(tmp_path / "a.parquet", tmp_path / "decoded", keep)
+    assert write_kept(tmp_path / "a.parquet", tmp_path / "known", keep, known=Known(Columns("text"), texts)) == decoded
+    assert pq.read_table(tmp_path / "decoded").equals(given.filter(pa.array(keep)))
+    found = pq.read_metadata(tmp_path / "decoded")
+    rows = [int(keep[start : start + 2000].sum()) for start in range(0, ROWS, 2000)]
+    assert [found.row_group(number).num_rows for number in range(found.num_row_groups)] == rows
+    (file,) = find_files([str(tmp_path / "a.parquet")])
+    chosen = np.flatnonzero(keep)[::7]
+    assert format_of(file).values(file, "number", chosen).to_pylist() == chosen.tolist()
 
 
 def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

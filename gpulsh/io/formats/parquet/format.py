@@ -1,4 +1,4 @@
-"""Parquet, by pyarrow: read by row group and batch, written with a row group, or more, for each of the input.
+"""Parquet, by pyarrow: read and written by runs of row groups, which are large ones alone or small ones together.
 
 A batch has about DECODED_BYTES. The footer gives the mean size of a row, but not what a dictionary repeats, so gpulsh
 decodes the first rows of a long row group to see. Pages and dictionaries are as large as the file makes them; the
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, pairwise
-from typing import Unpack
+from itertools import pairwise
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +60,7 @@ SAMPLED_RUNS, LEAST_RUN = 32, 64
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 DECODED_BYTES = 3 << 19  # about what is decoded at once: larger batches are slower, for each is memory from the system
 MAX_BATCH_ROWS = 1 << 13
+RUN_ROWS = 1 << 13  # of small row groups that are read and written as one, at most
 FIRST_ROWS, FEW_ROWS = 64, 1 << 10  # that are decoded to see how large rows are, in a row group of more than the latter
 
 
@@ -78,12 +79,13 @@ class Parquet(Format):
         """Batches of about BLOCK_BYTES; row groups without a wanted row are passed over."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
-            for part in _parts(source, columns):
-                if wanted is None or wanted[part.start : part.start + part.rows].any():
-                    yield from _part_blocks(file, source, part, columns, BLOCK_BYTES, rules)
+            runs = _runs(source) if wanted is None else _each_alone(source, range(source.num_row_groups), 0)
+            for run in runs:
+                if wanted is None or wanted[run.start : run.stop].any():
+                    yield from _part_blocks(file, source, _part(source, columns, run), columns, BLOCK_BYTES, rules)
 
     def parts(self, file: File, columns: Columns) -> list[Part]:
-        """The row groups."""
+        """Row groups, small ones in runs."""
         with reading(file), _opened_again(file) as source:
             check_columns(file, source.schema_arrow, columns)
             return list(_parts(source, columns))
@@ -91,15 +93,16 @@ class Parquet(Format):
     def read_part(
         self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
     ) -> Iterator[Block]:
-        """A row group in batches of about `block_bytes`."""
+        """A run of row groups in batches of about `block_bytes`."""
         with reading(file), _opened_again(file) as source:
-            if part.number >= source.num_row_groups or source.metadata.row_group(part.number).num_rows != part.rows:
-                raise wrong_length(file)
             yield from _part_blocks(file, source, part, columns, block_bytes, rules)
 
     def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
         """Rows and about how many bytes of text each row group has, from the footer."""
-        return [(part.rows, part.size) for part in self.parts(file, columns)]
+        with reading(file), _opened(file) as source:
+            check_columns(file, source.schema_arrow, columns)
+            alone = (_part(source, columns, run) for run in _each_alone(source, range(source.num_row_groups), 0))
+            return [(part.rows, part.size) for part in alone]
 
     def keys(self, file: File, column: str) -> list[Keys]:
         """What `--keep` orders by, of each batch."""
@@ -122,10 +125,13 @@ class Parquet(Format):
         held = done = 0
         with reading(file), _opened(file) as source:
             kind = type_named(source.schema_arrow, column)
-            for group, bounds in enumerate(_bounds(source)):
-                first, last = np.searchsorted(rows, bounds)
+            for run in _runs(source):
+                first, last = np.searchsorted(rows, [run.start, run.stop])
                 if first < last:
-                    for part in _chosen_of(file, source, group, column, rows[first:last] - bounds[0]):
+                    wanted = np.zeros(run.stop - run.start, np.bool_)
+                    wanted[rows[first:last] - run.start] = True
+                    some, theirs = _only(source, run, wanted)
+                    for part in _chosen_of(file, source, some, wanted[theirs], column):
                         found.append(part)
                         held, done = held + bytes_of(part), done + len(part)
                         check_values_fit(file, column, held, done, len(rows), limit)
@@ -136,21 +142,22 @@ class Parquet(Format):
         return True
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
-        """The schema, its metadata and its codecs are the input's; a row group with no kept row vanishes."""
+        """The schema, its metadata and its codecs are the input's; small row groups next to one another become one."""
         with _opened(file) as source:
             schema = source.schema_arrow
             texts = [place for place, field in enumerate(schema) if is_text(field.type)]
             options = writer_options(source, how.get("packing"))
             with open(target, "wb") as sink, pq.ParquetWriter(sink, schema, version="2.6", **options) as out:
-                for group, batches in _kept_groups(file, source, keep, how):
+                for run, batches in _kept_runs(file, source, keep, how):
                     # The same rows give the same bytes, in whatever batches they come.
-                    for table in in_groups(map(pa.Table.from_batches, zip(batches)), texts, _usual_rows(source, group)):
+                    rows = max(min((run.stop - run.start) * GROUP_BYTES // max(run.size, 1), GROUP_ROWS), 1)
+                    for table in in_groups(map(pa.Table.from_batches, zip(batches)), texts, rows):
                         out.write_table(table, row_group_size=len(table))
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """The kept rows of one row group after another."""
         with _opened(file) as source:
-            for _, batches in _kept_groups(file, source, keep, how):
+            for _, batches in _kept_runs(file, source, keep, how):
                 yield from batches
 
     def write_sample(self, file: File, share: float, target: str) -> float:
@@ -199,14 +206,69 @@ def _opened_again(file: File) -> Iterator[pq.ParquetFile]:
         yield source
 
 
+class Run(NamedTuple):
+    """Row groups next to one another that are read and written as one: a large one alone, small ones together."""
+
+    groups: Sequence[int]
+    start: int  # row
+    stop: int
+    size: int  # bytes of content, by the footer
+
+
+def _runs(source: pq.ParquetFile) -> Iterator[Run]:
+    run: Run | None = None
+    for alone in _each_alone(source, range(source.num_row_groups), 0):
+        if run is not None and run.size + alone.size <= BLOCK_BYTES and alone.stop - run.start <= RUN_ROWS:
+            run = Run([*run.groups, *alone.groups], run.start, alone.stop, run.size + alone.size)
+            continue
+        if run is not None:
+            yield run
+        run = alone
+    if run is not None:
+        yield run
+
+
+def _each_alone(source: pq.ParquetFile, groups: Sequence[int], start: int) -> Iterator[Run]:
+    """Each of some row groups, of which the first begins with row `start`."""
+    for number in groups:
+        group = source.metadata.row_group(number)
+        yield Run([number], start, start + group.num_rows, group.total_byte_size)
+        start += group.num_rows
+
+
+def _only(source: pq.ParquetFile, run: Run, wanted: Mask) -> tuple[Run, Mask]:
+    """The row groups of a run with `wanted` rows, and which rows of it are theirs: others may be damaged."""
+    theirs = np.zeros(len(wanted), np.bool_)
+    groups: list[int] = []
+    size = 0
+    for alone in _each_alone(source, run.groups, run.start):
+        rows = slice(alone.start - run.start, alone.stop - run.start)
+        if wanted[rows].any():
+            theirs[rows] = True
+            groups += alone.groups
+            size += alone.size
+    return Run(groups, run.start, run.start + int(theirs.sum()), size), theirs
+
+
 def _parts(source: pq.ParquetFile, columns: Columns) -> Iterator[Part]:
-    return (_part(source, columns, number, start) for number, (start, _) in enumerate(_bounds(source)))
+    return (_part(source, columns, run) for run in _runs(source))
 
 
-def _part(source: pq.ParquetFile, columns: Columns, number: int, start: int) -> Part:
-    """The row group of that number, whose first row is `start`."""
-    group, texts = source.metadata.row_group(number), list(map(".".join, columns.texts))
-    return Part(number, start, group.num_rows, sum(chunk.total_uncompressed_size for chunk in _chunks(group, texts)))
+def _part(source: pq.ParquetFile, columns: Columns, run: Run) -> Part:
+    texts = list(map(".".join, columns.texts))
+    groups = (source.metadata.row_group(number) for number in run.groups)
+    size = sum(chunk.total_uncompressed_size for group in groups for chunk in _chunks(group, texts))
+    return Part(run.groups[0], run.start, run.stop - run.start, size)
+
+
+def _run_of(file: File, source: pq.ParquetFile, part: Part) -> Run:
+    """The run that a part is."""
+    rows = size = 0
+    for alone in _each_alone(source, range(part.number, source.num_row_groups), part.start):
+        rows, size = rows + alone.stop - alone.start, size + alone.size
+        if rows == part.rows:
+            return Run(range(part.number, alone.groups[0] + 1), part.start, alone.stop, size)
+    raise wrong_length(file)
 
 
 def _chunks(group: pq.RowGroupMetaData, names: list[str] | None) -> Iterator[pq.ColumnChunkMetaData]:
@@ -217,41 +279,29 @@ def _chunks(group: pq.RowGroupMetaData, names: list[str] | None) -> Iterator[pq.
             yield chunk
 
 
-def _usual_rows(source: pq.ParquetFile, number: int) -> int:
-    """Rows of a row group that is written, by the sizes in the footer."""
-    group = source.metadata.row_group(number)
-    size: int = sum(chunk.total_uncompressed_size for chunk in _chunks(group, None))
-    rows: int = group.num_rows
-    return max(min(rows * GROUP_BYTES // max(size, 1), GROUP_ROWS), 1)
-
-
-def _batches(
-    file: File, source: pq.ParquetFile, number: int, names: list[str] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """A row group in batches of about DECODED_BYTES; a DamagedInputError where its footer gives other rows."""
-    group = source.metadata.row_group(number)
-    chunks = list(_chunks(group, names))
-    size = sum(chunk.total_uncompressed_size for chunk in chunks) / max(group.num_rows, 1)
-    if group.num_rows > FEW_ROWS and any(chunk.has_dictionary_page for chunk in chunks):
-        first = next(source.iter_batches(FIRST_ROWS, row_groups=[number], columns=names, use_threads=False), None)
+def _batches(file: File, source: pq.ParquetFile, run: Run, names: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Row groups in batches of about DECODED_BYTES; a DamagedInputError where the footer gives other rows."""
+    groups, rows = list(run.groups), run.stop - run.start
+    chunks = [chunk for number in groups for chunk in _chunks(source.metadata.row_group(number), names)]
+    size = sum(chunk.total_uncompressed_size for chunk in chunks) / max(rows, 1)
+    if rows > FEW_ROWS and any(chunk.has_dictionary_page for chunk in chunks):
+        first = next(source.iter_batches(FIRST_ROWS, row_groups=groups[:1], columns=names, use_threads=False), None)
         size = max(size, first.nbytes / max(len(first), 1) if first is not None else 0)
-    rows = int(max(min(DECODED_BYTES / max(size, 1), MAX_BATCH_ROWS), 1))
+    at_once = int(max(min(DECODED_BYTES / max(size, 1), MAX_BATCH_ROWS), 1))
     found = 0
-    for batch in source.iter_batches(rows, row_groups=[number], columns=names, use_threads=False):
+    for batch in source.iter_batches(at_once, row_groups=groups, columns=names, use_threads=False):
         check_batch(file, batch)
         found += len(batch)
         yield batch
         del batch  # before the next one is decoded
-    if found != group.num_rows:
-        raise DamagedInputError(
-            f"{file.name}: cannot be read: row group {number} has {found} rows and its footer says {group.num_rows}"
-        )
+    if found != rows:
+        told = f"row group {groups[0]} has" if len(groups) == 1 else f"row groups {groups[0]} to {groups[-1]} have"
+        raise DamagedInputError(f"{file.name}: cannot be read: {told} {found} rows and the footer says {rows}")
 
 
 def _bounds(source: pq.ParquetFile) -> Iterator[tuple[int, int]]:
     """The first row of each row group, and the first behind it."""
-    counts = (source.metadata.row_group(number).num_rows for number in range(source.num_row_groups))
-    return pairwise(accumulate(counts, initial=0))
+    return ((run.start, run.stop) for run in _each_alone(source, range(source.num_row_groups), 0))
 
 
 def _blocks(
@@ -260,7 +310,7 @@ def _blocks(
     names = list(dict.fromkeys([*map(".".join, columns.texts), *([] if columns.key is None else [columns.key])]))
     at = part.start
     keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
-    for batch in _joined(_batches(file, source, part.number, names), block_bytes):
+    for batch in _joined(_batches(file, source, _run_of(file, source, part), names), block_bytes):
         key = None if keys is None else keys.of(batch, at)
         found = text_column(batch, columns)
         texts, bad_bytes = arrow_rows(found), stray(found)
@@ -299,8 +349,8 @@ def _one(run: list[pa.RecordBatch]) -> pa.RecordBatch:
 def _part_blocks(
     file: File, source: pq.ParquetFile, part: Part, columns: Columns, block_bytes: int, rules: Rules
 ) -> Iterator[Block]:
-    """A row group as a whole, or with `rules.skip` all its rows rejected where one page of it is damaged: those that
-    can be read could not be written again. A large one is decoded twice, once to see that it is whole.
+    """A run as a whole. With `rules.skip` all rows of a row group are rejected where one page of it is damaged: those
+    that can be read could not be written again. A large one is decoded twice, once to see that it is whole.
     """
     held: list[Block] = []
     size = 0
@@ -315,7 +365,13 @@ def _part_blocks(
                         held.clear()
                     del block
         except DamagedInputError as error:
-            yield _all_rejected(file, source, part, columns, error)
+            run = _run_of(file, source, part)
+            if len(run.groups) == 1:
+                yield _all_rejected(file, part, columns, error)
+            else:
+                for alone in _each_alone(source, run.groups, run.start):
+                    single = _part(source, columns, alone)
+                    yield from _part_blocks(file, source, single, columns, block_bytes, rules)
             return
     if not rules.skip or size > HELD_BYTES:
         yield from _blocks(file, source, part, columns, block_bytes, rules.limit)
@@ -324,18 +380,18 @@ def _part_blocks(
         yield held.pop()
 
 
-def _all_rejected(file: File, source: pq.ParquetFile, part: Part, columns: Columns, error: DamagedInputError) -> Block:
+def _all_rejected(file: File, part: Part, columns: Columns, error: DamagedInputError) -> Block:
     key = None if columns.key is None else pa.nulls(part.rows)
     why = Rejection(part.start, part.rows, "row", part.start, f"row group {part.number} {reason(file, error)}")
     return Block(part.start, piece_rows([None] * part.rows), key, (why,))
 
 
-def _known_texts(source: pq.ParquetFile, number: int, first: int, known: Known) -> pa.ChunkedArray | None:
-    """The texts of a row group, where they are known in the type of their column, and others can be read by name."""
+def _known_texts(source: pq.ParquetFile, run: Run, known: Known) -> pa.ChunkedArray | None:
+    """The texts of a run, where they are known in the type of their column, and others can be read by name."""
     schema, column = source.schema_arrow, known.columns.whole
     if column not in schema.names or len(set(schema.names)) < len(schema) or any("." in name for name in schema.names):
         return None
-    part = _part(source, known.columns, number, first)
+    part = _part(source, known.columns, run)
     texts = known.texts(part)
     kind = schema.field(column).type
     if texts is None or sum(map(len, texts)) != part.rows or any(each.type != kind for each in texts):
@@ -343,28 +399,32 @@ def _known_texts(source: pq.ParquetFile, number: int, first: int, known: Known) 
     return pa.chunked_array(texts, kind)
 
 
-def _kept_groups(
+def _kept_runs(
     file: File, source: pq.ParquetFile, keep: Mask, how: Writing
-) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
-    """The kept rows of each row group that has some."""
-    for number, (start, stop) in enumerate(_bounds(source)):
-        part = keep[start:stop]
-        if part.any():
-            yield number, _kept_batches(file, source, number, start, part, how.get("known"))
+) -> Iterator[tuple[Run, Iterator[pa.RecordBatch]]]:
+    """The kept rows of each run that has some."""
     if source.metadata.num_rows != len(keep):
         raise wrong_length(file)
+    for run in _runs(source):
+        part = keep[run.start : run.stop]
+        if part.any():
+            known = how.get("known")
+            texts = None if known is None else _known_texts(source, run, known)
+            some, theirs = _only(source, run, part)
+            if not theirs.all():
+                part, texts = part[theirs], None if texts is None else texts.filter(to_arrow(theirs))
+            yield some, _kept_batches(file, source, some, part, known, texts)
 
 
 def _kept_batches(
-    file: File, source: pq.ParquetFile, number: int, first: int, keep: Mask, known: Known | None
+    file: File, source: pq.ParquetFile, run: Run, keep: Mask, known: Known | None, texts: pa.ChunkedArray | None
 ) -> Iterator[pa.RecordBatch]:
-    """The kept rows of a row group, batch by batch. Where its texts are known, only other columns are decoded."""
+    """The kept rows of a run, batch by batch. Where its `texts` are known, only other columns are decoded."""
     schema = source.schema_arrow
-    texts = None if known is None else _known_texts(source, number, first, known)
     if known is None or texts is None:
         start = 0
         with reading(file):
-            for batch in _batches(file, source, number):
+            for batch in _batches(file, source, run):
                 part = keep[start : start + len(batch)]
                 start += len(batch)
                 if part.any():
@@ -378,7 +438,7 @@ def _kept_batches(
         return
     start = 0
     with reading(file):
-        for batch in _batches(file, source, number, names):
+        for batch in _batches(file, source, run, names):
             part = keep[start : start + len(batch)]
             if part.any():
                 columns = kept(batch, part).columns
@@ -391,14 +451,12 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
-def _chosen_of(
-    file: File, source: pq.ParquetFile, group: int, column: str, rows: NDArray[np.int64]
-) -> Iterator[pa.Array]:
-    """The column at `rows` of a row group, of each batch that holds some."""
+def _chosen_of(file: File, source: pq.ParquetFile, run: Run, wanted: Mask, column: str) -> Iterator[pa.Array]:
+    """The column at the wanted rows of a run, of each batch that holds some."""
     start = 0
-    for batch in _batches(file, source, group, [column]):
-        first, last = np.searchsorted(rows, [start, start + len(batch)])
-        if first < last:
-            yield check_values(file, column, chosen(column_named(batch, column), rows[first:last] - start))
+    for batch in _batches(file, source, run, [column]):
+        rows = np.flatnonzero(wanted[start : start + len(batch)])
+        if len(rows):
+            yield check_values(file, column, chosen(column_named(batch, column), rows))
         start += len(batch)
         del batch
