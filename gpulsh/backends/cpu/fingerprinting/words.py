@@ -143,6 +143,13 @@ def _finish(text, keys, proof, proves, sums, packed, found, lengths, longer, lon
 
 
 @subroutine
+def _singles(text, word, size):
+    """Which of a block's first `size` bytes are ASCII symbols. To hold that through a loop would slow plain words."""
+    single = visible_mask(text) & ~word
+    return single & (_ONE << _U(size)) - _ONE if size < BLOCK else single
+
+
+@subroutine
 def _put_right(text, word, single, behind):
     """Store again those symbols of a block that the folding of letters has changed; 1 where its last byte is a symbol.
 
@@ -170,15 +177,13 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
     found, long = np.int64(0), np.int64(0)
     while at < stop:  # no token is open at `at`
         by_code_point, until, end = at + ROOM > room, stop, -1
-        word, single = _ZERO, _ZERO
+        word = _ZERO
         if not by_code_point:
             prefetch(text + at + AHEAD)
             word, high = word_mask(text + at), high_mask(text + at)
-            if symbols:
-                single = visible_mask(text + at) & ~word
             if at + BLOCK > stop:
                 valid = (_ONE << _U(stop - at)) - _ONE
-                word, high, single = word & valid, high & valid, single & valid
+                word, high = word & valid, high & valid
             # Going on a while behind this block spares scripts other than Latin most changes of pace.
             until = at + BLOCK
             if ~word == _ZERO:
@@ -204,7 +209,10 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
                 at = end
                 continue
         before = word << _ONE
-        starts, ends = word & ~before | single, before & ~word | single << _ONE
+        starts, ends = word & ~before, before & ~word
+        if symbols:
+            single = _singles(text + at, word, stop - at)
+            starts, ends = starts | single, ends | single << _ONE
         while ends != _ZERO:
             start = lowest_bit(starts)
             length = lowest_bit(ends) - start
@@ -215,7 +223,8 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
             starts &= starts - _ONE
             ends &= ends - _ONE
             found += 1
-        if single != _ZERO:
+        if symbols:
+            single = _singles(text + at, word, stop - at)
             at -= _put_right(text + at, word, single, packed + 8 * (count + found))
         at += BLOCK - ones_above(word)
     _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
