@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     from gpulsh.sketch.weighted.earth_mover import EarthMover as EarthMover
     from gpulsh.sketch.weighted.kleinberg_tardos import KleinbergTardos as KleinbergTardos
     from gpulsh.sketch.weighted.weighted_minhash import WeightedMinHash as WeightedMinHash
+    from gpulsh.studies.compare import compare as compare
+    from gpulsh.studies.curve import study as study
+    from gpulsh.studies.sample import sample as sample
     from gpulsh.text.profiles import md5_signatures as md5_signatures
     from gpulsh.text.profiles import text_profiles as text_profiles
     from gpulsh.text.sets import fingerprint as fingerprint
@@ -69,9 +72,6 @@ if TYPE_CHECKING:
     from gpulsh.text.weights import weigh as weigh
     from gpulsh.theory import SCurve as SCurve
     from gpulsh.theory import choose_banding as choose_banding
-    from gpulsh.tuning.compare import compare as compare
-    from gpulsh.tuning.resemblance import sample as sample
-    from gpulsh.tuning.study import study as study
 
 __version__ = "0.3.0.dev0"
 
@@ -115,9 +115,9 @@ _NAMES = {  # of each module
     "text.shingling": ("shingle",),
     "text.weights": ("weigh",),
     "theory": ("SCurve", "choose_banding"),
-    "tuning.compare": ("compare",),
-    "tuning.resemblance": ("sample",),
-    "tuning.study": ("study",),
+    "studies.compare": ("compare",),
+    "studies.sample": ("sample",),
+    "studies.curve": ("study",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 

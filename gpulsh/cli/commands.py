@@ -27,9 +27,9 @@ COMMANDS = {  # name -> module that has it, imported when it is asked for
     "report": "gpulsh.cli.report",
     "index": "gpulsh.cli.index",
     "sign": "gpulsh.cli.sign",
-    "sample": "gpulsh.cli.choice.sample",
-    "curve": "gpulsh.cli.choice.curve",
-    "compare": "gpulsh.cli.choice.compare",
+    "sample": "gpulsh.cli.sample",
+    "curve": "gpulsh.cli.curve",
+    "compare": "gpulsh.cli.compare",
     "plan": "gpulsh.cli.plan",
     "info": "gpulsh.cli.info",
 }

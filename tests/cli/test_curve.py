@@ -12,8 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from gpulsh.cli.choice.curve import DEFAULT_CAPTURE, DEFAULT_NUM_PERM, DEFAULT_REJECT, DEFAULT_THRESHOLD, curve
-from gpulsh.cli.choice.drawing import ASCII_BLOCKS, BLOCKS, draw
+from gpulsh.cli.curve import DEFAULT_CAPTURE, DEFAULT_NUM_PERM, DEFAULT_REJECT, DEFAULT_THRESHOLD, curve
+from gpulsh.cli.drawing import ASCII_BLOCKS, BLOCKS, draw
 from gpulsh.errors import ParameterError
 from gpulsh.method import Method
 from gpulsh.theory import SCurve, choose_banding, default_banding
@@ -169,7 +169,7 @@ def in_a_terminal(columns: int, encoding: str) -> str:
     pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX")
     primary, secondary = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", "from gpulsh.cli.choice.curve import curve; curve()", "--bands", "20", "--rows", "5"],
+        [sys.executable, "-c", "from gpulsh.cli.curve import curve; curve()", "--bands", "20", "--rows", "5"],
         stdin=subprocess.DEVNULL,
         stdout=secondary,
         stderr=secondary,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpulsh.cli.choice.drawing import MARK, drawing
+from gpulsh.cli.drawing import MARK, drawing
 from gpulsh.cli.options import backend_options, form_of, method_options, parsed, sample_option, text_options, together
 from gpulsh.cli.terminal import say
 from gpulsh.errors import install
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.backends.select import BackendName
-    from gpulsh.tuning.study import Study
+    from gpulsh.studies.curve import Study
 
 BINS = 50  # of the drawing
 BAR = 30  # characters of the longest, in the table
@@ -55,9 +55,9 @@ def show_study(
     **options: Any,
 ) -> None:
     """Study a sample of the documents of `inputs`, and print what is found."""
-    from gpulsh.tuning.picture import check_plot
-    from gpulsh.tuning.sample import open_corpus
-    from gpulsh.tuning.study import study
+    from gpulsh.studies.corpus import open_corpus
+    from gpulsh.studies.curve import study
+    from gpulsh.studies.picture import check_plot
 
     if plot is not None:
         check_plot(plot)
@@ -86,13 +86,33 @@ def _told(study: Study) -> Iterator[str]:
     if drawn := drawing(best.curve, study.histogram(BINS).tolist()):
         yield f"\n{drawn}\n      bars: pairs, by logarithms; {MARK}: the probability that they meet"
     yield ""
-    yield f"bands  rows  P({study.threshold:g})  recall  candidates    expected     in vain  expected of all"
-    for row in study.bandings:
-        recall = "" if row.recall is None else f"{row.recall:.4f}"
-        mark = "  recommended" if row == best else ""
-        yield (
-            f"{row.bands:>5}  {row.rows:>4}  {row.probability:.4f}  {recall:>6}  {row.candidates:>10,}"
-            f"  {row.expected:>10,.0f}  {row.in_vain:>10,.0f}  {row.expected_of_all:>15,.0f}{mark}"
-        )
+    yield from study_table(study)
     yield ""
     yield f"recommended: --num-perm {best.bands * best.rows} --bands {best.bands} --rows {best.rows}"
+
+
+def study_table(study: Study) -> Iterator[str]:
+    """The lines of the table of bandings."""
+    head = "bands", "rows", f"P({study.threshold:g})", "recall", "found", "expected", "in vain", "corpus", ""
+    rows: list[Sequence[str]] = [head]
+    for row in study.bandings:
+        recall = "" if row.recall is None else f"{row.recall:.4f}"
+        counts = map(count, (row.candidates, row.expected, row.in_vain, row.expected_of_all))
+        mark = "recommended" if row == study.recommended else ""
+        rows.append((str(row.bands), str(row.rows), f"{row.probability:.4f}", recall, *counts, mark))
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> Iterator[str]:
+    """The lines of a table: its first `left` columns aligned to the left; narrow where it would be above 80 wide."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    gap = "  " if sum(widths) + 2 * len(widths) - 2 <= 80 else " "
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        sides = (f"{cell:{'<' if place < left else '>'}{width}}" for place, (cell, width) in enumerate(cells))
+        yield gap.join(sides).rstrip()
+
+
+def count(number: float) -> str:
+    """A count in at most seven characters."""
+    return f"{number:,.0f}" if number < 1e6 - 0.5 else f"{number:.1e}"

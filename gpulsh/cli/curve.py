@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpulsh.cli.choice.drawing import drawing
-from gpulsh.cli.choice.study import show_study, study_options
+from gpulsh.cli.drawing import drawing
+from gpulsh.cli.study import show_study, study_options
 from gpulsh.cli.terminal import say
 from gpulsh.facts import Facts
 
@@ -95,8 +95,8 @@ def curve(
     required = capture is not None or reject is not None
     if given + required + (threshold is not None) > 1:
         raise click.UsageError("give --bands and --rows, or --capture and --reject, or --threshold")
+    from gpulsh.studies.picture import check_plot, plot_curve
     from gpulsh.theory import SCurve, choose_banding, default_banding
-    from gpulsh.tuning.picture import check_plot, plot_curve
 
     if plot is not None:
         check_plot(plot)

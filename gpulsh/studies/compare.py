@@ -19,14 +19,14 @@ from gpulsh.lsh.similarity import jaccard
 from gpulsh.method import Verify
 from gpulsh.params import Folding, Shingling, check_choice, check_type, shown, text_reading
 from gpulsh.sketch.agreement import checked_pairs
+from gpulsh.studies.brute_force import brute_force
+from gpulsh.studies.corpus import DEFAULT, draw_sample
+from gpulsh.studies.methods import Finder, Finders, How, Where
 from gpulsh.text.shingling import shingle
 from gpulsh.theory import checked_threshold
-from gpulsh.tuning.brute_force import brute_force
-from gpulsh.tuning.finders import Finder, Finders, How, Where
-from gpulsh.tuning.sample import DEFAULT, draw_sample
 
 METHODS = ("minhash:128", "fast:128", "one-permutation:128", "c-minhash:128", "simhash:64")
-HEAD = ("method", "verify", "candidates", "found", "precision", "recall", "F1", "seconds", "bytes/document")
+HEAD = ("method", "verify", "pairs", "found", "precision", "recall", "F1", "seconds", "bytes")
 WARM = 8  # documents that each method does before the clock runs, so that its kernels are there
 
 
@@ -98,7 +98,7 @@ def compare(
 ) -> Comparison:
     """Run `methods` on a sample of `texts`, and count which of the pairs at or above `threshold` each finds.
 
-    `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.tuning.sample.open_corpus` gives them; `sample`
+    `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.studies.corpus.open_corpus` gives them; `sample`
     of them, from 2 to 65,536, are drawn by `seed`. Methods are named as `--sketch` names them, as "minhash:256" or
     "simhash:64:9", or are `affine32`, `affine61`, `multiply-shift`, `xor`, `tabulation` and `weighted-minhash`, each
     with a number of values; `b-bit:BITS`; `bottom-s:SIZE`; `mod-m:MODULUS`; `simhash-count` and `simhash-idf` with bits

@@ -31,9 +31,9 @@ from gpulsh.sketch.sets.b_bit import BBit
 from gpulsh.sketch.sets.minhash import MinHash
 from gpulsh.sketch.sets.set_sketch import SetSketch
 from gpulsh.sketch.weighted.weighted_minhash import WeightedMinHash
+from gpulsh.studies.brute_force import shared_counts
 from gpulsh.text.profiles import md5_signatures, text_profiles
 from gpulsh.theory import default_banding, default_distance, near_probability
-from gpulsh.tuning.brute_force import shared_counts
 
 BITS, ALIKE = 384, 355  # bits of all tokens, and how many of them a pair of supershingles shares (Henzinger 2006)
 

@@ -19,10 +19,10 @@ from gpulsh.lsh.banding import Banding
 from gpulsh.lsh.collisions import candidate_pairs
 from gpulsh.params import MAX_NUM_PERM, Folding, Shingling, check_integer, text_reading
 from gpulsh.sketch.sets.minhash import MinHash
+from gpulsh.studies.brute_force import Spread, brute_force
+from gpulsh.studies.corpus import DEFAULT, draw_sample
 from gpulsh.text.shingling import shingle
 from gpulsh.theory import SCurve, checked_requirement, checked_threshold, choose_banding, default_banding
-from gpulsh.tuning.brute_force import Spread, brute_force
-from gpulsh.tuning.sample import DEFAULT, draw_sample
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # whose default bandings are tried
 BINS = 20  # of similarity, in JSON
@@ -88,7 +88,7 @@ class Study:
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Write the histogram with the recommended S-curve laid over it, PNG or SVG by the ending of `path`."""
-        from gpulsh.tuning.picture import plot
+        from gpulsh.studies.picture import plot
 
         plot(self, path)
 
@@ -128,7 +128,7 @@ def study(
 ) -> Study:
     """Compare all pairs of a sample of `texts` exactly, and say what several bandings would find among them.
 
-    `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.tuning.sample.open_corpus` gives them; `sample`
+    `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.studies.corpus.open_corpus` gives them; `sample`
     of them, from 2 to 65,536, are drawn by `seed`. Recommended is the banding of at most `num_perm` values with the
     fewest candidates below `threshold` expected on this text among those that find a pair at `threshold` with
     probability `recall` or more; where `capture` is given, among those that meet it; and `reject`, where it is given,

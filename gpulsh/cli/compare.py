@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from gpulsh.cli.options import backend_options, form_of, method_options, parsed, sample_option, text_options
+from gpulsh.cli.study import aligned
 from gpulsh.cli.terminal import say
-
-WIDTHS = (10, 10, 9, 6, 6, 8, 14)  # of the numbers in the table
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.backends.select import BackendName
     from gpulsh.method import Verify
-    from gpulsh.tuning.compare import Comparison
+    from gpulsh.studies.compare import Comparison
 
 
 @click.command(short_help="Run several methods on a sample of files, and count what each finds.")
@@ -59,9 +58,9 @@ def compare(
     pairs it takes for candidates and which share of them is found, verified or not; precision, recall and F1 of those;
     seconds from text to pairs, and bytes of a document's sketch.
     """
-    from gpulsh.tuning.compare import METHODS
-    from gpulsh.tuning.compare import compare as compared
-    from gpulsh.tuning.sample import open_corpus, read_pairs
+    from gpulsh.studies.compare import METHODS
+    from gpulsh.studies.compare import compare as compared
+    from gpulsh.studies.corpus import open_corpus, read_pairs
 
     form = form_of(options)
     given = parsed(options)
@@ -79,11 +78,8 @@ def compare(
 
 
 def _told(found: Comparison) -> Iterator[str]:
-    from gpulsh.tuning.compare import HEAD
+    from gpulsh.studies.compare import HEAD
 
     yield str(found)
     yield ""
-    wide = max(len(row.method) for row in found.methods)
-    for method, verify, *numbers in (HEAD, *(row.told() for row in found.methods)):
-        aligned = (f"{number:>{width}}" for number, width in zip(numbers, WIDTHS, strict=True))
-        yield "  ".join([f"{method:<{wide}}", f"{verify:<9}", *aligned])
+    yield from aligned([HEAD, *(row.told() for row in found.methods)], left=2)

@@ -6,6 +6,7 @@ import importlib.util
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from math import acos, comb, pi
 from pathlib import Path
@@ -18,13 +19,15 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import main
-from gpulsh.cli.choice.drawing import BLOCKS, MARK, draw
+from gpulsh.cli.drawing import BLOCKS, MARK, draw
 from gpulsh.cli.options import sample_option
+from gpulsh.cli.study import study_table
 from gpulsh.errors import InputError, ParameterError
+from gpulsh.studies import brute_force
+from gpulsh.studies import corpus as drawing
+from gpulsh.studies.compare import METHODS
+from gpulsh.studies.methods import KINDS, SIMHASH
 from gpulsh.theory import SCurve, default_banding
-from gpulsh.tuning import brute_force, sample
-from gpulsh.tuning.compare import METHODS
-from gpulsh.tuning.finders import KINDS, SIMHASH
 
 SHINGLING = gpulsh.Shingling(size=2)
 THRESHOLD = 0.6
@@ -89,21 +92,21 @@ def test_a_sample_is_that_of_the_least_lots_however_texts_are_cut(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     texts = [f"text {number}" for number in range(500)]
-    lots = sample.words_at("sample", 3, np.arange(500, dtype=np.uint64))
+    lots = drawing.words_at("sample", 3, np.arange(500, dtype=np.uint64))
     wanted = sorted(np.argsort(lots)[:9].tolist())
     pq.write_table(pa.table({"body": texts}), tmp_path / "a.parquet", row_group_size=77)
     for batch_bytes in (200, 1 << 20):
-        monkeypatch.setattr(sample, "BATCH_BYTES", batch_bytes)
-        for corpus in (texts, sample.open_corpus([str(tmp_path)], text_column="body", backend="cpu")):
-            drawn = sample.draw_sample(corpus, 9, 3)
+        monkeypatch.setattr(drawing, "BATCH_BYTES", batch_bytes)
+        for corpus in (texts, drawing.open_corpus([str(tmp_path)], text_column="body", backend="cpu")):
+            drawn = drawing.draw_sample(corpus, 9, 3)
             assert drawn.positions.tolist() == wanted and drawn.documents == 500
             values, offset = drawn.texts.values.tobytes(), drawn.texts.offset.tolist()
             found = [values[start:stop].decode() for start, stop in pairwise(offset)]
             assert found == [texts[position] for position in wanted]
     assert drawn.places(np.array([[wanted[2], wanted[7]], [wanted[0], (wanted[0] + 1)]])).tolist() == [[2, 7]]
-    assert len(sample.draw_sample(texts[:4], 9, 3).positions) == 4
-    assert sample.draw_sample([], 9, 3).texts.offset.tolist() == [0]
-    everywhere = np.concatenate([sample.draw_sample(texts, 50, seed).positions for seed in range(40)])
+    assert len(drawing.draw_sample(texts[:4], 9, 3).positions) == 4
+    assert drawing.draw_sample([], 9, 3).texts.offset.tolist() == [0]
+    everywhere = np.concatenate([drawing.draw_sample(texts, 50, seed).positions for seed in range(40)])
     assert np.histogram(everywhere, 4, (0, 500))[0].min() > 430  # of 500 expected
 
 
@@ -289,13 +292,14 @@ def test_the_commands_show_what_the_functions_find(
     assert main([*curve, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(studied.facts()))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "100")  # a terminal that is wide enough for the table
+    monkeypatch.setenv("COLUMNS", "80")
     picture = tmp_path / "study.svg"
     assert main([*curve, "--plot", str(picture)]) == 0
     lines, best = capsys.readouterr().out.splitlines(), studied.recommended
     assert lines[-1] == f"recommended: --num-perm {best.bands * best.rows} --bands {best.bands} --rows {best.rows}"
     assert [line.split()[:2] for line in lines if line.endswith("  recommended")] == [[str(best.bands), str(best.rows)]]
     assert any(MARK in line and "|" in line for line in lines)
+    assert max(map(len, lines)) <= 80
     assert picture.read_text().startswith("<?xml") and f"{best.bands} bands" in picture.read_text()
 
     pairs = tmp_path / "pairs.parquet"
@@ -310,12 +314,23 @@ def test_the_commands_show_what_the_functions_find(
         (row.method, row.true) for row in compared.methods
     ]
     assert main(["compare", corpus, *common, *methods]) == 0
-    table = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert table[-1][:4] == ["md5", "none", str(COPIES), str(COPIES)]
+    lines = capsys.readouterr().out.splitlines()
+    table = [line.split() for line in lines]
+    assert max(map(len, lines)) <= 80 and table[-1][:4] == ["md5", "none", str(COPIES), str(COPIES)]
     with pytest.raises(InputError, match="cannot be read as pairs"):
-        sample.read_pairs(corpus, 0.5)
+        drawing.read_pairs(corpus, 0.5)
     with pytest.raises(InputError, match="nothing: no such file; give Parquet"):
-        sample.read_pairs("nothing", 0.5)
+        drawing.read_pairs("nothing", 0.5)
+
+
+def test_tables_fit_a_terminal_whatever_they_count() -> None:
+    studied = gpulsh.study(TEXTS, threshold=0.65, shingling=SHINGLING, backend="cpu")
+    many = [replace(row, candidates=10**6, expected=1e9, in_vain=1e9, expected_of_all=1e15) for row in studied.bandings]
+    for found in (studied, replace(studied, bandings=tuple(many))):
+        lines = list(study_table(found))
+        assert max(map(len, lines)) <= 80
+        assert [line.endswith(" recommended") for line in lines[1:]].count(True) == 1
+    assert lines[1].split()[-4:] == ["1.0e+06", "1.0e+09", "1.0e+09", "1.0e+15"]
 
 
 def test_each_curve_of_a_study_has_its_name(tmp_path: Path) -> None:
@@ -329,7 +344,7 @@ def test_each_curve_of_a_study_has_its_name(tmp_path: Path) -> None:
 
 def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr("gpulsh.tuning.picture.find_spec", lambda name: None if name == "matplotlib" else find(name))
+    monkeypatch.setattr("gpulsh.studies.picture.find_spec", lambda name: None if name == "matplotlib" else find(name))
     with pytest.raises(ParameterError, match=r'not installed: pip install "gpulsh\[report\]"'):
         gpulsh.study(TEXTS, backend="cpu").plot("study.svg")
 
@@ -347,4 +362,4 @@ def test_the_command_draws_as_many_documents_as_the_function() -> None:
     def command() -> None: ...
 
     (option,) = command.__click_params__  # type: ignore[attr-defined]
-    assert option.default == sample.DEFAULT
+    assert option.default == drawing.DEFAULT

@@ -18,11 +18,11 @@ from gpulsh.backends.select import select_backend
 from gpulsh.cli import main
 from gpulsh.errors import ParameterError
 from gpulsh.method import Method
+from gpulsh.studies.corpus import draw_sample, draw_similar
+from gpulsh.studies.kind import Kind, one_changed
+from gpulsh.studies.sample import Resemblance
 from gpulsh.text.shingling import shingle
-from gpulsh.tuning.kind import Kind, one_changed
-from gpulsh.tuning.resemblance import Resemblance
-from gpulsh.tuning.sample import draw_sample, draw_similar
-from tests.tuning.test_tuning import NAIVE, SHINGLING, TEXTS
+from tests.studies.test_studies import NAIVE, SHINGLING, TEXTS
 
 OPTIONS: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu"}
 CODE = "def add(a, b):\n    return {'sum': a + b, **kwargs}[key] if not (a < b) else f(a)[0]\n" * 9

@@ -14,11 +14,11 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 from gpulsh.params import Folding, Shingling, check_integer, shown, text_reading
+from gpulsh.studies.brute_force import Spread, brute_force
+from gpulsh.studies.corpus import DEFAULT, Sample, draw_sample, draw_similar
+from gpulsh.studies.kind import Kind
 from gpulsh.text.shingling import shingle
 from gpulsh.theory import checked_threshold
-from gpulsh.tuning.brute_force import Spread, brute_force
-from gpulsh.tuning.kind import Kind
-from gpulsh.tuning.sample import DEFAULT, Sample, draw_sample, draw_similar
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 USUAL = 0.8  # what is recommended where thresholds are as good as one another
@@ -118,7 +118,7 @@ def sample(
 ) -> Resemblance:
     """Compare all pairs of a sample of `texts` exactly, and show those around each of `thresholds`.
 
-    `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.tuning.sample.open_corpus` gives them; `sample`
+    `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.studies.corpus.open_corpus` gives them; `sample`
     of them, from 2 to 65,536, are drawn so that similar ones come together. Of the pairs of a threshold `examples` at
     or above it and as many below it are given with their texts.
 

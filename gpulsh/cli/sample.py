@@ -14,7 +14,7 @@ from gpulsh.cli.terminal import marks, say, say_marked
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.backends.select import BackendName
     from gpulsh.io.files.file_texts import FileTexts
-    from gpulsh.tuning.resemblance import Pair, Resemblance
+    from gpulsh.studies.sample import Pair, Resemblance
 
 
 @click.command(short_help="Show pairs of a sample of files by similarity, and recommend what to compare.")
@@ -51,8 +51,8 @@ def sample(
     shingles that suit texts of this kind, and 0.8 for the threshold, or one with less than half as many documents near.
     Whether pairs around a threshold are duplicates to you only you can see: they are shown, their differences marked.
     """
-    from gpulsh.tuning.resemblance import sample as sampled
-    from gpulsh.tuning.sample import open_corpus
+    from gpulsh.studies.corpus import open_corpus
+    from gpulsh.studies.sample import sample as sampled
 
     form = form_of(options)
     given = parsed(options) | ({"thresholds": thresholds} if thresholds else {})

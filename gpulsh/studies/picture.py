@@ -16,8 +16,8 @@ from gpulsh.store.durable import writing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from gpulsh.studies.curve import Study
     from gpulsh.theory import SCurve
-    from gpulsh.tuning.study import Study
 
 ENDINGS = (".png", ".svg")
 BINS = 50
