@@ -1,13 +1,13 @@
-"""Rates of the stages of `gpulsh dedup` on this machine, and how well `gpulsh plan` foretells other sizes from them.
+"""Rates of the stages of `gpulsh dedup` on this machine, and how well `gpulsh plan` estimates other sizes from them.
 
     python -m benchmarks.planner TEXTS.parquet FOLDER [--backend cpu] [--documents 25000,100000,400000] [--rounds 3]
 
 Three corpora of job advertisements are recombined from TEXTS in FOLDER and run from file to file. The largest gives the
 rates of a worker (a thread, or with --backend cuda a GPU), and its shares of documents that meet and are dropped; the
-others are foretold from those and from what 1,000 documents take to sign, which is the start. What OUT/_work grows to
+others are estimated from those and from what 1,000 documents take to sign, which is the start. What OUT/_work grows to
 is read off while each size runs for the first time, out of the clock. False candidates are counted in groups of
 documents of known similarity. The record is written to record/<device>/<date>/plan.json and .md, the rates to
-gpulsh/report/plan/rates.json under the kind of worker; docs/scale.md shows a plan made of them (tests/test_manual.py).
+gpulsh/forecast/rates.json under the kind of worker; docs/scale.md shows a plan made of them (tests/test_manual.py).
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ import pyarrow.parquet as pq
 from benchmarks import machine
 from benchmarks.corpora import groups, job_ads
 from benchmarks.record import FOLDER, table
-from gpulsh.account.costs import Corpus
-from gpulsh.account.stages import FORETOLD
-from gpulsh.report.plan.estimate import Rates, estimate, false_candidates
+from gpulsh.account.stages import ESTIMATED
+from gpulsh.forecast.formula import Corpus, estimate, false_candidates
 
 STARTED = 1_000  # documents that take hardly more than the start
 GROUPS, MEMBERS = 400, (10, 20, 40)
-RATES = Path(__file__).parents[1] / "gpulsh" / "report" / "plan" / "rates.json"
+RATES = Path(__file__).parents[1] / "gpulsh" / "forecast" / "rates.json"
 
 
 class Watched:
@@ -106,16 +105,16 @@ def false(folder: Path, options: list[str]) -> list[dict[str, Any]]:
     for members in MEMBERS:
         path = groups.make(folder / f"groups-{members}.parquet", GROUPS, members)
         report = run(path, folder / "out", options)["report"]
-        foretold = GROUPS * false_candidates(members, groups.SIMILARITY, **report["parameters"]["banding"])
+        expected = GROUPS * false_candidates(members, groups.SIMILARITY, **report["parameters"]["banding"])
         counted, dropped = report["funnel"]["candidates"], report["funnel"]["dropped"]
         assert not dropped, f"{dropped} of {path} were dropped"
         rows.append(
             {
                 "documents": GROUPS * members,
                 "pairs of that similarity": GROUPS * members * (members - 1) // 2,
-                "foretold": round(foretold),
+                "estimated": round(expected),
                 "counted": counted,
-                "ratio": round(foretold / counted, 2),
+                "ratio": round(expected / counted, 2),
             }
         )
     return rows
@@ -146,7 +145,7 @@ def main() -> None:
     measured = []
     for runs in zip(*rounds, strict=True):
         took = [one["report"]["funnel"]["seconds"] for one in runs]
-        medians = {name: statistics.median(one[name] for one in took) for name in FORETOLD}
+        medians = {name: statistics.median(one[name] for one in took) for name in ESTIMATED}
         measured.append((facts(runs[0]), medians, took))
 
     start = measured.pop(0)[1]["sign"]
@@ -154,7 +153,7 @@ def main() -> None:
     largest, by_stage, _ = measured[-1]
     report = rounds[0][0]["report"]
     banding = report["parameters"]["banding"]
-    plain = estimate(largest, Rates(), workers=1, nodes=1, **banding)
+    plain = estimate(largest, {}, workers=1, nodes=1, **banding)
     units = {stage.name: stage.unit for stage in plain.stages}
     rates = {
         stage.name: stage.amount / (by_stage[stage.name] - (start if stage.name == "sign" else 0)) / workers
@@ -165,19 +164,19 @@ def main() -> None:
     rows, space = [], []
     for (corpus, seconds, _), watched in zip(measured, first[1:], strict=True):
         guess = Corpus(documents=corpus.documents, bytes=corpus.bytes, **shares)
-        foretold = estimate(guess, Rates(**rates), workers=workers, nodes=1, **banding, start=start, process=process)
-        both = [(stage.name, stage.seconds or 0.0, seconds[stage.name]) for stage in foretold.stages]
+        guessed = estimate(guess, rates, workers=workers, nodes=1, **banding, start=start, process=process)
+        both = [(stage.name, stage.seconds or 0.0, seconds[stage.name]) for stage in guessed.stages]
         both.append(("all", sum(told for _, told, _ in both), sum(took for _, _, took in both)))
         size = {"documents": int(corpus.documents), "MB": round(corpus.bytes / 1e6, 1)}
         for name, told, took in both:
-            times = {"foretold": round(told, 3), "measured": round(took, 3), "ratio": round(told / took, 2)}
+            times = {"estimated": round(told, 3), "measured": round(took, 3), "ratio": round(told / took, 2)}
             rows.append({**size, "stage": name, **times})
         space.append(
             {
                 **size,
-                "_work foretold MB": round(foretold.work_disk / 1e6, 1),
+                "_work estimated MB": round(guessed.work_disk / 1e6, 1),
                 "_work measured MB": round(watched["disk"] / 1e6, 1),
-                "state foretold MB": round(max(stage.memory_each for stage in foretold.stages) / 1e6, 1),
+                "state estimated MB": round(max(stage.memory_each for stage in guessed.stages) / 1e6, 1),
                 "peak of the process MB": round(watched["memory"] / 1e6, 1),
             }
         )
@@ -210,12 +209,12 @@ def main() -> None:
 
 `python -m benchmarks.planner`, commit {described["commit"]}, load before: {described["load_before"]}.
 Job advertisements from file to file, {workers} {kind}{"s" if workers != 1 else ""}; medians of {given.rounds} rounds
-after a first. The rates are those of {int(largest.documents):,} documents, by which the others are foretold;
+after a first. The rates are those of {int(largest.documents):,} documents, by which the others are estimated;
 the start takes {start:.2f} s, and what no stage has (the program, files, the summary) {process:.2f} s.
 
 {table(rows)}
 
-What the first round of each size held, whose texts under way are not foretold:
+Disk and memory in the first round of each size; the estimates leave out the texts in work:
 
 {table(space)}
 

@@ -4,7 +4,7 @@
 
 Runs the command on FILE, of little text, so often and takes the median; the processor's time, so that whatever else
 the machine does is left out. On a quiet machine that waits for no disk it is what a run takes beside its stages;
-`gpulsh plan` counts it once a run (`process` in gpulsh/report/plan/rates.json).
+`gpulsh plan` counts it once a run (`process` in gpulsh/forecast/rates.json).
 """
 
 from __future__ import annotations

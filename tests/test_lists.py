@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 import re
@@ -15,13 +14,12 @@ import pytest
 import gpulsh
 from gpulsh import errors
 from gpulsh.account import stages as stage_table
-from gpulsh.account.costs import Corpus
 from gpulsh.account.duplicates import DUPLICATES
-from gpulsh.account.stages import COSTS, FORETOLD, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
+from gpulsh.account.stages import COSTS, ESTIMATED, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
 from gpulsh.budget import Cut
 from gpulsh.cli import group, main
+from gpulsh.forecast.formula import RATES, Corpus, stage_works
 from gpulsh.report.page.page import missing
-from gpulsh.report.plan.estimate import Rates, stage_works
 from gpulsh.run import stages
 from gpulsh.run.files import deduplicate_files
 
@@ -96,9 +94,8 @@ def test_the_page_explains_the_stages_of_its_run_and_no_other(
 
 def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
     corpus = Corpus(documents=10, bytes=1000, met=0.5, pairs=1, dropped=0.1, bytes_per_shingle=5)
-    assert tuple(stage_works(corpus, 21)) == FORETOLD
-    fields = [field.name for field in dataclasses.fields(Rates)]
-    assert fields == [*FORETOLD, "disk", "network"]
+    assert tuple(stage_works(corpus, 21)) == ESTIMATED
+    assert (*ESTIMATED, "disk", "network") == RATES
     command = group.get_command(click.Context(group), "plan")
     assert command is not None
     (option,) = [option for option in command.params if "--rate" in option.opts]

@@ -23,5 +23,5 @@ CASES = (
     "simhash",
     "index_growth",
     "drop_in",
-    "foretell",
+    "forecast",
 )

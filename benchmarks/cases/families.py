@@ -62,7 +62,7 @@ class Drawn:
         }
 
     def beyond_trie(self) -> float:
-        """By how many standard deviations counts are off those that `trie_probabilities` foretells, at most."""
+        """By how many standard deviations counts are off those that `trie_probabilities` predicts, at most."""
         wanted, functions = trie_probabilities(self.numbers), self.wins.sum()
         deviation = np.sqrt(wanted * (1 - wanted) / functions)
         return float((abs(self.wins / functions - wanted) / deviation).max())

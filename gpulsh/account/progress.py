@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from gpulsh.facts import Facts
-
 Advance = Callable[[int], None]  # is told how much more is done
 
 
@@ -32,6 +30,3 @@ class Progress:
 
     def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
         """Tell how much of the work an earlier run did, which this one resumes: rates leave it out."""
-
-    def note(self, facts: Callable[[], Facts]) -> None:
-        """More about the current stage, numbers by name, which is worked out only where somebody keeps it."""

@@ -81,6 +81,6 @@ OF_INDEX = _table(
 
 # What a report may have seconds of.
 REPORTED = {**OF_FILES, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
-# What the planner foretells, in order.
+# The stages that `gpulsh plan` estimates, in order.
 COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}
-FORETOLD = tuple(COSTS)
+ESTIMATED = tuple(COSTS)

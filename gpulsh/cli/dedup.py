@@ -190,9 +190,9 @@ def _limited(options: Facts) -> AbstractContextManager[None]:
 
 
 def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Facts) -> None:
-    from gpulsh.cli.foretold import told
+    from gpulsh.cli.plan import plan_table
+    from gpulsh.forecast.sample import plan
     from gpulsh.run.files import deduplicate_files
-    from gpulsh.run.foretell.foretell import plan
 
     report = deduplicate_files(list(inputs), output, **parsed(options)).report
     left_out = ("dry_run", "overwrite", "resume", "engine", "work")
@@ -202,7 +202,11 @@ def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Facts
         say(json.dumps({**found.to_dict(), "outputs": outputs}, indent=2))
         return
     some = outputs if len(outputs) <= SHOWN else [*outputs[: SHOWN - 1], f"and {len(outputs) - SHOWN + 1:,} more files"]
-    say("\n".join([told(found), "", f"{output} is as it was; the run would write", *(f"  {name}" for name in some)]))
+    say(
+        "\n".join(
+            [plan_table(found), "", f"{output} is as it was; the run would write", *(f"  {name}" for name in some)]
+        )
+    )
 
 
 def _device_numbers(given: str) -> list[int]:

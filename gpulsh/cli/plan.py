@@ -1,29 +1,30 @@
-"""`gpulsh plan`: what a job will take, before it is run; by samples of its files, or from numbers."""
+"""`gpulsh plan`: the time, disk and memory of a job before it runs, from samples of its files or from numbers."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from gpulsh.account.stages import COSTS, FORETOLD
+from gpulsh.account.stages import ESTIMATED
 from gpulsh.cli.options import DECISION, choice, method_options, parsed, text_options
 from gpulsh.cli.sections import SectionedCommand
 from gpulsh.cli.terminal import say
 from gpulsh.facts import Facts
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
-    from gpulsh.report.plan.estimate import Estimate, Rates
+    from gpulsh.forecast.formula import Estimate
+    from gpulsh.forecast.sample import Plan
 
 SECTIONS = {  # first option -> heading
-    "text_column": "Of INPUT",
-    "docs": "Of numbers",
-    "threshold": "Of both",
+    "text_column": "For INPUT",
+    "docs": "For numbers",
+    "threshold": "For both",
 }
 EXAMPLES = {  # command -> what it is for
     "gpulsh plan crawl/": "How long your own files will take on this machine",
@@ -34,73 +35,42 @@ OF_INPUT = {
     *("text_column", "lines", "as_text", "delimiter", "encoding"),
     *("shingle", "normalize", "measure", "sketch", "seed", "backend", "write"),
 }
-OF_NUMBERS = {"docs", "size", "gpus", "nodes", "remote", "hours", "given_rates", *SHARES}
+OF_NUMBERS = {"docs", "size", "gpus", "nodes", "remote", "hours", "rates", *SHARES}
 OF_BOTH = {"threshold", "num_perm", "bands", "rows", "threads", "memory"}
-SI = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+def _number(given: str) -> float:
+    """A number, where a unit may follow: 1TB is 10^12 bytes, 1TiB is 2^40; ValueError otherwise."""
+    found = re.fullmatch(r"(.*?[0-9.])\s*([kKMGTP]?)(i?)B?", given.strip())
+    if found is None:
+        return float(given)
+    base, power = 1024 if found[3] else 1000, " KMGTP".index(found[2].upper() or " ")
+    return float(float(found[1]) * base**power)
+
+
+def _bytes(ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:
+    try:
+        return None if given is None else _number(given)
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is no number of bytes, as 5e14 or 500TB", ctx, param) from None
 
 
 def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
-    """The numbers of NAME=NUMBER, with an optional k, M, G or T behind, or a usage error."""
     found = {}
     for one in given:
         name, _, number = one.partition("=")
         try:
-            found[name] = float(number.rstrip("kMGT")) * SI.get(number[-1:], 1)
+            found[name] = _number(number)
         except ValueError:
             raise click.BadParameter(f"{one!r} is not NAME=NUMBER, as sign=20G", ctx, param) from None
     return found
-
-
-def _bytes(ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:
-    """A number, or one with a unit: 1TB are 10^12 bytes, 1TiB are 2^40."""
-    if given is None:
-        return None
-    found = re.fullmatch(r"(.*?[0-9.])\s*([kKMGTP]?)(i?)B?", given.strip())
-    try:
-        number = float(found[1] if found else given)
-    except ValueError:
-        raise click.BadParameter(f"{given!r} is no number of bytes, as 5e14 or 500TB", ctx, param) from None
-    base = 1024 if found and found[3] else 1000
-    return number * base ** " KMGTP".index(found[2].upper() or " ") if found else number
-
-
-def _refuse_others(ctx: click.Context, names: set[str], of: str) -> None:
-    """A usage error where an option is given that is of a plan of the other kind."""
-    for option in ctx.command.params:
-        if option.name in names and ctx.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
-            without = "INPUT" if of == "numbers" else "--docs and --bytes"
-            raise click.UsageError(f"{option.opts[0]} is of a plan from {of}; leave it out, or {without}")
-
-
-def _of_inputs(inputs: Sequence[str], options: Facts, as_json: bool) -> None:
-    """Print what the files will take."""
-    from gpulsh.budget import parse_memory
-    from gpulsh.cli.foretold import told
-    from gpulsh.method import Asked
-    from gpulsh.run.foretell.foretell import plan
-
-    method = {name: value for name, value in options.items() if name.replace("_", "-") in DECISION}
-    Asked(**parsed(method)).method()
-    parse_memory(options["memory"])
-    found = plan(inputs, options)
-    say(json.dumps(found.to_dict(), indent=2) if as_json else told(found))
-
-
-def _costs() -> str:
-    """What the rates of the stages are of, as `pairs for route and verify`."""
-    stages: dict[str, list[str]] = {}
-    for name, unit in COSTS.items():
-        stages.setdefault(unit, []).append(name)
-    return ", ".join(
-        f"{unit} for {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" for unit, names in stages.items()
-    )
 
 
 @click.command(
     cls=SectionedCommand,
     sections=SECTIONS,
     examples=EXAMPLES,
-    short_help="Foretell time, disk and memory of a job, by its files or from numbers.",
+    short_help="Estimate time, disk and memory of a job from its files or from numbers.",
 )
 @click.argument("inputs", nargs=-1, metavar="[INPUT...]")
 @text_options()
@@ -109,209 +79,223 @@ def _costs() -> str:
 @choice("--write", "data", "duplicates", help="Kept rows and the evidence, or the evidence alone.")
 @click.option("--docs", type=float, metavar="N", help="Documents, as 1e11.")
 @click.option("--bytes", "size", callback=_bytes, metavar="N", help="Bytes of their text, as 5e14 or 500TB.")
-@click.option("--gpus", type=int, metavar="N", help="Workers are GPUs, one a machine unless --nodes says otherwise.")
+@click.option(
+    "--gpus", type=int, metavar="N", help="GPUs, the workers. Each has its own machine, unless --nodes is given."
+)
 @click.option("--nodes", type=int, metavar="N", help="Machines that share the workers evenly.  [default: 1]")
-@click.option("--remote", is_flag=True, help="Inputs and results lie behind the network, as in S3, not on the disks.")
-@click.option("--hours", type=float, metavar="H", help="Say how many workers finish in so many hours.")
-@click.option("--met", type=float, metavar="SHARE", help="Documents that are in a candidate pair, from 0 to 1.")
-@click.option("--pairs", type=float, metavar="N", help="Pairs compared, a document.")
-@click.option("--dropped", type=float, metavar="SHARE", help="Documents that are dropped, from 0 to 1.")
+@click.option("--remote", is_flag=True, help="Inputs and results are behind the network, as in S3, not on local disks.")
+@click.option("--hours", type=float, metavar="H", help="Also print how many workers finish in this time.")
+@click.option("--met", type=float, metavar="SHARE", help="Share of the documents in a candidate pair, from 0 to 1.")
+@click.option("--pairs", type=float, metavar="N", help="Compared pairs per document.")
+@click.option("--dropped", type=float, metavar="SHARE", help="Share of the documents that are dropped, from 0 to 1.")
 @click.option(
     "--rate",
-    "given_rates",
+    "rates",
     multiple=True,
     callback=_rates,
     metavar="STAGE=NUMBER",
-    help=f"What a worker does a second, as sign=20G: {_costs()}; of a machine: bytes for disk and network.",
+    help="Amount per second of a worker, as sign=20G: bytes of text for sign, gather, verify and write, documents for"
+    " copies, connect and collect, digests for collide, pairs for route. For disk and network: bytes of a machine.",
 )
 @method_options("threshold", "num-perm", "bands", "rows")
-@click.option("--threads", type=int, metavar="N", help="CPU threads, the workers.  [default: of this machine]")
-@click.option("--memory", metavar="SIZE", help="Budget of a machine, as 64GiB.  [default: 8GiB]")
+@click.option("--threads", type=int, metavar="N", help="CPU threads, the workers.  [default: those of this machine]")
+@click.option("--memory", metavar="SIZE", help="Memory budget of a machine, as 64GiB.  [default: 8GiB]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
 @click.pass_context
-def plan(
-    ctx: click.Context,
-    /,
-    inputs: tuple[str, ...],
-    docs: float | None,
-    size: float | None,
-    gpus: int | None,
-    threads: int | None,
-    nodes: int | None,
-    remote: bool,
-    memory: str | None,
-    hours: float | None,
-    threshold: float | None,
-    num_perm: int | None,
-    bands: int | None,
-    rows: int | None,
-    given_rates: dict[str, float],
-    as_json: bool,
-    **others: Any,
-) -> None:
-    """Estimate what a job takes: time, disk and memory, of INPUT or of numbers.
+def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Estimate the time, disk and memory of a job, from INPUT or from numbers.
 
-    Of INPUT, samples of some seconds are run on this machine as `gpulsh dedup` would run all of it, of the same formats
-    and packed alike; nothing is left of them. `gpulsh dedup ... --dry-run` does it with all options of that command.
+    From INPUT: gpulsh runs a sample of some seconds on this machine, with the formats and compression of your files,
+    and leaves nothing behind. `gpulsh dedup ... --dry-run` does the same with all options of that command.
 
-    Of numbers, time, disk, network and memory of each stage, and false candidate pairs, on any machines. Rates come
-    from a record of such workers, where there is one; give others by --rate, or they count as not measured. How much
-    the documents repeat one another (--met, --pairs, --dropped) depends on the corpus: take it from a run of a sample.
-    Without it, the plan assumes the corpus that the rates were measured on.
+    From numbers: time, disk, network and memory of each stage, and false candidate pairs, on any machines. Rates come
+    from a record of such workers, if there is one. Give others by --rate; a rate without either is "not measured".
+    How much the documents repeat one another (--met, --pairs, --dropped) depends on the corpus: take it from a run
+    of a sample. By default, the plan assumes the corpus behind the recorded rates.
     """
-    _refuse_others(ctx, OF_NUMBERS if inputs else OF_INPUT, "numbers" if inputs else "files")
+    for name in OF_NUMBERS if inputs else OF_INPUT:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            (option,) = (option.opts[0] for option in ctx.command.params if option.name == name)
+            kind, other = ("numbers", "INPUT") if inputs else ("files", "--docs and --bytes")
+            raise click.UsageError(f"{option} is for a plan from {kind}; leave it out, or {other}")
     if inputs:
-        options = {name: value for name, value in ctx.params.items() if name in {*OF_INPUT, *OF_BOTH}}
-        _of_inputs(inputs, options, as_json)
+        from gpulsh.budget import parse_memory
+        from gpulsh.forecast.sample import plan as sampled
+        from gpulsh.method import Asked
+
+        Asked(**parsed({name: value for name, value in options.items() if name.replace("_", "-") in DECISION})).method()
+        parse_memory(options["memory"])
+        found = sampled(inputs, {name: value for name, value in options.items() if name in {*OF_INPUT, *OF_BOTH}})
+        say(json.dumps(found.to_dict(), indent=2) if as_json else plan_table(found))
         return
-    if docs is None or size is None:
-        raise click.UsageError("give INPUT, or how much there is by --docs and --bytes")
-    if gpus is not None and threads is not None:
+    if options["docs"] is None or options["size"] is None:
+        raise click.UsageError("give INPUT, or the amount of text by --docs and --bytes")
+    if options["gpus"] is not None and options["threads"] is not None:
         raise click.UsageError("give --gpus or --threads, not both")
-    from gpulsh.account.costs import Corpus
+    given, estimated = _from_numbers(options)
+    say(json.dumps({**given, **estimated.to_dict()}, indent=2) if as_json else _table(given, estimated, options))
+
+
+def plan_table(plan: Plan) -> str:
+    """A plan from samples, for a terminal."""
+    from gpulsh.report.funnel import duration, share, size
+
+    likely, most, corpus = plan.likely, plan.most, plan.likely.corpus
+
+    def up_to(likely: str, most: str) -> str:
+        return f"{likely:>14}" + (f"  at most {most}" if most != likely else "")
+
+    of = share(plan.sample, corpus.documents)
+    part = "ran all of them" if plan.whole else f"ran {plan.sample:,.0f} of them ({of})"
+    lines = [
+        f"{corpus.documents:,.0f} documents, {size(int(corpus.bytes))} of text in "
+        f"{_many(plan.files, 'file')} of {size(plan.bytes)}",
+        f"gpulsh {part} on this machine in {duration(plan.measured)}: {plan.backend}, {_many(plan.threads, 'thread')}",
+        "",
+        "stage              time",
+        *(f"{name:<9}{duration(seconds):>14}" for name, seconds in likely.seconds.items()),
+        f"{'all':<9}{up_to(duration(likely.all), duration(most.all))}",
+        f"{'':<9}{duration(likely.processor):>14}  of processor time",
+        "",
+        f"memory   {size(int(likely.memory)):>14}  at most, with a budget of {size(plan.memory)}",
+        f"OUT      {size(int(plan.work + likely.data + likely.evidence)):>14}  at most; the end of the run removes "
+        f"{size(int(plan.work))} of it",
+        f"kept rows{size(int(likely.data)):>14}",
+        f"dropped  {up_to(*(share(of.corpus.dropped, 1) for of in (likely, most)))}",
+    ]
+    if not plan.whole:
+        lines += [
+            "",
+            "Documents repeat one another as in the sample. At most: as if copies were anywhere in the files.",
+        ]
+    return "\n".join(lines)
+
+
+def _from_numbers(options: Facts) -> tuple[Facts, Estimate]:
+    """The facts of the plan as JSON values, and the estimate."""
     from gpulsh.backends.processors import processors
     from gpulsh.budget import MOST_CHOSEN, parse_memory
     from gpulsh.errors import ParameterError
+    from gpulsh.forecast.formula import MOST_WORKERS, RATES, Corpus, check_rates, estimate, recorded, workers_needed
     from gpulsh.method import Asked
     from gpulsh.params import check_integer
-    from gpulsh.report.plan.estimate import Rates, estimate, recorded, workers_needed
 
-    kind = "GPU" if gpus is not None else "thread"
-    most = 10**9
-    if gpus is not None:
-        workers = check_integer("gpus", gpus, 1, most)
-    else:
-        workers = check_integer("threads", processors() if threads is None else threads, 1, most)
+    gpus, hours = options["gpus"], options["hours"]
+    kind, name = ("thread", "threads") if gpus is None else ("GPU", "gpus")
+    workers = check_integer(name, processors() if options[name] is None else options[name], 1, MOST_WORKERS)
 
     def machines(workers: int) -> int:
-        return nodes if nodes is not None else workers if gpus is not None else 1
+        return options["nodes"] if options["nodes"] is not None else 1 if gpus is None else workers
 
     check_integer("nodes", machines(workers), 1, workers)
-    unknown = sorted(given_rates.keys() - Rates.__dataclass_fields__.keys())
-    if unknown:
-        raise ParameterError(f"there is no rate of {unknown[0]}; there are {', '.join(Rates.__dataclass_fields__)}")
-    measured = recorded().get(kind, {})
-    rates = Rates(**{**measured.get("rates", {}), **given_rates})
-    assumed = {
-        **recorded()["corpus"],
-        **{name: share for name, share in others.items() if name in SHARES and share is not None},
-    }
-    corpus = Corpus(documents=docs, bytes=size, **assumed)
-    budget = MOST_CHOSEN if memory is None else parse_memory(memory)
-    method = Asked(threshold=threshold, num_perm=num_perm, bands=bands, rows=rows).method()
-    shape = method.banding
+    check_rates(options["rates"])
+    known = recorded().get(kind, {})
+    rates = {**known.get("rates", {}), **options["rates"]}
+    assumed = {**recorded()["corpus"], **{name: options[name] for name in SHARES if options[name] is not None}}
+    corpus = Corpus(documents=options["docs"], bytes=options["size"], **assumed)
+    memory = MOST_CHOSEN if options["memory"] is None else parse_memory(options["memory"])
+    method = Asked(**{name: options[name] for name in ("threshold", "num_perm", "bands", "rows")}).method()
+    banding = {"bands": method.banding.bands, "rows": method.banding.rows}
+    fixed = {name: known.get(name, 0.0) for name in ("start", "process")}
+    how = {**fixed, **banding, "remote": options["remote"], "memory": memory}
 
     def estimated(workers: int) -> Estimate:
-        return estimate(
-            corpus,
-            rates,
-            workers=workers,
-            nodes=machines(workers),
-            bands=shape.bands,
-            rows=shape.rows,
-            start=measured.get("start", 0.0),
-            process=measured.get("process", 0.0),
-            remote=remote,
-            memory=budget,
-        )
+        return estimate(corpus, rates, workers=workers, nodes=machines(workers), **how)
 
     found = estimated(workers)
-    needed = None
+    deadline = {}
     if hours is not None:
         if not (math.isfinite(hours) and hours > 0):
             raise ParameterError(f"hours is {hours:g}; give a number above 0")
-        if found.seconds is not None:
-            needed = workers_needed(hours * 3600, estimated)
-    asked = {
-        "documents": docs,
-        "bytes": size,
+        needed = workers_needed(hours * 3600, estimated) if found.seconds is not None else None
+        deadline = {"hours": hours, "workers_needed": needed}
+    return {
+        "documents": corpus.documents,
+        "bytes": corpus.bytes,
         "threshold": method.threshold,
-        "bands": shape.bands,
-        "rows": shape.rows,
+        **banding,
         "workers": workers,
         "worker": kind,
         "nodes": machines(workers),
-        "remote": remote,
-        "memory": budget,
+        "remote": options["remote"],
+        "memory": memory,
         "assumed": assumed,
-        "rates": vars(rates),
-        "measured_worker": measured.get("worker"),
-        "source": measured.get("source"),
-    }
-    if as_json:
-        more = {} if hours is None else {"hours": hours, "workers_needed": needed}
-        say(json.dumps({**asked, **found.to_dict(), **more}, indent=2))
-        return
-    say(_table(asked, found, rates, set(given_rates)))
-    if hours is not None:
-        if needed is not None:
-            told = f"{_many(needed, kind)} on {_many(machines(needed), 'machine')}"
-        elif found.seconds is None:
-            told = "not known while a rate is not measured"
-        else:
-            told = f"no number of {kind}s is enough: start, disks or networks alone take longer"
-        say(f"\nTo finish in {hours:g} h: {told}")
+        "rates": {name: rates.get(name) for name in RATES},
+        "measured_worker": known.get("worker"),
+        "source": known.get("source"),
+        **deadline,
+    }, found
 
 
 def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' if count != 1 else ''}"
 
 
-def _table(asked: Facts, found: Estimate, rates: Rates, given: set[str]) -> str:
+def _table(given: Facts, found: Estimate, options: Facts) -> str:
+    """A plan from numbers, for a terminal."""
+    from gpulsh.forecast.formula import CONNECT_BYTES
     from gpulsh.report.funnel import duration, share, size
-    from gpulsh.report.plan.estimate import CONNECT_BYTES
 
-    def row(name: str, time: str, bound: str, amounts: Sequence[str]) -> str:
-        return f"{name:<9}{time:>14}  {bound:<9}" + "".join(f"{amount:>14}" for amount in amounts)
+    def row(name: str, time: str, bound: str = "", amounts: Iterable[object] = ()) -> str:
+        return (f"{name:<9}{time:>14}  {bound:<9}" + "".join(f"{amount:>14}" for amount in amounts)).rstrip()
 
+    rates, assumed, kind, stages = given["rates"], given["assumed"], given["worker"], found.stages
+    columns = ("disk_read", "disk_written", "network", "memory_each")
     lines = [
-        f"{asked['documents']:,.0f} documents, {size(int(asked['bytes']))} of text, on "
-        f"{_many(asked['workers'], asked['worker'])} of {_many(asked['nodes'], 'machine')}",
-        f"threshold {asked['threshold']:g}: {asked['bands']} bands of {asked['rows']} rows",
+        f"{given['documents']:,.0f} documents, {size(int(given['bytes']))} of text, on "
+        f"{_many(given['workers'], kind)} of {_many(given['nodes'], 'machine')}",
+        f"threshold {given['threshold']:g}: {given['bands']} bands of {given['rows']} rows",
         "",
         row("stage", "time", "bound by", ("disk read", "disk written", "network", "memory each")),
     ]
-    columns = ("disk_read", "disk_written", "network", "memory_each")
-    for stage in found.stages:
+    for stage in stages:
         time = "not measured" if stage.seconds is None else duration(stage.seconds)
-        lines.append(row(stage.name, time, stage.bound or "", [size(int(getattr(stage, name))) for name in columns]))
+        lines.append(row(stage.name, time, stage.bound or "", (size(int(getattr(stage, name))) for name in columns)))
     if found.start:
-        lines.append(row("start", duration(found.start), "", ()).rstrip())
-    sums = [size(int(sum(getattr(stage, name) for stage in found.stages))) for name in columns[:-1]]
-    lines.append(row("all", "not known" if found.seconds is None else duration(found.seconds), "", sums))
-    unknown = [name for name in FORETOLD if getattr(rates, name) is None]
+        lines.append(row("start", duration(found.start)))
+    sums = (size(int(sum(getattr(stage, name) for stage in stages))) for name in columns[:-1])
+    lines.append(row("all", "not known" if found.seconds is None else duration(found.seconds), amounts=sums))
+    unknown = [name for name in ESTIMATED if rates[name] is None]
     if unknown:
         lines.append(f"{'':<9}measure a sample and give {' '.join(f'--rate {name}=...' for name in unknown)}")
+    each = size(round(found.index / given["documents"]))
     lines += [
         "",
-        f"OUT/_work at most     {size(int(found.work_disk)):>10}  beside {size(int(found.output))} of kept text",
-        f"index of what is kept {size(int(found.index)):>10}  for later crawls, "
-        f"{size(round(found.index / asked['documents']))} a document",
+        f"OUT/_work at most      {size(int(found.work_disk)):>10}  beside {size(int(found.output))} of kept text",
+        f"index of kept documents{size(int(found.index)):>10}  for later crawls, {each} a document",
         "",
-        "False candidates, which are compared and drop nothing, where unrelated documents have a Jaccard similarity of",
+        "False candidate pairs cost time and drop nothing. Their number, by the similarity of unrelated documents:",
     ]
     for similarity, pairs in found.false_candidates.items():
-        each, seconds = f"{pairs / asked['documents']:.2g} a document", found.false_seconds[similarity]
-        told = f"{duration(seconds):>14} to compare" if seconds is not None else ""
+        seconds = found.false_seconds[similarity]
+        time = f"{duration(seconds):>14} to compare" if seconds is not None else ""
         chance = "  (digests of 64 bits that agree by chance)" if similarity == 0 else ""
-        lines.append(f"{similarity:>9g}  {pairs:>10.3g} pairs, {each:<19}{told}{chance}".rstrip())
-    assumed = asked["assumed"]
-    used = [name for name in FORETOLD if getattr(rates, name) is not None and name not in given]
+        many = f"{pairs / given['documents']:.2g} a document"
+        lines.append(f"{similarity:>9g}  {pairs:>10.3g} pairs, {many:<19}{time}{chance}".rstrip())
     met, dropped = (share(assumed[name], 1) for name in ("met", "dropped"))
     lines += [
         "",
-        f"Assumed: {met} of the documents are in a candidate pair, {assumed['pairs']:g} pairs are compared a document,",
-        f"{dropped} are dropped. False candidates beyond those are not in the time above.",
-        f"Memory is what a stage holds at once, cut to fit a budget of {size(asked['memory'])}; but one machine makes"
-        f" the groups, in {CONNECT_BYTES} bytes a document that met others.",
+        f"Assumed: {met} of the documents are in a candidate pair, and {dropped} are dropped;",
+        f"{assumed['pairs']:g} pairs per document are compared. The time above includes no further false candidates.",
+        f"Memory fits a budget of {size(given['memory'])}. But `connect` needs, on one machine, {CONNECT_BYTES}",
+        "bytes for each document that met another.",
     ]
-    if asked["remote"]:
-        lines.append("Inputs and results count as network, the work between the stages as disk.")
-    slow = [name for name in ("disk", "network") if getattr(rates, name) is None]
+    slow = [name for name in ("disk", "network") if rates[name] is None]
     if slow and found.seconds is not None:
-        lines.append(f"Not a limit here: {' and '.join(slow)}; give {' '.join(f'--rate {name}=...' for name in slow)}.")
-    if asked["nodes"] > 1:
-        lines.append("Several machines are calculated, as work that divides evenly; none were run.")
+        lines.append(f"Not limited here: {' and '.join(slow)}; give {' '.join(f'--rate {name}=...' for name in slow)}.")
+    if given["nodes"] > 1:
+        lines.append("Several machines are calculated as work that divides evenly; none were run.")
+    used = [name for name in ESTIMATED if rates[name] is not None and name not in options["rates"]]
     if used:
-        lines.append(f"Rates of {', '.join(used)}: {asked['measured_worker']}, {asked['source']}")
+        lines.append(f"Rates of {', '.join(used)}: {given['measured_worker']}, {given['source']}")
+    if "hours" in given:
+        needed = given["workers_needed"]
+        if needed is not None:
+            nodes = options["nodes"] or (1 if kind == "thread" else needed)
+            answer = f"{_many(needed, kind)} on {_many(nodes, 'machine')}"
+        elif found.seconds is None:
+            answer = "not known until every rate is measured"
+        else:
+            answer = f"no number of {kind}s is enough: start, disks or networks alone take longer"
+        lines += ["", f"To finish in {given['hours']:g} h: {answer}"]
     return "\n".join(lines)

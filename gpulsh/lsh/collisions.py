@@ -12,17 +12,15 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, BandDigests, Buckets, Numbers
 from gpulsh.backends.parts import in_fitting_parts
-from gpulsh.backends.protocol import GOLDEN, Backend, Result
+from gpulsh.backends.protocol import Backend, Result
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.params import check_type
-from gpulsh.ragged import first_of_runs, within_runs
+from gpulsh.ragged import first_of_runs
 
 SMALL_BUCKET = 256  # documents up to which all pairs of a bucket are compared; part of the decision's definition
 FEW_DOCUMENTS = 1 << 16  # of which a band is work for one thread
 MOST_PARTS = 1 << 12  # ranges of digests that a band is cut into at most
-BUCKET_CLASSES = tuple(2**power for power in range(1, 9))  # small buckets by their size, at most
-DRAWN_PAIRS = 1 << 16  # about so many are looked at to know in what buckets pairs are
 MOST_PACKED = 1 << 32  # documents whose numbers `candidates` packs two of into 64 bits
 
 
@@ -134,28 +132,6 @@ class SmallBuckets:
         for start, stop in zip(begins.tolist(), [*begins[1:].tolist(), self.documents], strict=True):
             found = self.ops.candidates(Buckets(ids, self.offset), (start, stop))
             yield self.ops.asnumpy(found if known is None else known[found])
-
-    def smallest(self) -> dict[int, int]:
-        """Pairs by the size, at most, of the smallest bucket that both are in; of documents drawn by their number.
-
-        Where such pairs are in larger buckets as well, those alone would not make them candidates.
-        """
-        members, offset = self.ops.asnumpy(self.ids), self.ops.asnumpy(self.offset)
-        sizes = np.diff(offset)
-        share = min(DRAWN_PAIRS / max(int((sizes * sizes).sum()), 1), 1.0)
-        mixed = members.astype(np.uint64) * np.uint64(GOLDEN) >> np.uint64(32)  # neighbours are far apart
-        drawn = np.flatnonzero(mixed <= int(share * 0xFFFFFFFF))
-        bucket = np.searchsorted(offset, drawn, side="right") - 1
-        beside = sizes[bucket]
-        others = members[np.repeat(offset[bucket], beside) + within_runs(beside)]
-        one = np.repeat(members[drawn], beside)
-        apart = one != others
-        one, others, size = one[apart], others[apart], np.repeat(beside, beside)[apart]
-        order = np.lexsort((size, others, one))
-        one, others, size = one[order], others[order], size[order]
-        first = first_of_runs(one) | first_of_runs(others)
-        counts = np.bincount(np.searchsorted(BUCKET_CLASSES, size[first]), minlength=len(BUCKET_CLASSES))
-        return dict(zip(BUCKET_CLASSES, counts.tolist(), strict=True))
 
     def _numbered(self) -> tuple[Array, Array | None]:
         """The ids, or numbers that fit where those among all documents do not, and the ids that these stand for."""

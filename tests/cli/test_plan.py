@@ -13,14 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.account.costs import Corpus
-from gpulsh.account.stages import FORETOLD
+from gpulsh.account.stages import ESTIMATED
 from gpulsh.cli import main
-from gpulsh.report.plan.estimate import (
+from gpulsh.forecast.formula import (
     INDEX_KEY_BYTES,
     INDEX_ROW_BYTES,
+    Corpus,
     Estimate,
-    Rates,
     estimate,
     false_candidates,
     index_bytes,
@@ -39,12 +38,11 @@ def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
 
 
 def test_bytes_and_seconds_by_hand() -> None:
-    rates = Rates(
-        sign=100_000, copies=500, collide=1000, connect=20, route=40, gather=50_000, verify=10, collect=5, write=200_000
-    )
+    rates = {"sign": 100_000, "copies": 500, "collide": 1000, "connect": 20, "route": 40, "gather": 50_000}
+    rates |= {"verify": 10, "collect": 5, "write": 200_000}
     found = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8)
     stages = {stage.name: stage for stage in found.stages}
-    assert [stage.name for stage in found.stages] == list(FORETOLD) == list(stage_works(CORPUS, 4))
+    assert [stage.name for stage in found.stages] == list(ESTIMATED) == list(stage_works(CORPUS, 4))
     assert stages["sign"].seconds == 2_000_000 / 100_000 / 2
     assert stages["collide"].seconds == 1000 * 4 / 1000 / 2
     assert stages["copies"].seconds == 1000 / 500 / 2
@@ -66,7 +64,7 @@ def test_bytes_and_seconds_by_hand() -> None:
     # Beside the program: a machine's half of the text, digests of its half of the documents, text of those that met.
     held = {"copies": 500 * 4 * 24, "collide": 500 * 4 * 24, "verify": 500_000}
     assert {s.name: s.memory_each for s in found.stages} == {
-        name: (256 << 20) + held.get(name, 1_000_000) for name in FORETOLD
+        name: (256 << 20) + held.get(name, 1_000_000) for name in ESTIMATED
     }
     large = Corpus(documents=1e9, bytes=1e13, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
     most = {s.name: s.memory_each for s in estimate(large, rates, workers=2, nodes=1, bands=21, rows=6).stages}
@@ -83,7 +81,7 @@ def test_bytes_and_seconds_by_hand() -> None:
 
 def test_a_slow_disk_or_network_is_what_bounds() -> None:
     rates = {"sign": 1e9, "copies": 1e9}
-    slow = estimate(CORPUS, Rates(**rates, disk=1000, network=10), workers=4, nodes=2, bands=4, rows=8).stages
+    slow = estimate(CORPUS, {**rates, "disk": 1000, "network": 10}, workers=4, nodes=2, bands=4, rows=8).stages
     assert (slow[0].bound, slow[0].seconds) == ("disk", (2_000_000 + 76_000) / 1000 / 2)
     assert (slow[1].bound, slow[1].seconds) == ("network", 10_000 / 10 / 2)
     assert slow[2].seconds is None  # its own rate is not known, however slow the disk
@@ -91,10 +89,7 @@ def test_a_slow_disk_or_network_is_what_bounds() -> None:
 
 def test_remote_inputs_and_results_go_through_the_network() -> None:
     here, there = (
-        {
-            stage.name: stage
-            for stage in estimate(CORPUS, Rates(), workers=2, nodes=2, bands=4, rows=8, remote=far).stages
-        }
+        {stage.name: stage for stage in estimate(CORPUS, {}, workers=2, nodes=2, bands=4, rows=8, remote=far).stages}
         for far in (False, True)
     )
     for name, more in {"sign": 2e6, "collide": 0, "gather": 2e6, "verify": 0, "collect": 0, "write": 3.5e6}.items():
@@ -104,7 +99,7 @@ def test_remote_inputs_and_results_go_through_the_network() -> None:
 
 
 def test_one_machine_needs_no_network() -> None:
-    found = estimate(CORPUS, Rates(), workers=8, nodes=1, bands=4, rows=8)
+    found = estimate(CORPUS, {}, workers=8, nodes=1, bands=4, rows=8)
     assert not any(stage.network for stage in found.stages)
     assert found.seconds is None
 
@@ -125,7 +120,7 @@ def test_the_index_is_as_large_as_the_entropy_of_its_gaps() -> None:
     assert bits - 2 < coded < bits + 1
 
 
-def test_an_index_is_as_large_as_foretold(tmp_path: Path) -> None:
+def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
     texts = [" ".join(f"{number}x{i}" for i in range(44)) for number in range(1500) for _ in range(1 + number % 2)]
     keys = [f"https://example.org/page/{number:07}" for number in range(len(texts))]
     assert len(keys[0]) == INDEX_KEY_BYTES
@@ -141,7 +136,7 @@ def test_an_index_is_as_large_as_foretold(tmp_path: Path) -> None:
 
 
 def test_pairs_of_a_run_are_as_expected() -> None:
-    """Couples of documents that share a third of their shingles, and none with another couple, meet as foretold."""
+    """Couples of documents that share a third of their shingles, and none with another couple, meet as estimated."""
     couples = 600
     texts = [
         " ".join(
@@ -166,22 +161,22 @@ def test_the_command_takes_rates_of_such_workers_alone(
     assert threads["source"] == known["source"] and threads["rates"]["sign"] == known["rates"]["sign"]
     assert threads["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
     without = {kind: found for kind, found in recorded().items() if kind != "GPU"}
-    monkeypatch.setattr("gpulsh.report.plan.estimate.recorded", lambda: without)
+    monkeypatch.setattr("gpulsh.forecast.formula.recorded", lambda: without)
     gpus = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--gpus", "4", "--rate", "sign=20G")
     assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 8]
     assert gpus["seconds"] is None
     assert main(["plan", "--docs", "1e11", "--bytes", "5e14", "--gpus", "64"]) == 0
     text = capsys.readouterr().out
-    assert text.count("not measured") == len(FORETOLD) and "500.0 TB" in text and "21 bands of 6 rows" in text
+    assert text.count("not measured") == len(ESTIMATED) and "500.0 TB" in text and "21 bands of 6 rows" in text
 
 
 def test_gpus_are_counted_where_their_rates_are_on_record(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rates = dict.fromkeys(FORETOLD, 1e9)
+    rates = dict.fromkeys(ESTIMATED, 1e9)
     device = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
     known = {**recorded(), "GPU": device}
-    monkeypatch.setattr("gpulsh.report.plan.estimate.recorded", lambda: known)
+    monkeypatch.setattr("gpulsh.forecast.formula.recorded", lambda: known)
     arguments = ("--docs", "1e9", "--bytes", "5e12", "--gpus", "1", "--met", "0", "--pairs", "0")
     found = planned(capsys, *arguments, "--hours", "1")
     assert found["measured_worker"] == "one NVIDIA H200"
@@ -206,7 +201,7 @@ def test_the_start_of_the_program_is_counted(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("wanted", [1, 2, 3, 4, 5, 7, 8, 9, 1000])
 def test_the_fewest_workers_are_found(wanted: int) -> None:
     def estimated(workers: int) -> Estimate:
-        return estimate(CORPUS, Rates(**dict.fromkeys(FORETOLD, 1.0)), workers=workers, nodes=1, bands=4, rows=8)
+        return estimate(CORPUS, dict.fromkeys(ESTIMATED, 1.0), workers=workers, nodes=1, bands=4, rows=8)
 
     alone = estimated(1).seconds
     assert alone is not None
@@ -280,7 +275,7 @@ def test_the_rates_are_those_of_their_record() -> None:
         if not path.exists():
             pytest.skip("the records are not in a source distribution")
         record = json.loads(path.read_text())
-        assert known["rates"].keys() == set(FORETOLD)
+        assert known["rates"].keys() == set(ESTIMATED)
         if "process_source" in known:
             path = Path(__file__).parents[2] / known["process_source"]
             assert known["process"] == pytest.approx(json.loads(path.read_text())["process"], rel=1e-3)
@@ -289,7 +284,7 @@ def test_the_rates_are_those_of_their_record() -> None:
 
 
 def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the stages write is what is foretold: the rows of signed documents, the kept text."""
+    """The estimate counts what the stages write: the rows of signed documents, the kept text."""
     texts = [f"page {number} " + " ".join(f"w{number}x{place}" for place in range(200)) for number in range(400)]
     pq.write_table(pa.table({"text": [*texts, *texts[:100]]}), tmp_path / "a.parquet")
     seen: list[int] = []
@@ -309,7 +304,7 @@ def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, capsys: pytest.Ca
     corpus = Corpus(
         documents=funnel["documents"], bytes=funnel["bytes"], met=0.4, pairs=1, dropped=0.2, bytes_per_shingle=6
     )
-    found = estimate(corpus, Rates(), workers=1, nodes=1, bands=21, rows=6)
+    found = estimate(corpus, {}, workers=1, nodes=1, bands=21, rows=6)
     assert seen[0] == pytest.approx(found.stages[0].disk_written, rel=0.15)
 
 

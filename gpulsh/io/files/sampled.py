@@ -8,14 +8,12 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Self
 
 from gpulsh.errors import InputError
-from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.format import Divisible, spread
+from gpulsh.io.format import spread
 from gpulsh.io.formats.endings import format_of
 
 FEWEST, MOST = 16, 4096  # files that parts are taken of, where there are as many
@@ -62,16 +60,6 @@ def bytes_of(files: Sequence[File]) -> int:
     for file in files:
         size = file.size()
         if size is None:
-            raise InputError(f"{file.name}: nobody tells its size, from which what a run takes is foretold")
+            raise InputError(f"{file.name}: its storage does not report a size, and an estimate needs one")
         found += size
     return found
-
-
-def rows_of(files: Sequence[File], columns: Columns) -> int | None:
-    """How many rows the files have, where all of them tell without being read."""
-    rows = 0
-    for kind, some in groupby(files, format_of):
-        if not isinstance(kind, Divisible):
-            return None
-        rows += sum(part.rows for file in some for part in kind.parts(file, columns))
-    return rows

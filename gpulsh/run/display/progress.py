@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -176,27 +175,19 @@ class _Lines(_Listener):
 class _Events(_Listener):
     """{"event": "begin" | "end", "stage": ..., "time": ...} and what is known: total and unit, amounts and rates.
 
-    "before" has the amounts that the resumed run had done; rates leave them out. What tasks note is added up.
+    "before" has the amounts that the resumed run had done; rates leave them out.
     Once there may be {"event": "compile", ...}: kernels are being compiled, which no "seconds" are of.
     """
 
-    def __init__(self, stream: _Undisturbed) -> None:
-        super().__init__(stream)
-        self._noted: Counter[str] = Counter()
-
-    def note(self, facts: Callable[[], Facts]) -> None:
-        self._noted.update(facts())
-
     @contextmanager
     def _shown(self, tally: Tally) -> Iterator[None]:
-        self._noted.clear()
         self._event("begin", tally.name, {"total": tally.total, "unit": tally.unit})
         yield
         rates = {f"{name}_per_second": round(rate, 1) for name, rate in tally.rates().items()}
         dropped: dict[str, object] = {"dropped": tally.dropped} if tally.dropped else {}
         if tally.resumed:
             dropped["before"] = {name: amount for name, amount in tally.earlier.items() if amount}
-        known = {**tally.amounts(), **rates, **dropped, **self._noted}
+        known = {**tally.amounts(), **rates, **dropped}
         self._event("end", tally.name, {"seconds": round(tally.seconds or 0, 6), **known})
 
     def _tell_of_kernels(self) -> None:

@@ -24,7 +24,6 @@ from gpulsh.run.records.tables import CROWD, DIGESTS, PAIRS, STARS, Pairs
 from gpulsh.store.ranged import range_rows
 
 PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band
-SMALLEST = "smallest_bucket_"  # how what is noted of pairs begins, before a size of `SmallBuckets.smallest`
 
 
 def collide(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> Made:
@@ -43,7 +42,6 @@ def collide(place: Workplace, layout: Layout, copies: Sequence[Path], part: int,
                 star.count(columns.i)
                 out.append(columns)
             written = out.finish()
-        place.progress.note(lambda: {f"{SMALLEST}{size}": count for size, count in small.smallest().items()})
         star.add(np.stack([crowd.bucket, crowd.document], axis=1))
     made = {**CROWD.write(place.folder, part, crowd), **STARS.write(place.folder, part, star.columns())}
     place.progress.advance(bands)

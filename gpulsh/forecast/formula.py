@@ -1,0 +1,279 @@
+"""Estimates from a few facts about a corpus what a job takes on any machines: time, disk, network and memory by stage.
+
+Bytes follow from what each stage reads and writes. Seconds are amounts divided by the measured rate of one worker.
+rates.json holds those rates and their record; a rate that nobody measured stays open.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from gpulsh import budget
+from gpulsh.account.stages import COSTS
+from gpulsh.errors import ParameterError
+from gpulsh.facts import Facts
+from gpulsh.theory import SCurve
+
+# The largest facts about a corpus. Positions of documents have 63 bits.
+MOST = {"documents": 1e18, "bytes": 1e24, "met": 1, "pairs": 1e18, "dropped": 1, "bytes_per_shingle": 1e24}
+LEAST_RATE, MOST_RATE, MOST_WORKERS = 1e-6, 1e24, 10**9
+# Per second: amounts of a worker in the units of COSTS, bytes of a machine's disk and network. `gather` and `verify`
+# count the documents that met others, and `verify` PAIR_COST for each pair.
+RATES = (*COSTS, "disk", "network")
+
+# Bytes of a row in the tables that stages hand on.
+DIGEST_BYTES, HASH_BYTES, SIZE_BYTES, STAR_BYTES, DECISION_BYTES = 12, 20, 8, 20, 29
+PAIR_BYTES, ROUTED_PAIR_BYTES = 16, 24
+MEMBER_BYTES, MEMBER_OF_MANY_BYTES = 13, 17  # the latter of 2^31 or more
+PAIR_COST = 200  # bytes of text that take as long to read and shingle as one comparison of two documents
+CONNECT_BYTES = 28  # in memory, for each document that met another, on the one machine that makes the groups
+WAITING = ("sign", "copies", "collide", "connect", "route", "gather")  # stages in which texts may wait in memory
+
+INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, document, and its share of a filter
+INDEX_KEY_BYTES = 32  # of a key, such as a path and a row, or a URL
+# Of a document: number, witness, similarity, size; hash, row, share of a filter; key, its end, its hash and row.
+INDEX_ROW_BYTES = 32 + 24 + 12 / 8 + INDEX_KEY_BYTES + 24
+UNRELATED = (0.0, 0.001, 0.01, 0.05, 0.1)  # similarities of unrelated documents, for the count of false candidates
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """The documents, and assumptions about how they repeat one another."""
+
+    documents: float
+    bytes: float  # of text, UTF-8
+    met: float  # share of documents that are in a candidate pair
+    pairs: float  # compared, per document
+    dropped: float  # share of documents
+    bytes_per_shingle: float
+
+    def __post_init__(self) -> None:
+        for name, most in MOST.items():
+            least = 0 if name in ("met", "pairs", "dropped") else 1
+            if not least <= getattr(self, name) <= most:
+                raise ParameterError(f"{name} is {getattr(self, name):g}; give a number from {least} to {most:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """The work of a stage; all but its amount in bytes."""
+
+    amount: float  # in the stage's unit of cost (`account.stages`)
+    inputs: float = 0.0  # read from the input
+    outputs: float = 0.0  # written to the results
+    read: float = 0.0  # from OUT/_work
+    written: float = 0.0  # to OUT/_work
+    gathered: float = 0.0  # brought together, by digest or by group, from the machines that made it
+
+
+def stage_works(corpus: Corpus, bands: float) -> dict[str, Work]:
+    """The work of each stage, by its name, for signatures of so many bands."""
+    documents, met, pairs = corpus.documents, corpus.met * corpus.documents, corpus.pairs * corpus.documents
+    digests = bands * documents
+    signed = DIGEST_BYTES * digests + (HASH_BYTES + SIZE_BYTES) * documents
+    hashes, by_range = HASH_BYTES * documents, DIGEST_BYTES * digests
+    stars, decisions = STAR_BYTES * met, DECISION_BYTES * met
+    members = (MEMBER_BYTES if met < 1 << 31 else MEMBER_OF_MANY_BYTES) * met
+    texts, every = corpus.met * corpus.bytes, corpus.bytes
+    compared, routed = texts + ROUTED_PAIR_BYTES * pairs, ROUTED_PAIR_BYTES * pairs
+    kept = (1 - corpus.dropped) * every
+    return {
+        "sign": Work(amount=every, inputs=every, written=signed),
+        "copies": Work(amount=documents, read=hashes, gathered=hashes),
+        "collide": Work(amount=digests, read=by_range, gathered=by_range, written=PAIR_BYTES * pairs + stars),
+        "connect": Work(amount=met, read=2 * stars, gathered=stars, written=members),
+        "route": Work(amount=pairs, read=PAIR_BYTES * pairs + members, gathered=members, written=routed),
+        "gather": Work(amount=texts, inputs=every if texts else 0.0, written=texts),
+        "verify": Work(amount=texts + PAIR_COST * pairs, read=compared, gathered=compared, written=decisions),
+        "collect": Work(amount=met, read=decisions, gathered=decisions, written=decisions),
+        "write": Work(amount=every, inputs=every, read=decisions, outputs=kept),
+    }
+
+
+def check_rates(rates: Mapping[str, float]) -> None:
+    """ParameterError unless all are rates of RATES that a worker can have."""
+    for name, rate in rates.items():
+        if name not in RATES:
+            raise ParameterError(f"there is no rate of {name}; there are {', '.join(RATES)}")
+        if not LEAST_RATE <= rate <= MOST_RATE:
+            raise ParameterError(
+                f"the rate of {name} is {rate:g}; give a number above 0, {LEAST_RATE:g} to {MOST_RATE:g}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage of all workers together: bytes, and seconds where its rate is known."""
+
+    name: str
+    amount: float
+    unit: str
+    seconds: float | None
+    bound: str | None  # what takes these seconds: "work", "disk" or "network"
+    disk_read: float
+    disk_written: float
+    network: float
+    memory_each: float  # of a machine: within the budget, unless one machine has to hold more
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """The stages and their sums."""
+
+    stages: tuple[Stage, ...]
+    start: float  # seconds outside of all stages
+    work_disk: float  # greatest size of OUT/_work
+    output: float
+    index: float  # of the kept documents, for later crawls
+    false_candidates: dict[float, float]  # expected pairs, by the similarity of unrelated documents
+    false_seconds: dict[float, float | None]  # to compare them, where that rate is known
+
+    @property
+    def seconds(self) -> float | None:
+        """The start and all stages, one after another; None where one is not known."""
+        known = [stage.seconds for stage in self.stages if stage.seconds is not None]
+        return self.start + sum(known) if len(known) == len(self.stages) else None
+
+    def to_dict(self) -> Facts:
+        """As JSON values."""
+        return {**asdict(self), "seconds": self.seconds}
+
+
+@cache
+def recorded() -> Facts:
+    """rates.json: assumptions about a corpus; by kind of worker, thread or GPU, its rates and their record."""
+    found: Facts = json.loads(Path(__file__).with_name("rates.json").read_bytes())
+    return found
+
+
+def estimate(
+    corpus: Corpus,
+    rates: Mapping[str, float],
+    *,
+    workers: int,
+    nodes: int,
+    bands: int,
+    rows: int,
+    start: float = 0.0,
+    process: float = 0.0,
+    remote: bool = False,
+    memory: int = budget.MOST_CHOSEN,
+) -> Estimate:
+    """The stages on `workers` equal workers of `nodes` machines, which share the work evenly.
+
+    `start` are the fixed seconds of the first stage, `process` those outside of all stages. Inputs and results are on
+    the machines' disks, or with `remote` behind their networks. `memory` is the budget of a machine.
+
+    >>> corpus = Corpus(documents=1e9, bytes=5e12, met=0.5, pairs=4, dropped=0.25, bytes_per_shingle=6)
+    >>> found = estimate(corpus, {"sign": 1e9}, workers=10, nodes=1, bands=21, rows=6)
+    >>> found.stages[0].seconds, found.stages[1].seconds, found.seconds
+    (500.0, None, None)
+    """
+    works = stage_works(corpus, bands)
+
+    def stage(name: str, work: Work) -> Stage:
+        read = work.read + (0.0 if remote else work.inputs)
+        written = work.written + (0.0 if remote else work.outputs)
+        network = work.gathered * (1 - 1 / nodes) + (work.inputs + work.outputs if remote else 0.0)
+        seconds = {
+            "work": _seconds(work.amount, rates.get(name), workers, start if name == "sign" else 0.0),
+            "disk": _seconds(read + written, rates.get("disk"), nodes),
+            "network": _seconds(network, rates.get("network"), nodes),
+        }
+        known = {bound: took for bound, took in seconds.items() if took is not None and seconds["work"] is not None}
+        bound = max(known, key=known.__getitem__, default=None)
+        held = min(memory, budget.PROGRAM + held_at_once(name, corpus, bands, workers, nodes, memory))
+        return Stage(
+            name=name,
+            amount=work.amount,
+            unit=COSTS[name],
+            seconds=known[bound] if bound else None,
+            bound=bound,
+            disk_read=read,
+            disk_written=written,
+            network=network,
+            memory_each=max(held, CONNECT_BYTES * corpus.met * corpus.documents if name == "connect" else 0),
+        )
+
+    false = {similarity: false_candidates(corpus.documents, similarity, bands, rows) for similarity in UNRELATED}
+    return Estimate(
+        stages=tuple(stage(name, work) for name, work in works.items()),
+        start=process,
+        work_disk=work_disk(corpus, bands),
+        output=works["write"].outputs,
+        index=index_bytes(corpus, bands),
+        false_candidates=false,
+        false_seconds={at: _seconds(PAIR_COST * pairs, rates.get("verify"), workers) for at, pairs in false.items()},
+    )
+
+
+def work_disk(corpus: Corpus, bands: float) -> float:
+    """Bytes of OUT/_work at most, without the results."""
+    return sum(work.written for work in stage_works(corpus, bands).values())
+
+
+def held_at_once(name: str, corpus: Corpus, bands: float, workers: int, nodes: int, memory: int) -> float:
+    """Bytes that a stage holds at once on a machine, without the program, in a budget of `memory` (`gpulsh.budget`).
+
+    On one machine, texts wait in memory from `sign` to `gather`.
+    """
+    documents, size = corpus.documents / nodes, corpus.bytes / nodes
+    waits = budget.held_bytes(memory) if nodes == 1 and name in WAITING else 0
+    if name in ("copies", "collide"):
+        digests = min(documents * (budget.EXACT_COST if name == "copies" else bands), budget.MOST_DIGESTS)
+        return digests * budget.DIGEST_COST + min(size, waits)
+    if name == "verify":
+        return min(corpus.met * size, budget.MOST_GROUP)
+    tasks = max(min(workers // nodes, memory // budget.TASK_MEMORY), 1)
+    return min(size, tasks * budget.PARTITION_BYTES + waits)
+
+
+def workers_needed(seconds: float, estimated: Callable[[int], Estimate]) -> int | None:
+    """The fewest workers whose estimate is at most `seconds`; None where no number of them is enough.
+
+    `estimated` gives the estimate for a number of workers, which never grows with that number.
+    """
+
+    def enough(workers: int) -> bool:
+        took = estimated(workers).seconds
+        return took is not None and took <= seconds
+
+    most = 1
+    while not enough(most):
+        if most > MOST_WORKERS:
+            return None
+        most *= 2
+    return bisect_left(range(most + 1), True, lo=most // 2 + 1, key=enough)
+
+
+def false_candidates(documents: float, similarity: float, bands: int, rows: int) -> float:
+    """Expected candidate pairs among documents that all have `similarity` to each other: n (n - 1) / 2 times the
+    probability of one pair. Band digests of 64 bits that agree by chance are included.
+
+    >>> f"{false_candidates(1e11, 0, 21, 6):.0f} {false_candidates(1e11, 0.01, 21, 6):.2g}"
+    '5692 1.1e+11'
+    """
+    chance = float(SCurve(bands=bands, rows=rows).probability(similarity)) + bands * 2.0**-64
+    return documents * (documents - 1) / 2 * chance
+
+
+def index_bytes(corpus: Corpus, bands: int) -> float:
+    """Size of a persistent index: digests and delta-coded fingerprints of kept documents; hash and key of every one.
+
+    m sorted 64-bit numbers have gaps of about 2^64 / m, so that a gap takes 64 - log2(m) + log2(e) bits at best.
+    """
+    shingles = min(max(corpus.bytes / corpus.documents / corpus.bytes_per_shingle, 1), 2.0**64)
+    bits = 64 - np.log2(shingles) + np.log2(np.e)
+    kept = (1 - corpus.dropped) * corpus.documents
+    return float(kept * (INDEX_BAND_BYTES * bands + shingles * bits / 8) + corpus.documents * INDEX_ROW_BYTES)
+
+
+def _seconds(amount: float, rate: float | None, workers: int, fixed: float = 0.0) -> float | None:
+    return None if rate is None else fixed + amount / (rate * workers)

@@ -1,0 +1,302 @@
+"""Runs samples of a user's files on this machine, and estimates from them what `gpulsh dedup` of all files will take.
+
+Each run is a process of its own, with the user's options and the files' own format and compression. A very small run
+shows the fixed costs; a sample of some seconds shows the rest. Fixed costs stay constant; the rest scales with bytes,
+documents or pairs along a straight line. Small inputs are run in full rather than estimated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from subprocess import DEVNULL, Popen
+from typing import NamedTuple
+
+from gpulsh.account.stages import ESTIMATED, OF_CONTAINMENT
+from gpulsh.backends.processors import processors
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.facts import Facts
+from gpulsh.forecast.formula import Corpus, held_at_once, stage_works, work_disk
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
+from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.form import Form
+from gpulsh.io.files.inputs import find_files, refuse_unused
+from gpulsh.io.files.pipes import is_stream
+from gpulsh.io.files.sampled import SampledFiles, bytes_of
+from gpulsh.store.durable import writing
+
+FIRST_BYTES = 256 << 10  # of files, in the very small run
+THREAD_BYTES, LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20, 256 << 20  # of text in the sample: a thread, and in all
+SAMPLE_STARTS = 5.0  # starts of the program that the sample may take, about; a slow method gets a smaller sample
+LEAST_TIMES = 4  # as large as the very small run
+NEARLY_ALL = 2 / 3  # share of the files from which on all of them are run
+START = "start"  # seconds outside of all stages: the program, checks, evidence and the report
+WITHIN = {"compare": "verify", **dict.fromkeys(OF_CONTAINMENT, "collide")}  # stages counted with another
+LOOK = 0.01  # seconds between two looks at the memory of a run
+WRONG_USAGE = 2  # exit status of a command that refuses its options
+# A child imports from the same places as this process.
+CODE = (
+    "import sys; end = 2 + int(sys.argv[1]); sys.path[:] = sys.argv[2:end]; sys.argv[1:] = sys.argv[end:];"
+    " from gpulsh.cli import main; sys.exit(main())"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """Time, memory and disk of a run, measured or estimated."""
+
+    corpus: Corpus
+    seconds: Facts  # by stage, and START
+    processor: float  # seconds of all threads
+    memory: float  # bytes at most
+    data: float  # bytes of the kept rows
+    evidence: float  # bytes of duplicates.parquet
+
+    @property
+    def all(self) -> float:
+        """Seconds from start to end."""
+        return sum(self.seconds.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The estimate for all files, and the sample behind it."""
+
+    likely: Usage  # documents repeat one another as often as in the sample
+    most: Usage  # as often as if their copies were anywhere in the files, each in a pair of its own
+    work: float  # bytes of OUT/_work at most, without the results
+    files: int
+    bytes: int  # of the files
+    sample: float  # documents in the sample
+    measured: float  # seconds that the runs took
+    backend: str
+    threads: int  # tasks at a time
+    memory: int  # the budget
+    parameters: Facts  # of the run, as in its report
+
+    @property
+    def whole(self) -> bool:
+        """Whether the sample was all documents."""
+        return self.sample == self.likely.corpus.documents
+
+    def to_dict(self) -> Facts:
+        """As JSON values."""
+        likely = {**asdict(self.likely), "all": self.likely.all, "work": self.work}
+        return {**asdict(self), "likely": likely, "most": {**asdict(self.most), "all": self.most.all}}
+
+
+def plan(inputs: Sequence[str], options: Facts) -> Plan:
+    """Estimate `gpulsh dedup INPUTS`; `options` are the command's, by name, as written or as Python lists.
+
+    Raises InputError, also where an INPUT can be read only once or a sample cannot be run, ParameterError, and any
+    other error that the run itself would raise before it begins.
+    """
+    began = time.perf_counter()
+    protect = list(options.get("protect") or ())
+    for given in (*protect, *inputs):
+        if is_stream(given):
+            raise InputError(f"{given}: can be read only once, and a sample would use it up; give a file")
+    form = Form(**{own.name: options[own.name] for own in fields(Form) if options.get(own.name)})
+    files = find_files(list(inputs), protect, form=form)
+    refuse_unused(files, form)
+    FileTexts(files, Columns(text=options.get("text_column") or "text")).check()
+    size = bytes_of(files)
+    with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="gpulsh-") as folder:
+        samples = _Samples(files, list(inputs), protect, options, Path(folder))
+        small = large = samples.run(FIRST_BYTES / max(size, 1))
+        if small.share < 1:
+            large = samples.run(_share(small))
+    given = large.report["parameters"]
+    usage, of, memory = large.usage, large.usage.corpus, given["memory"]
+    threads = given["threads"] or processors()
+    # For containment, a stage brings every shingle together, in rows as long as a digest's.
+    shingles = of.bytes / of.documents / of.bytes_per_shingle
+    bands = shingles if given.get("measure") == "containment" else given["banding"]["bands"]
+    times = 1 / large.share
+    corpus = replace(of, documents=of.documents * times, bytes=of.bytes * times)
+    often = {name: min(getattr(of, name) * times, 1.0) for name in ("met", "dropped")}
+    likely, most = (
+        grown(small.usage, usage, corpus, bands=bands, threads=threads, memory=memory)
+        for corpus in (corpus, replace(corpus, pairs=of.pairs * times, **often))
+    )
+    return Plan(
+        likely=likely,
+        most=most,
+        work=work_disk(likely.corpus, bands),
+        files=len(files),
+        bytes=size,
+        sample=of.documents,
+        measured=round(time.perf_counter() - began, 3),
+        backend=large.report["backend"]["name"],
+        threads=threads,
+        memory=memory,
+        parameters=given,
+    )
+
+
+def grown(small: Usage, large: Usage, corpus: Corpus, *, bands: float, threads: int, memory: int) -> Usage:
+    """The estimate for that corpus, along straight lines through two runs: seconds of each stage by its own amount."""
+    runs = (small.corpus, large.corpus, corpus)
+    works = [stage_works(of, bands) for of in runs]
+
+    def seconds(name: str) -> float:
+        # `gather` looks through all texts, which takes longer than to copy a few of them.
+        little, much, wanted = (work[name].inputs if name == "gather" else work[name].amount for work in works)
+        return _line((little, small.seconds[name]), (much, large.seconds[name]), wanted)
+
+    held = [max(held_at_once(name, of, bands, threads, 1, memory) for name in works[0]) for of in runs]
+    dropped, sampled = (of.documents * of.dropped for of in (corpus, large.corpus))
+    return Usage(
+        corpus=corpus,
+        seconds={**{name: seconds(name) for name in ESTIMATED}, START: large.seconds[START]},
+        processor=_line((runs[0].bytes, small.processor), (runs[1].bytes, large.processor), corpus.bytes),
+        memory=large.memory + max(held[2] - held[1], 0.0),
+        data=large.data * (corpus.documents - dropped) / max(large.corpus.documents - sampled, 1.0),
+        evidence=large.evidence * max(dropped / max(sampled, 1.0), 1.0),
+    )
+
+
+def _line(short: tuple[float, float], long: tuple[float, float], wanted: float) -> float:
+    """The value at `wanted` on the line through two (amount, value); through the origin where that line would fall."""
+    (little, less), (much, more) = short, long
+    each = (more - less) / (much - little) if more > less and much > little else more / max(much, 1.0)
+    return more + each * (wanted - much)
+
+
+class _Sample(NamedTuple):
+    """A run of a share of the files."""
+
+    share: float
+    report: Facts
+    usage: Usage
+
+
+def _share(small: _Sample) -> float:
+    """The share of the files in the sample, by the very small run."""
+    took, start = small.usage, small.usage.seconds[START]
+    text = min(max(THREAD_BYTES * processors(), LEAST_BYTES), MOST_BYTES)
+    slow = max(took.all - 2 * start, 0.0)  # of a usual method, the small run takes less
+    times = min(text / took.corpus.bytes, SAMPLE_STARTS * start / slow if slow else math.inf)
+    return max(times, LEAST_TIMES) * small.share
+
+
+class _Samples:
+    """Draws samples of the files into `folder`, and runs them there."""
+
+    def __init__(
+        self, files: Sequence[File], inputs: list[str], protect: list[str], options: Facts, folder: Path
+    ) -> None:
+        self._files, self._inputs, self._protect, self._folder = files, inputs, protect, folder
+        self._patterns = list(options.get("as_text") or ())
+        left_out = ["protect", "as_text", *(["keep"] if str(options.get("keep")).startswith("source:") else [])]
+        given = {name: value for name, value in options.items() if name not in left_out}
+        self._options = [argument for name, value in given.items() for argument in _option(name, value)]
+
+    def run(self, share: float) -> _Sample:
+        """Run about that share of the files; all of them where it is nearly 1."""
+        out = Path(tempfile.mkdtemp(dir=self._folder))
+        names: dict[str, str] = {}
+        inputs, protected, patterns = self._inputs, self._protect, self._patterns
+        if share < NEARLY_ALL:
+            drawn = SampledFiles.of(self._files, share, out / "in", protected)
+            inputs, protected = (list(filter(None, map(drawn.folders.get, some))) for some in (inputs, protected))
+            share, names = drawn.share, drawn.names
+            patterns = [f"*{pattern.rpartition('/')[2]}" for pattern in patterns]  # a number precedes the names
+        given = [*(f"--protect={path}" for path in protected), *(f"--as-text={pattern}" for pattern in patterns)]
+        try:
+            report, usage = run([*self._options, *given, "--", *inputs], out / "out")
+            if report["compiling"]:  # later runs on this machine reuse the kernels
+                report, usage = run([*self._options, *given, "--", *inputs], out / "again")
+        except (InputError, ParameterError) as error:
+            message = error.message
+            for path, name in names.items():
+                message = message.replace(path, name)
+            raise type(error)(message) from error
+        return _Sample(share if names else 1.0, report, usage)
+
+
+def _option(name: str, value: object) -> list[str]:
+    """An option of the command with its value; nothing where the user does not give it."""
+    option = "--and" if name == "also" else f"--{name.replace('_', '-')}"
+    if value is None or value is False:
+        return []
+    if isinstance(value, (list, tuple)):
+        value = ",".join(map(str, value))
+    return [option if value is True else f"{option}={value}"]
+
+
+def run(arguments: Sequence[str], out: Path) -> tuple[Facts, Usage]:
+    """Run `gpulsh dedup ARGUMENTS -o OUT` in a process of its own: its report, and what it took.
+
+    Raises InputError where the run fails, ParameterError where it refuses its options.
+    """
+    command = [sys.executable, "-c", CODE, str(len(sys.path)), *sys.path, "dedup", "-o", str(out), "--json", *arguments]
+    printed, errors = (out.with_name(f"{out.name}.{name}") for name in ("stdout", "stderr"))
+    began = time.perf_counter()
+    with printed.open("wb") as stdout, errors.open("wb") as stderr:
+        try:
+            child = Popen(command, stdin=DEVNULL, stdout=stdout, stderr=stderr)
+        except OSError as error:
+            raise InputError(f"no process can be started to run a sample: {os.strerror(error.errno or 0)}") from error
+        try:
+            memory = 0
+            while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+                memory = max(memory, _peak(child.pid))
+                time.sleep(LOOK)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    took = time.perf_counter() - began
+    lines = errors.read_text(encoding="utf-8", errors="replace").splitlines()
+    if child.returncode:
+        last = lines[-1] if lines else f"it ended with status {child.returncode}"
+        kind = ParameterError if child.returncode == WRONG_USAGE else InputError
+        raise kind(last.removeprefix("gpulsh: error: "))
+    events = [json.loads(line) for line in lines if line.startswith('{"event"')]
+    met = sum(event.get("documents", 0) for event in events if (event["event"], event["stage"]) == ("end", "gather"))
+    report = json.loads(printed.read_bytes())
+    funnel = report["funnel"]
+    documents = max(funnel["documents"], 1)
+    seconds = dict.fromkeys(ESTIMATED, 0.0)
+    for name, spent in funnel["seconds"].items():
+        seconds[WITHIN.get(name, name)] += spent
+    sizes = {name: (out / name).stat().st_size for name in report["outputs"]}
+    return report, Usage(
+        corpus=Corpus(
+            documents=documents,
+            bytes=max(funnel["bytes"], 1),
+            met=min(met / documents, 1.0),
+            pairs=funnel["candidates"] / documents,
+            dropped=funnel["dropped"] / documents,
+            bytes_per_shingle=max(funnel["bytes"] / max(funnel["shingles"], 1), 1.0),
+        ),
+        seconds={**seconds, START: max(took - sum(seconds.values()) - report["compiling"], 0.0)},
+        processor=usage.ru_utime + usage.ru_stime,
+        memory=memory,
+        data=sum(size for name, size in sizes.items() if name.startswith("data/")),
+        evidence=sizes["duplicates.parquet"],
+    )
+
+
+def _peak(pid: int) -> int:
+    """The peak memory of a process so far, in bytes; 0 where the system does not report it.
+
+    `ru_maxrss` would include the memory of the parent when it started the process.
+    """
+    try:
+        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace"))
+    except OSError:
+        return 0
+    return int(found[1]) << 10 if found else 0
