@@ -12,7 +12,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -102,7 +102,7 @@ class Manifest:
 
         It survives a crash then, and all steps before it do; a `brief` one may need some more steps until it does.
         """
-        content = {name: asdict(fact) for name, fact in files.items()}
+        content = {name: vars(fact) for name, fact in files.items()}
         line = _line({"step": step, "files": content, "facts": facts})
         with naming(self._path), open(self._path, "r+b") as file:
             file.truncate(self._length)  # what a crash left of another line

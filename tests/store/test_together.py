@@ -17,16 +17,16 @@ def test_all_are_synced_before_any_has_its_name(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "replace", lambda *names: (done.append("replace"), replace(*names)))
     with Together() as files:
         for number in range(20):
-            part = files.part(tmp_path / f"step-{number}", tmp_path / f"{number}.txt")
+            part = files.part(f"{tmp_path}/step-{number}", f"{tmp_path}/{number}.txt")
             if number != 7:
-                part.write_bytes(b"x" * number)
+                Path(part).write_bytes(b"x" * number)
         facts = files.complete()
     assert done == ["fsync"] * 19 + ["replace"] * 19
-    assert facts == {path: fact_of(path) for path in tmp_path.iterdir()} and len(facts) == 19
+    assert facts == {str(path): fact_of(path) for path in tmp_path.iterdir()} and len(facts) == 19
 
 
 def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no more"), Together() as files:
-        files.part(tmp_path / "a", tmp_path / "a.txt").write_bytes(b"x")
+        Path(files.part(f"{tmp_path}/a", f"{tmp_path}/a.txt")).write_bytes(b"x")
         raise ValueError("no more")
     assert list(tmp_path.iterdir()) == []

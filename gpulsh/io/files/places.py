@@ -117,7 +117,7 @@ def _spelled(name: str) -> str:
 
 def place_below(folder: Path, file: File) -> Path:
     """`Targets.of` one file."""
-    return Targets(folder).of(file)
+    return Path(Targets(folder).of(file))
 
 
 class Targets:
@@ -128,15 +128,15 @@ class Targets:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, Path] = {}
+        self._known: dict[str, str] = {}
 
-    def of(self, file: File) -> Path:
+    def of(self, file: File) -> str:
         """The file's place, with the folders above it made; OutputError where a link leads out of it."""
         refuse_outside(file)
         above, name = posixpath.split(file.relative)
         if above not in self._known:
-            self._known[above] = self._made(above)
-        return self._known[above] / name
+            self._known[above] = str(self._made(above))
+        return f"{self._known[above]}/{name}"
 
     def _made(self, above: str) -> Path:
         folder = self._folder

@@ -102,8 +102,11 @@ def _advice(endings: Sequence[str]) -> str:
 def ending_of(path: str) -> str:
     """The end of a path that tells its format, as it is spelled there; empty where none does."""
     _, *parts = path.lower().rsplit(".", 2)
-    endings = (f".{'.'.join(parts[skipped:])}" for skipped in range(len(parts)))
-    return next((path[-len(ending) :] for ending in endings if ending in FORMATS), "")
+    for skipped in range(len(parts)):
+        ending = f".{'.'.join(parts[skipped:])}"
+        if ending in FORMATS:
+            return path[-len(ending) :]
+    return ""
 
 
 def _compression_of(path: str) -> Compression:

@@ -15,7 +15,7 @@ from gpulsh.io.arrow.rows import array_of
 from gpulsh.io.files.file_texts import Piece
 from gpulsh.io.files.places import Targets
 from gpulsh.io.files.results import DATA
-from gpulsh.io.format import Known, Mask, Part, Writing
+from gpulsh.io.format import Known, Part, Writing
 from gpulsh.io.outputs.conversion import write_kept
 from gpulsh.ragged import cuts, offsets
 from gpulsh.run.job.job import Job, step_of
@@ -71,18 +71,23 @@ def write(place: Workplace, layout: Layout, numbers: range) -> Made:
         begin, end = layout.partitions[partition : partition + 2].tolist()
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
     bad = rejected(place.folder, layout, numbers)
+    job, limit = place.job, place.job.limit(place.abreast)
     with Together() as made:
-        targets = Targets(place.folder / DATA)
-        for number, begin, end in zip(numbers, bounds, bounds[1:], strict=False):
-            kept = keep[begin - start : end - start]
-            if not (len(kept) == 0 and bad.touches(number)):  # of a file so damaged that no row is known is nothing
-                target = targets.of(place.job.files[number])
-                # Not in `data/`: what a killed attempt leaves is no result.
-                part = made.part(place.folder / step_of(STAGE, number), target)
-                with naming(target), place.unchanged([number]):
-                    _copy(place, number, bad.left_out(kept, number), str(part))
+        targets, names = Targets(place.folder / DATA), {}
+        with place.unchanged(numbers):
+            for number, begin, end in zip(numbers, bounds, bounds[1:], strict=False):
+                kept, file = keep[begin - start : end - start], job.files[number]
+                if not (len(kept) == 0 and bad.touches(number)):  # of a file so damaged that no row is known is nothing
+                    target = targets.of(file)
+                    names[target] = f"{DATA}/{file.relative}"
+                    # Not in `data/`: what a killed attempt leaves is no result.
+                    part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
+                    known = Known(job.columns, partial(_held, place, number))
+                    how: Writing = {"limit": limit, "packing": job.packing, "known": known}
+                    with naming(target):
+                        write_kept(job.format, job.columns, file, bad.left_out(kept, number), part, **how)
         facts = made.complete()
-    files = {path.relative_to(place.folder).as_posix(): fact for path, fact in facts.items()}
+    files = {names[path]: fact for path, fact in facts.items()}
     dropped = len(keep) - int(keep.sum())
     place.progress.advance(len(keep))
     place.progress.count(size=size, dropped=dropped)
@@ -98,14 +103,6 @@ def dropped_in(folder: Path, partition: int, start: int, stop: int) -> Numbers:
     some = slice(*np.searchsorted(decided.document, [start, stop]))
     document = decided.document[some]
     return within(folder, "documents", document[decided.duplicate_of[some] != document], start, stop)
-
-
-def _copy(place: Workplace, number: int, keep: Mask, target: str) -> None:
-    """Write the kept rows."""
-    job = place.job
-    known = Known(job.columns, partial(_held, place, number))
-    how: Writing = {"limit": job.limit(place.abreast), "packing": job.packing, "known": known}
-    write_kept(job.format, job.columns, job.files[number], keep, target, **how)
 
 
 def _held(place: Workplace, number: int, part: Part) -> list[pa.Array] | None:
