@@ -59,7 +59,6 @@ def test_it_compiles_what_a_run_needs_behind_signing_for_the_same_types(tmp_path
     late, needed = json.loads(told.stdout)
     assert {kernel: needed[kernel] for kernel in late} == late
     signs = {
-        "content._sums",
         "fingerprinting.documents.fingerprint_words",
         "sketches.minhash._minhash",
         "band_digests._band_digests",
