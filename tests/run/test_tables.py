@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gpulsh.account import costs
 from gpulsh.errors import DamagedInputError
+from gpulsh.forecast import formula
 from gpulsh.run.records import tables
 from gpulsh.run.records.tables import Table
 from gpulsh.store.columns import columns_file, kinds_of, write_columns
@@ -22,15 +22,15 @@ def width(table: Table[tuple[object, ...]]) -> int:
 
 
 def test_the_planner_counts_the_bytes_of_the_tables() -> None:
-    assert (width(tables.DIGESTS), width(tables.EXACT)) == (costs.DIGEST_BYTES, costs.HASH_BYTES)
-    assert width(tables.SIZES) == costs.SIZE_BYTES
+    assert (width(tables.DIGESTS), width(tables.EXACT)) == (formula.DIGEST_BYTES, formula.HASH_BYTES)
+    assert width(tables.SIZES) == formula.SIZE_BYTES
     assert (width(tables.PAIRS), width(tables.PAIRS) + width(tables.GROUPS)) == (
-        costs.PAIR_BYTES,
-        costs.ROUTED_PAIR_BYTES,
+        formula.PAIR_BYTES,
+        formula.ROUTED_PAIR_BYTES,
     )
-    assert width(tables.STARS) == costs.STAR_BYTES
-    assert width(tables.MEMBERS) == costs.MEMBER_BYTES == costs.MEMBER_OF_MANY_BYTES - 4
-    assert width(tables.DECISIONS) == width(tables.DECIDED) == costs.DECISION_BYTES
+    assert width(tables.STARS) == formula.STAR_BYTES
+    assert width(tables.MEMBERS) == formula.MEMBER_BYTES == formula.MEMBER_OF_MANY_BYTES - 4
+    assert width(tables.DECISIONS) == width(tables.DECIDED) == formula.DECISION_BYTES
 
 
 @pytest.mark.parametrize("places", [np.int32, np.int64])
