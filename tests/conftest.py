@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
+
+from tests.support.mortal import Mortals
 
 # The slowest first, by the processors' time that they take, so that none of them is left to one worker in the end.
 # `--quick` leaves them out.
@@ -27,7 +30,6 @@ SLOW = [
     "crash/test_resume",
     "test_fuzz",
     "run/test_memory",
-    "run/test_time_bombs",
     "crash/test_damage",
     "io/compression/test_packing",
     "crash/test_incremental_crash",
@@ -95,6 +97,13 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # and what tests start would not hear Ctrl-C either
     if config.getoption("--quick"):
         settings.load_profile("quick")
+
+
+@pytest.fixture(scope="module")
+def mortals() -> Iterator[Mortals]:
+    """Runs the command in processes that end at any call."""
+    with Mortals() as server:
+        yield server
 
 
 def pytest_collection_finish() -> None:
