@@ -19,7 +19,7 @@ from gpulsh.account.stages import COSTS, ESTIMATED, OF_FILES, OF_FILES_WITH_INDE
 from gpulsh.budget import Cut
 from gpulsh.cli import group, main
 from gpulsh.forecast.formula import RATES, Corpus, stage_works
-from gpulsh.report.page.page import missing
+from gpulsh.report.page import missing
 from gpulsh.run import stages
 from gpulsh.run.files import deduplicate_files
 

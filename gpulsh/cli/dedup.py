@@ -169,7 +169,7 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
         return
     if not result.report.get("page", {}).get("written", True):
         tell(f"gpulsh: {result.report['page']['reason']}")
-    from gpulsh.report.funnel import funnel_table
+    from gpulsh.report.summary import funnel_table
 
     began = result.report["began"]
     before = f", of this run as it was finished before; it began {began}" if datetime.fromisoformat(began) < now else ""

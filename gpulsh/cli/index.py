@@ -87,7 +87,7 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
 def info(path: str, as_json: bool) -> None:
     """Print what the index at PATH holds and the parameters that it was made with."""
     from gpulsh.index.index import Index
-    from gpulsh.report.funnel import size
+    from gpulsh.report.wording import size
 
     facts = Index.open(path, backend="reference", check=False).catalogue.facts()
     if as_json:

@@ -138,7 +138,7 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
 
 def plan_table(plan: Plan) -> str:
     """A plan from samples, for a terminal."""
-    from gpulsh.report.funnel import duration, share, size
+    from gpulsh.report.wording import duration, share, size
 
     likely, most, corpus = plan.likely, plan.most, plan.likely.corpus
 
@@ -234,7 +234,7 @@ def _many(count: int, what: str) -> str:
 def _table(given: Facts, found: Estimate, options: Facts) -> str:
     """A plan from numbers, for a terminal."""
     from gpulsh.forecast.formula import CONNECT_BYTES
-    from gpulsh.report.funnel import duration, share, size
+    from gpulsh.report.wording import duration, share, size
 
     def row(name: str, time: str, bound: str = "", amounts: Iterable[object] = ()) -> str:
         return (f"{name:<9}{time:>14}  {bound:<9}" + "".join(f"{amount:>14}" for amount in amounts)).rstrip()

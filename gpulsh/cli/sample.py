@@ -92,11 +92,10 @@ def _told(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
 def _shown(pair: Pair, found: Resemblance, corpus: FileTexts) -> Iterator[str]:
     import numpy as np
 
-    from gpulsh.report.differences import differences
-    from gpulsh.report.excerpts import beside
+    from gpulsh.report.excerpts import differences, excerpts
 
     files, rows = corpus.locate(np.array(pair.positions))
-    sides = differences(beside(*pair.texts), found.shingling, found.folding.form)
+    sides = differences(excerpts(*pair.texts), found.shingling, found.folding.form)
     for place, (file, row, pieces) in enumerate(zip(files.tolist(), rows.tolist(), sides, strict=True)):
         yield f"{f'  {pair.similarity:.4f}' if place == 0 else '':<8}  {corpus.files[file].name}:{row}"
         yield f"            {marks(pieces, kept=place == 0)}"

@@ -25,7 +25,7 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     from INPUT, where that is as it was. What differs is coloured in a terminal, and stands in [-brackets-] or
     {+braces+} elsewhere.
     """
-    from gpulsh.report.review import Review
+    from gpulsh.report.originals import Review
     from gpulsh.run.output.finished import Finished
 
     finished = Finished.of(output)
@@ -43,15 +43,14 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
 
 
 def _told(pair: Facts, report: Facts) -> Iterator[str]:
-    from gpulsh.report.differences import marked
-    from gpulsh.report.foreign import cluster_told, place_told
-    from gpulsh.report.funnel import measure_told
+    from gpulsh.report.excerpts import marked
+    from gpulsh.report.wording import cluster_name, measure_name, place_name
 
     parameters = report["parameters"]
     score = "not measured" if pair["similarity"] is None else f"{pair['similarity']:.4f}"
-    yield f"{measure_told(parameters)} {score}, {cluster_told(pair['cluster'], report['files'])}"
+    yield f"{measure_name(parameters)} {score}, {cluster_name(pair['cluster'], report['files'])}"
     sides: Sequence[list[tuple[bool, str]]] = marked(pair["texts"], parameters)
     for kind, pieces in zip(("dropped", "kept"), sides, strict=True):
-        yield f"{kind:<7}  {place_told(pair[kind])}"
+        yield f"{kind:<7}  {place_name(pair[kind])}"
         if text := marks(pieces, kept=kind == "kept"):
             yield f"  {text}"

@@ -21,7 +21,7 @@ from typing import TextIO
 import click
 
 from gpulsh.errors import Advice, OutputError
-from gpulsh.report.foreign import printable, printable_lines
+from gpulsh.report.wording import printable, printable_lines
 
 INDENT = 4  # of lines that are wrapped
 UNWRITABLE = (OSError, ValueError)  # of a stream that was closed in this process the latter

@@ -1,6 +1,7 @@
-"""Sums up duplicates.parquet: similarities, clusters, dropped rows by file, and some pairs with texts.
+"""Sums up duplicates.parquet: similarities, clusters, dropped rows by file, and some pairs with their texts.
 
-Everything is taken from the written evidence, so whoever ran the work, the summary is the same.
+The summary depends on the written evidence alone, so every engine gives the same. Clusters are drawn at random by a
+hash of their numbers.
 """
 
 from __future__ import annotations
@@ -25,45 +26,48 @@ from gpulsh.io.arrow.buffers import null_mask, numbers, strings
 from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.report.excerpts import AtHand, Place, at_once, beside, read_texts
+from gpulsh.report.excerpts import Place, TextsInMemory, excerpts, read_texts, texts_in_memory
 from gpulsh.report.picture import BINS
-from gpulsh.report.sampled import members, sampled
 
-SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # least dropped documents of each class of clusters
+SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # dropped documents of a cluster: the least of each class
 EXAMPLES = 6
-AGAIN_BYTES = 1 << 28  # of files that are read again for texts which are not at hand, beside those of the examples
+AGAIN_BYTES = 1 << 28  # of files that are read again for the texts of the sample of clusters
 LISTED = 1000  # pairs of INPUTs
-UNKNOWN = -1  # number of a file that an earlier run read
+UNKNOWN = -1  # number of a file of an earlier run
+
+SAMPLE = {"largest": 10, "random": 24, "above": 12, "below": 12}  # clusters of each kind
+MEMBERS = 3  # dropped documents of each
+LOOKED_AT = 64  # rows or clusters for each cluster shown: rows may be of few clusters, and these of copies
+SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, so no two numbers become the same
 
 
 def summarise(
-    duplicates: Path, files: Sequence[File], columns: Columns, threshold: float, at_hand: AtHand | None = None
+    duplicates: Path, files: Sequence[File], columns: Columns, threshold: float, texts: TextsInMemory | None = None
 ) -> Facts:
-    """The summary as JSON values, with texts that are `at_hand`, and others that are read from `files`.
+    """The summary as JSON values. Texts that are not in memory are read from `files`.
 
-    A text stays empty where the files that it takes to read it are too large, unless it is of an example.
+    A text is empty if the files to read for it are too large, except in `examples`. The work takes 12 bytes of memory
+    for each dropped document, and several times as many while it counts and draws clusters.
 
-    It takes 12 bytes of memory a dropped document, and some times as many while clusters are counted and chosen.
-
-    `dropped` and `rejected` have a count a file; `dropped_for` lists how many documents of an INPUT were dropped for
-    those of another, the most first, and how many `more` there are: None are earlier runs; `similarity` is as
-    `by_similarity` has it; `clusters` counts dropped documents only, since what is kept stands in no evidence, and has
-    a `sample` of them, each `picked` as some of the largest, at random, or for a document next to the threshold.
+    `dropped` and `rejected` have a count for each file. `dropped_for` lists how many documents of an INPUT were dropped
+    for documents of another, largest first; the INPUT None is earlier runs, and `more` counts the rest. `similarity` is
+    as in `by_similarity`. `clusters` counts dropped documents only, because the evidence has no kept ones. Its `sample`
+    has some clusters, each `picked` as one of the largest, at random, or for a document next to the threshold.
     """
     evidence = Evidence(_local(duplicates), files)
     similarity = evidence.column("similarity", np.float32)
     cluster = evidence.column("cluster", np.int64)
     labels, sizes = np.unique(cluster, return_counts=True)
     classes = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES))
-    picked = sampled(similarity, cluster, labels, sizes, threshold)
+    picked = sample_clusters(similarity, cluster, labels, sizes, threshold)
     chosen = [spread(similarity, cluster), *(members(similarity, cluster, label, threshold) for label in picked)]
     rows = evidence.rows(np.concatenate(chosen).tolist())
     pairs, *shown = (
         rows[end - len(part) : end] for end, part in zip(np.cumsum([*map(len, chosen)]), chosen, strict=True)
     )
-    texts = at_once(evidence.places(rows), at_hand)
-    missing = [sorted(evidence.places(some) - texts.keys()) for some in (pairs, *shown)]
-    texts |= read_texts(files, columns, {*missing[0], *_affordable(files, itertools.chain(*missing[1:]))})
+    found = texts_in_memory(evidence.places(rows), texts)
+    missing = [sorted(evidence.places(some) - found.keys()) for some in (pairs, *shown)]
+    found |= read_texts(files, columns, {*missing[0], *_affordable(files, itertools.chain(*missing[1:]))})
     return {
         "dropped": evidence.by_file(),
         "dropped_for": evidence.by_input(),
@@ -79,17 +83,17 @@ def summarise(
                     "cluster": label,
                     "dropped": int(sizes[np.searchsorted(labels, label)]),
                     "picked": kinds,
-                    "pairs": [evidence.pair(row, texts) for row in some],
+                    "pairs": [evidence.pair(row, found) for row in some],
                 }
                 for (label, kinds), some in zip(picked.items(), shown, strict=True)
             ],
         },
-        "examples": [evidence.pair(row, texts) for row in pairs],
+        "examples": [evidence.pair(row, found) for row in pairs],
     }
 
 
 def _affordable(files: Sequence[File], places: Iterable[Place]) -> Iterator[Place]:
-    """Those of `places` whose files have AGAIN_BYTES together at most, the first ones first."""
+    """The first of the `places` whose files have AGAIN_BYTES together at most."""
     left, opened = AGAIN_BYTES, dict[int, bool]()
     for number, row in places:
         if number not in opened:
@@ -101,13 +105,13 @@ def _affordable(files: Sequence[File], places: Iterable[Place]) -> Iterator[Plac
 
 
 def by_similarity(similarity: NDArray[np.floating]) -> Facts:
-    """How many are how similar: `below_one` has a count a hundredth, by its lower edge; NaN is `unmeasured`.
+    """Counts by similarity: `below_one` has a count for each hundredth, by its lower edge; NaN is `unmeasured`.
 
     >>> by_similarity(np.array([0.8, 0.809, 0.5, 1, np.nan]))
     {'below_one': {'0.50': 1, '0.80': 2}, 'one': 1, 'unmeasured': 1}
     """
     measured = np.isfinite(similarity)
-    # A bin holds its lower edge, which in float32 may lie a little below it.
+    # A bin includes its lower edge. In float32 the edge may be slightly lower.
     bins = np.minimum((similarity[measured].astype(np.float64) * BINS + 1e-4).astype(np.int64), BINS)
     counts = np.bincount(bins, minlength=BINS + 1)
     return {
@@ -117,17 +121,11 @@ def by_similarity(similarity: NDArray[np.floating]) -> Facts:
     }
 
 
-def _told(row: Facts, prefix: str) -> Facts:
-    found = {name: row[prefix + name] for name in ("file", "row", "id")}
-    if found["id"] is None:
-        del found["id"]
-    elif not isinstance(found["id"], (int, str)):
-        found["id"] = str(found["id"])
-    return found
+# --- which rows the report shows ---
 
 
 def spread(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
-    """A few dropped documents, each of another cluster, from the least similar to the most; exact ones come last."""
+    """A few dropped documents, each of another cluster, from the least to the most similar; exact ones come last."""
     near = np.flatnonzero(similarity < 1)
     if not len(near):
         near = np.arange(len(similarity))
@@ -136,17 +134,69 @@ def spread(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
     return near[np.unique(np.linspace(0, len(near) - 1, min(EXAMPLES, len(near))).round().astype(np.int64))]
 
 
+def sample_clusters(
+    similarity: NDArray[np.float32], cluster: Numbers, labels: Numbers, sizes: Numbers, threshold: float
+) -> dict[int, list[str]]:
+    """Some clusters by number, each with its kinds; `labels` and `sizes` describe all clusters.
+
+    `largest` clusters have two dropped documents or more. `random` ones have more than exact copies, if any cluster
+    has. `above` and `below` have a document next to the threshold; a connected component may drop one below it.
+    """
+    near = np.flatnonzero(similarity < 1)
+    drawn = np.sort(labels[least(labels.astype(np.uint64) * SCATTER, SAMPLE["random"] * LOOKED_AT)])
+    place = np.minimum(np.searchsorted(drawn, cluster[near]), len(drawn) - 1)
+    pool = drawn[np.unique(place[drawn[place] == cluster[near]])] if len(near) else drawn
+    pool = pool if len(pool) else drawn
+    bound = np.float32(threshold)
+    above, below = near[similarity[near] >= bound], near[similarity[near] < bound]
+    picked = {
+        "largest": labels[least(-sizes, SAMPLE["largest"])],
+        "random": pool[least(pool.astype(np.uint64) * SCATTER, SAMPLE["random"])],
+        "above": cluster[above[least(similarity[above], SAMPLE["above"] * LOOKED_AT)]],
+        "below": cluster[below[least(-similarity[below], SAMPLE["below"] * LOOKED_AT)]],
+    }
+    found: dict[int, list[str]] = {}
+    for kind, numbers_of_kind in picked.items():
+        for number in list(dict.fromkeys(numbers_of_kind.tolist()))[: SAMPLE[kind]]:
+            kinds = found.setdefault(number, [])
+            if kind != "largest" or sizes[np.searchsorted(labels, number)] > 1:
+                kinds.append(kind)
+    return found
+
+
+def members(similarity: NDArray[np.float32], cluster: Numbers, number: int, threshold: float) -> Numbers:
+    """The places of a few rows of a cluster, nearest to the threshold first."""
+    here = np.flatnonzero(cluster == number)
+    return here[least(np.abs(similarity[here] - np.float32(threshold)), MEMBERS)]
+
+
+def least(values: Values, count: int) -> Numbers:
+    """int64: the places of the `count` least values, in order; earlier places first among equal values.
+
+    >>> least(np.array([3, 1, 2, 1]), 2).tolist()
+    [1, 3]
+    """
+    places = np.arange(len(values))
+    if len(values) > count:
+        # Not `<=`: NaN, not measured, comes last, and may be the bound.
+        places = np.flatnonzero(~(values > np.partition(values, count - 1)[count - 1]))
+    return places[np.argsort(values[places], kind="stable")][:count]
+
+
+# --- the file ---
+
+
 @dataclass
 class Evidence:
-    """The rows of duplicates.parquet, a row group at a time."""
+    """The rows of duplicates.parquet, read one row group at a time."""
 
     duplicates: File
     files: Sequence[File]
 
     def __post_init__(self) -> None:
         self._source = _opened(self.duplicates)
-        self._names = strings([file.name for file in self.files]).to_pylist()
-        self._numbers = {name: at for at, name in enumerate(self._names)}
+        self._names = strings([file.name for file in self.files])
+        self._numbers = {name: at for at, name in enumerate(self._names.to_pylist())}
 
     def column(self, name: str, dtype: type[np.generic]) -> Values:
         """All values of a number column."""
@@ -159,22 +209,22 @@ class Evidence:
         return found
 
     def pair(self, row: Facts, texts: Mapping[Place, str]) -> Facts:
-        """A dropped document beside the one it is dropped for, with the parts of their texts that differ."""
+        """A dropped document and its kept duplicate, with the parts of their texts that differ."""
         found = [texts.get(self.place(row, prefix), "") for prefix in ("", "duplicate_of_")]
         return {
             "cluster": row["cluster"],
             "similarity": round(row["similarity"], 6) if np.isfinite(row["similarity"]) else None,
-            "dropped": _told(row, ""),
-            "kept": _told(row, "duplicate_of_"),
-            "texts": beside(*found),
+            "dropped": _document(row, ""),
+            "kept": _document(row, "duplicate_of_"),
+            "texts": excerpts(*found),
         }
 
     def named(self, name: str) -> Numbers:
-        """The places of rows whose dropped document, or the one it is dropped for, has an id that reads so."""
+        """The places of the rows whose dropped or kept document has this id, compared as text."""
         found, start = [np.empty(0, np.int64)], 0
         for table in self._groups("id", "duplicate_of_id"):
-            told = ([None if id is None else str(id) for id in column.to_pylist()] for column in table.columns)
-            found.append(start + np.flatnonzero([name in pair for pair in zip(*told, strict=True)]))
+            ids = ([None if id is None else str(id) for id in column.to_pylist()] for column in table.columns)
+            found.append(start + np.flatnonzero([name in pair for pair in zip(*ids, strict=True)]))
             start += table.num_rows
         return np.concatenate(found)
 
@@ -184,32 +234,31 @@ class Evidence:
             yield self._source.read_row_group(group, columns=list(columns), use_threads=False)
 
     def by_file(self) -> list[int]:
-        """Dropped rows of each file, in the files' order."""
-        counts = dict.fromkeys(self._names, 0)
+        """The number of dropped rows of each file, in the files' order."""
+        counts = np.zeros(len(self.files), np.int64)
         for table in self._groups("file"):
-            for entry in table.column("file").value_counts().to_pylist():
-                counts[entry["values"]] += entry["counts"]
-        return self._in_order(counts)
+            counts += np.bincount(self._file_numbers(table.column("file")), minlength=len(counts))
+        return counts.tolist()
 
     def rows_by_file(self) -> list[Numbers]:
-        """Of each file its dropped rows, ascending, int64."""
-        names, found = strings(self._names), [[np.empty(0, np.int64)] for _ in self._names]
+        """The dropped rows of each file, ascending, int64."""
+        found = [[np.empty(0, np.int64)] for _ in self.files]
         for table in self._groups("file", "row"):
-            files, rows = _numbered(table.column("file"), names), numbers(table.column("row").combine_chunks())
-            starts = np.flatnonzero(np.diff(files, prepend=UNKNOWN)).tolist()  # those of a file are one run
+            files, rows = self._file_numbers(table.column("file")), numbers(table.column("row").combine_chunks())
+            starts = np.flatnonzero(np.diff(files, prepend=UNKNOWN)).tolist()  # the rows of a file are one run
             for start, stop in pairwise([*starts, len(files)]):
                 found[files[start]].append(rows[start:stop])
         return [np.concatenate(runs) for runs in found]
 
     def by_input(self) -> Facts:
-        """Dropped rows by their INPUT and that of the documents they are dropped for, the most first."""
+        """Dropped rows by their INPUT and the INPUT of the document they are dropped for, largest count first."""
         inputs = list(dict.fromkeys(file.source for file in self.files))
         places = {name: place for place, name in enumerate(inputs)}
         # UNKNOWN, the file of an earlier run, is the last place.
         of_file = np.array([*(places[file.source] for file in self.files), len(inputs)], np.int64)
-        names, counts = strings(self._names), Counter[int]()
+        counts = Counter[int]()
         for table in self._groups("file", "duplicate_of_file"):
-            own, other = (of_file[_numbered(table.column(name), names)] for name in ("file", "duplicate_of_file"))
+            own, other = (of_file[self._file_numbers(column)] for column in table.columns)
             for pair, count in zip(*np.unique(own * len(of_file) + other, return_counts=True), strict=True):
                 counts[int(pair)] += int(count)
         others = [*inputs, None]
@@ -221,17 +270,13 @@ class Evidence:
         return {"listed": listed, "more": sum(count for _, count in ranked[LISTED:])}
 
     def rejected(self, path: Path) -> list[int]:
-        """Rows of each file that were passed over as bad, in the files' order, as the list of them says, if any."""
-        counts = dict.fromkeys(self._names, 0)
+        """The number of rejected rows of each file, in the files' order, by the list of them; zeros without a list."""
+        counts = Counter[str]()
         if path.exists():
             for batch in _opened(_local(path)).iter_batches(columns=["file", "rows"]):
                 sums = pa.table(batch).group_by("file").aggregate([("rows", "sum")]).to_pydict()
-                for name, rows in zip(sums["file"], sums["rows_sum"], strict=True):
-                    counts[name] += rows
-        return self._in_order(counts)
-
-    def _in_order(self, counts: dict[str, int]) -> list[int]:
-        return [counts[name] for name in self._names]
+                counts.update(dict(zip(sums["file"], sums["rows_sum"], strict=True)))
+        return [counts[name] for name in self._numbers]
 
     def rows(self, chosen: Sequence[int]) -> list[Facts]:
         """The rows at the places `chosen`, in that order."""
@@ -243,28 +288,36 @@ class Evidence:
             if here:
                 table = self._source.read_row_group(group, use_threads=False)
                 for place in here:
-                    row = place - start
-                    chunks = zip(table.column_names, table.slice(row, 1).combine_chunks().columns, strict=True)
-                    found[place] = {name: python_value(column.chunk(0), 0) for name, column in chunks}
+                    columns = table.slice(place - start, 1).combine_chunks().columns
+                    values = (python_value(column.chunk(0), 0) for column in columns)
+                    found[place] = dict(zip(table.column_names, values, strict=True))
             start += count
         return [found[place] for place in chosen]
 
     def place(self, row: Facts, prefix: str) -> Place:
-        """The number of the file and the row in it."""
+        """The number of the file and the row in it; `prefix` is "" or "duplicate_of_"."""
         return self._numbers.get(row[f"{prefix}file"], UNKNOWN), int(row[f"{prefix}row"] or 0)
 
-    def places(self, rows: Iterable[Facts], sides: Sequence[str] = ("", "duplicate_of_")) -> set[Place]:
-        """Both documents of each row, or that of one of the `sides`."""
-        found = {self.place(row, prefix) for row in rows for prefix in sides}
+    def places(self, rows: Iterable[Facts]) -> set[Place]:
+        """Both documents of each row, as far as they are in `files`."""
+        found = {self.place(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}
         return {place for place in found if place[0] != UNKNOWN}
 
+    def _file_numbers(self, column: pa.ChunkedArray) -> Numbers:
+        """int64 [n]: the number of each named file, UNKNOWN for other names."""
+        places = pc.index_in(column.combine_chunks(), value_set=self._names)
+        found = numbers(places).astype(np.int64)
+        if (missing := null_mask(places)) is not None:
+            found[missing] = UNKNOWN
+        return found
 
-def _numbered(column: pa.Array | pa.ChunkedArray, names: pa.Array) -> Numbers:
-    """int64 [n]: the place of each name in `names`, UNKNOWN where it is not there."""
-    places = pc.index_in(column.combine_chunks(), value_set=names)
-    found = numbers(places).astype(np.int64)
-    if (missing := null_mask(places)) is not None:
-        found[missing] = UNKNOWN
+
+def _document(row: Facts, prefix: str) -> Facts:
+    found = {name: row[prefix + name] for name in ("file", "row", "id")}
+    if found["id"] is None:
+        del found["id"]
+    elif not isinstance(found["id"], (int, str)):
+        found["id"] = str(found["id"])
     return found
 
 
@@ -273,7 +326,7 @@ def _local(path: Path) -> File:
 
 
 def _opened(file: File) -> pq.ParquetFile:
-    """A Parquet file: of a path as a str Arrow takes what is UTF-8."""
+    """Open a Parquet file. Arrow needs UTF-8 in a path of type str, so it gets bytes."""
     local = file.filesystem is None
-    # Of a local file pieces read ahead gain nothing, and would be read by threads, which may not be had.
+    # Reading ahead gains nothing on a local file, and needs threads, which may not be available.
     return pq.ParquetFile(pa.OSFile(os.fsencode(file.path), "rb") if local else file.open(), pre_buffer=not local)

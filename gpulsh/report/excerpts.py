@@ -1,58 +1,69 @@
-"""Short pieces of the documents that a report shows: read again, cut where two of them differ."""
+"""Short pieces of documents for the report: read again from their files, cut where two differ, differences marked.
+
+Two texts differ in the tokens that the method compares: words or characters, folded. So texts of the same tokens do
+not differ, whatever their case and punctuation, and in Chinese sentences single characters are marked.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from itertools import groupby
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
+from gpulsh.facts import Facts
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.formats.endings import format_of
+from gpulsh.params import Folding, NormalForm, Reading, Shingling
 
 Place = tuple[int, int]  # number of the file, row in it
 
-READ_BYTES = 1 << 16  # of a document that is looked at
-SHOWN = 480  # characters of a document that are shown
-INDENT = 40  # of white space at most, in a line or before it
-BEFORE = 100  # of them before the first difference
+READ_BYTES = 1 << 16  # read of a document
+SHOWN = 480  # characters of a document
+INDENT = 40  # characters of white space at most, in a line or before it
+BEFORE = 100  # characters before the first difference
+CUT = "…"  # at the ends of an excerpt
 
 
-class AtHand(Protocol):
-    """Texts that need not be looked for in their files."""
+# --- reading ---
+
+
+class TextsInMemory(Protocol):
+    """Texts that need not be read again from their files."""
 
     def beginning(self, file: int, row: int, most: int) -> bytes | None:
-        """At most the first `most` bytes of the text in a row of a file; None where it is not at hand."""
+        """The first `most` bytes of the text in a row of a file; None if it is not in memory."""
 
 
 def read_texts(files: Sequence[File], columns: Columns, places: Collection[Place]) -> Mapping[Place, str]:
-    """The beginnings of the documents at `places`; a file is read no further than the last of them."""
+    """The beginnings of the documents at `places`; each file is read only as far as needed."""
     found: dict[Place, str] = {}
     for number, group in groupby(sorted(set(places)), lambda place: place[0]):
-        rows = np.array([row for _, row in group], np.int64)
-        wanted = np.zeros(int(rows[-1]) + 1, np.bool_)
-        wanted[rows] = True
-        for row, text in _texts(files[number], columns, rows, wanted):
-            found[number, row] = text
+        rows = [row for _, row in group]
+        found |= {(number, row): text for row, text in _texts(files[number], columns, rows)}
     return found
 
 
-def at_once(places: Collection[Place], at_hand: AtHand | None) -> dict[Place, str]:
-    """The beginnings of those documents at `places` that are `at_hand`."""
-    if at_hand is None:
+def texts_in_memory(places: Collection[Place], texts: TextsInMemory | None) -> dict[Place, str]:
+    """The beginnings of the documents at `places` that are in memory."""
+    if texts is None:
         return {}
-    held = {place: at_hand.beginning(*place, READ_BYTES) for place in sorted(places)}
+    held = {place: texts.beginning(*place, READ_BYTES) for place in sorted(places)}
     return {place: text.decode("utf-8", "replace") for place, text in held.items() if text is not None}
 
 
-def _texts(file: File, columns: Columns, rows: Numbers, wanted: NDArray[np.bool_]) -> Iterator[tuple[int, str]]:
+def _texts(file: File, columns: Columns, wanted: Sequence[int]) -> Iterator[tuple[int, str]]:
+    rows = np.array(wanted, np.int64)
+    mask = np.zeros(int(rows[-1]) + 1, np.bool_)
+    mask[rows] = True
     left = len(rows)
-    for block in format_of(file).read(file, columns, wanted):
+    for block in format_of(file).read(file, columns, mask):
         here = rows[(rows >= block.start) & (rows < block.start + len(block.texts))]
         for row, piece in zip(here.tolist(), block.texts.pieces(here - block.start), strict=True):
             yield row, bytes(piece[:READ_BYTES]).decode("utf-8", "replace")
@@ -61,34 +72,36 @@ def _texts(file: File, columns: Columns, rows: Numbers, wanted: NDArray[np.bool_
             return
 
 
-def beside(one: str, other: str) -> list[str]:
-    """The part of two texts where they first differ, lines and white space aside; their beginnings where they do not.
+# --- cutting ---
 
-    >>> beside("same " * 100 + "old end", "same " * 100 + "new end")[0][-12:]
+
+def excerpts(one: str, other: str) -> list[str]:
+    """The parts of two texts around their first difference, white space aside; if they are equal, their beginnings.
+
+    >>> excerpts("same " * 100 + "old end", "same " * 100 + "new end")[0][-12:]
     'same old end'
     """
     lines = [" ".join(text.split()) for text in (one, other)]
     same = next((at for at, (a, b) in enumerate(zip(*lines, strict=False)) if a != b), min(map(len, lines)))
     longest = max(map(len, lines))
-    start = min(same - BEFORE, longest - SHOWN) if same < longest else 0
-    start = max(start, 0)
-    if start:  # not within a word, unless it is a long one: then `find` gives -1
+    start = max(min(same - BEFORE, longest - SHOWN), 0) if same < longest else 0
+    if start:  # at the start of a word, unless the word is long: then `find` gives -1
         start = lines[0].find(" ", start, start + BEFORE // 2) + 1 or start
-    return [_cut(text, line, start) for text, line in zip((one, other), lines, strict=True)]
+    return [_excerpt(text, line, start) for text, line in zip((one, other), lines, strict=True)]
 
 
-def _cut(text: str, line: str, start: int) -> str:
-    """What `line`, the text on one line, has from `start` on, as the text has it."""
+def _excerpt(text: str, line: str, start: int) -> str:
+    """The part of the text that begins at `start` of `line`, the same text on one line."""
     stop = start + SHOWN
-    if stop < len(line):  # not within a word, unless it is a long one
+    if stop < len(line):  # at the end of a word, unless the word is long
         stop = start + max(line[start:stop].rfind(" "), SHOWN - 40)
-    begin, end = (_place(text, at) for at in (min(start + line.startswith(" ", start), len(line)), stop))
+    begin, end = (_position(text, at) for at in (min(start + line.startswith(" ", start), len(line)), stop))
     piece = re.sub(r"\s+", _gap, text[begin:end].strip())
-    return ("…" if start else "") + piece + ("…" if stop < len(line) else "")
+    return (CUT if start else "") + piece + (CUT if stop < len(line) else "")
 
 
-def _place(text: str, at: int) -> int:
-    """Where a character of the text on one line stands in the text."""
+def _position(text: str, at: int) -> int:
+    """The position in the text of character `at` of the text on one line."""
     for word in re.finditer(r"\S+", text):
         if at <= len(word[0]):
             return word.start() + at
@@ -100,3 +113,88 @@ def _gap(space: re.Match[str]) -> str:
     """White space between two words, with at most one empty line."""
     *lines, indent = space[0].split("\n")
     return "\n" * min(len(lines), 2) + indent[:INDENT]
+
+
+# --- marking ---
+
+
+class Piece(NamedTuple):
+    """A piece of a text as written, and its token; None for a separator."""
+
+    text: str
+    token: str | None
+
+
+def pieces(text: str, shingling: Shingling, form: NormalForm | None = None) -> list[Piece]:
+    """The whole text in pieces, each normalized by itself.
+
+    >>> [piece.token for piece in pieces("One, 二三!", Shingling())]
+    ['one', None, '二', '三', None]
+    """
+    reading = shingling.reading
+    known = {character: _class_and_fold(character, reading) for character in set(text)}
+    runs: list[tuple[str, int]] = []
+    for kind, group in groupby(text, lambda character: known[character][0]):
+        if kind == SEPARATOR or (kind == WORD and shingling.unit == "word"):
+            runs.append(("".join(group), kind))
+        else:
+            runs.extend((character, kind) for character in group)
+    # With characters as tokens, separators between two of them count as a space.
+    between = " " if shingling.unit == "char" else None
+    return [
+        Piece(written, _folded(written, form, reading) if form else "".join(known[one][1] for one in written))
+        if kind != SEPARATOR
+        else Piece(written, between if 0 < place < len(runs) - 1 else None)
+        for place, (written, kind) in enumerate(runs)
+    ]
+
+
+def differences(
+    texts: Sequence[str], shingling: Shingling, form: NormalForm | None = None
+) -> list[list[tuple[bool, str]]]:
+    """Each of two texts in pieces, each with whether it differs from the other text, as far as that is known.
+
+    >>> differences(["Kept as one.", "kept, as two"], Shingling())
+    [[(False, 'Kept as '), (True, 'one'), (False, '.')], [(False, 'kept, as '), (True, 'two')]]
+    """
+    if not all(texts):
+        return [[(False, text)] if text else [] for text in texts]
+    cut = [pieces(text, shingling, form) for text in texts]
+    one, other = tokens = [[piece.token for piece in side if piece.token is not None] for side in cut]
+    differs = [[False] * len(side) for side in tokens]
+    is_cut = any(text.endswith(CUT) for text in texts)
+    for kind, *bounds in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        for side, (start, stop) in enumerate((bounds[:2], bounds[2:])):
+            # Tokens beyond the end of a cut text may be in its rest.
+            if kind != "equal" and not (is_cut and stop == len(tokens[side])):
+                differs[side][start:stop] = [True] * (stop - start)
+    return [list(_joined(*side)) for side in zip(cut, differs, strict=True)]
+
+
+def marked(texts: Sequence[str], parameters: Facts) -> list[list[tuple[bool, str]]]:
+    """`differences` by the parameters of a run, as its report has them."""
+    folding = Folding(**parameters["folding"])
+    return differences(texts, Shingling(**parameters["shingling"]).under(folding), folding.form)
+
+
+def _joined(found: Sequence[Piece], differs: Sequence[bool]) -> Iterator[tuple[bool, str]]:
+    """Neighbouring pieces that are alike as one; a separator between two differing tokens differs, too."""
+    flags, place = [], 0
+    for piece in found:
+        if piece.token is None:
+            flags.append(0 < place < len(differs) and differs[place - 1] and differs[place])
+        else:
+            flags.append(differs[place])
+            place += 1
+    for flag, run in groupby(zip(flags, found, strict=True), lambda pair: pair[0]):
+        yield flag, "".join(piece.text for _, piece in run)
+
+
+def _folded(written: str, form: NormalForm, reading: Reading) -> str:
+    return "".join(_class_and_fold(character, reading)[1] for character in unicodedata.normalize(form, written))
+
+
+def _class_and_fold(character: str, reading: Reading) -> tuple[int, str]:
+    code = ord(character)
+    entry = int(unicode_table(reading).entries(np.array([code], np.uint32))[0])
+    return entry & 3, chr(code + (entry >> 2))

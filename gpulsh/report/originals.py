@@ -1,18 +1,42 @@
-"""The files that a finished run read, found again where they are as they were."""
+"""Reads INPUT again for a finished run: texts of dropped documents, and shares of a column's values.
+
+A run need not know beforehand which column or document somebody will look at. Files are used only if they are
+unchanged.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from gpulsh.errors import InputError
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.errors import GpulshError, InputError, ParameterError
 from gpulsh.facts import Facts
-from gpulsh.io.file import File
+from gpulsh.io.arrow.buffers import numbers, strings
+from gpulsh.io.arrow.ids import as_texts
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File, reading
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
+from gpulsh.io.format import Divisible
+from gpulsh.io.formats.endings import format_of
+from gpulsh.io.formats.jsonl.format import JsonLines
+from gpulsh.io.limits import Limit
+from gpulsh.report.evidence import Evidence, spread
+from gpulsh.report.excerpts import Place, read_texts
+
+MOST = 1 << 20  # values of a column
+LISTED = 200  # values in a report
 
 
 class Originals:
-    """By their numbers, as the report lists them."""
+    """The files of a finished run, by their numbers in its report."""
 
     def __init__(self, report: Facts) -> None:
         self._sources = sources = [source for source in report["sources"] for _ in range(source["files"])]
@@ -24,12 +48,12 @@ class Originals:
         self._form = Form.restored(self._parameters)
         self._known: dict[str, dict[str, File]] = {}
 
-    def asked(self) -> list[int]:
-        """Those whose documents may be dropped."""
+    def unprotected(self) -> list[int]:
+        """The numbers of the files whose documents may be dropped."""
         return [number for number, source in enumerate(self._sources) if not source["protected"]]
 
     def find(self, number: int) -> File:
-        """The file to be read; InputError where it is not there, or was changed since the run."""
+        """The file to read; InputError if it is missing or has changed since the run."""
         name, source = self.named[number].name, self.named[number].source
         if source not in self._known:
             self._known[source] = {}
@@ -39,5 +63,136 @@ class Originals:
             raise InputError(f"{name}: is not where it was")
         if file.stamp() != self._stamps.get(name):
             raise InputError(f"{name}: was changed since the run")
-        intact_only = self._parameters["on_error"] == "skip"
-        return replace(file, intact_only=intact_only)
+        return replace(file, intact_only=self._parameters["on_error"] == "skip")
+
+
+@dataclass
+class Review:
+    """Dropped documents of a finished run to look at: its duplicates.parquet, its report, and texts from INPUT."""
+
+    duplicates: File
+    report: Facts
+    missing: dict[str, str] = field(default_factory=dict)  # reason for a missing text, by file
+
+    def __post_init__(self) -> None:
+        self._originals = Originals(self.report)
+        with reading(self.duplicates):
+            self._evidence = Evidence(self.duplicates, self._originals.named)
+
+    def chosen(self, *, cluster: int | None, name: str | None, near_threshold: bool) -> Numbers:
+        """The places of the rows of a cluster or of an id; `near_threshold`: of all rows, the least similar first.
+
+        Without a choice, a few rows from the least similar to the most. ParameterError if there is no such row.
+        """
+        with reading(self.duplicates):
+            similarity = self._evidence.column("similarity", np.float32)
+            clusters = self._evidence.column("cluster", np.int64)
+            named = None if name is None else self._evidence.named(name)
+        if cluster is None and name is None and not near_threshold:
+            return spread(similarity, clusters)
+        found = np.arange(len(similarity)) if named is None else named
+        if name is not None and not len(found):
+            raise ParameterError(f"id is {name!r}; give the id of a dropped document, or of its kept duplicate")
+        if cluster is not None:
+            found = found[clusters[found] == cluster]
+            if not len(found):
+                raise ParameterError(f"cluster is {cluster}, and it has no dropped documents; give another number")
+        return found[np.argsort(similarity[found], kind="stable")] if near_threshold else found
+
+    def pairs(self, places: Numbers) -> list[Facts]:
+        """These rows in the form of the report's examples; a text that cannot be read again is empty."""
+        with reading(self.duplicates):
+            rows = self._evidence.rows(places.tolist())
+        texts = self._texts(self._evidence.places(rows))
+        return [self._evidence.pair(row, texts) for row in rows]
+
+    def _texts(self, places: set[Place]) -> Mapping[Place, str]:
+        found: dict[Place, str] = {}
+        columns = Columns(text=self.report["parameters"]["text_column"])
+        for number in sorted({number for number, _ in places}):
+            here = {(0, row) for at, row in places if at == number}
+            try:
+                texts = read_texts([self._originals.find(number)], columns, here)
+            except GpulshError as error:
+                self.missing[self._originals.named[number].name] = error.message
+            else:
+                found |= {(number, row): text for (_, row), text in texts.items()}
+        return found
+
+
+def shares(report: Facts, duplicates: File, rejected: File | None, column: str) -> pa.Table:
+    """A pyarrow.Table: `value` string, `documents` and `dropped` int64; values of most documents first.
+
+    A value that is not a text is given as JSON; null stands for documents without a value. Protected documents do not
+    count. Raises InputError if a file has no such column or has changed since the run, or if there are only JSON lines
+    and none has the field. Raises ParameterError if there are more than 2^20 values.
+    """
+    originals, parameters = Originals(report), report["parameters"]
+    with reading(duplicates):
+        dropped = Evidence(duplicates, originals.named).rows_by_file()
+    bad, names = _rejected(rejected), strings([file.name for file in originals.named]).to_pylist()
+    columns, limit = Columns(parameters["text_column"], id=column), Limit(parameters["memory"])
+    counts: dict[str | None, Numbers] = {}
+    only_json_lines = True  # their readers do not refuse a missing field
+    for number in originals.unprotected():
+        file = originals.find(number)
+        only_json_lines &= isinstance(format_of(file), JsonLines)
+        # Of each row, whether it is a document, and whether it was dropped.
+        what = np.zeros((report["files"][number]["rows"], 2), np.bool_)
+        what[:, 0] = True
+        what[dropped[number], 1] = True
+        for rows in bad[names[number]]:
+            what[rows, 0] = False
+        for value, found in _counted(file, columns, what, limit):
+            counts[value] = counts.get(value, 0) + found
+        if len(counts) > MOST:
+            raise ParameterError(f"column {column!r} has more than {MOST:,} values; name one of few, as a language")
+    if only_json_lines and counts.keys() == {None}:
+        raise InputError(f"column {column!r}: no document has a value of it; name a field that some have")
+    ranked = sorted(counts.items(), key=lambda item: (-item[1][0], item[0] is not None, item[0]))
+    both = np.array([found for _, found in ranked], np.int64).reshape(-1, 2)
+    values = pa.array([value for value, _ in ranked], pa.string())
+    return pa.table({"value": values, "documents": both[:, 0], "dropped": both[:, 1]})
+
+
+def listed(column: str, table: pa.Table) -> Facts:
+    """The shares in a report: the first values, and the sums of all others."""
+    rest = table.slice(LISTED)
+    more = {"values": len(rest), **{name: sum(rest[name].to_pylist()) for name in ("documents", "dropped")}}
+    return {"column": column, "values": table.slice(0, LISTED).to_pylist(), "more": more}
+
+
+def _rejected(file: File | None) -> dict[str, list[slice]]:
+    """The rows of bad records, by the name of their file."""
+    found: dict[str, list[slice]] = defaultdict(list)
+    if file is not None:
+        with reading(file), file.open() as source:
+            for name, row, rows in zip(*pq.read_table(source, columns=["file", "row", "rows"]), strict=True):
+                found[name.as_py()].append(slice(row.as_py(), row.as_py() + rows.as_py()))
+    return found
+
+
+def _counted(
+    file: File, columns: Columns, what: NDArray[np.bool_], limit: Limit
+) -> Iterator[tuple[str | None, Numbers]]:
+    """Values of a file with the numbers of their documents and dropped ones, int64 [2]; values may repeat."""
+    kind, column = format_of(file), columns.id
+    assert column is not None
+    kind.check(file, columns)
+    parts = kind.parts(file, columns) if isinstance(kind, Divisible) else None
+    ends = [(0, len(what))] if parts is None else [(part.start, part.start + part.rows) for part in parts]
+    for start, stop in ends:
+        rows = start + np.flatnonzero(what[start:stop, 0])
+        values = kind.values(file, column, rows, limit)
+        try:
+            coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+        except pa.ArrowNotImplementedError:
+            raise InputError(
+                f"{file.name}: column {column!r} is {values.type}; name one of texts, numbers or dates"
+            ) from None
+        none = len(coded.dictionary)
+        codes = numbers(coded.indices.fill_null(none))
+        documents, dropped = (np.bincount(some, minlength=none + 1) for some in (codes, codes[what[rows, 1]]))
+        for value, *found in zip([*as_texts(coded.dictionary).to_pylist(), None], documents, dropped, strict=True):
+            if found[0]:
+                yield value, np.array(found, np.int64)

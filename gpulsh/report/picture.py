@@ -1,6 +1,6 @@
-"""Two pictures of the page as SVG without a library: how similar candidates are, and how similar dropped documents.
+"""The two pictures of the page, as SVG: candidate pairs by similarity, and dropped documents by similarity.
 
-Colours and fonts are the page's own, by class, so that they follow light and dark.
+Classes refer to the page's own colours and fonts, so that the pictures follow its light and dark themes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from gpulsh.theory import SCurve
 BINS = 100  # of similarity, from 0 to 1
 WIDTH, HEIGHT = 480, 260
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 24, 44  # margins
-APART = 56  # width for the bar of similarity 1
+APART = 56  # width of the space for the bar of similarity 1
 UNDER_CURVE = 0.6  # of the height, for bars under the curve
 STEPS, MOST_TICKS = (1, 2, 5, 10, 20), 6  # hundredths from one label of the axis to the next
 
 
 def candidates_picture(counts: Facts, threshold: float, curve: SCurve | None) -> str:
-    """Candidate pairs by similarity, those below the threshold in another colour, and over them a banding's S-curve,
-    with the probability at the threshold.
-    """
+    """Candidate pairs by similarity, in another colour below the threshold, and the S-curve of the banding."""
     below, at = _below_one(counts), _x(threshold)
     found = float(curve.probability(threshold)) if curve else 0.0
     most = max(below.values(), default=1) / (UNDER_CURVE if curve else 1)
@@ -44,7 +42,7 @@ def candidates_picture(counts: Facts, threshold: float, curve: SCurve | None) ->
 
 
 def _curve(curve: SCurve, at: float, found: float) -> Iterator[str]:
-    """The line, the area below it, and a dot where it has found so much."""
+    """The line, the area below it, and a dot at the threshold."""
     similarity = np.linspace(0, 1, 201)
     probability = np.asarray(curve.probability(similarity))
     points = " ".join(
@@ -56,9 +54,9 @@ def _curve(curve: SCurve, at: float, found: float) -> Iterator[str]:
 
 
 def similarity_picture(counts: Facts, threshold: float, measure: str) -> str:
-    """Dropped documents by similarity with the kept one; those of similarity 1 are a bar apart, with its number.
+    """Dropped documents by similarity with the kept one. Similarity 1 has a bar of its own, with its count.
 
-    That bar has no scale where it would leave the others flat: it is broken then.
+    A bar that would make the others flat is drawn broken, without a scale.
     """
     contained = measure == "containment"
     alike, of = ("containment", "Containment in") if contained else ("similarity", "Jaccard similarity with")
@@ -101,7 +99,7 @@ def _brief(count: float) -> str:
 
 
 def _below_one(counts: Facts) -> dict[int, int]:
-    """Dropped documents by the number of the hundredth that their similarity is in."""
+    """Counts by hundredths of similarity."""
     return {round(float(low) * BINS): count for low, count in counts["below_one"].items()}
 
 

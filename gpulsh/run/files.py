@@ -44,7 +44,7 @@ from gpulsh.params import (
     shown,
     shown_type,
 )
-from gpulsh.report.page.page import missing, write_page
+from gpulsh.report.page import missing, write_page
 from gpulsh.run.display.progress import Show, open_progress
 from gpulsh.run.engines.engines import Engine, EngineName, check_engine, open_engine
 from gpulsh.run.engines.steps import Steps

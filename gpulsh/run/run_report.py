@@ -20,7 +20,7 @@ from gpulsh.io.files.results import REPORT
 from gpulsh.params import SCHEME
 from gpulsh.report.evidence import by_similarity, summarise
 from gpulsh.report.machine import machine, versions
-from gpulsh.report.page.page import missing
+from gpulsh.report.page import missing
 from gpulsh.run.engines.engines import Engine
 from gpulsh.run.job.job import Job
 from gpulsh.run.output.output import PAGE

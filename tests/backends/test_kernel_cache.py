@@ -30,7 +30,7 @@ from gpulsh.backends.compiling import COMPILING, Compiling, Stopwatch
 from gpulsh.backends.cpu.kernel import _kernels
 from gpulsh.backends.kernel_cache import find_kernel_cache, sources
 from gpulsh.cli import main
-from gpulsh.report.funnel import funnel_table
+from gpulsh.report.summary import funnel_table
 from gpulsh.run.display.progress import open_progress
 
 ROOT = Path(gpulsh.__file__).parents[1]

@@ -57,7 +57,10 @@ def test_those_that_are_asked_for(out: str, capsys: pytest.CaptureFixture[str]) 
     assert lines[0] == "4 dropped, 2 of them as asked for; shown are 1" and rows(lines) == [3]
     assert rows(shown(capsys, out, "--id", "0")) == [1, 4]
     assert rows(shown(capsys, out, "--id", "6", "--cluster", "2")) == [6]
-    for arguments, told in ((["--id", "x"], "id is 'x', which no"), (["--cluster", "1"], "cluster is 1, and nothing")):
+    for arguments, told in (
+        (["--id", "x"], "id is 'x'; give the id"),
+        (["--cluster", "1"], "cluster is 1, and it has no"),
+    ):
         assert main(["show", out, *arguments]) == 2
         assert told in capsys.readouterr().err
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.cli import main
-from gpulsh.report.foreign import printable
+from gpulsh.report.wording import printable
 
 CLEAR = "\x1b[2J\x1b]0;owned\x07"  # clears the screen and sets the title
 ODD = f"a{CLEAR}\u202egnp\x9b31m\r\x7f\u2066\u2028\u200fz"

@@ -20,7 +20,7 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.forecast import sample
 from gpulsh.forecast.formula import Corpus, held_at_once, stage_works
 from gpulsh.forecast.sample import START, Plan, Usage, grown, run
-from gpulsh.report.funnel import duration, size
+from gpulsh.report.wording import duration, size
 
 LARGE = 10_000
 MACHINE: dict[str, Any] = {"bands": 21, "threads": 2, "memory": 8 << 30}

@@ -12,8 +12,8 @@ import pytest
 
 from gpulsh.backends.reference.tokens import code_points
 from gpulsh.params import PLAIN, NormalForm, Reading, Shingling, Unit
-from gpulsh.report.differences import differences, pieces
-from gpulsh.report.page.page import missing
+from gpulsh.report.excerpts import differences, pieces
+from gpulsh.report.page import missing
 from gpulsh.run.files import deduplicate_files
 from tests.support.texts import READINGS, shingling_of
 

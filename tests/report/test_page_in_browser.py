@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpulsh.report.page.page import missing
+from gpulsh.report.page import missing
 from gpulsh.run.files import deduplicate_files
 from tests.support.browser import CHROMIUM, Tab, browser
 

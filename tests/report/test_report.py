@@ -19,9 +19,10 @@ import pytest
 
 from gpulsh.cli import main
 from gpulsh.report import excerpts
-from gpulsh.report.excerpts import SHOWN, beside
-from gpulsh.report.page.page import missing, render
-from gpulsh.report.sampled import COUNTS, MEMBERS
+from gpulsh.report.evidence import MEMBERS, SAMPLE
+from gpulsh.report.excerpts import SHOWN
+from gpulsh.report.excerpts import excerpts as cut
+from gpulsh.report.page import missing, render
 from gpulsh.run.files import deduplicate_files
 
 needs_jinja = pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
@@ -141,7 +142,7 @@ def test_examples_are_rows_of_the_evidence_with_their_texts(tmp_path: Path) -> N
 
 def test_texts_that_were_gathered_are_not_looked_for_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_for: list[int] = []
-    monkeypatch.setattr(excerpts, "_texts", lambda file, columns, rows, wanted: looked_for.extend(rows.tolist()) or [])
+    monkeypatch.setattr(excerpts, "_texts", lambda file, columns, rows: looked_for.extend(rows) or [])
     pq.write_table(pa.table({"text": [page(1), page(2), page(1, 2), page(2, 1)]}), tmp_path / "near.parquet")
     report = deduplicate_files(tmp_path / "near.parquet", tmp_path / "near", backend="reference").report
     shown = [text for example in report["evidence"]["examples"] for text in example["texts"]]
@@ -165,7 +166,7 @@ def test_the_page_shows_candidates_below_the_threshold(tmp_path: Path) -> None:
     report["sampled"] = {"below_one": {"0.40": 3, "0.79": 1, "0.80": 5}, "one": 2, "unmeasured": 0}
     content = render(report)
     assert content.count('class="under less"') == 2 and content.count('class="under"') == 1
-    assert "a sample of 11 of 12, drawn at random" in content and "2 of similarity 1 are left out" in content
+    assert "a random sample of 11 of 12" in content and "2 pairs of similarity 1 are not shown" in content
     del report["sampled"]  # as 0.2.0 wrote it
     assert "The bars are the dropped documents" in render(report)
 
@@ -237,7 +238,7 @@ def test_bad_records_are_no_kept_rows(tmp_path: Path) -> None:
     result = deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference", on_error="skip")
     assert result.report["evidence"]["rejected"] == [1]
     shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
-    assert "1 bad records were passed over" in shown
+    assert "1 bad records were skipped" in shown
     assert "a.jsonl512240.0 %" in shown  # of 5 rows 1 is rejected, 2 are kept and 2 dropped
 
 
@@ -293,10 +294,10 @@ def test_report_leaves_alone_what_is_not_its_own(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize("word", ["w", "a word ", "x" * 700, "字", "\U0001f600 "])
 def test_excerpts_are_short_and_show_the_difference(word: str, size: int) -> None:
     text = (word * (size // len(word) + 1))[:size].strip()
-    one, other = beside(text + " this", text + " that")
+    one, other = cut(text + " this", text + " that")
     assert max(len(one), len(other)) <= SHOWN + 2
     assert one.endswith("this") and other.endswith("that")
-    assert beside(text, text)[0] == beside(text, text)[1] == beside(text, "")[0]
+    assert cut(text, text)[0] == cut(text, text)[1] == cut(text, "")[0]
 
 
 class _Isolated(HTMLParser):
@@ -357,8 +358,8 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
         "kept": place,
         "texts": ["\"&' " * (SHOWN // 4), '"<> ' * (SHOWN // 4)],
     }
-    number, names = sum(COUNTS.values()), [f"{long}{place}" for place in range(3000)]
-    shown = {"cluster": 10**12, "dropped": 10**9, "picked": list(COUNTS), "pairs": [pair] * MEMBERS}
+    number, names = sum(SAMPLE.values()), [f"{long}{place}" for place in range(3000)]
+    shown = {"cluster": 10**12, "dropped": 10**9, "picked": list(SAMPLE), "pairs": [pair] * MEMBERS}
     evidence = report["evidence"]
     evidence["clusters"]["sample"], evidence["examples"] = [shown] * number, [pair] * 6
     listed = [{"input": names[at // 20], "of": names[at % 20], "count": 3} for at in range(1000)]
@@ -404,7 +405,7 @@ def test_a_text_that_is_not_read_again_is_told(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("gpulsh.report.evidence.AGAIN_BYTES", 100)
     assert shown_texts(tmp_path)[0][0] == ""
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    told = "The text was not read again, since its file is large: gpulsh show OUT --cluster 0 reads it."
+    told = "The text is not shown because its file is large: gpulsh show OUT --cluster 0 shows it."
     assert told in _Page(html).text and '<div class="text"><bdi></bdi></div>' not in html
 
 
@@ -425,7 +426,7 @@ def test_the_part_of_a_text_on_one_line_is_that_of_its_lines() -> None:
     flat, lines = " ".join(words), " \n  ".join(words)
     for change in (0, 100, 150, 299):
         others = [text.replace(f"w{change}", "other", 1) for text in (flat, lines)]
-        (one, two), (three, four) = beside(flat, others[0]), beside(lines, others[1])
+        (one, two), (three, four) = cut(flat, others[0]), cut(lines, others[1])
         assert [" ".join(three.split()), " ".join(four.split())] == [one, two]
 
 

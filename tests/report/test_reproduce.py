@@ -13,9 +13,9 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.method import Method
-from gpulsh.report.page.cautions import cautions
-from gpulsh.report.page.reproduce import command, in_words
-from gpulsh.report.sampled import COUNTS, MEMBERS, members, sampled
+from gpulsh.report.evidence import MEMBERS, SAMPLE, members, sample_clusters
+from gpulsh.report.page import cautions
+from gpulsh.report.reproduce import command, in_words
 from gpulsh.run.files import deduplicate_files
 
 
@@ -88,15 +88,15 @@ def test_clusters_are_the_largest_and_those_next_to_the_threshold() -> None:
     similarity = rng.uniform(0.5, 1.0, 2000).astype(np.float32)
     similarity[rng.random(2000) < 0.3] = 1
     labels, sizes = np.unique(cluster, return_counts=True)
-    found = sampled(similarity, cluster, labels, sizes, 0.8)
-    by_kind = {kind: [label for label, kinds in found.items() if kind in kinds] for kind in COUNTS}
-    assert {kind: len(numbers) for kind, numbers in by_kind.items()} == COUNTS
+    found = sample_clusters(similarity, cluster, labels, sizes, 0.8)
+    by_kind = {kind: [label for label, kinds in found.items() if kind in kinds] for kind in SAMPLE}
+    assert {kind: len(numbers) for kind, numbers in by_kind.items()} == SAMPLE
     size = dict(zip(labels.tolist(), sizes.tolist(), strict=True))
-    assert set(by_kind["largest"]) == set(sorted(size, key=lambda label: (-size[label], label))[: COUNTS["largest"]])
+    assert set(by_kind["largest"]) == set(sorted(size, key=lambda label: (-size[label], label))[: SAMPLE["largest"]])
     for kind, here in (("above", similarity >= np.float32(0.8)), ("below", similarity < np.float32(0.8))):
         far = np.abs(similarity - np.float32(0.8))
         ranked = [int(cluster[row]) for row in np.argsort(far, kind="stable") if here[row] and similarity[row] < 1]
-        assert set(by_kind[kind]) == set(list(dict.fromkeys(ranked))[: COUNTS[kind]])
+        assert set(by_kind[kind]) == set(list(dict.fromkeys(ranked))[: SAMPLE[kind]])
         shown = members(similarity, cluster, by_kind[kind][0], 0.8)
         assert far[shown[0]] == far[cluster == by_kind[kind][0]].min() and len(set(shown.tolist())) == len(shown)
 

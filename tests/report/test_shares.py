@@ -12,7 +12,7 @@ import pytest
 
 from gpulsh.cli import main
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.report import shares
+from gpulsh.report import originals
 from gpulsh.run.files import FilesResult, deduplicate_files
 
 WORDS = "every one of these words is in all of them"
@@ -48,16 +48,16 @@ def test_the_page_has_them_once_they_are_asked_for(
     result: FilesResult, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("jinja2")
-    monkeypatch.setattr(shares, "LISTED", 1)
+    monkeypatch.setattr(originals, "LISTED", 1)
     page = Path("out/report.html")
-    assert "What was dropped by" not in page.read_text()
+    assert "Dropped documents by <bdi>" not in page.read_text()
     assert main(["report", "out", "--by", "lang", "--by", "year"]) == 0
     (lang, year) = json.loads(Path("out/report.json").read_text())["shares"]
     assert lang["column"] == "lang" and lang["values"] == [{"value": "en", "documents": 4, "dropped": 1}]
     assert lang["more"] == {"values": 3, "documents": 4, "dropped": 3} and year["values"][0]["value"] == "2"
     told = page.read_text()
-    assert "What was dropped by <bdi>lang</bdi>" in told and "<td><td" not in told and "75 %" in told
-    assert main(["report", "out", "--by", "year"]) == 0 and page.read_text().count("What was dropped by") == 2
+    assert "Dropped documents by <bdi>lang</bdi>" in told and "<td><td" not in told and "75 %" in told
+    assert main(["report", "out", "--by", "year"]) == 0 and page.read_text().count("Dropped documents by <bdi>") == 2
     assert main(["report", "out", "--by", "none"]) == 1
     assert "a.parquet: has no column 'none'" in capsys.readouterr().err and page.read_text().count("by <bdi>") == 2
 
@@ -65,7 +65,7 @@ def test_the_page_has_them_once_they_are_asked_for(
 def test_what_cannot_be_counted(result: FilesResult, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"column 'of' is list<.*>; name one of texts, numbers or dates"):
         result.shares("of")
-    monkeypatch.setattr(shares, "MOST", 3)
+    monkeypatch.setattr(originals, "MOST", 3)
     with pytest.raises(ParameterError, match="'lang' has more than 3 values; name one of few"):
         result.shares("lang")
     with Path("b.jsonl").open("a") as file:

@@ -20,7 +20,7 @@ from gpulsh.__main__ import main
 from gpulsh.account.stages import OF_CONTAINMENT, OF_FILES
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.budget import Cut
-from gpulsh.report.page.page import missing
+from gpulsh.report.page import missing
 from tests.crash.test_resume import results
 from tests.run.test_partitioned import (
     MEMORY,

@@ -18,8 +18,8 @@ import gpulsh
 from gpulsh.account.counts import COUNTS, SAMPLED
 from gpulsh.account.funnel import Funnel
 from gpulsh.cli import main
-from gpulsh.report.funnel import funnel_table
-from gpulsh.report.page.page import missing
+from gpulsh.report.page import missing
+from gpulsh.report.summary import funnel_table
 from tests.support import naive
 
 WORDS = [f"w{number}" for number in range(400)]

@@ -16,7 +16,7 @@ import zstandard
 
 import gpulsh
 from gpulsh.errors import InputError, OutputError, ParameterError
-from gpulsh.report.page.page import missing
+from gpulsh.report.page import missing
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.output.work_folder import WORDS
 from tests.support.runs import evidence, run

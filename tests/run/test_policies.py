@@ -13,7 +13,7 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import ParameterError
-from gpulsh.report.funnel import funnel_table
+from gpulsh.report.summary import funnel_table
 
 WORDS = [f"word{i}" for i in range(300)]
 

@@ -16,7 +16,7 @@ from gpulsh.backends.compiling import COMPILING, Stopwatch
 from gpulsh.backends.kernel_cache import kernel_cache
 from gpulsh.facts import Facts
 from gpulsh.params import check_choice
-from gpulsh.report.funnel import size
+from gpulsh.report.wording import size
 
 if TYPE_CHECKING:
     import rich.progress

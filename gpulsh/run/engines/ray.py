@@ -33,7 +33,7 @@ from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.io.limits import LEAST_MEMORY
-from gpulsh.report.funnel import size
+from gpulsh.report.wording import size
 from gpulsh.run.engines.abreast import most_abreast
 from gpulsh.run.engines.ray_address import check_reachable
 from gpulsh.run.engines.steps import Steps, tell

@@ -16,8 +16,8 @@ from gpulsh.errors import OutputError
 from gpulsh.facts import Facts
 from gpulsh.io.file import File
 from gpulsh.io.files.results import EVIDENCE, REPORT
-from gpulsh.report.page.page import missing, render, write_page
-from gpulsh.report.shares import listed, shares
+from gpulsh.report.originals import listed, shares
+from gpulsh.report.page import missing, render, write_page
 from gpulsh.run.output.folders import is_url
 from gpulsh.run.output.output import PAGE, is_whole, read_report, write_report
 from gpulsh.run.output.remote import UNFINISHED

@@ -1,4 +1,4 @@
-"""How a run was asked for: its parameters in words, and the command that asks for the same again."""
+"""The method of a run in words, and the command that repeats the run."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from typing import get_args
 from gpulsh.errors import ParameterError
 from gpulsh.facts import Facts
 from gpulsh.params import FLAGS, SKETCHES, Family, Folding, MinHashFamily, Shingling
-from gpulsh.report.funnel import measure_told
+from gpulsh.report.wording import measure_name
 from gpulsh.sketch.named import SHORT
 
 LONGEST = 20_000  # characters of a command
-_KEPT = {"first": "Of two duplicates the first is kept.", "longest": "Of two duplicates the longer text is kept."}
+_KEPT = {"first": "The first of two duplicates is kept.", "longest": "The longer text of two duplicates is kept."}
 
 
 def in_words(parameters: Facts) -> Iterator[str]:
     """A sentence each."""
     shingling, threshold = Shingling(**parameters["shingling"]), parameters["threshold"]
-    contained = measure_told(parameters) == "containment"
+    contained = measure_name(parameters) == "containment"
     tokens = "words" if shingling.unit == "word" else "characters"
     of = f"runs of {shingling.size} {tokens}" if shingling.size > 1 else f"single {tokens}"
     form = parameters["folding"]["form"]
     yield f"Documents are compared as sets of {of} (shingles){f', normalized to {form}' if form else ''}."
     yield {
-        "exact": f"One duplicates another where {threshold:g} or more of its shingles are in the other."
+        "exact": f"A document duplicates another that contains {threshold:g} or more of its shingles."
         if contained
-        else f"Two are duplicates where at least {threshold:g} of all shingles that either has are in both (exact"
-        " Jaccard similarity).",
-        "signature": f"Two are duplicates where their signatures estimate a similarity of {threshold:g} or more.",
-        "none": "Two are duplicates where they are a candidate pair; nothing is verified.",
+        else f"Two documents are duplicates if their exact Jaccard similarity is {threshold:g} or more: the number of"
+        " shingles in both, divided by the number in either.",
+        "signature": f"Two documents are duplicates if their estimated similarity is {threshold:g} or more.",
+        "none": "Every candidate pair counts as duplicates; pairs are not compared.",
     }[parameters["verify"]]
     if near := parameters.get("near"):
-        yield f"Only candidates are compared: pairs whose {_agreement(near)}."
+        yield f"Pairs are candidates if their {_agreement(near)}."
     elif not contained:
         banding, family = parameters["banding"], parameters["family"]
         yield (
-            f"Only candidates are compared: pairs whose signatures of {family['num_perm']} values agree in one of"
+            f"Pairs are candidates if their signatures of {family['num_perm']} values agree in one of"
             f" {banding['bands']} bands of {banding['rows']} rows."
         )
     if also := parameters.get("also"):
-        yield f"Pairs are compared only where their {_agreement(also)}."
+        yield f"Candidates are compared only if their {_agreement(also)}."
     keep = parameters["keep"]
-    yield _KEPT.get(keep, f"Which of two duplicates is kept is decided by {keep}.")
+    yield _KEPT.get(keep, f"{keep} decides which of two duplicates is kept.")
     if parameters["resolve"] == "kept":
-        yield "A document is dropped only for one that is kept, never along a chain of others."
+        yield "A document is dropped only if a kept document duplicates it, never along a chain of others."
     else:
-        yield "Of all documents that chains of duplicates connect one is kept."
+        yield "One document is kept of all that chains of duplicates connect."
     if parameters["within"] or parameters["across"]:
-        yield f"Only documents of {'one INPUT' if parameters['within'] else 'two INPUTs'} are duplicates."
+        yield f"Only documents of {'the same INPUT' if parameters['within'] else 'different INPUTs'} are duplicates."
 
 
 def _agreement(bits: Facts) -> str:
@@ -57,10 +57,10 @@ def _agreement(bits: Facts) -> str:
 
 
 def command(report: Facts) -> str | None:
-    """The command line; None where only Python can ask for what was asked.
+    """The command line; None if some parameters exist only in Python.
 
-    The folder OUT is left open, as are very many INPUTs, and what changes no byte of the results: threads, memory,
-    engine.
+    It has OUT instead of the folder, and INPUT instead of very many inputs. Options that change no byte of the results
+    are left out: threads, memory and engine.
     """
     parameters = report["parameters"]
     method = _method_options(parameters)
@@ -76,8 +76,8 @@ def command(report: Facts) -> str | None:
     protected = [part for path in parameters["protect"] for part in ("--protect", path)]
     keep = ["--keep", parameters["keep"]] if "index" not in parameters else []
     words = ["-o", "OUT", *method, *options, *keep, *protected, *flags]
-    told = shlex.join(["gpulsh", "dedup", *report["inputs"], *words])
-    return told if len(told) <= LONGEST else f"gpulsh dedup INPUT... {shlex.join(words)}"[:LONGEST]
+    line = shlex.join(["gpulsh", "dedup", *report["inputs"], *words])
+    return line if len(line) <= LONGEST else f"gpulsh dedup INPUT... {shlex.join(words)}"[:LONGEST]
 
 
 def _method_options(parameters: Facts) -> list[str] | None:
@@ -85,20 +85,20 @@ def _method_options(parameters: Facts) -> list[str] | None:
     shingle = "+".join([f"{shingling.unit}:{shingling.size}", *(flag for flag in FLAGS if getattr(shingling, flag))])
     sketch, near, also = _sketch_name(parameters["family"]["name"]), parameters.get("near"), parameters.get("also")
     try:
-        sayable = Shingling.parse(shingle) == shingling and Folding(form=folding.form) == folding
+        has_options = Shingling.parse(shingle) == shingling and Folding(form=folding.form) == folding
     except ParameterError:
-        sayable = False
+        has_options = False
     counting = any(bits and bits["weights"] != "set" for bits in (near, also))
-    seed = (near or parameters["family"])["seed"]  # of all sketches
-    if not sayable or sketch is None or counting or (also and also["seed"] != seed):
+    seed = (near or parameters["family"])["seed"]  # one for all sketches
+    if not has_options or sketch is None or counting or (also and also["seed"] != seed):
         return None
     options = ["--threshold", f"{parameters['threshold']!r}", "--shingle", shingle]
     options += ["--normalize", folding.form] if folding.form else []
-    # A call has one distance, so that two are those that the threshold chose.
+    # A call has one distance, so the threshold chose two different ones.
     chosen = bool(near and also and near["distance"] != also["distance"])
     options += ["--and", _bits_name(also, chosen)] if also else []
     options += ["--seed", str(seed)]
-    if measure_told(parameters) == "containment":
+    if measure_name(parameters) == "containment":
         return [*options, "--measure", "containment"]
     if near:
         return [*options, "--sketch", _bits_name(near, chosen)]
@@ -112,7 +112,7 @@ def _bits_name(bits: Facts, chosen: bool) -> str:
 
 
 def _sketch_name(family: str) -> str | None:
-    """As the command names it; of the families of MinHash it knows the default alone."""
+    """The command's name for the sketch; it has only the default family of MinHash."""
     if family == Family().name:
         return "minhash"
     file = next((file for name, file in SKETCHES.items() if name == family not in get_args(MinHashFamily)), None)

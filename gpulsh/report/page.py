@@ -1,4 +1,4 @@
-"""report.html: the report for people, one page that needs nothing beside it. A function of report.json alone."""
+"""report.html: the report for people, one page without other files. It is a function of report.json alone."""
 
 from __future__ import annotations
 
@@ -16,20 +16,32 @@ from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING
 from gpulsh.errors import install
 from gpulsh.facts import Facts
 from gpulsh.params import Folding, Reading, Shingling
-from gpulsh.report.differences import marked
-from gpulsh.report.foreign import cluster_told, place_told, printable
-from gpulsh.report.funnel import duration, measure_told, share, size, sum_told
-from gpulsh.report.page.cautions import cautions
-from gpulsh.report.page.reproduce import command, in_words
+from gpulsh.report.excerpts import marked
 from gpulsh.report.picture import candidates_picture, similarity_picture
+from gpulsh.report.reproduce import command, in_words
+from gpulsh.report.summary import SHORT, sum_of
+from gpulsh.report.wording import cluster_name, duration, measure_name, place_name, printable, share, size
 from gpulsh.theory import SCurve
 
 FILES_SHOWN = 200
 LONGEST = 320  # characters of a name, an id or a sentence
+KINDS = {"largest": "largest", "random": "random", "above": "just above the threshold", "below": "just below it"}
+_NOT_COMPARED = {
+    Reading(symbols=False, case=True): "; case and punctuation are not compared",
+    Reading(symbols=True, case=True): "; case is not compared",
+    Reading(symbols=False, case=False): "; punctuation is not compared",
+    Reading(symbols=True, case=False): "",
+}
+
+# Of warnings.
+LARGE_CLUSTER = 0.01  # share of all documents
+MANY = 1000  # documents, below which a small cluster has a larger share
+LOST = 0.5  # share of the documents of an INPUT
+MOST = 5  # warnings of a kind
 
 
 def missing() -> str | None:
-    """None where the page can be made, otherwise why not and what to do."""
+    """The reason why the page cannot be made, with a remedy; None if it can."""
     try:
         importlib.import_module("jinja2")
     except ImportError:
@@ -38,7 +50,7 @@ def missing() -> str | None:
 
 
 def write_page(path: Path, report: Facts) -> None:
-    """Write the page of a report, as a run makes it or as it is read from report.json."""
+    """Write the page of a report, from a run or from report.json."""
     path.write_text(render(report), encoding="utf-8", errors="replace")
 
 
@@ -46,24 +58,24 @@ def write_page(path: Path, report: Facts) -> None:
 def _template() -> Any:
     import jinja2
 
-    loader = jinja2.PackageLoader("gpulsh.report.page", "")
-    surroundings = jinja2.Environment(
+    loader = jinja2.PackageLoader("gpulsh.report", "")
+    environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    surroundings.filters.update(
+    environment.filters.update(
         size=size,
         count=lambda number: f"{number:,}",
         printable=printable,
-        place=lambda place: _short(place_told(place)),
+        place=lambda place: _short(place_name(place)),
         seconds=duration,
         shown=lambda value: _short(printable(str(value))),
     )
-    return surroundings.get_template("page.html")
+    return environment.get_template("page.html")
 
 
 @cache
 def _script() -> tuple[str, str]:
-    """The page's own script, and the hash by which a browser knows it: it runs no other."""
+    """The page's own script, and its hash: the browser runs no other."""
     script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
     return script, base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
@@ -72,35 +84,28 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 :]}"
 
 
-KINDS = {"largest": "largest", "random": "random", "above": "just above the threshold", "below": "just below it"}
-_PASSED_OVER = {
-    Reading(symbols=False, case=True): "; case and punctuation are not compared",
-    Reading(symbols=True, case=True): "; case is not compared",
-    Reading(symbols=False, case=False): "; punctuation is not compared",
-    Reading(symbols=True, case=False): "",
-}
-
-
 def render(report: Facts) -> str:
-    """The page. Every text in it, whoever wrote it, is escaped, and turns no text beside it around."""
+    """The page. All text in it is escaped, and none changes the direction of the text next to it."""
     from jinja2.utils import markupsafe
 
     parameters, evidence = report["parameters"], report["evidence"]
     banding, threshold, folding = parameters["banding"], parameters["threshold"], Folding(**parameters["folding"])
-    reading, measure = Shingling(**parameters["shingling"]).under(folding), measure_told(parameters)
+    reading, measure = Shingling(**parameters["shingling"]).under(folding), measure_name(parameters)
     curve = None if measure == "containment" or "near" in parameters else SCurve(**banding)
-    sample = report.get(SAMPLED.name, {"below_one": {}, "one": 0})  # which reports of 0.2.0 lack
+    sample = report.get(SAMPLED.name, {"below_one": {}, "one": 0})  # not in reports of 0.2.0
     sampled = sum(sample["below_one"].values()) + sample["one"]
     candidates = candidates_picture(sample if sampled else evidence["similarity"], threshold, curve)
     script, script_hash = _script()
     files, clusters = _files(report), evidence["clusters"]["sample"]
+    stages = list(_stages(report))
     html: str = _template().render(
         report=report,
         funnel=report["funnel"],
         evidence=evidence,
         steps=_steps(report["funnel"]),
         counts=_counts(report),
-        stages=list(_stages(report)),
+        stages=[stage for stage in stages if stage["seconds"] >= SHORT],
+        short_stages=[stage for stage in stages if stage["seconds"] < SHORT],
         files=files,
         cautions=cautions(report, [entry for entry in files["inputs"] if not entry["protected"]]),
         sample=list(_sample(clusters, report)),
@@ -112,7 +117,7 @@ def render(report: Facts) -> str:
         script=markupsafe.Markup(script),
         script_hash=script_hash,
         classes=_classes(evidence["clusters"]["sizes"]),
-        # Numbers and fixed words only: nothing of the user's is in the pictures.
+        # The pictures hold numbers and fixed words only, nothing from outside.
         candidates=markupsafe.Markup(candidates) if curve or sampled else "",
         similarity=markupsafe.Markup(similarity_picture(evidence["similarity"], threshold, measure)),
         contained=measure == "containment",
@@ -121,50 +126,58 @@ def render(report: Facts) -> str:
         found=f"{100 * float(curve.probability(threshold)):.2f} %" if curve else "",
         pairs=[{**example, "texts": marked(example["texts"], parameters)} for example in evidence["examples"]],
         columns=DUPLICATES,
-        passed_over=_PASSED_OVER[reading.reading],
-        told=sorted((name, told) for name, value in parameters.items() for name, told in _flat(name, value)),
+        not_compared=_NOT_COMPARED[reading.reading],
+        parameters=sorted(_flat("", parameters)),
         share=share,
     )
     return html
 
 
 def _steps(funnel: Facts) -> Sequence[Facts]:
-    documents, asked = funnel["documents"], funnel["documents"] - funnel["protected"]
+    """The bars from all documents to the kept ones."""
+    documents, candidates = funnel["documents"], funnel["documents"] - funnel["protected"]
     shown = [("documents", "all"), ("protected", "kept"), *((name, "gone") for name in COUNTS["dropped"].parts)]
-    steps = [
-        (COUNTS[name].label, funnel[name], COUNTS[name].meaning, kind)
-        for name, kind in [*shown, ("kept", "stays")]
-        if name in ("documents", "kept") or funnel[name]
-    ]
     found, before = [], 0.0
-    for name, count, meaning, kind in steps:
+    for name, kind in [*shown, ("kept", "stays")]:
+        count, row = funnel[name], COUNTS[name]
+        if not count and name not in ("documents", "kept"):
+            continue
         part = 100 * count / documents if documents else 0.0
         start = before
         before += 0.0 if kind == "all" else part
-        told = share(count, asked) if kind in ("gone", "stays") else ""
-        entry = {"name": name, "count": count, "meaning": meaning, "kind": kind, "share": told}
-        found.append({**entry, "part": f"{part:.3f}", "start": f"{min(start, 100 - part):.3f}"})
+        found.append(
+            {
+                "name": row.label,
+                "count": count,
+                "meaning": row.meaning,
+                "kind": kind,
+                "share": share(count, candidates) if kind in ("gone", "stays") else "",
+                "part": f"{part:.3f}",
+                "start": f"{min(start, 100 - part):.3f}",
+            }
+        )
     return found
 
 
 def _stages(report: Facts) -> Iterator[Facts]:
     funnel, whole = report["funnel"], report["seconds"]
+    texts = [(funnel["documents"], "documents"), (funnel["bytes"], "B")]
     amounts = {
-        "sign": (read := [(funnel["documents"], "documents"), (funnel["bytes"], "B")]),
-        "admit": read,
-        # Of pairs that two stages compared it is not known which compared how many.
+        "sign": texts,
+        "admit": texts,
+        # If two stages compared pairs, the number of each is not known.
         **({} if "compare" in funnel["seconds"] else {"verify": [(funnel["candidates"], "pairs")]}),
         "write": [(funnel["documents"], "documents")],
     }
     meanings = {name: row.meaning for name, row in REPORTED.items()} | {OTHER: OTHER_MEANING, COMPILE: COMPILE_MEANING}
     compiling = report.get("compiling", 0.0)
     rest = whole - compiling - sum(funnel["seconds"].values())
-    beside = {COMPILE: compiling} if compiling else {}
-    for name, seconds in [*beside.items(), *funnel["seconds"].items(), (OTHER, max(rest, 0.0))]:
+    first = {COMPILE: compiling} if compiling else {}
+    for name, seconds in [*first.items(), *funnel["seconds"].items(), (OTHER, max(rest, 0.0))]:
         known = [] if name in funnel.get("resumed", ()) else amounts.get(name, [])
         rates = [_rate(amount / seconds, unit) for amount, unit in known if seconds > 0 and amount]
-        told = {"name": name, "meaning": meanings.get(name, ""), "seconds": seconds, "rates": ", ".join(rates)}
-        yield {**told, "part": f"{100 * seconds / whole:.2f}" if whole else "0"}
+        stage = {"name": name, "meaning": meanings.get(name, ""), "seconds": seconds, "rates": ", ".join(rates)}
+        yield {**stage, "part": f"{100 * seconds / whole:.2f}" if whole else "0"}
 
 
 def _rate(rate: float, unit: str) -> str:
@@ -174,7 +187,7 @@ def _rate(rate: float, unit: str) -> str:
 def _files(report: Facts) -> Facts:
     evidence = report["evidence"]
     sources = [source for source in report["sources"] for _ in range(source["files"])]
-    every = [
+    files = [
         {
             **entry,
             "dropped": dropped,
@@ -186,14 +199,14 @@ def _files(report: Facts) -> Facts:
             report["files"], sources, evidence["dropped"], evidence["rejected"], strict=True
         )
     ]
-    shown, rest = every[:FILES_SHOWN], every[FILES_SHOWN:]
+    shown, rest = files[:FILES_SHOWN], files[FILES_SHOWN:]
     sums = {name: sum(entry[name] for entry in rest) for name in ("rows", "dropped", "rejected", "kept")}
-    inputs = _inputs(report, every)
-    return {"shown": shown, "more": len(rest), "rest": sums, "count": len(every), "inputs": inputs}
+    inputs = _inputs(report, files)
+    return {"shown": shown, "more": len(rest), "rest": sums, "count": len(files), "inputs": inputs}
 
 
 def _inputs(report: Facts, files: Sequence[Facts]) -> Sequence[Facts]:
-    """Every INPUT and protected path, with its rows, and whose documents its own were dropped for."""
+    """Every INPUT and protected path, with its rows, and the INPUTs whose documents its own duplicate."""
     names = ("rows", "rejected", "kept", "dropped")
     found: dict[str, dict[str, Any]] = {}
     for file in files:
@@ -207,24 +220,45 @@ def _inputs(report: Facts, files: Sequence[Facts]) -> Sequence[Facts]:
     return list(found.values())
 
 
+def cautions(report: Facts, inputs: Sequence[Facts]) -> list[str]:
+    """Warnings, a line each: hints of the run, clusters that are much of the corpus, INPUTs that lose much.
+
+    `inputs` have the `rows`, `dropped` and `rejected` of each INPUT, by its `name`.
+    """
+    documents, found = report["funnel"]["documents"], list(report.get("hints", ()))
+    for cluster in report["evidence"]["clusters"].get("sample", ())[:MOST]:  # the largest come first
+        if documents >= MANY and cluster["dropped"] > LARGE_CLUSTER * documents:
+            found.append(
+                f"{cluster_name(cluster['cluster'], report['files'])} loses {cluster['dropped']:,} documents,"
+                f" {share(cluster['dropped'], documents)} of all; check for a template, an error page or boilerplate"
+            )
+    losing = [entry for entry in inputs if entry["dropped"] > LOST * (entry["rows"] - entry["rejected"])]
+    for entry in losing[:MOST]:
+        part = share(entry["dropped"], entry["rows"] - entry["rejected"])
+        found.append(f"{printable(entry['name'])} loses {part} of its documents")
+    if len(losing) > MOST:
+        found.append(f"{len(losing) - MOST:,} more INPUTs lose more than half of their documents")
+    return found
+
+
 def _sample(clusters: Sequence[Facts], report: Facts) -> Iterator[Facts]:
-    """The clusters with their texts marked, and the beginning of one, by which a cluster is known."""
+    """The clusters with their texts marked, and the beginning of one text as a title."""
     for cluster in clusters:
         pairs = [{**pair, "texts": marked(pair["texts"], report["parameters"])} for pair in cluster["pairs"]]
         texts = [text for pair in cluster["pairs"] for text in reversed(pair["texts"]) if text]
-        name = cluster_told(cluster["cluster"], report["files"])
+        name = cluster_name(cluster["cluster"], report["files"])
         yield {**cluster, "name": name, "pairs": pairs, "head": texts[0] if texts else ""}
 
 
 def _counts(report: Facts) -> Sequence[Facts]:
     """All counts, as the report defines them."""
-    funnel, told = report["funnel"], report["definitions"]
+    funnel, definitions = report["funnel"], report["definitions"]
     return [
         {
             "name": row.label,
             "count": funnel[row.name],
-            "meaning": told[row.name]["meaning"],
-            "sum": sum_told(row, funnel),
+            "meaning": definitions[row.name]["meaning"],
+            "sum": sum_of(row, funnel),
         }
         for row in COUNTS.values()
     ]
@@ -244,8 +278,9 @@ def _classes(sizes: list[dict[str, int]]) -> Sequence[Facts]:
 
 
 def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:
+    """Nested parameters, as `shingling.size`."""
     if isinstance(value, Mapping):
-        for inner, deeper in value.items():
-            yield from _flat(f"{name}.{inner}", deeper)
+        for key, inner in value.items():
+            yield from _flat(f"{name}.{key}" if name else key, inner)
     else:
         yield name, "none" if value is None else str(value)

@@ -1,5 +1,5 @@
 "use strict";
-// Without this script all entries of a list show; with it they are shown by the page, those that are asked for.
+// Divides long lists into pages and filters them. Without this script a list shows all its entries.
 for (const list of document.querySelectorAll("[data-page]")) {
   const size = Number(list.dataset.page);
   const entries = [...list.querySelectorAll("[data-entry]")];
@@ -8,8 +8,8 @@ for (const list of document.querySelectorAll("[data-page]")) {
   const bar = make("div", { className: "controls" });
   const search = make("input", { type: "search", placeholder: list.dataset.search });
   search.setAttribute("aria-label", list.dataset.search);
-  const told = make("span", { className: "soft" });
-  told.setAttribute("role", "status");
+  const status = make("span", { className: "soft" });
+  status.setAttribute("role", "status");
   const before = make("button", { type: "button", textContent: "Previous" });
   const after = make("button", { type: "button", textContent: "Next" });
   const kinds = [...list.querySelectorAll("[data-kind]")];
@@ -26,7 +26,7 @@ for (const list of document.querySelectorAll("[data-page]")) {
     page = Math.min(Math.max(page, 0), pages - 1);
     const shown = new Set(found.slice(page * size, (page + 1) * size));
     for (const entry of entries) entry.hidden = !shown.has(entry);
-    told.textContent = found.length ? `${page * size + 1}–${page * size + shown.size} of ${found.length}` : "none";
+    status.textContent = found.length ? `${page * size + 1}–${page * size + shown.size} of ${found.length}` : "none";
     before.disabled = page === 0;
     after.disabled = page === pages - 1;
     for (const one of kinds) one.setAttribute("aria-pressed", String(one.dataset.kind === kind));
@@ -40,7 +40,7 @@ for (const list of document.querySelectorAll("[data-page]")) {
     one.hidden = false;
     one.addEventListener("click", () => { kind = one.dataset.kind; page = 0; show(); });
   }
-  bar.append(...kinds, search, before, after, told);
+  bar.append(...kinds, search, before, after, status);
   list.prepend(bar);
   show();
 }

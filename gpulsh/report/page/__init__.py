@@ -1,1 +1,0 @@
-"""report.html: what a run did, for people, from report.json alone."""

@@ -1,0 +1,113 @@
+"""The summary that a run prints: three sentences, and with `--verbose` a table of its counts and seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gpulsh.account.counts import COUNTS, CountRow
+from gpulsh.facts import Facts
+from gpulsh.report.wording import many, measure_name, printable, share, size
+
+ALWAYS = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
+SOMETIMES = ("protected", "rejected", "not_utf8", "stray_bytes")  # left out if 0
+SHOWN_INPUTS = 10
+SHORT = 0.05  # seconds; a shorter stage would read as 0.0
+
+
+def summary(report: Facts, output: str, *, earlier: bool) -> str:
+    """A sentence each on the documents, on the pairs, and on where the results are; `earlier`: made by an earlier run.
+
+    Bad records and protected documents are part of the first sentence, if there are any.
+    """
+    funnel = report["funnel"]
+    documents, dropped = funnel["documents"] - funnel["protected"], funnel["dropped"]
+    copies = funnel["copies_of_kept"] + funnel["copies_of_dropped"]
+    kinds = [
+        f"{copies:,} exact {'copy' if copies == 1 else 'copies'}" if copies else "",
+        many(funnel["near_duplicates"], "near-duplicate") if funnel["near_duplicates"] else "",
+    ]
+    notes = [
+        f"{many(funnel['protected'], 'document')} protected" if funnel["protected"] else "",
+        f"{many(funnel['rejected'], 'bad record')} skipped" if funnel["rejected"] else "",
+    ]
+    why = f" ({share(dropped, documents)}): {', '.join(filter(None, kinds))}" if dropped else ""
+    kept = f"Kept {funnel['kept']:,} of {many(documents, 'document')} and dropped {dropped:,}{why}"
+    if earlier:
+        where = f"Results are in {output}, from the finished run that began at {report['began']}"
+    else:
+        where = f"Results are in {output}, after {report['seconds']:.1f} s on {_machine(report)}"
+    return "\n".join([f"{'; '.join(filter(None, [kept, *notes]))}.", f"{_pairs(report)}.", f"{where}."])
+
+
+def _pairs(report: Facts) -> str:
+    funnel, parameters = report["funnel"], report["parameters"]
+    similar, others = f"{funnel['similar']:,}", f"{funnel['dissimilar']:,}"
+    pairs = many(funnel["candidates"], "candidate pair")
+    if parameters["verify"] == "none":
+        return f"{pairs} found, not compared: {similar} taken as duplicates"
+    how = " by signature" if parameters["verify"] == "signature" else ""
+    excluding = ("within", "across", "protect", "also")  # options that rule out similar pairs
+    if any(parameters.get(name) for name in excluding):
+        return f"{pairs} compared{how}: {similar} duplicates, {others} others"
+    return f"{pairs} compared{how}: {similar} at or above {parameters['threshold']:g}, {others} below"
+
+
+def funnel_table(report: Facts) -> str:
+    """The counts with their meanings, and the seconds of each stage that took 0.1 s or more."""
+    funnel, parameters = report["funnel"], report["parameters"]
+    documents = funnel["documents"] - funnel["protected"]
+    measure, verify = measure_name(parameters), parameters["verify"]
+    judged = f"{'exact' if verify == 'exact' else 'estimated'} {measure} {parameters['threshold']:g} or more"
+    notes = {
+        "documents": f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles",
+        "candidates": "accepted without a comparison" if verify == "none" else judged,
+        "dropped": share(funnel["dropped"], documents),
+        "kept": share(funnel["kept"], documents),
+    }
+    rows: list[tuple[str, int, str]] = []
+    for row in COUNTS.values():
+        if row.name in ALWAYS or (row.name in SOMETIMES and funnel[row.name]):
+            parts = sum_of(row, funnel), notes.get(row.name, row.meaning)
+            rows.append((row.label, funnel[row.name], "; ".join(filter(None, parts))))
+        if row.name == "dropped":
+            rows += [("", count, reason) for reason, count in dropped_for(report)]
+    wide = max(len(f"{count:,}") for _, count, _ in rows)
+    labels = max(len(label) for label, _, _ in rows)
+    lines = [f"{label:<{labels}}  {count:>{wide},}  {meaning}".rstrip() for label, count, meaning in rows]
+    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in funnel["seconds"].items() if seconds >= SHORT)
+    compiling = report.get("compiling", 0.0)
+    stages += f"; {compiling:.1f} to compile kernels" if compiling >= SHORT else ""
+    took = f"{report['seconds']:.1f} s on {_machine(report)}"
+    return "\n".join([*lines, "", f"{took}: {stages}" if stages else took])
+
+
+def _machine(report: Facts) -> str:
+    backend, engine = report["backend"], report.get("engine", {})
+    device = f" ({backend['device']})" if backend["device"] else ""
+    workers = f", {many(engine['workers'], 'Ray worker')}" if engine.get("name") == "ray" else ""
+    return f"{backend['name']}{device}{workers}"
+
+
+def sum_of(row: CountRow, funnel: Facts) -> str:
+    """The parts of a count that are not 0, as a sum.
+
+    >>> sum_of(COUNTS["empty"], {"empty": 3, "nulls": 1, "wordless": 2})
+    '= 1 null + 2 wordless'
+    """
+    parts = [f"{funnel[name]:,} {COUNTS[name].label}" for name in row.parts if funnel[name]]
+    return f"= {' + '.join(parts)}" if parts else ""
+
+
+def dropped_for(report: Facts) -> list[tuple[str, int]]:
+    """The INPUTs that dropped documents duplicate, with counts, largest first; empty for a run of one INPUT."""
+    protected = {entry["input"] for entry in report["sources"] if entry["protected"]}
+    if len(report["sources"]) < 2 and report["parameters"].get("index") is None:
+        return []
+    found, counts = report["evidence"]["dropped_for"], Counter[str]()
+    for entry in found["listed"]:
+        name = entry["of"]
+        kind = " (protected)" if name in protected else ""
+        counts["for earlier runs" if name is None else f"for {printable(name)}{kind}"] += entry["count"]
+    ranked = counts.most_common()
+    rest = found["more"] + sum(count for _, count in ranked[SHOWN_INPUTS:])
+    return [*ranked[:SHOWN_INPUTS], *([("for others", rest)] if rest else [])]

@@ -1,0 +1,128 @@
+"""Words and numbers as people read them: text made safe to show, names of documents, amounts with units.
+
+Names of files and columns, ids and broken records come from outside. A terminal obeys control characters, and a
+right-to-left override turns a line around. Such characters are shown by their numbers, as JSON escapes them, so that a
+JSON line stays valid. All other text of any script stays as it is.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from gpulsh.facts import Facts
+
+HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories: controls, formats, lone surrogates, line and paragraph ends
+JOINERS = "\u200c\u200d"  # of category Cf; words of many scripts, and emoji, need them
+
+
+class _Escapes(dict[int, str]):
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        shown = character
+        if unicodedata.category(character) in HIDDEN and character not in JOINERS:
+            units = character.encode("utf-16-be", "surrogatepass")
+            shown = "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+        self[code] = shown
+        return shown
+
+
+_ESCAPES = _Escapes()
+
+
+def printable(text: str) -> str:
+    """The text on one line, without characters that a terminal obeys or that move the text next to it.
+
+    >>> print(printable("a\\x1b[2Jb \\u202egnp.exe"))
+    a\\u001b[2Jb \\u202egnp.exe
+    """
+    return text if text.isprintable() else text.translate(_ESCAPES)
+
+
+def printable_lines(text: str) -> str:
+    """Make each line of a text printable, and keep the lines apart."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def place_name(place: Facts) -> str:
+    """A document's file, row and id, as far as they are known: an index may know only the id.
+
+    >>> place_name({"file": "a.jsonl", "row": 1234, "id": 7})
+    'a.jsonl, row 1,234, id 7'
+    """
+    file, row = place["file"], place["row"]
+    parts = [file, None if row is None else f"row {row:,}", f"id {place['id']}" if "id" in place else None]
+    return printable(", ".join(part for part in parts if part is not None))
+
+
+def cluster_name(cluster: int, files: Sequence[Facts]) -> str:
+    """A cluster with its first document; `files` are the report's.
+
+    >>> cluster_name(12, [{"file": "a.jsonl", "rows": 10}, {"file": "b.jsonl", "rows": 9}])
+    'cluster 12 of b.jsonl, row 2'
+    """
+    row = cluster
+    for file in files:
+        if row < file["rows"]:
+            return f"cluster {cluster} of {place_name({'file': file['file'], 'row': row})}"
+        row -= file["rows"]
+    return f"cluster {cluster}"
+
+
+def measure_name(parameters: Facts) -> str:
+    """The measure of a run; Jaccard is the default.
+
+    >>> measure_name({"measure": "containment"})
+    'containment'
+    """
+    return "containment" if parameters.get("measure") == "containment" else "Jaccard"
+
+
+def many(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> many(1, "file"), many(2500, "file")
+    ('1 file', '2,500 files')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def size(count: int) -> str:
+    """A number of bytes.
+
+    >>> size(1234567)
+    '1.2 MB'
+    """
+    if count < 1000:
+        return f"{count} B"
+    number = float(count)
+    for unit in ("kB", "MB", "GB", "TB", "PB"):
+        number /= 1000
+        if number < 1000:
+            return f"{number:.1f} {unit}"
+    return f"{number / 1000:.1f} EB"
+
+
+def duration(seconds: float) -> str:
+    """A time in seconds, minutes, hours or days.
+
+    >>> [duration(number) for number in (0.5, 75, 3725, 200_000)]
+    ['0.50 s', '75.0 s', '1 h 02 min', '2 d 7 h']
+    """
+    if seconds < 100:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, rest = divmod(hours, 24)
+    if days >= 2:
+        return f"{days:,} d {rest} h"
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {left:02} s"
+
+
+def share(part: float, whole: float) -> str:
+    """A part of the whole in percent; empty if the whole is 0.
+
+    >>> share(1, 3)
+    '33.3 %'
+    """
+    return f"{100 * part / whole:.1f} %" if whole else ""
