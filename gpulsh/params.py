@@ -362,7 +362,7 @@ class Shingling(Parameters):
 
     @property
     def in_one_pass(self) -> bool:
-        """Whether the backends have passes of their own from text to what is asked for; see `backends.steps`."""
+        """Whether the backends have passes of their own from text to what is asked for; see `backends.composed`."""
         return not self.labels and not self.by_words and self.hash == "mix64"
 
     @property

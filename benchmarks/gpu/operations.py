@@ -20,7 +20,7 @@ KEYS = evidence_keys(bytes(range(32)))
 SLOTS = 1 << 16
 BITS = np.array([1, 2], np.uint64)  # what fingerprints are combined with for two words of SimHash
 # Of the protocol what computes nothing: where arrays go, and who works when.
-NOT_OPERATIONS = {"name", "asarray", "asnumpy", "here", "keep", "sizes", "each", "abreast"}
+NOT_OPERATIONS = {"name", "asarray", "asnumpy", "here", "keep", "sizes", "pipelined_map", "parallel_map"}
 
 
 def operations_of(protocol: type = Backend) -> set[str]:

@@ -70,11 +70,11 @@ def run(cupy: Any, megabytes: float, rounds: int, batch: int, say: Callable[[str
         parts = [given.slice(*cut) for cut in cuts]
         order = np.random.default_rng(number).permutation(len(cuts))
         kept: list[tuple[int, tuple[Any, ...]]] = []
-        results = backend.each((parts[at] for at in order.tolist()), sign)
+        results = backend.pipelined_map((parts[at] for at in order.tolist()), sign)
         for count, (at, found) in enumerate(zip(order.tolist(), results, strict=True)):
             kept.append((at, tuple(map(backend.keep, found))))
             if count % INSIDE == 0:
-                again = backend.each([parts[at] for at in inside], sets)
+                again = backend.pipelined_map([parts[at] for at in inside], sets)
                 for which, sets_found in zip(inside, again, strict=True):
                     _check(backend, sets_found, wanted_sets[which], f"round {number}: sets of batch {which}, {name}")
         for at, found in kept:

@@ -80,10 +80,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints
+from gpulsh.backends.prefixes import lengths_with_rare
 from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.ragged import end_to_end
 from gpulsh.secret import EvidenceKeys
 
 MIX_1 = 0x3C79AC492BA7B653
@@ -176,7 +180,6 @@ class SketchFold(Protocol):
         """Signatures of `family.value_type` [n, num_perm], all ones where a set is empty; may reuse `state`."""
 
 
-@runtime_checkable
 class Backend(Protocol):
     """Pure functions on arrays of one array module (NumPy, or CuPy for `cuda`), equal bit for bit in all backends.
 
@@ -210,8 +213,8 @@ class Backend(Protocol):
     def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
         """Fingerprints of every row's shingles of `size` tokens, in order, repeats kept; `offset` begins at 0."""
 
-    def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        """`shingles(tokens(text, shingling), shingling.size)` in one pass."""
+    def shingle(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+        """`shingles(tokens(text, shingling, keys), shingling.size, keys)` in one pass."""
 
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
         """uint64 [n, 2]: the 128-bit hash of each document's token sequence; (0, 0) where it has no token.
@@ -223,7 +226,8 @@ class Backend(Protocol):
         """Each row ascending and without repeats; `offset` begins at 0."""
 
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
-        """`unique(shingle(text, shingling))` in one pass; of the fingerprints under `keys` where they are given."""
+        """`unique` of `shingle`."""
+        return self.unique(self.shingle(text, shingling, keys))
 
     def shingle_part(
         self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
@@ -262,7 +266,6 @@ class Backend(Protocol):
 
     def occurrences(self, fingerprints: Fingerprints) -> WeightedFingerprints:
         """`unique` rows, each fingerprint weighted by how often its row has it; `offset` begins at 0."""
-        ...
 
     def weighted_overlap(self, pairs: Array, rows: WeightedFingerprints) -> tuple[Array, Array]:
         """float64 [m], float64 [m]: of rows `pairs` [m, 2] the sums of the lesser and of the greater weights.
@@ -270,7 +273,6 @@ class Backend(Protocol):
         Both run over all fingerprints that either row has, a missing one weighing 0, added in ascending order of the
         fingerprints: floating-point sums depend on their order.
         """
-        ...
 
     def weighted_minhash(self, rows: WeightedFingerprints, num_perm: int, seed: int) -> Array:
         """uint32 [n, num_perm]: in each bin the value of the first dart that hits the row; all ones where it is empty.
@@ -293,7 +295,6 @@ class Backend(Protocol):
         T being `darts.logarithms()`, i the SEGMENT_BITS bits of v below its leading one, and f the 32 after them, each
         filled with zeros from the right. Weights below 2^-1022 count as none.
         """
-        ...
 
     def kleinberg_tardos(self, rows: Array, num_perm: int, seed: int) -> Array:
         """uint32 [n, num_perm] of float64 `rows` [n, d], none negative: the value of each function's first dart that
@@ -304,7 +305,6 @@ class Backend(Protocol):
         row of the greatest number in [2^e, 2^(e + 1)) is hit by those of levels e - 31 to e, and by none where e is
         below `darts.LEAST_OF_ROW`.
         """
-        ...
 
     def bitmaps(self, fingerprints: Fingerprints, words: int = 16) -> Array:
         """uint64 [n, words], words a power of two: 2^b bits a row, of which a fingerprint x flips bit x >> (64 - b).
@@ -334,7 +334,8 @@ class Backend(Protocol):
     def text_frequencies(
         self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
     ) -> Array:
-        """`frequencies(shingle(text, shingling), counts)` in one pass; of fingerprints under `keys`, if given."""
+        """`frequencies` of `shingle`."""
+        return self.frequencies(self.shingle(text, shingling, keys), counts)
 
     def text_prefixes(
         self,
@@ -345,23 +346,25 @@ class Backend(Protocol):
         share: float,
         keys: EvidenceKeys | None = None,
     ) -> tuple[Fingerprints, Array]:
-        """`prefixes` of `shingle_sets(text, shingling, keys)`, and int64 [n] how many fingerprints each set has.
+        """`prefixes` of `shingle_sets`, and int64 [n]: the size of each set.
 
-        Of a set of s the min(s, s - ceil(share * s) + 1) first, in float64, of which one is in each set that has at
-        least share * s in common with it. Where more are counted less than `rare`, all of these. Sets are not held.
+        A set of s gives its min(s, s - ceil(share * s) + 1) first fingerprints, in float64: each set that has at least
+        share * s in common with it has one of these. Where more are counted less than `rare`, it gives all of them.
         """
+        sets = self.shingle_sets(text, shingling, keys)
+        with self.here():
+            return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), sets.lengths
 
     def text_overlaps(
         self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
     ) -> tuple[Array, Array]:
-        """int64 [n, k], int64 [n]: how many fingerprints each set of `shingle_sets(text, shingling, keys)` has in
-        common with each of k unique rows `known`, which are few, and how many it has. Sets are not held.
-        """
-        ...
+        """int64 [n, k], int64 [n]: `overlaps` of `shingle_sets` with a few rows `known`, and the size of each set."""
+        sets = self.shingle_sets(text, shingling, keys)
+        with self.here():
+            return overlaps(self, known, sets), sets.lengths
 
     def sha1(self, text: TextBatch) -> Array:
         """uint64 [n]: of every text the first 64 bits of SHA-1 (FIPS 180-4), as a little-endian number."""
-        ...
 
     def simhash(self, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
         """uint64 [n, words] from NumPy's uint64 `keys` [words]; an empty row has no bit (Charikar 2002).
@@ -370,39 +373,47 @@ class Backend(Protocol):
         negative of which bit b of mix64(x ^ keys[w]) is not set. A weight is 1, or of the int64 `weights` [nnz], which
         lie as the fingerprints and are not negative; those of a row sum up to less than 2^62.
         """
-        ...
 
     def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
-        """`simhash` of `shingle(text, shingling)`, of each fingerprint once in a row where they are to be `distinct`.
-
-        One pass that never holds all fingerprints.
-        """
-        ...
+        """`simhash` of `shingle`, or of `shingle_sets` if `distinct`."""
+        rows = self.shingle_sets(text, shingling) if distinct else self.shingle(text, shingling)
+        return self.simhash(rows, keys)
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
-        """Signatures of `shingle(text, shingling)` by `family`, in one pass that never holds all fingerprints."""
+        """Signatures of `shingle` by `family`."""
+        return sketched(self, self.shingle(text, shingling), family)
 
     def sign(
         self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
     ) -> Signed:
-        """`shingle`, the sketch, `band_digests` and `exact_hashes` in one pass that never holds all fingerprints."""
+        """The band digests, exact hashes and numbers of shingles of each document."""
+        fingerprints = self.shingle(text, shingling)
+        digests = self.band_digests(sketched(self, fingerprints, family), shape)
+        return Signed(digests, self.exact_hashes(text, shingling, keys), fingerprints.lengths)
 
-    def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
+    def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         """`work(backend, item)` of every item, in order.
 
         A backend may work at several items at once, on threads, streams and devices of its own, and take items ahead;
         `work` is given the backend to use.
         """
 
-    def abreast(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
-        """As `each` of items that are work for one thread, on arrays in this backend's memory, where results stay."""
-        ...
+    def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
+        """`pipelined_map` for items that are work for one thread, with arrays and results in this backend's memory."""
 
     def keep(self, array: Array) -> Array:
-        """An array that `each` gave, where it can stay: in this backend's memory, or NumPy's where that has no room."""
+        """An array that `pipelined_map` gave, to stay in this backend's memory, or in NumPy's where that is full."""
 
 
 def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:
     """Signatures of `family.value_type` [n, num_perm]: that of each row."""
     sketch = ops.set_sketch(family)
     return sketch.finish(sketch.fold(fingerprints))
+
+
+def overlaps(ops: Backend, known: Fingerprints, sets: Fingerprints) -> Array:
+    """int64 [n, k]: the sizes of the intersections of `sets` [n] with `known` ones [k]."""
+    count, others = len(sets), len(known)
+    rows = np.arange(count * others, dtype=np.int64, like=sets.offset)
+    pairs = np.stack([rows % max(others, 1), rows // max(others, 1) + others], axis=1)
+    return ops.intersect(pairs, end_to_end([known, sets]))[0].reshape(count, others)

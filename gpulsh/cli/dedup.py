@@ -178,7 +178,7 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
 
 def _limited(options: Facts) -> AbstractContextManager[None]:
     """Have the kernel enforce `--memory`; workers of Ray do so themselves, and nothing is known of CUDA."""
-    from gpulsh.backends.processors import processors
+    from gpulsh.backends.parallel import processors
     from gpulsh.backends.select import backend_status
     from gpulsh.budget import parse_memory
     from gpulsh.memory_limit import memory_limit

@@ -17,7 +17,7 @@ def info(as_json: bool) -> None:
     libraries.
     """
     from gpulsh.backends.kernel_cache import kernel_cache
-    from gpulsh.backends.processors import processors
+    from gpulsh.backends.parallel import processors
     from gpulsh.backends.select import backend_status
     from gpulsh.report.machine import versions
 

@@ -173,7 +173,7 @@ def plan_table(plan: Plan) -> str:
 
 def _from_numbers(options: Facts) -> tuple[Facts, Estimate]:
     """The facts of the plan as JSON values, and the estimate."""
-    from gpulsh.backends.processors import processors
+    from gpulsh.backends.parallel import processors
     from gpulsh.budget import MOST_CHOSEN, parse_memory
     from gpulsh.errors import ParameterError
     from gpulsh.forecast.formula import MOST_WORKERS, RATES, Corpus, check_rates, estimate, recorded, workers_needed

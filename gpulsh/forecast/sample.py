@@ -21,7 +21,7 @@ from subprocess import DEVNULL, Popen
 from typing import NamedTuple
 
 from gpulsh.account.stages import ESTIMATED, OF_CONTAINMENT
-from gpulsh.backends.processors import processors
+from gpulsh.backends.parallel import processors
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.forecast.formula import Corpus, held_at_once, stage_works, work_disk

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gpulsh.account.funnel import Funnel
 from gpulsh.arrays import Numbers, TextBatch, Values
-from gpulsh.backends.large_alone import each_large_alone
+from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.facts import Facts
@@ -283,7 +283,7 @@ class Catalogue:
             batches: Iterable[TextBatch] = folded_batches(source, method.folding, ops.sizes().batch)
             if isinstance(source, Sized) and len(source) == 1:
                 batches = [*batches]  # one, for which nobody starts threads
-            yield from each_large_alone(ops, batches, sign)
+            yield from map_batches(ops, batches, sign)
 
     def holdings(self, shelves: Sequence[Shelved] | None = None) -> Holdings:
         """What it holds, or would with these segments."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.backends.prefix_lengths import least_share, prefix_lengths
+from gpulsh.backends.prefixes import least_share, prefix_lengths
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.containment_join import Owners, containing_pairs
 from gpulsh.index.holdings import Holdings

@@ -9,10 +9,9 @@ from functools import partial
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
-from gpulsh.backends.overlaps import overlaps_with
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts, in_part
-from gpulsh.backends.prefix_lengths import lengths_with_rare
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.prefixes import lengths_with_rare
+from gpulsh.backends.protocol import Backend, overlaps
 from gpulsh.decide.compare.readable import Readable
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.segments.fingerprint_blocks import in_places
@@ -74,7 +73,7 @@ class HeldSets(Readable):
     def overlaps(self, places: Numbers, known: Fingerprints) -> tuple[Array, Array]:
         """What the documents at `places` have in common with those `known`, and how many fingerprints each has."""
         sets = self.fingerprints(places)
-        return overlaps_with(known, sets, self.ops), sets.lengths
+        return overlaps(self.ops, known, sets), sets.lengths
 
 
 def fingerprint_sets(

@@ -177,8 +177,8 @@ def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> 
 
 
 def _each_band(bands: int, documents: int, ops: Backend, work: Callable[[Backend, int], Result]) -> Iterable[Result]:
-    """`work(backend, band)` of every band, in order; abreast where a band is work for one thread."""
-    return ops.abreast(range(bands), work) if documents <= FEW_DOCUMENTS else map(partial(work, ops), range(bands))
+    """`work(backend, band)` of every band, in order; in parallel where a band is work for one thread."""
+    return ops.parallel_map(range(bands), work) if documents <= FEW_DOCUMENTS else map(partial(work, ops), range(bands))
 
 
 def _buckets(digests: Digests, band: int, ops: Backend, parts: int) -> list[Buckets]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.progress import Progress
 from gpulsh.arrays import Signed, TextBatch
-from gpulsh.backends.large_alone import each_large_alone
+from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.normalize import normalized
 from gpulsh.lsh.bit_signing import sign_bits
@@ -49,4 +49,4 @@ def sign_batches(
             progress.count(documents=count)
 
     with ops.here():
-        yield from each_large_alone(ops, prepared(), lambda lane, batch: by(batch, method, keys, lane))
+        yield from map_batches(ops, prepared(), lambda lane, batch: by(batch, method, keys, lane))

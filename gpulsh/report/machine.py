@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 import gpulsh
-from gpulsh.backends.processors import processors
+from gpulsh.backends.parallel import processors
 from gpulsh.facts import Facts
 
 LIBRARIES = ("numpy", "numba", "pyarrow", "fsspec", "orjson", "zstandard", "click", "rich")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.backends.mixing import mixed
+from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import GOLDEN, LENGTH, STREAM_ITEM
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputTypeError, ParameterError

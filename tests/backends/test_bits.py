@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from gpulsh.arrays import Tokens
 from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.hashing import rolled
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import IRREDUCIBLE, karp_rabin_hash, mix64, rabin_hash, shingle_hash, token_hash
 from gpulsh.backends.reference.tokens import classify, code_points
-from gpulsh.backends.rolling import rolled
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD, unicode_table
 from gpulsh.params import BandShape, Family, Reading, Shingling
 from gpulsh.permutations import coefficients

@@ -21,8 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import gpulsh
 from gpulsh import Index, Shingling
 from gpulsh.backends.cpu import backend as cpu_backend
+from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.protocol import Sizes
-from gpulsh.backends.recent import Recent
 from gpulsh.decide import meeting
 from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.index import meetings, shelves
@@ -55,7 +55,7 @@ def small_limits(batch: int = 200) -> Iterator[None]:
         mock.patch.object(meetings, "CROWDED", 3),
         mock.patch.object(shelves, "SPILL_BYTES", 2000),
         mock.patch.object(fingerprint_blocks, "BLOCK_VALUES", 24),
-        mock.patch.object(fingerprint_blocks, "DECODED", Recent(2)),
+        mock.patch.object(fingerprint_blocks, "DECODED", LruCache(2)),
         mock.patch.object(segments, "ROWS_AT_ONCE", 3),
         mock.patch.object(merging, "ROWS_AT_ONCE", 5),
         mock.patch.object(merging, "SAMPLED", 2),
@@ -456,7 +456,7 @@ def test_half_a_hash_is_no_copy() -> None:
 def test_one_document_starts_no_threads() -> None:
     index = Index(threads=4, backend="cpu")
     page = " ".join(f"w{number}" for number in range(50))
-    with mock.patch("gpulsh.backends.in_order.ThreadPoolExecutor", side_effect=AssertionError):
+    with mock.patch("gpulsh.backends.parallel.ThreadPoolExecutor", side_effect=AssertionError):
         for key, text in enumerate([page, "something else", page + " more"]):
             assert index.add([key], [text]).keep.tolist() == [key < 2]
         assert index.query([page]).keys.tolist() == [0]

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh import Fingerprints, Index
-from gpulsh.backends.recent import Recent
+from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.reference import backend as reference
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
@@ -146,7 +146,7 @@ def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:
     files = []
     with (
         mock.patch.object(fingerprint_blocks, "BLOCK_VALUES", 4),
-        mock.patch.object(fingerprint_blocks, "DECODED", Recent(5)),
+        mock.patch.object(fingerprint_blocks, "DECODED", LruCache(5)),
     ):
         for number in range(6):
             rows = Fingerprints(np.arange(40, dtype=np.uint64) + np.uint64(100 * number), np.arange(0, 41, 2))

@@ -66,11 +66,11 @@ def test_a_pinned_buffer_is_not_filled_again_before_it_is_read(monkeypatch: pyte
         return shingled(lane, item[1])
 
     monkeypatch.setattr(DeviceArray, "set", later)
-    results = ops.each(enumerate(outer), work)
+    results = ops.pipelined_map(enumerate(outer), work)
     found = [next(results)]
     for _ in range(LANES):
         assert filled.acquire(timeout=60)
-    assert list(ops.each(inner, shingled)) == wanted(inner)
+    assert list(ops.pipelined_map(inner, shingled)) == wanted(inner)
     through.set()
     assert found + list(results) == wanted(outer)
 
@@ -86,7 +86,7 @@ class Watched(CudaBackend):
     def sizes(self) -> Any:
         return super().sizes()._replace(batch=200, tile=300)
 
-    def each(self, items: Iterable[Any], work: Callable[[Any, Any], Any]) -> Iterator[Any]:
+    def pipelined_map(self, items: Iterable[Any], work: Callable[[Any, Any], Any]) -> Iterator[Any]:
         mine: set[Any] = set()
 
         def watched(lane: Any, item: Any) -> Any:
@@ -97,7 +97,7 @@ class Watched(CudaBackend):
         self.open.append(mine)
         self.deepest = max(self.deepest, len(self.open))
         try:
-            yield from super().each(items, watched)
+            yield from super().pipelined_map(items, watched)
         finally:
             self.open.remove(mine)
 
@@ -160,7 +160,7 @@ def test_lanes_wait_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
 
     given = batches("some", 3 * LANES)
     wanted = [ReferenceBackend().sign(batch, SHINGLING, drawn, shape, keys).digests.tolist() for batch in given]
-    assert list(ops.each(given, signed)) == wanted
+    assert list(ops.pipelined_map(given, signed)) == wanted
 
 
 def test_permutations_are_uploaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_permutations_are_uploaded_once(monkeypatch: pytest.MonkeyPatch) -> None
         return [lane.asnumpy(lane.text_signatures(batch, SHINGLING, family)).tolist() for family in families]
 
     wanted = [signatures(ReferenceBackend(), batch) for batch in given]
-    assert list(ops.each(given, signatures)) == wanted
+    assert list(ops.pipelined_map(given, signatures)) == wanted
     parts = [(len(part), int(part[0])) for family in families for part in coefficients(family)]
     assert all(1 <= uploaded.count(part) <= LANES for part in parts)
 
@@ -194,11 +194,11 @@ def test_lanes_are_used_again() -> None:
         return lane
 
     barrier = threading.Barrier(LANES)
-    first = set(ops.each(range(LANES), owner))
-    left = ops.each(range(100), lambda lane, _: lane)
+    first = set(ops.pipelined_map(range(LANES), owner))
+    left = ops.pipelined_map(range(100), lambda lane, _: lane)
     next(left)
     left.close()
-    assert len(first) == LANES and set(ops.each(range(LANES), owner)) == first
+    assert len(first) == LANES and set(ops.pipelined_map(range(LANES), owner)) == first
 
 
 class Pinned(bytearray):
@@ -251,7 +251,7 @@ def test_calls_share_streams_and_hold_neither_text_nor_secrets(process: HostCupy
     assert not any(memory() for memory in process.pinned)
     lanes = [lane for lanes in backend._device().lanes._free[0] for lane in lanes]
     assert len(lanes) == LANES
-    assert {key for lane in lanes for key in lane._operations._keys._known} <= {None}
+    assert {key for lane in lanes for key in lane._operations._keys._values} <= {None}
 
 
 def test_calls_at_once_have_lanes_of_their_own(process: HostCupy) -> None:

@@ -168,7 +168,7 @@ def test_a_lane_that_fails_waits_for_its_stream(cuda: CudaBackend, monkeypatch: 
         raise ValueError("no such item")
 
     with pytest.raises(ValueError, match="no such item"):
-        list(failing.each([1], fail))
+        list(failing.pipelined_map([1], fail))
     assert made and any(one is another for one in made for another in waited)
 
 

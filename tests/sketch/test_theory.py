@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import gpulsh
 from gpulsh.arrays import Fingerprints
-from gpulsh.backends.mixing import mixed
+from gpulsh.backends.hashing import mixed
 from gpulsh.errors import ParameterError
 from gpulsh.params import MinHashFamily
 from gpulsh.sketch.sets.set_sketch import SetSketch

@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, WeightedFingerprints, on_host
+from gpulsh.backends.composed import one_pass
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
@@ -34,15 +35,13 @@ from gpulsh.backends.cpu.tokens import shingles, tokens
 from gpulsh.backends.cpu.unique import unique
 from gpulsh.backends.cpu.weighted import occurrences, weighted_overlap
 from gpulsh.backends.cpu.weighted_minhash import kleinberg_tardos, weighted_minhash
-from gpulsh.backends.in_order import in_order
-from gpulsh.backends.prefix_lengths import prefix_lengths
-from gpulsh.backends.processors import processors
+from gpulsh.backends.parallel import pipelined_map, processors
+from gpulsh.backends.prefixes import prefix_lengths
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
-from gpulsh.backends.steps import or_in_steps
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
-ABREAST = 2  # items in work
+PIPELINED = 2  # items in work
 
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
 MEMORY = 8 << 30  # bytes that a run may take where nothing is given
@@ -63,7 +62,7 @@ def _method(
     return run
 
 
-class CpuBackend:
+class CpuBackend(Backend):
     """Numba kernels on `threads` threads; None takes every processor this process may run on.
 
     `memory` is what the run may take in all: texts are handed over in parts of it.
@@ -79,7 +78,7 @@ class CpuBackend:
     here = staticmethod(nullcontext)
     tokens = _method(tokens)
     shingles = _method(shingles)
-    shingle = or_in_steps(_method(shingle))
+    shingle = one_pass(_method(shingle))
     exact_hashes = _method(exact_hashes)
     unique = _method(unique)
     band_digests = _method(band_digests)
@@ -91,7 +90,7 @@ class CpuBackend:
     prefixes = _method(prefixes)
     sha1 = _method(sha1)
     simhash = _method(simhash)
-    text_simhash = or_in_steps(_method(text_simhash))
+    text_simhash = one_pass(_method(text_simhash))
 
     def __init__(self, threads: int | None = None, memory: int = MEMORY) -> None:
         self.threads = Threads(threads or processors())
@@ -106,11 +105,11 @@ class CpuBackend:
         """For sets: of a document alone that is asked for whatever its size; several are asked for in smaller parts."""
         return Room(self._memory >> SETS) if len(text) > 1 else Room()
 
-    @or_in_steps
+    @one_pass
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         return shingle_sets(text, shingling, self.threads, self._room_of(text), keys)
 
-    @or_in_steps
+    @one_pass
     def shingle_part(
         self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
     ) -> Fingerprints:
@@ -131,7 +130,7 @@ class CpuBackend:
     def kleinberg_tardos(self, rows: Array, num_perm: int, seed: int) -> Array:
         return kleinberg_tardos(rows, num_perm, seed, self.threads)
 
-    @or_in_steps
+    @one_pass
     def text_frequencies(
         self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
     ) -> Array:
@@ -150,7 +149,7 @@ class CpuBackend:
         self.threads.map(work, text_chunks(text.offset, self.threads))
         return counts
 
-    @or_in_steps
+    @one_pass
     def text_prefixes(
         self,
         text: TextBatch,
@@ -173,13 +172,13 @@ class CpuBackend:
 
         return self.threads.rows(work, text_chunks(text.offset, self.threads)), sizes
 
-    @or_in_steps
+    @one_pass
     def text_overlaps(
         self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
     ) -> tuple[Array, Array]:
         return text_overlaps(text, shingling, known, self.threads, self._room_of(text), keys)
 
-    @or_in_steps
+    @one_pass
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
         signatures, sketch = np.empty((len(text), family.num_perm), family.value_type), sketch_of(family)
 
@@ -189,7 +188,7 @@ class CpuBackend:
         self.threads.map(work, text_chunks(text.offset, self.threads))
         return signatures
 
-    @or_in_steps
+    @one_pass
     def sign(
         self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
     ) -> Signed:
@@ -209,7 +208,7 @@ class CpuBackend:
         self.threads.map(work, text_chunks(text.offset, self.threads))
         return signed
 
-    def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
+    def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         if self.threads.count == 1 or (isinstance(items, Sequence) and len(items) < 2):
             return map(partial(work, self), items)  # which holds no item while the next one is made
 
@@ -220,9 +219,9 @@ class CpuBackend:
                 return work(lane, item)
 
         # While the threads are at two items, the next is decoded; what one leaves them idle for, the other fills.
-        return in_order(items, [in_lane] * ABREAST)
+        return pipelined_map(items, [in_lane] * PIPELINED)
 
-    def abreast(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
+    def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
         alone = copy(self)
         alone.threads = Threads(1)
         return self.threads.map(lambda place, _: work(alone, items[place]), by_count(len(items), 1))

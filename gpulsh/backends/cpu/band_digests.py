@@ -9,7 +9,7 @@ from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import Threads, by_count
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.mixing import mixed
-from gpulsh.backends.public_keys import place_keys
+from gpulsh.backends.hashing import place_keys
 from gpulsh.params import BandShape
 
 CHUNK_DOCUMENTS = 4096

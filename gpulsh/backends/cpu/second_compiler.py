@@ -19,7 +19,7 @@ from gpulsh.arrays import Fingerprints
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.cpu.backend import CpuBackend
 from gpulsh.backends.kernel_cache import kernel_cache
-from gpulsh.backends.processors import processors
+from gpulsh.backends.parallel import processors
 
 # What is imported there is what would be imported here.
 _CODE = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import compile_late; compile_late()"

@@ -58,21 +58,21 @@ def shingle_rows(
     return Fingerprints(values[: made[-1]], made), exact
 
 
-def shingle(threads: Threads, text: TextBatch, shingling: Shingling) -> Fingerprints:
+def shingle(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
     def work(start: int, stop: int) -> Fingerprints:
         if is_giant(text, start, stop):
-            return _giant(text, start, shingling)
-        rows, _ = shingle_rows(text, start, stop, shingling)
+            return _giant(text, start, shingling, keys)
+        rows, _ = shingle_rows(text, start, stop, shingling, keys)
         return Fingerprints(rows.values.copy(), rows.offset)
 
     return threads.rows(work, text_chunks(text.offset, threads))
 
 
-def _giant(text: TextBatch, row: int, shingling: Shingling) -> Fingerprints:
+def _giant(text: TextBatch, row: int, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
     # As many as there can be; what stays untouched takes no memory.
     found = np.empty(int(most_tokens(np.diff(text.offset[row : row + 2]), shingling)[0]), np.uint64)
     count = 0
-    for values in giant_pieces(text, row, shingling):
+    for values in giant_pieces(text, row, shingling, keys):
         found[count : count + len(values)] = values
         count += len(values)
     return one_row(found[:count])

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens
+from gpulsh.backends.composed import one_pass
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cuda.candidates import candidates
@@ -39,12 +40,9 @@ from gpulsh.backends.cuda.unique import unique
 from gpulsh.backends.cuda.waiting import done, on_host, wait
 from gpulsh.backends.cuda.weighted import occurrences, weighted_overlap
 from gpulsh.backends.cuda.weighted_minhash import kleinberg_tardos, weighted_minhash
-from gpulsh.backends.in_order import in_order
-from gpulsh.backends.overlaps import overlaps_with
-from gpulsh.backends.prefix_lengths import lengths_with_rare
-from gpulsh.backends.protocol import Backend, Sizes, SketchFold, sketched
-from gpulsh.backends.recent import Recent
-from gpulsh.backends.steps import or_in_steps
+from gpulsh.backends.lru_cache import LruCache
+from gpulsh.backends.parallel import pipelined_map
+from gpulsh.backends.protocol import Backend, Sizes, SketchFold
 from gpulsh.errors import BackendError, DeviceMemoryError
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
@@ -87,12 +85,13 @@ def _method(operation: Callable[Concatenate[Machine, Given], Result]) -> Method[
     return run
 
 
-class CudaBackend:
+class CudaBackend(Backend):
     """Kernels on CUDA devices. Arrays in and out are CuPy's, on the first device and the caller's current stream.
 
-    `devices` are their numbers; None takes all that are visible, the current one first. They share the items of `each`
-    and the ranges of digests to sort; every other operation runs on the first. `arrays` and `launcher` replace CuPy and
-    the devices together, `geometry` how work is cut: for tests. What is dear to make outlives a backend: see `Shared`.
+    `devices` are their numbers; None takes all that are visible, the current one first. They share the items of
+    `pipelined_map` and the ranges of digests to sort; every other operation runs on the first. `arrays` and `launcher`
+    replace CuPy and the devices together, `geometry` how work is cut: for tests. What is dear to make outlives a
+    backend: see `Shared`.
 
     Raises BackendError where CUDA, or one of the devices, does not work.
     """
@@ -130,8 +129,8 @@ class CudaBackend:
         self._machines = list(map(self._shared.machine, self._devices))
         self._machine = self._machines[0]
         self._staging = Staging(arrays)
-        self._keys = Recent[EvidenceKeys | None, DeviceKeys](KEPT)
-        self._sketches = Recent[Family, DeviceSketch](KEPT)
+        self._keys = LruCache[EvidenceKeys | None, DeviceKeys](KEPT)
+        self._sketches = LruCache[Family, DeviceSketch](KEPT)
         self._room: int | None = None  # bytes that `keep` may still leave on the device
 
     def here(self) -> AbstractContextManager[None]:
@@ -160,22 +159,18 @@ class CudaBackend:
     def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
         return shingles(self._machine, tokens, size, self._keys_of(keys))
 
-    @or_in_steps
+    @one_pass
     @_on_device
-    def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        return self._shingles(text, shingling, None)
+    def shingle(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+        there = self._keys_of(keys)
+        return shingle_sums(self._machine, self._tokens(text, shingling, there), shingling.size, there)
 
     @_on_device
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
         proof = self._keys_of(keys)
         return exact_hashes(self._machine, self._tokens(text, shingling, self._keys_of(None), proof), proof)
 
-    @or_in_steps
-    @_on_device
-    def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
-        return self.unique(self._shingles(text, shingling, keys))
-
-    @or_in_steps
+    @one_pass
     @_on_device
     def shingle_part(
         self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
@@ -192,47 +187,7 @@ class CudaBackend:
             return collisions_by_range(self._machines, digests, ids)
         return collisions(self._machine, digests, ids)
 
-    @or_in_steps
-    @_on_device
-    def text_frequencies(
-        self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
-    ) -> Array:
-        return self.frequencies(self._shingles(text, shingling, keys), counts)
-
-    @or_in_steps
-    @_on_device
-    def text_prefixes(
-        self,
-        text: TextBatch,
-        shingling: Shingling,
-        counts: Array,
-        rare: int,
-        share: float,
-        keys: EvidenceKeys | None = None,
-    ) -> tuple[Fingerprints, Array]:
-        sets = self.shingle_sets(text, shingling, keys)
-        return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), sets.lengths
-
-    @or_in_steps
-    @_on_device
-    def text_overlaps(
-        self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
-    ) -> tuple[Array, Array]:
-        sets = self.shingle_sets(text, shingling, keys)
-        return overlaps_with(known, sets, self), sets.lengths
-
-    @or_in_steps
-    @_on_device
-    def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
-        fingerprints = self._shingles(text, shingling, None)
-        return simhash(self._machine, self.unique(fingerprints) if distinct else fingerprints, keys)
-
-    @or_in_steps
-    @_on_device
-    def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
-        return sketched(self, self.shingle(text, shingling), family)
-
-    @or_in_steps
+    @one_pass
     @_on_device
     def sign(
         self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
@@ -240,11 +195,11 @@ class CudaBackend:
         pieces, sketch = self._pieces(shingling, None), self._sketch_of(family)
         return Signer(pieces, self._staging, sketch, shape, self._keys_of(keys)).sign(text)
 
-    def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
+    def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         with self._shared.lanes.taken(self._devices) as lanes:
-            yield from in_order(self._ready(items), [lane.does(work) for lane in lanes])
+            yield from pipelined_map(self._ready(items), [lane.does(work) for lane in lanes])
 
-    def abreast(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
+    def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
         return map(partial(work, self), items)  # one has the device to itself
 
     def keep(self, array: Array) -> Array:
@@ -266,7 +221,7 @@ class CudaBackend:
     def give_back(self) -> None:
         """Let go of pinned memory, which CuPy's pool then has for whoever needs some, and of secrets."""
         self._staging.give_back()
-        self._keys.forget(lambda keys: keys is not None)
+        self._keys.remove(lambda keys: keys is not None)
 
     def _ready(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, each when what it holds of device memory is computed, for streams that know nothing of it."""
@@ -286,10 +241,6 @@ class CudaBackend:
         most = min(self._machine.geometry.piece_bytes, self.sizes().tile)
         return TextPieces(self._machine, self._unicode(shingling), shingling, self._keys_of(keys), most)
 
-    def _shingles(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
-        there = self._keys_of(keys)
-        return shingle_sums(self._machine, self._tokens(text, shingling, there), shingling.size, there)
-
     def _tokens(
         self, text: TextBatch, shingling: Shingling, keys: DeviceKeys, proof: DeviceKeys | None = None
     ) -> TokenSums:
@@ -297,10 +248,10 @@ class CudaBackend:
         return token_sums(self._machine, self._unicode(shingling), there, shingling.unit, keys, proof)
 
     def _keys_of(self, keys: EvidenceKeys | None) -> DeviceKeys:
-        return self._keys.of(keys, lambda: keys_on_device(self._machine.arrays, keys))
+        return self._keys.get_or_make(keys, lambda: keys_on_device(self._machine.arrays, keys))
 
     def _sketch_of(self, family: Family) -> DeviceSketch:
-        return self._sketches.of(family, lambda: done(self._machine.arrays, sketch_of(self._machine, family)))
+        return self._sketches.get_or_make(family, lambda: done(self._machine.arrays, sketch_of(self._machine, family)))
 
     def _unicode(self, shingling: Shingling) -> Table:
         return self._shared.table(self._machine.device, shingling.reading)

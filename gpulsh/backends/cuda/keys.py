@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpulsh.arrays import Array
 from gpulsh.backends.cuda.waiting import done
-from gpulsh.backends.public_keys import public_words
+from gpulsh.backends.hashing import public_words
 from gpulsh.secret import EvidenceKeys
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from gpulsh.backends.processors import processors
+from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Sizes
 
 SIGN_FACTOR = 20

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, TextBatch
 from gpulsh.backends.cuda.waiting import wait
-from gpulsh.backends.processors import processors
+from gpulsh.backends.parallel import processors
 
 LEAST_PINNED = 1 << 20  # bytes of a buffer
 MOST_PINNED = 256 << 20  # which a longer text goes through part by part: what is pinned the host has for nothing else

@@ -1,4 +1,4 @@
-"""The oracle's operations as one `Backend`; what other backends do in one pass is a composition here."""
+"""The oracle's operations as one `Backend`; operations that other backends do in one pass are compositions here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, on_host
-from gpulsh.backends.protocol import Backend, Item, Result, Sizes, sketched
+from gpulsh.arrays import Array, Fingerprints, TextBatch, on_host
+from gpulsh.backends.protocol import Backend, Item, Result, Sizes
 from gpulsh.backends.reference.band_digests import band_digests
 from gpulsh.backends.reference.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.reference.candidates import candidates
@@ -26,13 +26,13 @@ from gpulsh.backends.reference.tokens import tokens
 from gpulsh.backends.reference.unique import unique
 from gpulsh.backends.reference.weighted import occurrences, weighted_overlap
 from gpulsh.backends.reference.weighted_minhash import kleinberg_tardos, weighted_minhash
-from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
 SIZES = Sizes(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
 
 
-class ReferenceBackend:
+class ReferenceBackend(Backend):
     """Plain Python and NumPy, one thread."""
 
     name = "reference"
@@ -67,14 +67,6 @@ class ReferenceBackend:
     def sizes(self) -> Sizes:
         return SIZES
 
-    def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
-        return unique(shingle(text, shingling, keys))
-
-    def text_frequencies(
-        self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
-    ) -> Array:
-        return frequencies(shingle(text, shingling, keys), counts)
-
     def text_prefixes(
         self,
         text: TextBatch,
@@ -93,24 +85,10 @@ class ReferenceBackend:
         sets = self.shingle_sets(text, shingling, keys)
         return overlaps(sets, known), np.diff(sets.offset)
 
-    def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
-        fingerprints = shingle(text, shingling)
-        return simhash(unique(fingerprints) if distinct else fingerprints, keys)
-
-    def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
-        return sketched(self, shingle(text, shingling), family)
-
-    def sign(
-        self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
-    ) -> Signed:
-        fingerprints = shingle(text, shingling)
-        digests = band_digests(sketched(self, fingerprints, family), shape)
-        return Signed(digests, exact_hashes(text, shingling, keys), np.diff(fingerprints.offset))
-
-    def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
+    def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         return map(partial(work, self), items)  # which holds no item while the next one is made
 
-    abreast = each
+    parallel_map = pipelined_map
 
     def keep(self, array: Array) -> Array:
         return array

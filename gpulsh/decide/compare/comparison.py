@@ -62,7 +62,7 @@ def compare(
         tile = _Tile(pairs, is_drawn, texts.on(lane), text_sizes, measure, threshold, lane, tell)
         return list(in_fitting_halves(group, tile.whole, halves_of_numbers, tile.by_range))
 
-    for parts in ops.each(groups, measured):
+    for parts in ops.pipelined_map(groups, measured):
         for part, values in parts:
             similarity[part] = values
     return similarity

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
-from gpulsh.backends.prefix_lengths import least_share
+from gpulsh.backends.prefixes import least_share
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.readable import Readable, in_runs, row_sizes
 from gpulsh.lsh.pairs import distinct, packed, unpacked

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
-from gpulsh.backends.prefix_lengths import least_share, prefix_lengths
+from gpulsh.backends.prefixes import least_share, prefix_lengths
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
 from gpulsh.lsh.pairs import packed

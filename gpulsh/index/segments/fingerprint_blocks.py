@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.backends.recent import Recent
+from gpulsh.backends.lru_cache import LruCache
 from gpulsh.io.arrow.buffers import numbers
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
 from gpulsh.store.columns import columns_file
@@ -79,7 +79,7 @@ class BlockRows:
         return by_owner(owner, lambda number, here: chosen_rows(self._block(number), rows[here] - self._first[number]))
 
     def _block(self, number: int) -> Fingerprints:
-        return DECODED.of((weakref.ref(self), number), lambda: self._decode(number))
+        return DECODED.get_or_make((weakref.ref(self), number), lambda: self._decode(number))
 
     def _decode(self, number: int) -> Fingerprints:
         batch = int(np.searchsorted(self._starts, number, side="right")) - 1
@@ -100,7 +100,7 @@ class BlockRows:
 
 
 # Of all files together, so that an index of many files holds no more of them.
-DECODED: Recent[tuple[weakref.ref[BlockRows], int], Fingerprints] = Recent(BLOCKS_HELD)
+DECODED: LruCache[tuple[weakref.ref[BlockRows], int], Fingerprints] = LruCache(BLOCKS_HELD)
 
 
 def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:

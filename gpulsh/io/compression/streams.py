@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import BinaryIO, Literal, Protocol
 
-from gpulsh.backends.processors import processors
+from gpulsh.backends.parallel import processors
 from gpulsh.io.compression.bzip2_xz import BZIP2, XZ, bzip2_pieces, is_bzip2, is_xz, xz_pieces
 from gpulsh.io.compression.members import (
     GZIP,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from gpulsh.account.progress import Progress
-from gpulsh.backends.processors import processors
+from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, check_backend, select_backend
 from gpulsh.budget import parse_memory

@@ -27,7 +27,7 @@ import ray
 
 from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING, Compiled
-from gpulsh.backends.processors import processors
+from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError

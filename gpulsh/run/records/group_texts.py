@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.backends.recent import Recent
+from gpulsh.backends.lru_cache import LruCache
 from gpulsh.ragged import offsets
 from gpulsh.run.job.job import step_of
 from gpulsh.run.job.layout import Layout
@@ -61,7 +61,7 @@ class GroupTexts:
         self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
         ascending(folder, "documents", self.documents)
         self._files, self._offsets = np.concatenate(files), np.concatenate(begins)
-        self._folder, self._open = folder, Recent[int, _OpenFile](OPEN_FILES)
+        self._folder, self._open = folder, LruCache[int, _OpenFile](OPEN_FILES)
 
     def sizes(self) -> Numbers:
         """int64 [documents]: bytes of each text."""
@@ -82,7 +82,7 @@ class GroupTexts:
         return TextBatch(data, offset)
 
     def _file(self, number: int) -> _OpenFile:
-        return self._open.of(number, lambda: _OpenFile(texts_file(self._folder, number)))
+        return self._open.get_or_make(number, lambda: _OpenFile(texts_file(self._folder, number)))
 
 
 def _lie_in(path: Path, size: Numbers, offset: Numbers) -> bool:

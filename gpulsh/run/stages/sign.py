@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpulsh.account.funnel import Funnel
 from gpulsh.arrays import Signed, Values
-from gpulsh.backends.in_order import in_order
+from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.lsh.set_signing import SignedSets, sign_sets
@@ -135,7 +135,7 @@ class _Run:
             return DigestRows(digests[order], numbers[order])
 
         bands = range(self._bands)
-        for columns in in_order(bands, [ordered] * threads) if threads > 1 else map(ordered, bands):
+        for columns in pipelined_map(bands, [ordered] * threads) if threads > 1 else map(ordered, bands):
             digests_out.append(columns)
         first, second = column(self._exact, 0), column(self._exact, 1)
         order = range_order(first)

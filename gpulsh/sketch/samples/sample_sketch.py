@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Samples
-from gpulsh.backends.mixing import mixed
+from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.params import MAX_SEED, check_type, set_integer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulsh.arrays import Array, PackedSignatures, Signatures
-from gpulsh.backends.mixing import mixed
+from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import GOLDEN, STREAM_BITS
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError

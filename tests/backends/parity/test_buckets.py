@@ -105,16 +105,16 @@ def test_collisions_of_a_column(ops: Backend) -> None:
 def of_bands(ops: Backend, digests: Values) -> Array:
     """The members of the buckets of all columns, found abreast."""
     ids = ops.asarray(np.arange(len(digests)))
-    found = ops.abreast(range(digests.shape[1]), lambda one, band: one.collisions(digests[:, band], ids))
+    found = ops.parallel_map(range(digests.shape[1]), lambda one, band: one.collisions(digests[:, band], ids))
     return np.concatenate([buckets.ids for buckets in found])
 
 
 def test_collisions_of_bands_abreast(ops: Backend) -> None:
     columns = np.random.default_rng(1).integers(0, 30, (50, 21), np.uint64) << np.uint64(50)
     agree(ops, of_bands, columns)
-    assert list(ops.abreast([], of_bands)) == []
+    assert list(ops.parallel_map([], of_bands)) == []
     with pytest.raises(ZeroDivisionError):
-        list(ops.abreast(range(3), lambda _, band: 1 // (band - 1)))
+        list(ops.parallel_map(range(3), lambda _, band: 1 // (band - 1)))
 
 
 def check_candidates(ops: Backend, buckets: Buckets) -> None:

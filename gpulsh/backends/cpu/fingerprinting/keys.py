@@ -13,7 +13,7 @@ from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined, subroutine
 from gpulsh.backends.cpu.mixing import mixed
 from gpulsh.backends.cpu.vectors import get
-from gpulsh.backends.public_keys import public_words
+from gpulsh.backends.hashing import public_words
 from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
 from gpulsh.params import Reading
 from gpulsh.secret import DIGITS, PLACES, TOKEN_FAR, EvidenceKeys

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Values
-from gpulsh.backends import mixing, protocol
+from gpulsh.backends import hashing, protocol
 from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.mixing import mixed
 from gpulsh.backends.cpu.sketches.bins import AHEAD, empty_bins, keep_least
@@ -100,7 +100,7 @@ def _fill(signatures, probes, probe, least, places, drawn):
 def _first_probes(bins: int, probe: np.uint64) -> NDArray[np.uint32]:
     """uint32 [PROBES, bins]: where the first probes of each bin look."""
     place, t = np.arange(bins, dtype=np.uint64), np.arange(PROBES, dtype=np.uint64)[:, None]
-    drawn: NDArray[np.uint64] = mixing.mixed(probe + (place << _S32 | t))
+    drawn: NDArray[np.uint64] = hashing.mixed(probe + (place << _S32 | t))
     return ((drawn >> _S32) * _U(bins) >> _S32).astype(np.uint32)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gpulsh.backends.recent import Recent
+from gpulsh.backends.lru_cache import LruCache
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
@@ -192,7 +192,7 @@ def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.
 
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
-_footers: Recent[tuple[object, ...], pq.FileMetaData] = Recent(MOST_FOOTERS)
+_footers: LruCache[tuple[object, ...], pq.FileMetaData] = LruCache(MOST_FOOTERS)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.backends.prefix_lengths import least_share
+from gpulsh.backends.prefixes import least_share
 from gpulsh.decide.compare.containment_join import Owners
 from gpulsh.lsh.pairs import distinct, packed, renumbered, unpacked
 from gpulsh.run.job.job import step_of

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.backends.prefix_lengths import least_share, prefix_lengths
+from gpulsh.backends.prefixes import least_share, prefix_lengths
 from gpulsh.ragged import first_of_runs
 from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace

@@ -1,26 +1,108 @@
-"""Tokens as words: stop words left out, stems put for words, items that begin with a stop word.
+"""Operations on text for shinglings that no backend makes in one pass: tokens, then shingles, then the operation.
 
-Texts are read on the host, by the Unicode table that every backend has, and each distinct token of a batch is looked at
-once; hashes are those of the backend's own `tokens`.
+These are shinglings with stop words, stems, anchors, labels or a rolling hash, for arrays of NumPy or CuPy. A document
+is held whole with its tokens and fingerprints, because equal fingerprints may occur anywhere in it: 16 bytes a token,
+and the sort for labels. Stop words and stems depend on words, so texts are read on the host with the Unicode table,
+each distinct token of a batch once. The backend's own `tokens` hashes them.
 """
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache, wraps
 from itertools import pairwise
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, TextBatch, Tokens, Values
-from gpulsh.backends.protocol import Backend
+from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Values
+from gpulsh.backends.hashing import mixed, rolled
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_part
+from gpulsh.backends.protocol import GOLDEN, Backend
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
-from gpulsh.params import ITEM_TOKENS, Folding, Reading, Shingling
-from gpulsh.ragged import offsets
+from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling
+from gpulsh.ragged import first_of_runs, offsets
 from gpulsh.secret import EvidenceKeys
 
+Operation = TypeVar("Operation", bound=Callable[..., Any])
 
-def chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Tokens:
+
+def one_pass(operation: Operation) -> Operation:
+    """A backend's method that makes one pass over text; for other shinglings, the composition is its fallback.
+
+    The composition is the function of its name below, or the definition in `Backend`.
+    """
+    composed = _COMPOSED.get(operation.__name__) or getattr(Backend, operation.__name__)
+
+    @wraps(operation)
+    def run(self: Backend, text: TextBatch, shingling: Shingling, *given: Any, **named: Any) -> Any:
+        if shingling.in_one_pass:
+            return operation(self, text, shingling, *given, **named)
+        with self.here():
+            return composed(self, text, shingling, *given, **named)
+
+    return cast(Operation, run)
+
+
+def shingle(ops: Backend, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+    """`Backend.shingle`."""
+    return _labelled(_fingerprints(ops, text, shingling, keys), shingling)
+
+
+def shingle_part(
+    ops: Backend, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
+) -> Fingerprints:
+    """`Backend.shingle_part`."""
+    whole = _fingerprints(ops, text, shingling, keys)
+    inside = in_part(whole.values, part, parts)
+    return ops.unique(_labelled(Fingerprints(whole.values[inside], offsets(inside)[whole.offset]), shingling))
+
+
+def sign(
+    ops: Backend, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
+) -> Signed:
+    """`Backend.sign`; a batch that does not fit a device is halved."""
+
+    def whole(part: TextBatch) -> Signed:
+        return Backend.sign(ops, part, shingling, family, shape, keys)
+
+    signed = [found for _, found in in_fitting_halves(text, whole, halves_of_batch)]
+    if len(signed) == 1:
+        return signed[0]
+    return Signed(
+        *map(np.concatenate, zip(*((part.digests, part.exact, part.shingles) for part in signed), strict=True))
+    )
+
+
+_COMPOSED: dict[str, Callable[..., Any]] = {"shingle": shingle, "shingle_part": shingle_part, "sign": sign}
+
+
+def _fingerprints(ops: Backend, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
+    """The fingerprints of all shingles, before labels."""
+    tokens = _chosen_tokens(ops, text, shingling, keys) if shingling.by_words else ops.tokens(text, shingling, keys)
+    if shingling.hash == "mix64":
+        return ops.shingles(tokens, shingling.size, keys)
+    return rolled(tokens, shingling, keys)
+
+
+def _labelled(fingerprints: Fingerprints, shingling: Shingling) -> Fingerprints:
+    if not shingling.labels or len(fingerprints.values) == 0:
+        return fingerprints
+    values, offset = fingerprints.values, fingerprints.offset
+    places = np.arange(len(values), dtype=np.int64, like=values)
+    row = np.searchsorted(offset, places, side="right")
+    order = np.argsort(values, kind="stable")
+    order = order[np.argsort(row[order], kind="stable")]
+    values, row = values[order], row[order]
+    begins = first_of_runs(values) | first_of_runs(row)
+    label = (places - np.flatnonzero(begins)[np.cumsum(begins) - 1]).astype(np.uint64)
+    found = np.empty_like(values)
+    found[order] = np.where(label > 0, mixed(values + label * np.uint64(GOLDEN)), values)
+    return Fingerprints(found, offset)
+
+
+def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Tokens:
     """What `shingling` makes shingles of, where it depends on words: tokens, or with an anchor hashes of items."""
     distinct, numbers, offset = _numbered(ops, text, shingling.reading)
     words = list(distinct)

@@ -14,8 +14,7 @@ import pytest
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend
-from gpulsh.backends.in_order import in_order
-from gpulsh.backends.large_alone import each_large_alone
+from gpulsh.backends.parallel import map_batches, pipelined_map
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 
@@ -26,8 +25,8 @@ def test_results_come_in_the_order_of_the_items(workers: int) -> None:
         time.sleep(0.003 * (item % 3))
         return item * item
 
-    assert list(in_order(range(20), [slow] * workers)) == [item * item for item in range(20)]
-    assert list(in_order([], [slow] * workers)) == []
+    assert list(pipelined_map(range(20), [slow] * workers)) == [item * item for item in range(20)]
+    assert list(pipelined_map([], [slow] * workers)) == []
 
 
 def test_every_worker_takes_part() -> None:
@@ -37,7 +36,7 @@ def test_every_worker_takes_part() -> None:
         meeting.wait()  # passes only when three work at once
         return threading.get_ident()
 
-    assert len(set(in_order(range(3), [worker] * 3))) == 3
+    assert len(set(pipelined_map(range(3), [worker] * 3))) == 3
 
 
 def test_what_a_worker_raises_comes_in_its_place() -> None:
@@ -46,7 +45,7 @@ def test_what_a_worker_raises_comes_in_its_place() -> None:
             raise ValueError("two")
         return item
 
-    results = in_order(range(100), [fails_at_two] * 3)
+    results = pipelined_map(range(100), [fails_at_two] * 3)
     assert [next(results), next(results)] == [0, 1]
     with pytest.raises(ValueError, match="two"):
         next(results)
@@ -57,7 +56,7 @@ def test_what_the_items_raise_comes_after_the_items_before() -> None:
         yield 1
         raise OSError("the disk is gone")
 
-    results = in_order(items(), [lambda item: item] * 2)
+    results = pipelined_map(items(), [lambda item: item] * 2)
     assert next(results) == 1
     with pytest.raises(OSError, match="the disk is gone"):
         next(results)
@@ -71,7 +70,7 @@ def test_it_does_not_run_ahead_and_stops_with_its_reader() -> None:
             taken.append(item)
             yield item
 
-    results = in_order(items(), [lambda item: item] * 2)
+    results = pipelined_map(items(), [lambda item: item] * 2)
     assert next(results) == 0
     time.sleep(0.05)
     assert len(taken) <= 6
@@ -86,15 +85,15 @@ def test_threads_are_used_again_by_one_after_another() -> None:
         time.sleep(0.01)
         return threading.get_ident()
 
-    first = set(in_order(range(8), [by] * 2))
-    outer = in_order(range(8), [by] * 2)
+    first = set(pipelined_map(range(8), [by] * 2))
+    outer = pipelined_map(range(8), [by] * 2)
     assert len(first) == 2 and next(outer) in first
-    assert not first & set(in_order(range(8), [by] * 2))  # while the outer one has them
+    assert not first & set(pipelined_map(range(8), [by] * 2))  # while the outer one has them
     assert set(outer) <= first
     count = threading.active_count()
     for _ in range(3):
         with suppress(ZeroDivisionError):
-            list(in_order([1, 0, 1, 1, 1, 1], [lambda item: 1 // item] * 2))
+            list(pipelined_map([1, 0, 1, 1, 1, 1], [lambda item: 1 // item] * 2))
     assert threading.active_count() == count
 
 
@@ -112,7 +111,7 @@ def test_an_interrupt_waits_for_what_is_worked_at() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
         with pytest.raises(KeyboardInterrupt):
-            list(in_order(range(9), [slow]))
+            list(pipelined_map(range(9), [slow]))
         assert ended == [0]
         time.sleep(0.5)
         assert ended == [0]
@@ -128,7 +127,7 @@ def test_it_ends_when_all_that_was_begun_has_ended() -> None:
         ended.append(item)
         return item
 
-    results = in_order(range(100), [slow] * 2)
+    results = pipelined_map(range(100), [slow] * 2)
     assert next(results) == 0
     results.close()  # type: ignore[attr-defined]
     count = len(ended)
@@ -154,7 +153,7 @@ def test_no_item_is_held_while_the_next_one_is_made(workers: int) -> None:
             yield item
             del item
 
-    assert sum(in_order(items(), [lambda item: 1] * workers)) == 12
+    assert sum(pipelined_map(items(), [lambda item: 1] * workers)) == 12
     assert most == 0
 
 
@@ -180,7 +179,7 @@ def test_a_large_batch_is_there_alone(backend: Backend) -> None:
         time.sleep(0.1)
         return int(batch.offset[-1])
 
-    assert list(each_large_alone(backend, batches(), slow)) == sizes
+    assert list(map_batches(backend, batches(), slow)) == sizes
     assert max(held) <= 4 * backend.sizes().batch
 
 
@@ -192,4 +191,4 @@ def test_a_large_batch_on_which_work_fails_holds_up_nobody() -> None:
         raise ValueError("the first")
 
     with pytest.raises(ValueError, match="the first"):
-        list(each_large_alone(backend, [batch] * 5, fails))
+        list(map_batches(backend, [batch] * 5, fails))

@@ -1,26 +1,48 @@
-"""Rabin's and Karp and Rabin's fingerprints of shingles, for arrays of NumPy or CuPy; the reference has its own.
+"""Hashes of `protocol` for arrays of NumPy or CuPy: `mix64`, public keys, Rabin's and Karp and Rabin's shingles.
 
-`protocol` defines them. They take whole arrays through as many steps as a shingle has tokens.
+The reference has its own.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Tokens
-from gpulsh.backends.mixing import mixed
-from gpulsh.backends.protocol import STREAM_SHINGLE
+from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
 from gpulsh.params import Shingling
 from gpulsh.ragged import offsets
-from gpulsh.secret import SHINGLE, EvidenceKeys
+from gpulsh.secret import LONGEST_SHINGLE, PLACES, SHINGLE, EvidenceKeys
 
 _U = np.uint64
 _PRIME_BITS = _U(61)
 _PRIME = _U((1 << 61) - 1)
 
 
+def mixed(x: Array) -> Array:
+    """`mix64` of each of uint64 `x`."""
+    x = (x ^ x >> _U(27)) * _U(MIX_1)
+    x = (x ^ x >> _U(33)) * _U(MIX_2)
+    return x ^ x >> _U(27)
+
+
+@cache
+def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
+    """key(stream, place) for the first `count` places."""
+    x = np.arange(1, count + 1, dtype=np.uint64) * _U(GOLDEN) + np.full(count, stream, np.uint64)
+    keys: NDArray[np.uint64] = mixed(x) | _U(1)
+    return keys
+
+
+def public_words() -> NDArray[np.uint64]:
+    """The public keys of a token's near places and of a shingle, in the order of a secret's first words."""
+    return np.concatenate([place_keys(STREAM_TOKEN, PLACES), place_keys(STREAM_SHINGLE, LONGEST_SHINGLE)])
+
+
 def rolled(tokens: Tokens, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
-    """`Backend.shingles` by `shingling.hash`, one of these two."""
+    """`Backend.shingles` for `shingling.hash` "rabin" or "karp_rabin", in one step over all shingles a token."""
     base = (STREAM_SHINGLE if keys is None else int(keys.words[SHINGLE])) % int(_PRIME)
     sizes = tokens.lengths
     shingles = np.where(sizes > 0, np.maximum(sizes - shingling.size, 0) + 1, 0)
@@ -35,13 +57,15 @@ def rolled(tokens: Tokens, shingling: Shingling, keys: EvidenceKeys | None) -> F
     for place in range(shingling.size):
         at = first + place
         token = tokens.values[np.minimum(at, last)]
-        longer = _times_x64(found) ^ token if shingling.hash == "rabin" else _less(_times(found, base) + _less(token))
+        longer = (
+            _times_x64(found) ^ token if shingling.hash == "rabin" else _reduced(_times(found, base) + _reduced(token))
+        )
         found = np.where(at <= last, longer, found)
     return Fingerprints(mixed(found), offset)
 
 
 def _times_x64(f: Array) -> Array:
-    """f * X^64, which is f * (X^4 + X^3 + X + 1): what that has from X^64 on, four bits, again times this."""
+    """f * X^64 = f * (X^4 + X^3 + X + 1); its four bits from X^64 on are reduced the same way."""
     over = f >> _U(60) ^ f >> _U(61) ^ f >> _U(63)
     return _times_rest(f) ^ _times_rest(over)
 
@@ -51,14 +75,14 @@ def _times_rest(f: Array) -> Array:
 
 
 def _times(a: Array, b: int) -> Array:
-    """A number below 2^64 that is a * b modulo the prime, a and b being less than it: by halves of 31 bits."""
+    """A number below 2^64 that equals a * b modulo the prime, for a and b below it; by halves of 31 bits."""
     high, low = a >> _U(31), a & _U((1 << 31) - 1)
     over, under = _U(b >> 31), _U(b & (1 << 31) - 1)
-    middle = high * under + low * over  # times 2^31, of which 2^61 is 1
+    middle = high * under + low * over  # times 2^31, and 2^61 is 1
     return (high * over << _U(1)) + (middle >> _U(30)) + ((middle & _U((1 << 30) - 1)) << _U(31)) + low * under
 
 
-def _less(x: Array) -> Array:
+def _reduced(x: Array) -> Array:
     """x modulo the prime."""
     x = (x & _PRIME) + (x >> _PRIME_BITS)
     return np.where(x >= _PRIME, x - _PRIME, x)
