@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpulsh.backends.cuda.source import expanded_source
+from gpulsh.backends.cuda.launcher import expanded_source
 from tests.kernels.device_compiler import compiler_for
 
 _SECTION = re.compile(r"\s*\.section\s+\.text\.(\w+),")

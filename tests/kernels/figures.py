@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpulsh.backends.cuda.launcher import OPTIONS
-from gpulsh.backends.cuda.source import expanded_source, kernel_folder
+from gpulsh.backends.cuda.launcher import expanded_source, kernel_folder
 from tests.kernels.device_compiler import ARCHITECTURES, Compiled, compiler_for, compilers
 from tests.kernels.disassembly import Instruction, Loop, disassemble, loops, way
 

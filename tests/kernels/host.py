@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpulsh.backends.cuda.source import expanded_source
+from gpulsh.backends.cuda.launcher import expanded_source
 from tests.kernels.built import built
 from tests.kernels.device_arrays import DeviceArray, current_device
 

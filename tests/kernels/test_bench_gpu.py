@@ -19,7 +19,7 @@ from benchmarks.gpu import corpora, exercise, operations, page, parity, stress
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.cases import CASES, kernels, rivals, roofline
-from gpulsh.backends.cuda import backend, device, lanes, staging
+from gpulsh.backends.cuda import backend, device, lanes, memory
 from gpulsh.backends.protocol import Backend
 from tests.kernels import host
 from tests.kernels.host_cupy import HostCupy
@@ -448,7 +448,7 @@ def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: 
 
         monkeypatch.setattr(backend.CudaBackend, "keep", keep)
     else:
-        filled = staging.Staging._filled
+        filled = memory.Staging._filled
 
         def late(self: Any, source: Any) -> Any:
             filled(self, source)
@@ -458,11 +458,11 @@ def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: 
         one: list[Any] = []
 
         def same(self: Any, device: int) -> Any:
-            one.extend(() if one else (self._make(device) for _ in range(lanes.LANES)))
+            one.extend(() if one else (self._make_lane(self, device) for _ in range(lanes.LANES)))
             return one
 
-        monkeypatch.setattr(staging.Staging, "_filled", late)
-        monkeypatch.setattr(lanes.LaneSets, "_set", same)
+        monkeypatch.setattr(memory.Staging, "_filled", late)
+        monkeypatch.setattr(lanes.Shared, "_lane_set", same)
     with pytest.raises(AssertionError, match=r"round 0: (sets of )?batch"):
         stress.main(TINY_STRESS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpulsh.backends.cuda.source import expanded_source
+from gpulsh.backends.cuda.launcher import expanded_source
 from tests.kernels.device_compiler import Usage, compilers
 from tests.kernels.figures import FILES, committed, compiled, due
 from tests.kernels.host import signatures

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.backends.cuda import CudaBackend, compiled_kernels, device
+from gpulsh.backends.cuda import CudaBackend, device
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry
 from gpulsh.errors import BackendError
 
@@ -85,7 +85,7 @@ def forgotten() -> Iterator[None]:
 def test_why_unavailable(monkeypatch: pytest.MonkeyPatch, cupy: Any, reason: str) -> None:
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     assert str(device.why_unavailable()).startswith(reason)
-    with pytest.raises(BackendError, match=r"CUDA does not work here: .*; ask for backend='cpu', or 'auto'"):
+    with pytest.raises(BackendError, match=r"CUDA does not work here: .*; use backend='cpu', or 'auto'"):
         CudaBackend()
 
 
@@ -192,13 +192,13 @@ def test_where_nothing_can_be_written_kernels_are_kept_in_memory(
     home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(compiled_kernels, "temporary_folder", lambda _: None)
+    monkeypatch.setattr(device, "temporary_folder", lambda _: None)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path.replace("~", home))
     given = {"CUPY_CACHE_DIR": "/chosen"}
-    compiled_kernels.find_folder(given)
+    device.find_folder(given)
     assert given == {"CUPY_CACHE_DIR": "/chosen"}
     found: dict[str, str] = {}
-    compiled_kernels.find_folder(found)
+    device.find_folder(found)
     assert os.path.isdir(found["CUPY_CACHE_DIR"]) and found["CUPY_CACHE_IN_MEMORY"] == "1"
     assert not list(tmp_path.iterdir())
 

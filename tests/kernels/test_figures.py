@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpulsh.backends.cuda.source import expanded_source
+from gpulsh.backends.cuda.launcher import expanded_source
 from tests.kernels.device_compiler import ARCHITECTURES, compiler_for, compilers
 from tests.kernels.disassembly import disassemble, parse
 from tests.kernels.figures import (

@@ -17,7 +17,7 @@ import gpulsh
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend, backend, device
 from gpulsh.backends.cuda.lanes import LANES
-from gpulsh.backends.cuda.staging import LEAST_PINNED
+from gpulsh.backends.cuda.memory import LEAST_PINNED
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.index import index as index_module
 from gpulsh.params import BandShape, Family, Shingling
@@ -249,9 +249,9 @@ def test_calls_share_streams_and_hold_neither_text_nor_secrets(process: HostCupy
     assert sizes == {LEAST_PINNED}, "CuPy's pool has none of the same size to hand out"
     gc.collect()
     assert not any(memory() for memory in process.pinned)
-    lanes = [lane for lanes in backend._device().lanes._free[0] for lane in lanes]
+    lanes = [lane for lanes in backend._device()._free[0] for lane in lanes]
     assert len(lanes) == LANES
-    assert {key for lane in lanes for key in lane._operations._keys._values} <= {None}
+    assert {key for lane in lanes for key in lane._keys._values} <= {None}
 
 
 def test_calls_at_once_have_lanes_of_their_own(process: HostCupy) -> None:
@@ -261,5 +261,5 @@ def test_calls_at_once_have_lanes_of_their_own(process: HostCupy) -> None:
         for _ in range(2):
             found = pool.map(lambda documents: gpulsh.deduplicate(documents, backend="cuda").to_numpy(), given)
             assert [one.duplicate_of.tolist() for one in found] == wanted
-    free = backend._device().lanes._free[0]
+    free = backend._device()._free[0]
     assert 1 <= len(free) <= 4 and len({lane for lanes in free for lane in lanes}) == LANES * len(free)

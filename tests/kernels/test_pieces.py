@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpulsh.arrays import Fingerprints, Signed, TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.cuts import classes_of, cut_pieces
-from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
+from gpulsh.backends.cuda.sign import Signer, TextPieces
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.tokens import classify, code_points
 from gpulsh.params import PLAIN, BandShape, Family, Reading, Shingling, Unit
@@ -66,7 +66,7 @@ def with_pieces(cuda: CudaBackend, piece_bytes: int, arrays: Any = None) -> Cuda
 
 def sign(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> Signed:
     pieces = TextPieces(cuda._machine, cuda._unicode(shingling), shingling, cuda._keys_of(None), piece_bytes)
-    return sign_in_pieces(pieces, text, cuda._sketch_of(FAMILY), SHAPE, cuda._keys_of(KEYS))
+    return Signer(pieces, cuda._staging, cuda._sketch_of(FAMILY), SHAPE, cuda._keys_of(KEYS)).in_pieces(text)
 
 
 def assert_signed(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> None:
@@ -217,7 +217,9 @@ def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
     for i, document in enumerate(map(bytes.fromhex, GOLDEN["documents"])):
         how = Shingling.parse(shingling)
         pieces = TextPieces(cuda._machine, cuda._unicode(how), how, cuda._keys_of(None), 23)
-        found = sign_in_pieces(pieces, batch_of([document]), cuda._sketch_of(family), shape, cuda._keys_of(KEYS))
+        found = Signer(pieces, cuda._staging, cuda._sketch_of(family), shape, cuda._keys_of(KEYS)).in_pieces(
+            batch_of([document])
+        )
         assert [f"{x:016x}" for x in cuda.asnumpy(found.exact)[0].tolist()] == pinned["exact"][i]
         assert [f"{x:016x}" for x in cuda.asnumpy(found.digests)[0].tolist()] == pinned["digests"]["8x2"][i]
         assert cuda.asnumpy(found.shingles).tolist() == [pinned["offset"][i + 1] - pinned["offset"][i]]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
-from gpulsh.backends.cuda.source import kernel_folder
+from gpulsh.backends.cuda.sign import Signer, TextPieces
+from gpulsh.backends.cuda.launcher import kernel_folder
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.sketches import one_permutation
@@ -47,5 +47,5 @@ def test_documents_in_pieces(cuda: CudaBackend, name: FamilyName, unit: Unit) ->
     pieces = TextPieces(cuda._machine, cuda._unicode(shingling), shingling, cuda._keys_of(None), 20)
     for document in documents:
         text = batch_of([document])
-        found = sign_in_pieces(pieces, text, cuda._sketch_of(family), shape, cuda._keys_of(KEYS))
+        found = Signer(pieces, cuda._staging, cuda._sketch_of(family), shape, cuda._keys_of(KEYS)).in_pieces(text)
         same(found.digests, REFERENCE.sign(text, shingling, family, shape, KEYS).digests, cuda.asnumpy)

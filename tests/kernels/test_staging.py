@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cuda import staging
-from gpulsh.backends.cuda.staging import LEAST_PINNED, Staging
+from gpulsh.backends.cuda import memory as staging
+from gpulsh.backends.cuda.memory import LEAST_PINNED, Staging
 from tests.kernels.device_arrays import CUDARuntimeError, DeviceModule
 
 pytestmark = pytest.mark.kernels
@@ -80,6 +80,6 @@ def test_without_pinned_memory_text_is_copied_as_it_lies(
         for size in SIZES:
             check(way, size)
     assert asked == [LEAST_PINNED, 2 * LEAST_PINNED] and len(caplog.records) == 1
-    way.give_back()
+    way.release()
     check(way, 3)
     assert asked == [LEAST_PINNED, 2 * LEAST_PINNED, LEAST_PINNED], "who comes next may be lucky"

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import gpulsh
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.backends.cuda.source import kernel_folder
+from gpulsh.backends.cuda.launcher import kernel_folder
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.cli import group
@@ -48,7 +48,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("tree") / "kernels"
     shutil.copytree(kernel_folder(), folder)
     (folder / "toy.cu").write_text(FILES["kernels/toy.cu"])
-    monkeypatch.setattr("gpulsh.backends.cuda.source.kernel_folder", lambda: folder)
+    monkeypatch.setattr("gpulsh.backends.cuda.launcher.kernel_folder", lambda: folder)
     monkeypatch.setitem(SKETCHES, "toy", "toy")
     yield
 

@@ -1,4 +1,4 @@
-"""The operations on CUDA: on whose device, stream and memory each runs; the files beside this one say how."""
+"""The operations on CUDA, each on the right device, stream and memory; the files beside this one do the work."""
 
 from __future__ import annotations
 
@@ -6,40 +6,31 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial, wraps
 from types import ModuleType
-from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens
 from gpulsh.backends.composed import one_pass
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cuda.candidates import candidates
-from gpulsh.backends.cuda.collisions import collisions
+from gpulsh.backends.cuda.collisions import collisions, collisions_by_range
 from gpulsh.backends.cuda.components import components
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
-from gpulsh.backends.cuda.exact_hashes import exact_hashes
-from gpulsh.backends.cuda.foreign import on_device
 from gpulsh.backends.cuda.gather import gather
 from gpulsh.backends.cuda.intersect import intersect
-from gpulsh.backends.cuda.keys import DeviceKeys, keys_on_device
-from gpulsh.backends.cuda.lanes import LANES
+from gpulsh.backends.cuda.lanes import LANES, Shared
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
-from gpulsh.backends.cuda.memory import RESIDENT, free_bytes, text_sizes
-from gpulsh.backends.cuda.pieces import TextPieces, shingle_part
+from gpulsh.backends.cuda.memory import RESIDENT, Staging, done, free_bytes, on_device, on_host, text_sizes, wait
 from gpulsh.backends.cuda.prefixes import frequencies, prefixes
-from gpulsh.backends.cuda.ranges import collisions_by_range
-from gpulsh.backends.cuda.set_sketch import AnywhereSketch, DeviceSketch
 from gpulsh.backends.cuda.sha1 import sha1
-from gpulsh.backends.cuda.shared import Shared
-from gpulsh.backends.cuda.shingle import shingle_sums, shingles
-from gpulsh.backends.cuda.sign import Signer
+from gpulsh.backends.cuda.shingle import exact_hashes, shingle_sums, shingles
+from gpulsh.backends.cuda.sign import Signer, TextPieces, shingle_part
 from gpulsh.backends.cuda.simhash import simhash
 from gpulsh.backends.cuda.sketches import sketch_of
-from gpulsh.backends.cuda.staging import Staging
-from gpulsh.backends.cuda.tokens import Table, TokenSums, hash_tokens, token_sums
+from gpulsh.backends.cuda.sketches.minima import AnywhereSketch, DeviceSketch
+from gpulsh.backends.cuda.tokens import DeviceKeys, Table, TokenSums, hash_tokens, keys_on_device, token_sums
 from gpulsh.backends.cuda.unique import unique
-from gpulsh.backends.cuda.waiting import done, on_host, wait
-from gpulsh.backends.cuda.weighted import occurrences, weighted_overlap
-from gpulsh.backends.cuda.weighted_minhash import kleinberg_tardos, weighted_minhash
+from gpulsh.backends.cuda.weighted import kleinberg_tardos, occurrences, weighted_minhash, weighted_overlap
 from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend, Sizes, SketchFold
@@ -47,14 +38,14 @@ from gpulsh.errors import BackendError, DeviceMemoryError
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
-KEPT = 8  # of what is asked for again and again, and is small
+KEPT = 8  # keys, and sketches: small, and used again and again
 
 
 @cache
 def _device() -> Shared[CudaBackend]:
-    """What this process has of CUDA devices, so that kernels are loaded, and lanes made, once and not once a call."""
+    """The shared state of this process: kernels are loaded and lanes made once, not once a call."""
     cupy = import_cupy()
-    return Shared(cupy, DeviceLauncher(cupy), Geometry(), _of_lane)
+    return Shared(cupy, DeviceLauncher(cupy), Geometry(), _lane)
 
 
 Item = TypeVar("Item")
@@ -90,10 +81,10 @@ class CudaBackend(Backend):
 
     `devices` are their numbers; None takes all that are visible, the current one first. They share the items of
     `pipelined_map` and the ranges of digests to sort; every other operation runs on the first. `arrays` and `launcher`
-    replace CuPy and the devices together, `geometry` how work is cut: for tests. What is dear to make outlives a
-    backend: see `Shared`.
+    replace CuPy and the devices together, `geometry` the cut of the work: for tests. Streams, lanes and tables outlive
+    a backend: see `Shared`.
 
-    Raises BackendError where CUDA, or one of the devices, does not work.
+    Raises BackendError if CUDA, or one of the devices, does not work.
     """
 
     name = "cuda"
@@ -131,6 +122,7 @@ class CudaBackend(Backend):
         self._staging = Staging(arrays)
         self._keys = LruCache[EvidenceKeys | None, DeviceKeys](KEPT)
         self._sketches = LruCache[Family, DeviceSketch](KEPT)
+        self._stream: Any = None  # of a lane, made for its first work
         self._room: int | None = None  # bytes that `keep` may still leave on the device
 
     def here(self) -> AbstractContextManager[None]:
@@ -196,11 +188,15 @@ class CudaBackend(Backend):
         return Signer(pieces, self._staging, sketch, shape, self._keys_of(keys)).sign(text)
 
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
-        with self._shared.lanes.taken(self._devices) as lanes:
-            yield from pipelined_map(self._ready(items), [lane.does(work) for lane in lanes])
+        with self._shared.lanes(self._devices) as lanes:
+            try:
+                yield from pipelined_map(self._ready(items), [partial(lane._work, work) for lane in lanes])
+            finally:
+                for lane in lanes:
+                    lane._release()
 
     def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
-        return map(partial(work, self), items)  # one has the device to itself
+        return map(partial(work, self), items)  # one item has the device to itself
 
     def keep(self, array: Array) -> Array:
         try:
@@ -209,8 +205,8 @@ class CudaBackend(Backend):
                     self._room = int(RESIDENT * free_bytes(self._machine.arrays))
                 self._room -= array.nbytes
                 if self._room >= 0:
-                    # Copied on the same device, too: kept as it lies, it would hold on to a part of a lane's memory,
-                    # which could not become whole again for the next batch.
+                    # Copied even on the same device: the original is part of a lane's memory, which has to become
+                    # whole again for the next batch.
                     kept = self._machine.arrays.array(array)
                     wait(self._machine.arrays)  # before a lane may reuse the original
                     return kept
@@ -218,13 +214,25 @@ class CudaBackend(Backend):
             self._room = 0
         return self.asnumpy(array)
 
-    def give_back(self) -> None:
-        """Let go of pinned memory, which CuPy's pool then has for whoever needs some, and of secrets."""
-        self._staging.give_back()
-        self._keys.remove(lambda keys: keys is not None)
+    def _work(self, work: Callable[[Backend, Item], Result], item: Item) -> Result:
+        """`work` of an item on the stream of this lane."""
+        with self._machine.here():
+            if self._stream is None:
+                self._stream = self._machine.arrays.cuda.Stream(non_blocking=True)
+            with self._stream:
+                try:
+                    return work(self, item)
+                finally:  # even a failed item is released only when nothing reads it any more
+                    wait(self._machine.arrays, self._stream)
+
+    def _release(self) -> None:
+        """Return pinned memory to CuPy's pool, and forget secrets."""
+        with self._machine.here():
+            self._staging.release()
+            self._keys.remove(lambda keys: keys is not None)
 
     def _ready(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, each when what it holds of device memory is computed, for streams that know nothing of it."""
+        """The items, each when its device memory is computed: other streams would not wait for it."""
         iterator = iter(items)
         while True:
             with self._machine.here():
@@ -234,10 +242,10 @@ class CudaBackend(Backend):
                     return
                 wait(self._machine.arrays)
             yield item
-            del item  # or it is held while the next one is made
+            del item  # or it would be held while the next one is made
 
     def _pieces(self, shingling: Shingling, keys: EvidenceKeys | None) -> TextPieces:
-        """How a document goes through that is too large for the device to have there at a time."""
+        """The way of a document that is too large for the device to hold whole."""
         most = min(self._machine.geometry.piece_bytes, self.sizes().tile)
         return TextPieces(self._machine, self._unicode(shingling), shingling, self._keys_of(keys), most)
 
@@ -259,13 +267,12 @@ class CudaBackend(Backend):
 
 def _shared(arrays: ModuleType | None, launcher: Launcher | None, geometry: Geometry | None) -> Shared[CudaBackend]:
     if arrays is not None and launcher is not None:
-        return Shared(arrays, launcher, geometry or Geometry(), _of_lane)
+        return Shared(arrays, launcher, geometry or Geometry(), _lane)
     reason = why_unavailable()
     if reason is not None:
-        raise BackendError(f"CUDA does not work here: {reason}; ask for --backend cpu, or 'auto'")
-    of_process = _device()
-    return of_process if geometry is None else of_process.cut_by(geometry)
+        raise BackendError(f"CUDA does not work here: {reason}; use --backend cpu, or 'auto'")
+    return _device() if geometry is None else _device().cut_by(geometry)
 
 
-def _of_lane(shared: Shared[CudaBackend], machine: Machine) -> CudaBackend:
-    return CudaBackend(devices=[machine.device], shared=shared)
+def _lane(shared: Shared[CudaBackend], device: int) -> CudaBackend:
+    return CudaBackend(devices=[device], shared=shared)

@@ -1,16 +1,21 @@
-"""collisions: a filter leaves the digests that may repeat, a range of digests at a time; a sort of keys groups those.
+"""collisions: a filter leaves the digests that may repeat, a range of digests at a time; a sort of keys groups them.
 
 CuPy sorts integers with Thrust's stable radix sort, a pass for each byte of the key; `argsort` carries a copy of the
 keys and 64-bit positions through every pass, 32 bytes an item with the second halves of its buffers. Here the position
-takes the place of a digest's lower bits, so that one key of 64 bits is sorted, in 16.
+takes the place of a digest's lower bits, so that one key of 64 bits is sorted, in 16. Several devices sort a range of
+the digests each.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from gpulsh.arrays import Array, Buckets
 from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.memory import wait
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.ragged import first_of_runs
 
@@ -31,7 +36,7 @@ def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
     for number in range(ranges):
         lowest = least + span * number // ranges
         highest = min(least + span * (number + 1) // ranges - 1, NO_DIGEST - 1)
-        if highest < lowest:  # there are more ranges than digests that could lie in them, or no digest at all
+        if highest < lowest:  # there are more ranges than possible digests, or no digest at all
             continue
         part, first = _grouped(machine, digests, ids, lowest, highest, -(-len(ids) // ranges))
         found.append(part)
@@ -44,9 +49,9 @@ def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
 def may_repeat(
     machine: Machine, digests: Array, ids: Array, lowest: int, highest: int, expected: int
 ) -> tuple[Array, Array]:
-    """Digests in [lowest, highest] that repeat, with few that do not, and their ids: in the given order.
+    """Digests in [lowest, highest] that repeat, with few that do not, and their ids, in the given order.
 
-    `expected` is about how many lie in that range.
+    About `expected` digests are in that range.
     """
     xp, threads = machine.arrays, machine.geometry.threads
     count = len(ids)
@@ -72,7 +77,7 @@ def may_repeat(
 def _grouped(
     machine: Machine, digests: Array, ids: Array, lowest: int, highest: int, expected: int
 ) -> tuple[Array, Array]:
-    """The ids of digests in [lowest, highest] that repeat, by (digest, id), and where each digest's begin."""
+    """The ids of repeated digests in [lowest, highest], by (digest, id), and where the ids of each digest begin."""
     xp = machine.arrays
     digests, ids = may_repeat(machine, digests, ids, lowest, highest, expected)
     if len(ids) == 0:
@@ -100,7 +105,7 @@ def _sorted(machine: Machine, digests: Array) -> tuple[Array, Array]:
     keys &= low
     order = keys.view(np.int64)
     digests = digests[order]
-    # What differs in the lower bits alone still stands in the given order. Such runs are few and are sorted again.
+    # Digests that differ only in the lower bits are still in the given order. Such runs are few; sort them again.
     differs = digests[1:] ^ digests[:-1]
     unsorted = digests[1:][(differs != np.uint64(0)) & (differs <= low)]
     if len(unsorted):
@@ -111,10 +116,37 @@ def _sorted(machine: Machine, digests: Array) -> tuple[Array, Array]:
 
 
 def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
-    """int64: where `ascending` has one of the values `wanted`, which ascend and may repeat."""
+    """int64: the places in `ascending` of the values `wanted`, which ascend and may repeat."""
     xp = machine.arrays
     wanted = wanted[first_of_runs(wanted)]
     starts = xp.searchsorted(ascending, wanted, side="left")
     before = machine.exclusive(xp.searchsorted(ascending, wanted, side="right") - starts)
     total = machine.number(before[-1])
     return xp.arange(total, dtype=np.int64) + (starts - before[:-1])[machine.row_of(before, 0, total)]
+
+
+def collisions_by_range(machines: Sequence[Machine], digests: Array, ids: Array) -> Buckets:
+    """`collisions` of arrays on the first device: each device takes a range, the first collects the buckets."""
+    first, xp = machines[0], machines[0].arrays
+    count = len(machines)
+    range_of = digests // np.uint64(-(-(2**64) // count))
+    parts = [(digests[range_of == np.uint64(i)], ids[range_of == np.uint64(i)]) for i in range(count)]
+    wait(xp)  # other devices know nothing of this one's streams
+
+    def on(machine: Machine, part: tuple[Array, Array]) -> Buckets:
+        with machine.here():
+            moved = [machine.arrays.asarray(array) for array in part]
+            found = collisions(machine, *moved)
+            wait(machine.arrays)
+            return found
+
+    with ThreadPoolExecutor(count) as pool:
+        found = list(pool.map(on, machines, parts))
+    with first.here():
+        members = [xp.asarray(buckets.ids) for buckets in found]
+        offsets = [xp.asarray(buckets.offset) for buckets in found]
+        starts = np.cumsum([0, *map(len, members)])
+        moved = [offset[1:] + np.int64(start) for offset, start in zip(offsets, starts, strict=False)]
+        joined = Buckets(xp.concatenate(members), xp.concatenate([offsets[0][:1], *moved]))
+        wait(xp)  # before the other devices' arrays are released
+    return joined

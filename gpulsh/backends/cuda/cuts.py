@@ -1,8 +1,8 @@
-"""Where a document's text may be cut into pieces so that each is read as it would be in the whole.
+"""Cutting a document's text into pieces with the same tokens as the whole.
 
-A place may be cut where no well-formed UTF-8 sequence spans it and, for words, no token does: not between two code
-points of class *word*. Tokens of characters never span code points; whether a separator adjoins the cut says whether
-the space in front of the later piece's first character is the document's, too.
+A cut splits no well-formed UTF-8 sequence and, for words, no token: it is not between two code points of class *word*.
+Tokens of characters never span code points. If a separator adjoins the cut, the space in front of the later piece's
+first character belongs to the document, too.
 """
 
 from __future__ import annotations
@@ -40,35 +40,26 @@ def cut_pieces(read: Read, length: int, unit: Unit, piece_bytes: int, reading: R
         limit = start + piece_bytes
         cut = None
         if limit < length:
-            cut = _last_cut(read, length, start + 1, limit + 1, unit, reading) or _first_cut(
-                read, length, limit + 1, unit, reading
-            )
+            cut = _nearest_cut(read, length, start + 1, limit + 1, unit, reading, last=True)
+            cut = cut or _nearest_cut(read, length, limit + 1, length, unit, reading, last=False)
         stop, spaced_next = cut or (length, False)
         yield Piece(start, stop, spaced)
         start, spaced = stop, spaced_next
 
 
-def _last_cut(read: Read, length: int, low: int, high: int, unit: Unit, reading: Reading) -> tuple[int, bool] | None:
-    """The last cut in [low, high), and whether a separator adjoins it."""
+def _nearest_cut(
+    read: Read, length: int, low: int, high: int, unit: Unit, reading: Reading, *, last: bool
+) -> tuple[int, bool] | None:
+    """The last or the first cut in [low, high), and whether a separator adjoins it."""
     window = FIRST_WINDOW
     while low < high:
-        begin = max(low, high - window)
-        places, spaced = _cuts(read, length, begin, high, unit, reading)
+        begin, end = (max(low, high - window), high) if last else (low, min(low + window, high))
+        places, spaced = _cuts(read, length, begin, end, unit, reading)
         if len(places):
-            return int(places[-1]), bool(spaced[-1])
-        high, window = begin, min(window * GROWTH, LAST_WINDOW)
-    return None
-
-
-def _first_cut(read: Read, length: int, low: int, unit: Unit, reading: Reading) -> tuple[int, bool] | None:
-    """The first cut from `low` on, before the document's end."""
-    window = FIRST_WINDOW
-    while low < length:
-        end = min(low + window, length)
-        places, spaced = _cuts(read, length, low, end, unit, reading)
-        if len(places):
-            return int(places[0]), bool(spaced[0])
-        low, window = end, min(window * GROWTH, LAST_WINDOW)
+            nearest = -1 if last else 0
+            return int(places[nearest]), bool(spaced[nearest])
+        low, high = (low, begin) if last else (end, high)
+        window = min(window * GROWTH, LAST_WINDOW)
     return None
 
 
@@ -89,9 +80,9 @@ def _cuts(
 
 
 def classes_of(text: NDArray[np.uint8], reading: Reading = PLAIN) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Tell each byte's class, which is that of its code point, and whether that began at an earlier byte.
+    """The class of each byte's code point, and whether the code point began at an earlier byte.
 
-    A byte in no well-formed sequence is a separator; so is what a cut through a sequence leaves at either end.
+    A byte in no well-formed sequence is a separator, also the rest of a sequence that is cut at either end.
     """
     classes = _ascii_classes(reading)[text]
     inside = np.zeros(len(text), np.bool_)

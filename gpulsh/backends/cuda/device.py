@@ -1,25 +1,26 @@
-"""What of CUDA is there: CuPy, a driver, devices."""
+"""The CUDA installation: CuPy, its folder of compiled kernels, the driver, the devices."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from gpulsh.backends.cuda.compiled_kernels import find_folder
+from gpulsh.backends.kernel_cache import temporary_folder
 from gpulsh.errors import BackendError, install
 from gpulsh.facts import Facts
 
 MIN_CAPABILITY = (7, 0)
+FOLDER, IN_MEMORY = "CUPY_CACHE_DIR", "CUPY_CACHE_IN_MEMORY"  # environment variables that CuPy reads
 
 
 @cache
 def why_unavailable() -> str | None:
-    """None where CUDA works, otherwise the reason in words."""
+    """None if CUDA works, otherwise the reason in words."""
     try:
         cupy = import_cupy()
     except ImportError as error:
@@ -39,18 +40,18 @@ def why_unavailable() -> str | None:
                 f"the CUDA device has compute capability {_dotted(capability)}; {_dotted(MIN_CAPABILITY)} or newer is"
                 " needed"
             )
-        cupy.zeros(1, cupy.uint8).get()  # a context, memory and a copy: what an old driver or a full device refuses
+        cupy.zeros(1, cupy.uint8).get()  # needs a context, memory and a copy: an old driver or a full device refuses
     except Exception as error:
         return f"the CUDA device does not work ({_in_words(error)})"
     try:
-        cupy.arange(1, dtype=cupy.uint8).get()  # a kernel, for which CuPy needs NVIDIA's compiler and its headers
+        cupy.arange(1, dtype=cupy.uint8).get()  # compiles a kernel: needs NVIDIA's compiler and its headers
     except Exception as error:
         return f"cupy cannot compile a kernel ({_in_words(error)}); {_remedy()}"
     return None
 
 
 def devices() -> list[str]:
-    """A line for each CUDA device: name, compute capability, memory. Empty where there is none or no CuPy."""
+    """A line for each CUDA device: name, compute capability, memory. Empty without a device or CuPy."""
     try:
         runtime = import_cupy().cuda.runtime
         return [_describe(runtime.getDeviceProperties(i)) for i in range(runtime.getDeviceCount())]
@@ -59,7 +60,7 @@ def devices() -> list[str]:
 
 
 def visible_devices(arrays: ModuleType, devices: Sequence[int] | None) -> list[int]:
-    """`devices`, or all with the current one first; BackendError where one of them is not there."""
+    """`devices`, or all with the current one first. Raises BackendError if one of them does not exist."""
     runtime = arrays.cuda.runtime
     count, current = runtime.getDeviceCount(), runtime.getDevice()
     if devices is None:
@@ -81,6 +82,32 @@ def import_cupy() -> Any:
     except Exception as error:  # a broken installation fails in ways of its own
         raise ImportError(_in_words(error)) from error
     return cupy
+
+
+def find_folder(environment: MutableMapping[str, str]) -> None:
+    """Name a folder for compiled kernels that CuPy, which is not imported yet, can write to.
+
+    CuPy uses `~/.cupy`, and its import fails if it cannot. In a container there is often no home, or a read-only one.
+    Then kernels are kept below the temporary folder, or, if nothing is writable, in memory. CUPY_CACHE_DIR, if set,
+    stays.
+    """
+    if FOLDER in environment or _is_writable(os.path.expanduser("~/.cupy/kernel_cache")):
+        return
+    own = temporary_folder("cupy")
+    if own is not None:
+        environment[FOLDER] = own
+    else:
+        environment[FOLDER], environment[IN_MEMORY] = os.path.dirname(__file__), "1"  # CuPy wants a folder that exists
+
+
+def _is_writable(folder: str) -> bool:
+    if not os.path.isabs(folder):  # the user is unknown: CuPy would make a folder named ~ in the current one
+        return False
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def _remedy() -> str:

@@ -1,11 +1,11 @@
 """Work in lanes: a lane is a device, a stream and a pinned buffer, and has one item of work at a time.
 
 While one lane computes, the next copies its text to the device and a third fills its pinned buffer, so that bus and
-multiprocessors are busy together; with several devices each has its own lanes. A result is handed on when its stream
-has finished with it.
+multiprocessors are busy together. Each of several devices has its own lanes. A lane hands on a result when its stream
+has finished.
 
-Who works in lanes has a whole set of them alone: results of one `each` may be read while another runs inside it, and
-two that shared a pinned buffer would overwrite one another's text.
+Each caller takes a whole set of lanes. One call may read its results while another call runs inside it, and two that
+shared a pinned buffer would overwrite each other's text.
 """
 
 from __future__ import annotations
@@ -14,80 +14,72 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar
+from types import ModuleType
+from typing import Generic, TypeVar
 
-from gpulsh.backends.cuda.launcher import Machine
-from gpulsh.backends.cuda.waiting import wait
+from gpulsh.backends.cuda.launcher import Geometry, Launcher, Machine
+from gpulsh.backends.cuda.memory import wait
+from gpulsh.backends.cuda.tokens import Table
+from gpulsh.backends.unicode_table import unicode_table
+from gpulsh.params import Reading
 
 LANES = 3  # a device: one fills, one copies, one computes
 
-
-class Lent(Protocol):
-    """What a lane works with."""
-
-    def give_back(self) -> None:
-        """Let go of what belongs to the work that is done: its text, its secrets."""
+Lane = TypeVar("Lane")
 
 
-Operations = TypeVar("Operations", bound=Lent)
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+class Shared(Generic[Lane]):
+    """State that all backends of a process share, however many calls make one: lanes, and the Unicode tables.
 
-
-class Lane(Generic[Operations]):
-    """`operations` of one device on a stream of their own, which is made when the first work comes."""
-
-    def __init__(self, machine: Machine, operations: Operations) -> None:
-        self._machine, self._operations = machine, operations
-        self._stream: Any = None
-
-    def does(self, work: Callable[[Operations, Item], Result]) -> Callable[[Item], Result]:
-        """`work` as what this lane does with an item."""
-
-        def run(item: Item) -> Result:
-            with self._machine.here():
-                if self._stream is None:
-                    self._stream = self._machine.arrays.cuda.Stream(non_blocking=True)
-                with self._stream:
-                    try:
-                        return work(self._operations, item)
-                    finally:  # a failed item, too, is let go only when nothing reads it any more
-                        wait(self._machine.arrays, self._stream)
-
-        return run
-
-    def give_back(self) -> None:
-        """Nobody works in it any more."""
-        with self._machine.here():
-            self._operations.give_back()
-
-
-class LaneSets(Generic[Operations]):
-    """The lanes of devices, as many times as they are taken at once; those given back are used again.
-
-    A stream has memory of its own in CuPy's pool, which another stream cannot have: new streams would be new memory.
+    A call that made its own would wait each time for streams, page-locked memory and device memory. Lanes that nobody
+    uses leave their memory to CuPy's pools, which `free_all_blocks` empties. `make_lane` makes a lane of a device. Safe
+    for threads.
     """
 
-    def __init__(self, make: Callable[[int], Lane[Operations]]) -> None:
-        self._make = make  # a lane of a device
-        self._free: dict[int, list[list[Lane[Operations]]]] = defaultdict(list)
+    def __init__(
+        self,
+        arrays: ModuleType,
+        launcher: Launcher,
+        geometry: Geometry,
+        make_lane: Callable[[Shared[Lane], int], Lane],
+    ) -> None:
+        self.arrays = arrays
+        self._launcher, self._geometry, self._make_lane = launcher, geometry, make_lane
+        self._tables: dict[tuple[int, Reading], Table] = {}
+        # A stream has its own memory in CuPy's pool, which other streams cannot use: new streams would be new memory.
+        self._free: dict[int, list[list[Lane]]] = defaultdict(list)
         self._changing = Lock()
 
+    def cut_by(self, geometry: Geometry) -> Shared[Lane]:
+        """The same devices with another cut of the work, and lanes of its own."""
+        return Shared(self.arrays, self._launcher, geometry, self._make_lane)
+
+    def machine(self, device: int) -> Machine:
+        """A device."""
+        return Machine(self.arrays, self._launcher, self._geometry, device)
+
+    def table(self, device: int, reading: Reading) -> Table:
+        """The Unicode table on a device, the current one."""
+        with self._changing:
+            if (device, reading) not in self._tables:
+                stage1, stage2 = map(self.arrays.asarray, unicode_table(reading))
+                self._tables[device, reading] = Table(stage1, stage2, reading.plain)
+                wait(self.arrays)  # later calls may use other streams
+            return self._tables[device, reading]
+
     @contextmanager
-    def taken(self, devices: Sequence[int]) -> Iterator[list[Lane[Operations]]]:
-        """A set of each of `devices` that nobody else has meanwhile, end to end."""
-        sets = [self._set(device) for device in devices]
+    def lanes(self, devices: Sequence[int]) -> Iterator[list[Lane]]:
+        """A set of lanes of each of `devices`, end to end, that nobody else has meanwhile."""
+        sets = [self._lane_set(device) for device in devices]
         try:
             yield [lane for lanes in sets for lane in lanes]
         finally:
-            for device, lanes in zip(devices, sets, strict=True):
-                for lane in lanes:
-                    lane.give_back()
-                with self._changing:
+            with self._changing:
+                for device, lanes in zip(devices, sets, strict=True):
                     self._free[device].append(lanes)
 
-    def _set(self, device: int) -> list[Lane[Operations]]:
+    def _lane_set(self, device: int) -> list[Lane]:
         with self._changing:
             if self._free[device]:
                 return self._free[device].pop()
-        return [self._make(device) for _ in range(LANES)]
+        return [self._make_lane(self, device) for _ in range(LANES)]

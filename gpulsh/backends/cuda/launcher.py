@@ -1,10 +1,13 @@
-"""How kernels are started: what the operations ask of a launcher, and the one that runs them on the device."""
+"""Starting kernels: their source, the launcher that runs them on the device, and the machine each operation gets."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from threading import Lock
 from types import ModuleType
 from typing import Any, Protocol
@@ -13,18 +16,46 @@ import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.compiling import COMPILING
-from gpulsh.backends.cuda.source import expanded_source
-from gpulsh.backends.cuda.waiting import wait
+from gpulsh.backends.cuda.memory import wait
 from gpulsh.errors import BackendError, DeviceMemoryError, GpulshError
 
 OPTIONS = ("-std=c++17",)
 LANES = 32  # of a warp
 MAX_BLOCKS = (2**31 - 1, 65535)
-# What errors say besides CuPy's own OutOfMemoryError: of a sort that finds no memory to work in; of the runtime and the
-# driver, which need some to load a kernel, for an event or a stream.
+# Messages of errors besides CuPy's own OutOfMemoryError: of a sort without memory to work in; of the runtime and the
+# driver, which need memory to load a kernel or to make an event or a stream.
 NO_MEMORY = ("std::bad_alloc", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 
+_INCLUDE = re.compile(r'#include "([\w.]+)"\n')
 Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a Python int has no width
+
+
+@cache
+def kernel_folder() -> Path:
+    """`kernels/` in the package, as wheels have it, or beside it, as the source tree does."""
+    package = Path(__file__).resolve().parents[2]
+    for folder in (package / "kernels", package.parent / "kernels"):
+        if (folder / "bits.cuh").is_file():
+            return folder
+    raise BackendError(f"the CUDA kernels are neither in {package} nor beside it; install gpulsh again")
+
+
+def expanded_source(file: str, folder: Path | None = None) -> str:
+    """`file`.cu with each local header once, where it is first included.
+
+    A compiler of one text, and a cache that is keyed by it, cannot miss a change in a header.
+    """
+    folder = folder or kernel_folder()
+    seen: set[str] = set()
+
+    def expand(name: str) -> str:
+        if name in seen:
+            return ""
+        seen.add(name)
+        text = (folder / name).read_text("utf-8").replace("#pragma once\n", "")
+        return _INCLUDE.sub(lambda match: expand(match[1]), text)
+
+    return expand(f"{file}.cu")
 
 
 class Launcher(Protocol):
@@ -36,9 +67,9 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """How work is cut. No result depends on it; tests cut small to have many blocks.
+    """How work is cut. No result depends on it; tests use small cuts to have many blocks.
 
-    The products are bounded by the kernels' shared arrays: MAX_THREADS and MAX_ROW there.
+    The kernels' shared arrays bound the products: MAX_THREADS and MAX_ROW there.
     """
 
     threads: int = 256
@@ -49,19 +80,19 @@ class Geometry:
     minhash_threads: int = 128  # whole warps
     row_threads: int = 128  # whole warps
     row_limit: int = 2048  # fingerprints of the longest row that one block, or warp, takes alone
-    sort_span: int = 2**26  # items sorted at once: what bounds the memory of the operations that sort
-    text_bytes: int = 256 << 20  # text of a batch or tile, at most: beyond this it hides no more latency
+    sort_span: int = 2**26  # items sorted at once, which bounds the memory of the operations that sort
+    text_bytes: int = 256 << 20  # text of a batch or tile, at most: more hides no more latency
     piece_bytes: int = 1 << 26  # text of a giant document on the device at a time
-    shared_digests: int = 1 << 22  # digests of a band from which on several devices share them
+    shared_digests: int = 1 << 22  # digests of a band, at least, that several devices share
 
 
 class DeviceLauncher:
-    """CuPy's RawModule, compiled by NVRTC for the current device on first use and kept on disk by CuPy."""
+    """CuPy's RawModule: NVRTC compiles it for the current device on first use, CuPy keeps it on disk."""
 
     def __init__(self, cupy: ModuleType) -> None:
         self._cupy = cupy
         self._kernels: dict[tuple[int, str, str], Any] = {}
-        self._compiling = Lock()  # lanes come to a kernel at once, and would each compile it
+        self._compiling = Lock()  # lanes that need a kernel at once would each compile it
 
     def __call__(self, file: str, kernel: str, blocks: tuple[int, int], threads: int, *arguments: Argument) -> None:
         device = self._cupy.cuda.runtime.getDevice()
@@ -88,34 +119,30 @@ class DeviceLauncher:
 
 @dataclass(frozen=True)
 class Machine:
-    """What every operation here is given: one device, the array module, the launcher, the cut."""
+    """The first argument of every operation: one device, the array module, the launcher, the cut."""
 
-    arrays: ModuleType  # cupy, or what stands for it in tests
+    arrays: ModuleType  # cupy, or its stand-in in tests
     launch: Launcher
     geometry: Geometry
     device: int = 0
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """Work on this device; DeviceMemoryError where its memory does not suffice."""
+        """Work on this device; raises DeviceMemoryError if its memory does not suffice."""
         with self.arrays.cuda.Device(self.device):
             try:
                 yield
             except (MemoryError, RuntimeError) as error:
-                if not self._is_out_of_memory(error):
+                of_pool = isinstance(error, self.arrays.cuda.memory.OutOfMemoryError)
+                out_of_memory = of_pool or any(name in str(error) for name in NO_MEMORY)
+                if not out_of_memory or isinstance(error, GpulshError):  # which has its message already
                     raise
-                # Without its traceback, whose frames hold the arrays of the attempt; from Python 3.12 on they are in a
-                # cycle with this very frame, which a collection alone would end.
+                # Without its traceback: the frames hold the arrays of the attempt. From Python 3.12 on they form a
+                # cycle with this frame, which only a collection would end.
                 raise DeviceMemoryError(
-                    f"the memory of CUDA device {self.device} does not suffice ({error}); free some of it, or ask for"
+                    f"the memory of CUDA device {self.device} does not suffice ({error}); free some of it, or use"
                     " --backend cpu"
                 ) from error.with_traceback(None)
-
-    def _is_out_of_memory(self, error: Exception) -> bool:
-        if isinstance(error, GpulshError):  # and told already
-            return False
-        of_pool = isinstance(error, self.arrays.cuda.memory.OutOfMemoryError)
-        return of_pool or any(name in str(error) for name in NO_MEMORY)
 
     def run(
         self, file: str, kernel: str, work: int, each: int, *arguments: Argument, threads: int = 0, rows: int = 1
@@ -128,11 +155,11 @@ class Machine:
             self.launch(file, kernel, (blocks, rows), threads or self.geometry.threads, *arguments)
 
     def number(self, array: Array) -> int:
-        """The value of an array of one element, when it is computed."""
+        """The value of an array of one element, once it is computed."""
         return self.numbers(array)[0]
 
     def numbers(self, *arrays: Array) -> list[int]:
-        """The values of arrays of one element each, when all are computed."""
+        """The values of arrays of one element each, once all are computed."""
         wait(self.arrays)
         return list(map(int, arrays))
 
@@ -142,6 +169,6 @@ class Machine:
         return xp.concatenate((xp.zeros(1, np.int64), xp.cumsum(counts, dtype=np.int64)))
 
     def row_of(self, offset: Array, start: int, stop: int) -> Array:
-        """int64 [stop - start]: the row that holds each position from `start` on."""
+        """int64 [stop - start]: the row of each position from `start` on."""
         xp = self.arrays
         return xp.searchsorted(offset, xp.arange(start, stop, dtype=np.int64), side="right") - 1

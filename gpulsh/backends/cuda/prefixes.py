@@ -6,7 +6,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.launcher import Machine
-from gpulsh.backends.cuda.long_rows import long_rows, packed, put
+from gpulsh.backends.cuda.unique import long_rows, packed, put
 
 
 def frequencies(machine: Machine, fingerprints: Fingerprints, counts: Array) -> Array:

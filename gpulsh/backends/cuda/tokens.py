@@ -1,4 +1,4 @@
-"""tokens: text to sums of tokens, with which all that reads text begins, and to their hashes."""
+"""tokens: text to sums of tokens, the first step of every operation on text, and to their hashes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from gpulsh.arrays import Array, TextBatch, Tokens
-from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.memory import done
+from gpulsh.backends.hashing import public_words
 from gpulsh.params import Unit
+from gpulsh.secret import EvidenceKeys
 
 STRIP = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
 
@@ -23,13 +25,25 @@ class Table(NamedTuple):
     plain: bool  # of ASCII, letters and digits alone belong to words, and fold
 
 
+class DeviceKeys(NamedTuple):
+    """Keys on the device."""
+
+    words: Array  # all words of a secret, or the public keys of near places: of a token's, then of a shingle's
+    secret: bool
+
+
+def keys_on_device(arrays: ModuleType, keys: EvidenceKeys | None) -> DeviceKeys:
+    """The keys of evidence, or the public ones."""
+    return done(arrays, DeviceKeys(arrays.asarray(public_words() if keys is None else keys.words), keys is not None))
+
+
 class TokenSums(NamedTuple):
     """All tokens of a batch, end to end."""
 
     sums: Array  # uint64 [tokens]: token hashes before their last mix
     starts: Array  # int64 [n + 1]: tokens before each document
-    skip: int  # tokens to pass over at the front of each document that has any
-    packed: Array | None = None  # uint64 [tokens], where a proof was asked for
+    skip: int  # tokens to skip at the front of each document that has any
+    packed: Array | None = None  # uint64 [tokens], for exact hashes
 
     def counts(self, arrays: ModuleType) -> Array:
         """int64 [n]: the tokens of each document."""
@@ -39,7 +53,7 @@ class TokenSums(NamedTuple):
 def token_sums(
     machine: Machine, table: Table, text: TextBatch, unit: Unit, keys: DeviceKeys, proof: DeviceKeys | None = None
 ) -> TokenSums:
-    """Tokens under `keys`, packed ones under `proof`, if given."""
+    """Tokens under `keys`, and packed tokens under `proof`, if it is given."""
     xp, geometry = machine.arrays, machine.geometry
     documents, threads = len(text), geometry.text_threads
     characters = unit == "char"

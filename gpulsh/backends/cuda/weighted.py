@@ -1,11 +1,18 @@
-"""occurrences: radix sorts of the array module; weighted_overlap: a thread a pair."""
+"""Weighted rows. occurrences: radix sorts of the array module; weighted_overlap: a thread a pair.
+
+weighted_minhash: a block a row; kleinberg_tardos: a thread a function of a row.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, WeightedFingerprints
 from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.darts import Streams, logarithms
+from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 
 
 def occurrences(machine: Machine, fingerprints: Fingerprints) -> WeightedFingerprints:
@@ -31,3 +38,33 @@ def weighted_overlap(machine: Machine, pairs: Array, rows: WeightedFingerprints)
         *(xp.ascontiguousarray(pairs), np.int64(count), rows.values, rows.weight, rows.offset, least, greatest),
     )
     return least, greatest
+
+
+def weighted_minhash(machine: Machine, rows: WeightedFingerprints, num_perm: int, seed: int) -> Array:
+    """Memory beside the arguments: 8 bytes a value of a signature."""
+    xp = machine.arrays
+    least = xp.full((len(rows), num_perm), np.uint64(NO_DIGEST), np.uint64)
+    machine.run(
+        *("weighted_minhash", "weighted_minhash", len(rows), 1),
+        *(rows.values, xp.ascontiguousarray(rows.weight).view(np.uint64), rows.offset),
+        *(*Streams.of("weighted_minhash", seed), xp.asarray(logarithms())),
+        *(np.int64(math.ceil(num_perm * (math.log(num_perm) + 3))), np.int32(num_perm), least),
+        threads=machine.geometry.row_threads,
+    )
+    return (least & np.uint64(NO_VALUE)).astype(np.uint32)
+
+
+def kleinberg_tardos(machine: Machine, rows: Array, num_perm: int, seed: int) -> Array:
+    xp, (count, columns) = machine.arrays, rows.shape
+    signatures = xp.full((count, num_perm), np.uint32(NO_VALUE), np.uint32)
+    if columns == 0:
+        return signatures
+    bits = xp.ascontiguousarray(rows).view(np.uint64)  # ascend as the numbers do
+    total = count * num_perm
+    machine.run(
+        *("kleinberg_tardos", "kleinberg_tardos", total, machine.geometry.threads),
+        *(bits, xp.ascontiguousarray(bits.max(axis=1)), np.int64(columns)),
+        *(*Streams.of("kleinberg_tardos", seed), xp.asarray(logarithms())),
+        *(np.int32(num_perm), np.int64(total), signatures),
+    )
+    return signatures

@@ -1,15 +1,22 @@
-"""MinHash: minima in the registers of a warp's lanes, over spans of fingerprints, whatever rows they belong to."""
+"""MinHash: minima in the registers of a warp's lanes, over spans of fingerprints across the borders of rows.
+
+`sketch_digests` goes from token sums to band digests: the hot path of `sign`, without fingerprints or signatures in
+memory.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import LANES, Machine
-from gpulsh.backends.cuda.sketches.minhash_of_tokens import MAX_COLUMNS, columns_a_lane, sketch_digests
 from gpulsh.backends.cuda.sketches.minima import Minima
-from gpulsh.backends.cuda.tokens import TokenSums
+from gpulsh.backends.cuda.tokens import DeviceKeys, TokenSums
+from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 from gpulsh.params import BandShape, Family
 from gpulsh.permutations import Coefficients, coefficients
+
+MAX_COLUMNS = 512  # the longest signature that fits the kernel's shared memory
 
 
 class Sketch(Minima):
@@ -25,9 +32,51 @@ class Sketch(Minima):
         return self.by_spans("minhash", f"minhash_{lane}_columns", fingerprints, *self.functions, rows=rows)
 
     def digests(self, tokens: TokenSums, size: int, shape: BandShape, keys: DeviceKeys) -> tuple[Array, Array]:
-        """In one kernel where a signature fits it: a longer one costs so much more arithmetic a fingerprint that what
-        the separate kernels write is little beside it.
+        """In one kernel if a signature fits it.
+
+        A longer one needs so much more arithmetic for each fingerprint that the memory traffic of separate kernels
+        hardly matters.
         """
         if self.columns > MAX_COLUMNS:
             return super().digests(tokens, size, shape, keys)
         return sketch_digests(self.machine, tokens, size, self.functions, shape)
+
+
+def columns_a_lane(columns: int) -> int:
+    """How many minima a lane keeps, of the compiled variants: the number that leaves the fewest lanes idle.
+
+    Of equal ones the largest: one read of a fingerprint then serves more minima.
+    """
+    return min((8, 4, 2), key=lambda lane: -(-columns // (LANES * lane)) * lane)
+
+
+def sketch_digests(
+    machine: Machine, tokens: TokenSums, size: int, functions: Coefficients, shape: BandShape
+) -> tuple[Array, Array]:
+    """Band digests uint64 [n, bands] and numbers of shingles int64 [n], under public keys.
+
+    `functions` are at most MAX_COLUMNS, on the device.
+    """
+    xp, geometry = machine.arrays, machine.geometry
+    counts = xp.maximum(xp.diff(tokens.starts) - tokens.skip, 0)
+    shingles = xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0)
+    columns = len(functions.multiplier)
+    documents, total, threads = len(counts), len(tokens.sums), geometry.minhash_threads
+    spans = -(-total // geometry.span)
+    digests = xp.full((documents, shape.bands), np.uint64(NO_DIGEST), np.uint64)
+    minima = xp.full((spans, columns), np.uint32(NO_VALUE), np.uint32)
+    straddlers = xp.empty(spans, np.int64)
+    machine.run(
+        *("sketch", f"sketch_{columns_a_lane(columns)}_columns", total, geometry.span * (threads // LANES)),
+        *(tokens.sums, np.int64(total), tokens.starts, np.int64(documents), np.int32(tokens.skip), np.int32(size)),
+        *(functions.multiplier, functions.addend, np.int32(columns)),
+        *(np.int32(shape.bands), np.int32(shape.rows), np.int32(geometry.span), digests, minima, straddlers),
+        threads=threads,
+    )
+    machine.run(
+        *("sketch", "sketch_straddlers", spans, threads // LANES),
+        *(minima, straddlers, np.int64(spans)),
+        *(np.int32(columns), np.int32(shape.bands), np.int32(shape.rows), digests),
+        threads=threads,
+    )
+    return digests, shingles

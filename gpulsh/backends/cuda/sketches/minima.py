@@ -1,17 +1,44 @@
-"""What sketches that take minima have in common: they merge by the lesser value, and all ones mean none."""
+"""Sketches of sets on the device: the way from tokens to band digests, and minima in columns."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.launcher import LANES, Argument, Machine
-from gpulsh.backends.cuda.set_sketch import DeviceSketch
-from gpulsh.params import Family
+from gpulsh.backends.cuda.shingle import shingle_sums
+from gpulsh.backends.cuda.tokens import DeviceKeys, TokenSums
+from gpulsh.backends.protocol import SketchFold
+from gpulsh.params import BandShape, Family
+
+
+class DeviceSketch(SketchFold):
+    """A `SketchFold` that needs the machine's device to be the current one."""
+
+    machine: Machine
+
+    def digests(self, tokens: TokenSums, size: int, shape: BandShape, keys: DeviceKeys) -> tuple[Array, Array]:
+        """Band digests uint64 [n, bands] and numbers of shingles int64 [n], under public `keys`.
+
+        A sketch may override it with a kernel that does not write the fingerprints.
+        """
+        fingerprints = shingle_sums(self.machine, tokens, size, keys)
+        signatures = self.finish(self.fold(fingerprints))
+        return band_digests(self.machine, signatures, shape), self.machine.arrays.diff(fingerprints.offset)
+
+
+class AnywhereSketch:
+    """A `SketchFold` for any current device."""
+
+    def __init__(self, sketch: DeviceSketch) -> None:
+        there = sketch.machine.here()
+        self.empty, self.fold = there(sketch.empty), there(sketch.fold)
+        self.merge, self.finish = there(sketch.merge), there(sketch.finish)
 
 
 class Minima(DeviceSketch):
-    """A minimum a column."""
+    """A minimum a column: states merge by the lesser value, all ones mean none."""
 
     dtype: type[np.unsignedinteger] = np.uint32
 
@@ -28,7 +55,7 @@ class Minima(DeviceSketch):
         return state
 
     def by_spans(self, file: str, kernel: str, fingerprints: Fingerprints, *drawn: Argument, rows: int = 1) -> Array:
-        """Fresh minima, lowered by a kernel that takes a span of fingerprints a warp, whatever sets they are of."""
+        """New minima, lowered by a kernel that takes a span of fingerprints a warp, across the borders of sets."""
         geometry, minima = self.machine.geometry, self.empty(len(fingerprints))
         total = self.machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
         self.machine.run(
@@ -39,15 +66,3 @@ class Minima(DeviceSketch):
             rows=rows,
         )
         return minima
-
-
-class FunctionMinima(Minima):
-    """The minimum of each of a family's functions, by a kernel of its sketch's file: kernels/function_minima.cuh."""
-
-    def __init__(self, machine: Machine, family: Family, *tables: Argument, kernel: str | None = None) -> None:
-        super().__init__(machine, family)
-        self._file, self._kernel = family.sketch, kernel or family.sketch
-        self._tables = [machine.arrays.asarray(table) if isinstance(table, np.ndarray) else table for table in tables]
-
-    def fold(self, fingerprints: Fingerprints) -> Array:
-        return self.by_spans(self._file, self._kernel, fingerprints, *self._tables, rows=-(-self.columns // LANES))
