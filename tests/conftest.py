@@ -34,7 +34,6 @@ SLOW = [
     "io/compression/test_packing",
     "crash/test_incremental_crash",
     "cli/test_terminal",
-    "kernels/test_figures",
     "backends/parity/test_rows",
     "test_laws",
     "lsh/test_hamming_tables",

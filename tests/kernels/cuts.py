@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gpulsh.backends.cuda import CudaBackend, why_unavailable
-from gpulsh.backends.cuda.launcher import Geometry
-from gpulsh.backends.cuda.launcher import expanded_source, kernel_folder
+from gpulsh.backends.cuda.launcher import Geometry, expanded_source, kernel_folder
 from gpulsh.backends.select import select_backend
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.host import HostLauncher, build, compiler

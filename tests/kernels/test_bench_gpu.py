@@ -19,7 +19,7 @@ from benchmarks.gpu import corpora, exercise, operations, page, parity, stress
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.cases import CASES, kernels, rivals, roofline
-from gpulsh.backends.cuda import backend, device, lanes, memory
+from gpulsh.backends.cuda import backend, device, lanes
 from gpulsh.backends.protocol import Backend
 from tests.kernels import host
 from tests.kernels.host_cupy import HostCupy

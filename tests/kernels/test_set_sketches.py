@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.backends.cuda.sign import Signer, TextPieces
 from gpulsh.backends.cuda.launcher import kernel_folder
+from gpulsh.backends.cuda.sign import Signer, TextPieces
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.sketches import one_permutation

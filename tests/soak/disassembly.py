@@ -1,6 +1,6 @@
 """Machine code of the kernels and the loops in it: cubin -> instructions -> flow -> natural loops.
 
-    python -m tests.kernels.disassembly minhash 90 [--kernel NAME] [--listing]
+    python -m tests.soak.disassembly minhash 90 [--kernel NAME] [--listing]
 
 prints each loop of kernels/minhash.cu on sm_90 with its instruction mix. A loop is found by its back edges: a branch to
 an instruction that dominates it (Aho, Sethi, Ullman 1986, section 10.4), so that line numbers and the order in which
@@ -282,7 +282,7 @@ def describe(kernel: str, code: list[Instruction]) -> Iterable[str]:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.kernels.disassembly")
+    parser = argparse.ArgumentParser(prog="python -m tests.soak.disassembly")
     parser.add_argument("file", help="a kernel file without its suffix: minhash")
     parser.add_argument("architecture", type=int, help="90 for sm_90")
     parser.add_argument("--kernel", help="only this one of the file's kernels")

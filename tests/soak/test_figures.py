@@ -8,8 +8,9 @@ import pytest
 
 from gpulsh.backends.cuda.launcher import expanded_source
 from tests.kernels.device_compiler import ARCHITECTURES, compiler_for, compilers
-from tests.kernels.disassembly import disassemble, parse
-from tests.kernels.figures import (
+from tests.kernels.host import signatures
+from tests.soak.disassembly import disassemble, parse
+from tests.soak.figures import (
     ACCEPT,
     EVALUATION,
     FILES,
@@ -17,7 +18,6 @@ from tests.kernels.figures import (
     changes,
     committed,
     compiled,
-    due,
     hot,
     hot_path,
     measure,
@@ -25,7 +25,6 @@ from tests.kernels.figures import (
     warps,
     worse,
 )
-from tests.kernels.host import signatures
 
 pytestmark = pytest.mark.kernels
 
@@ -33,7 +32,7 @@ pytestmark = pytest.mark.kernels
 @pytest.mark.parametrize("file", FILES)
 def test_no_figure_is_worse_than_committed(file: str) -> None:
     found, refused = [], []
-    for architecture in due(file):
+    for architecture in ARCHITECTURES:
         try:
             found += changes(file, architecture)
         except LookupError as error:
@@ -41,18 +40,6 @@ def test_no_figure_is_worse_than_committed(file: str) -> None:
     assert not found, "\n".join([*found, ACCEPT])
     if refused:
         pytest.skip("; ".join(refused))
-
-
-def test_of_a_changed_source_every_architecture_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = committed()
-    if not all(map(compiler_for, ARCHITECTURES)):
-        pytest.skip(f"not every architecture has a compiler here: {compilers()}")
-    assert {architecture for file in FILES for architecture in due(file)} == set(ARCHITECTURES)
-    monkeypatch.setattr("tests.kernels.figures.committed", lambda: known)
-    for part, name, other in (("sources", "minhash", "0" * 16), ("compilers", "sm_120", "13.50")):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(known[part], name, other)
-            assert due("minhash") == ARCHITECTURES
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -68,7 +55,7 @@ def test_without_a_disassembler_registers_are_compared(monkeypatch: pytest.Monke
     def refuse(_: bytes) -> None:
         raise LookupError("no disassembler")
 
-    monkeypatch.setattr("tests.kernels.figures.disassemble", refuse)
+    monkeypatch.setattr("tests.soak.figures.disassemble", refuse)
     try:
         found = measure("minhash", 90)
     except LookupError as error:
@@ -79,7 +66,7 @@ def test_without_a_disassembler_registers_are_compared(monkeypatch: pytest.Monke
 def test_figures_of_another_compiler_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     known = committed()
     known["compilers"]["sm_90"] = "1.0"
-    monkeypatch.setattr("tests.kernels.figures.committed", lambda: known)
+    monkeypatch.setattr("tests.soak.figures.committed", lambda: known)
     with pytest.raises(LookupError, match=r"compiler 1\.0, here is|no compiler here"):
         changes("minhash", 90)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kernels.device_compiler import compiler_for
-from tests.kernels.disassembly import disassemble, loops, parse, way
+from tests.soak.disassembly import disassemble, loops, parse, way
 
 pytestmark = pytest.mark.kernels
 

@@ -1,8 +1,8 @@
 """What each kernel takes on each architecture, proven without a device and committed in figures.json.
 
-    python -m tests.kernels.figures             what is worse than committed; exit status 1 where something is
-    python -m tests.kernels.figures --write     accept: write figures.json (`ci/figures` also writes the page)
-    python -m tests.kernels.figures --page      figures.json as a page for benchmarks/record/nvrtc/<date>/
+    python -m tests.soak.figures             what is worse than committed; exit status 1 where something is
+    python -m tests.soak.figures --write     accept: write figures.json (`ci/figures` also writes the page)
+    python -m tests.soak.figures --page      figures.json as a page for benchmarks/record/nvrtc/<date>/
 
 Of every kernel: registers, static shared memory, stack and spills, as ptxas tells them. Of the hot ones also their
 path: the instructions of one iteration of the hot loop and the units of work that they do, both counted in the machine
@@ -15,19 +15,18 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpulsh.backends.cuda.launcher import OPTIONS
-from gpulsh.backends.cuda.launcher import expanded_source, kernel_folder
+from gpulsh.backends.cuda.launcher import OPTIONS, expanded_source, kernel_folder
 from tests.kernels.device_compiler import ARCHITECTURES, Compiled, compiler_for, compilers
-from tests.kernels.disassembly import Instruction, Loop, disassemble, loops, way
+from tests.soak.disassembly import Instruction, Loop, disassemble, loops, way
 
 FILE = Path(__file__).with_name("figures.json")
 FILES = sorted(path.stem for path in kernel_folder().glob("*.cu"))
-ACCEPT = "to accept it: ci/figures, or python -m tests.kernels.figures --write"
+ACCEPT = "to accept it: ci/figures, or python -m tests.soak.figures --write"
 ALLOWED_REGISTERS = 2  # that a change may add unnoticed, where as many warps stay resident
 WARPS = {70: 64, 75: 32, 80: 64, 86: 48, 89: 48, 90: 64, 100: 64, 120: 48}  # resident on a multiprocessor, at most
 REGISTERS_OF_A_SCHEDULER, SCHEDULERS = 16384, 4
@@ -186,21 +185,6 @@ def source_hash(file: str) -> str:
     return hashlib.sha256("\0".join([*OPTIONS, expanded_source(file)]).encode()).hexdigest()[:16]
 
 
-def due(file: str) -> Sequence[int]:
-    """The architectures to compile a file for: all, or one, in turn, where figures.json is of this very source.
-
-    The same compiler makes the same code of it: where it is another one, too, all are due.
-    """
-    known = committed()
-    here = {f"sm_{architecture}": compiler_for(architecture) for architecture in ARCHITECTURES}
-    same = known["sources"].get(file) == source_hash(file) and all(
-        compiler is not None and f"{known['compilers'][at]}.".startswith(f"{compiler.version}.")
-        for at, compiler in here.items()
-    )
-    turn = FILES.index(file) % len(ARCHITECTURES)
-    return ARCHITECTURES[turn : turn + 1] if same else ARCHITECTURES
-
-
 def changes(file: str, architecture: int) -> list[str]:
     """What is worse than committed in one file, a line each; a LookupError says why nothing can be compared."""
     known = committed()
@@ -274,8 +258,8 @@ def page() -> str:
         [
             "# What the kernels take",
             "",
-            "Compiled without a device; `python -m tests.kernels.figures --page` prints this page from"
-            " `tests/kernels/figures.json`, which `tests/kernels/test_figures.py` compares with the code.",
+            "Compiled without a device; `python -m tests.soak.figures --page` prints this page from"
+            " `tests/soak/figures.json`, which `tests/soak/test_figures.py` compares with the code.",
             "",
             "Compilers: " + ", ".join(f"{at} {version}" for at, version in known["compilers"].items()) + ".",
             "",
@@ -326,7 +310,7 @@ def _ratio(path: dict[str, int]) -> str:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.kernels.figures")
+    parser = argparse.ArgumentParser(prog="python -m tests.soak.figures")
     parser.add_argument("--write", action="store_true", help="accept what is, in figures.json")
     parser.add_argument("--page", action="store_true", help="print figures.json as Markdown")
     given = parser.parse_args()
