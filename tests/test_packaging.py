@@ -1,4 +1,4 @@
-"""What is packed, and what importing it costs: a wheel and an sdist are built, nothing is installed."""
+"""The wheel and the sdist, the cost of an import, the types of public calls, and the texts of the demo."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from packaging.version import Version
 
@@ -20,21 +21,11 @@ import gpulsh
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ["jinja2", "cupy", "cudf", "numba", "llvmlite", "ray", "pyarrow", "matplotlib", "pandas", "polars"]
 
-PUBLIC = [
-    "Banding",
-    "Folding",
-    "GpulshError",
-    "MinHash",
-    "SCurve",
-    "Shingling",
-    "candidate_pairs",
-    "choose_banding",
-    "containment",
-    "deduplicate",
-    "deduplicate_files",
-    "jaccard",
-    "shingle",
-]
+
+PUBLIC = {
+    *("Banding", "Folding", "GpulshError", "MinHash", "SCurve", "Shingling", "candidate_pairs", "choose_banding"),
+    *("containment", "deduplicate", "deduplicate_files", "jaccard", "shingle"),
+}
 
 
 def loaded_after(code: str, path: Path = ROOT) -> set[str]:
@@ -55,22 +46,13 @@ def loaded_after(code: str, path: Path = ROOT) -> set[str]:
 # --- what importing costs ---
 
 
-def test_heavy_modules_could_be_seen() -> None:
-    assert {"pyarrow", "numpy"} <= loaded_after("import pyarrow")
-
-
-def test_import_loads_nothing_heavy() -> None:
+def test_light_calls_load_nothing_heavy() -> None:
+    assert {"pyarrow", "numpy"} <= loaded_after("import pyarrow"), "heavy modules would be seen"
     assert not loaded_after("import gpulsh") & {*HEAVY, "rich", "click", "fsspec", "orjson", "zstandard"}
-
-
-def test_parameters_and_theory_load_nothing_heavy() -> None:
     code = "import gpulsh; gpulsh.Shingling(size=3); gpulsh.choose_banding()"
     assert not loaded_after(code) & set(HEAVY)
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["dedup", "--help"], ["curve", "--help"]])
-def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
-    code = f"""
+    for arguments in (["--help"], ["dedup", "--help"], ["curve", "--help"]):
+        code = f"""
 import sys
 from gpulsh.cli import main
 sys.argv = ["gpulsh", *{arguments!r}]
@@ -79,14 +61,20 @@ try:
 except SystemExit as stop:
     assert not stop.code, stop.code
 """
-    assert not loaded_after(code) & {*HEAVY, "fsspec", "rich"}
+        assert not loaded_after(code) & {*HEAVY, "fsspec", "rich"}, arguments
+
+
+def test_a_run_over_files_loads_no_pandas(tmp_path: Path) -> None:
+    """pyarrow's conversions to and from NumPy would load it."""
+    (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n{"text": "one two"}\n')
+    files = f"{str(tmp_path / 'a.jsonl')!r}, {str(tmp_path / 'out')!r}"
+    assert "pandas" not in loaded_after(f"import gpulsh; gpulsh.deduplicate_files({files}, backend='cpu')")
 
 
 def test_public_names_are_listed_and_resolve() -> None:
-    assert set(PUBLIC) <= set(gpulsh.__all__)
+    assert set(gpulsh.__all__) >= PUBLIC and sorted(gpulsh.__all__) == dir(gpulsh)
     for name in gpulsh.__all__:
         assert getattr(gpulsh, name) is not None
-        assert name in dir(gpulsh)
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = gpulsh.no_such_name
 
@@ -170,14 +158,51 @@ def test_citation_names_the_newest_release() -> None:
     assert f"\nversion: {released}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_a_run_over_files_loads_no_pandas(tmp_path: Path) -> None:
-    """pyarrow's conversions to and from NumPy would, where it is installed."""
-    (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n{"text": "one two"}\n')
-    code = f"""
-import sys
+# --- types, as a checker of the user's own code finds them, and the demo ---
+
+CODE = """
+from typing import Any, assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
 import gpulsh
-gpulsh.deduplicate_files({str(tmp_path / "a.jsonl")!r}, {str(tmp_path / "out")!r}, backend="cpu")
-print("pandas" in sys.modules)
+
+class Frame: ...
+
+result = gpulsh.deduplicate(["a", "b"], sketch="minhash", text_column=["title", "body"])
+assert_type(result, gpulsh.Decision)
+assert_type(result.keep, NDArray[np.bool_])
+assert_type(result.duplicate_of, NDArray[np.int64])
+assert_type(result.similarity, NDArray[np.float32])
+assert_type(result.filter(["a", "b"]), list[str])
+assert_type(result.filter(("a", "b")), list[str])
+numbers: NDArray[np.float64] = np.zeros(2)
+assert_type(result.filter(numbers), NDArray[np.float64])
+assert_type(result.filter(Frame()), Frame)
+assert_type([text for text, stays in zip("ab", result.keep) if stays], list[str])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+WRONG = {"threshhold=0.5": "call-arg", "num_perm='many'": "arg-type"}
+
+
+def test_types_of_a_decision(tmp_path: Path) -> None:
+    """mypy --strict finds the wrong calls and nothing else."""
+    code = CODE + "".join(f'gpulsh.deduplicate(["a"], {wrong})\n' for wrong in WRONG)
+    (tmp_path / "user.py").write_text(code)
+    command = [sys.executable, "-m", "mypy", "--strict", "--hide-error-context", str(tmp_path / "user.py")]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    errors = [line for line in found.stdout.splitlines() if ": error: " in line]
+    lines = len(code.splitlines()) - len(WRONG)
+    for number, (line, kind) in enumerate(zip(errors, WRONG.values(), strict=True)):
+        assert f"user.py:{lines + number + 1}: " in line and line.endswith(f"[{kind}]"), found.stdout
+
+
+def test_the_demo_reads_license_texts_without_their_front_matter(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "ci/license_texts.py", tmp_path / "texts.parquet"], check=True)
+    table = pq.read_table(tmp_path / "texts.parquet")
+    assert table.schema.names == ["kind", "name", "text"]
+    assert len(table) > 30_000
+    found = dict(zip(table.column("name").to_pylist(), table.column("text").to_pylist(), strict=True))
+    mit = found["mit.LICENSE"].split()
+    assert mit[:3] == ["Permission", "is", "hereby"]
+    assert "spdx_license_key" not in mit

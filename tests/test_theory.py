@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from decimal import Decimal, localcontext
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,19 +52,32 @@ def test_probability_is_accurate_to_the_last_digits(s: float, bands: int, rows: 
     assert SCurve(bands=bands, rows=rows).probability(s) == pytest.approx(exact, rel=4e-15, abs=1e-300)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("bands", "rows"), BANDINGS)
-def test_probability_ends_at_0_and_1_and_never_falls(bands: int, rows: int) -> None:
+def test_ends_are_exact_and_the_curve_never_falls(bands: int, rows: int) -> None:
     curve = SCurve(bands=bands, rows=rows)
     p = curve.probability(np.linspace(0, 1, 1001))
-    assert p[0] == 0 and p[-1] == 1
-    assert np.all(np.diff(p) >= 0)
-    assert np.all((p >= 0) & (p <= 1))
+    assert p[0] == 0 and p[-1] == 1 and np.all(np.diff(p) >= 0) and np.all((p >= 0) & (p <= 1))
+    np.testing.assert_array_equal(curve.similarity_at([0.0, 1.0]), [0.0, 1.0])
+    extremes = [5e-324, 1e-300, 0.5, math.nextafter(1, 0)]
+    assert np.all(np.isfinite(curve.probability(extremes))) and np.all(np.isfinite(curve.similarity_at(extremes)))
+    for value in (curve.threshold, curve.approximate_threshold, curve.slope, curve.width):
+        assert math.isfinite(value)
 
 
-def test_probability_of_42_bands_of_3_rows() -> None:
-    curve = SCurve(bands=42, rows=3)
-    assert round(float(curve.probability(0.5)), 3) == 0.996
-    assert round(float(curve.probability(0.05)), 3) == 0.005
+def test_values_of_known_curves() -> None:
+    curve = SCurve(bands=np.int32(42), rows=3)
+    assert type(curve.bands) is int and curve == SCurve(bands=42, rows=3)
+    assert [round(float(curve.probability(s)), 3) for s in (0.5, 0.05)] == [0.996, 0.005]
+    curve = SCurve(bands=20, rows=5)
+    assert curve.threshold == pytest.approx((0.8 / 19.8) ** 0.2, rel=1e-15)
+    assert curve.approximate_threshold == pytest.approx(0.05**0.2, rel=1e-15)
+    low, high = (1 - 0.95 ** (1 / 20)) ** 0.2, (1 - 0.05 ** (1 / 20)) ** 0.2
+    assert curve.width == pytest.approx(high - low, rel=1e-12)
+    several_bands, one_band, line = SCurve(bands=9, rows=1), SCurve(bands=1, rows=9), SCurve(bands=1, rows=1)
+    assert (several_bands.threshold, several_bands.slope) == (0, 9)
+    assert (one_band.threshold, one_band.slope) == (1, 9)
+    assert (line.threshold, line.slope, line.width) == (0.5, 1, pytest.approx(0.9))
 
 
 @pytest.mark.parametrize("method", ["probability", "similarity_at"])
@@ -75,23 +88,9 @@ def test_a_number_gives_a_float64_and_an_array_gives_its_shape(method: str) -> N
     for shape in ((0,), (3,), (2, 0), (2, 3)):
         array = call(np.full(shape, 0.25, np.float32))
         assert array.shape == shape and array.dtype == np.float64
-    np.testing.assert_array_equal(call([0.25, 0.75]), [call(0.25), call(0.75)])
-
-
-def test_the_input_array_is_left_alone() -> None:
-    p = np.array([0.2, 0.4])
-    SCurve(bands=20, rows=5).similarity_at(p)
-    np.testing.assert_array_equal(p, [0.2, 0.4])
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(("bands", "rows"), BANDINGS)
-def test_ends_and_extremes_warn_of_nothing(bands: int, rows: int) -> None:
-    curve = SCurve(bands=bands, rows=rows)
-    assert np.all(np.isfinite(curve.probability([0.0, 5e-324, 1e-300, 0.5, math.nextafter(1, 0), 1.0])))
-    assert np.all(np.isfinite(curve.similarity_at([0.0, 5e-324, 1e-300, 0.5, math.nextafter(1, 0), 1.0])))
-    for value in (curve.threshold, curve.approximate_threshold, curve.slope, curve.width):
-        assert math.isfinite(value)
+    given = np.array([0.25, 0.75])
+    np.testing.assert_array_equal(call(given), [call(0.25), call(0.75)])
+    np.testing.assert_array_equal(given, [0.25, 0.75])  # left alone
 
 
 # --- its inverse ---
@@ -107,11 +106,6 @@ def test_similarity_at_is_the_inverse_of_many_digits(p: float, bands: int, rows:
     with localcontext(prec=400):  # of 1e-290 there are left a hundred
         expected = float((1 - (1 - Decimal(p)) ** (1 / Decimal(bands))) ** (1 / Decimal(rows)))
     assert SCurve(bands=bands, rows=rows).similarity_at(p) == pytest.approx(expected, rel=1e-12, abs=0)
-
-
-@pytest.mark.parametrize(("bands", "rows"), BANDINGS)
-def test_similarity_at_has_exact_ends(bands: int, rows: int) -> None:
-    np.testing.assert_array_equal(SCurve(bands=bands, rows=rows).similarity_at([0.0, 1.0]), [0.0, 1.0])
 
 
 @given(st.floats(1e-3, 0.999), st.integers(1, 60), st.integers(1, 20))
@@ -132,35 +126,6 @@ def test_threshold_is_the_steepest_point_and_slope_the_steepness_there(bands: in
     assert curve.slope == pytest.approx(steepness.max(), rel=1e-5)
 
 
-def test_threshold_and_approximation_by_hand() -> None:
-    curve = SCurve(bands=20, rows=5)
-    assert curve.threshold == pytest.approx((0.8 / 19.8) ** 0.2, rel=1e-15)
-    assert curve.approximate_threshold == pytest.approx(0.05**0.2, rel=1e-15)
-
-
-def test_figures_of_curves_without_an_inflection() -> None:
-    several_bands, one_band, line = SCurve(bands=9, rows=1), SCurve(bands=1, rows=9), SCurve(bands=1, rows=1)
-    assert (several_bands.threshold, several_bands.slope) == (0, 9)
-    assert (one_band.threshold, one_band.slope) == (1, 9)
-    assert (line.threshold, line.slope) == (0.5, 1)
-    assert line.width == pytest.approx(0.9)
-
-
-def test_width_spans_from_5_to_95_percent() -> None:
-    curve = SCurve(bands=20, rows=5)
-    low, high = (1 - 0.95 ** (1 / 20)) ** 0.2, (1 - 0.05 ** (1 / 20)) ** 0.2
-    assert curve.width == pytest.approx(high - low, rel=1e-12)
-
-
-def test_a_curve_is_frozen_and_takes_keywords_only() -> None:
-    curve = SCurve(bands=np.int32(42), rows=3)
-    assert type(curve.bands) is int and curve == SCurve(bands=42, rows=3)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        curve.bands = 1  # type: ignore[misc]
-    with pytest.raises(TypeError):
-        SCurve(42, 3)  # type: ignore[misc]
-
-
 # --- the choice from two requirements ---
 
 
@@ -171,11 +136,6 @@ def brute_force(num_perm: int, capture: tuple[float, float], reject: tuple[float
             if found >= capture[1] and unwanted <= reject[1]:
                 return bands, rows
     return None
-
-
-def test_choice_for_128_values() -> None:
-    assert choose_banding(num_perm=128, capture=(0.5, 0.99), reject=(0.05, 0.01)) == SCurve(bands=42, rows=3)
-    assert choose_banding() == SCurve(bands=42, rows=3)
 
 
 @given(
@@ -194,55 +154,37 @@ def test_choice_equals_brute_force(num_perm: int, capture: tuple[int, int], reje
         assert choose_banding(num_perm, wanted, unwanted) == SCurve(bands=best[0], rows=best[1])
 
 
-def test_choice_leaves_values_unused_where_all_of_them_would_find_too_much() -> None:
-    # 42 x 3, all that fits into 128, finds 0.68 at 0.3.
+def test_chosen_bandings() -> None:
+    assert choose_banding(num_perm=128, capture=(0.5, 0.99), reject=(0.05, 0.01)) == SCurve(bands=42, rows=3)
+    assert choose_banding() == SCurve(bands=42, rows=3)
+    assert choose_banding(1, capture=(0.75, 0.75), reject=(0.5, 0.5)) == SCurve(bands=1, rows=1)  # met exactly
+    # 42 x 3, all that fits into 128, finds 0.68 at 0.3: some values stay unused.
     chosen = choose_banding(128, capture=(0.5, 0.9), reject=(0.3, 0.5))
     assert chosen.rows == 3 and chosen.bands < 42
     assert chosen.probability(0.5) >= 0.9 and chosen.probability(0.3) <= 0.5
     assert SCurve(bands=chosen.bands + 1, rows=3).probability(0.3) > 0.5
-
-
-def test_choice_may_meet_a_requirement_exactly() -> None:
-    assert choose_banding(1, capture=(0.75, 0.75), reject=(0.5, 0.5)) == SCurve(bands=1, rows=1)
-
-
-def test_no_banding_meets_both_and_the_error_says_which_came_closest() -> None:
     # Of 4 values: 4 x 1 misses by 0.06 and 0.49, 3 x 1 by 0.12 and 0.39, 2 x 1 by 0.25 and 0.26, 2 x 2 by 0.56.
-    with pytest.raises(ParameterError) as error:
+    with pytest.raises(ParameterError, match=r"closest is 2 bands of 1 rows with P\(0.5\) = 0.75 and P\(0.2\) = 0.36"):
         choose_banding(4, capture=(0.5, 0.9999), reject=(0.2, 0.1))
-    assert "closest is 2 bands of 1 rows with P(0.5) = 0.75 and P(0.2) = 0.36" in str(error.value)
-    assert "num_perm=4" in str(error.value) and "larger num_perm" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"num_perm": 0}, "num_perm is 0; give an integer from 1"),
-        ({"num_perm": 12.5}, "num_perm is 12.5"),
-        ({"capture": 0.5}, r"capture is 0.5; give two numbers, \(similarity, probability\)"),
-        ({"capture": (0.5, 0.9, 0.1)}, "capture is .*; give two numbers"),
-        ({"capture": (1.5, 0.9)}, "the similarity of capture is 1.5; give numbers from 0 to 1"),
-        ({"capture": (math.nan, 0.9)}, "the similarity of capture is nan"),
-        ({"capture": (0.5, 1.0)}, "the probability of capture is 1.0; give a number above 0 and below 1"),
-        ({"reject": (0.05, 0)}, "the probability of reject is 0.0; give a number above 0 and below 1"),
-        ({"reject": (0.05, math.nan)}, "the probability of reject is nan"),
-        ({"reject": (0.05, "x")}, "the probability of reject is 'x'; give a number"),
-        ({"capture": (0.5, 0.9), "reject": (0.5, 0.1)}, "must lie below"),
-    ],
-)
-def test_bad_requirements(arguments: dict[str, object], says: str) -> None:
-    with pytest.raises(ParameterError, match=says):
-        choose_banding(**arguments)  # type: ignore[arg-type]
 
 
 # --- the default ---
 
 
-@pytest.mark.parametrize(
-    ("threshold", "banding"), [(0.5, (42, 3)), (0.7, (32, 4)), (0.8, (21, 6)), (0.9, (14, 9)), (1.0, (1, 128))]
-)
-def test_default_bandings_of_128(threshold: float, banding: tuple[int, int]) -> None:
-    assert default_banding(128, threshold) == banding
+def test_default_bandings_of_128() -> None:
+    bandings = {0.5: (42, 3), 0.7: (32, 4), 0.8: (21, 6), 0.9: (14, 9), 1.0: (1, 128)}
+    assert {threshold: default_banding(128, threshold) for threshold in bandings} == bandings
+    for chosen, completed in [
+        ({"rows": 7}, (18, 7)),
+        ({"bands": 18}, (18, 7)),
+        ({"bands": 10, "rows": 10}, (10, 10)),
+        ({"bands": 16, "rows": 8}, (16, 8)),
+    ]:
+        assert default_banding(128, 0.8, **chosen) == completed
+    assert default_banding(128, 0.01, bands=1) == (1, 128)  # chosen by the user, however little it finds
+    for threshold in (1e-5, 5e-324):
+        with pytest.raises(ParameterError, match="not even the largest num_perm, 65536"):
+            default_banding(128, threshold)
 
 
 @given(st.integers(1, 400), st.integers(1, 100))
@@ -265,73 +207,52 @@ def test_default_takes_the_most_rows_or_names_the_num_perm_that_would_do(num_per
         default_banding(named - 1, threshold)
 
 
-@pytest.mark.parametrize("threshold", [1e-5, 5e-324])
-def test_default_where_no_num_perm_would_do(threshold: float) -> None:
-    with pytest.raises(ParameterError, match="not even the largest num_perm, 65536"):
-        default_banding(128, threshold)
-
-
-def test_default_completes_what_is_given() -> None:
-    assert default_banding(128, 0.8, rows=7) == (18, 7)
-    assert default_banding(128, 0.8, bands=18) == (18, 7)
-    assert default_banding(128, 0.8, bands=10, rows=10) == (10, 10)
-    assert default_banding(128, 0.8, bands=16, rows=8) == (16, 8)
-    assert default_banding(128, 0.01, bands=1) == (1, 128)  # asked for, so taken, however little it finds
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"bands": 13, "rows": 10}, "bands=13 times rows=10 is 130, above num_perm=128"),
-        ({"bands": 129}, "bands is 129; give an integer from 1 to 128"),
-        ({"rows": 0}, "rows is 0; give an integer from 1 to 128"),
-        ({"threshold": 0}, "threshold is 0.0; give a number above 0 and at most 1"),
-        ({"threshold": 1.01}, "threshold is 1.01"),
-        ({"threshold": math.nan}, "threshold is nan"),
-        ({"threshold": "0.8"}, "threshold is '0.8'; give a number"),
-        ({"threshold": True}, "threshold is True; give a number"),
-        ({"capture": 1}, "capture is 1.0; give a probability above 0 and below 1"),
-        ({"num_perm": 65537}, "num_perm is 65537; give an integer from 1 to 65536"),
-    ],
-)
-def test_bad_bandings(arguments: dict[str, object], says: str) -> None:
-    with pytest.raises(ParameterError, match=says):
-        default_banding(**{"num_perm": 128, "threshold": 0.8} | arguments)  # type: ignore[arg-type]
-
-
 # --- bad values, the estimate ---
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
+    "given",
     [
-        (1.5, "is 1.5; give numbers from 0 to 1"),
-        (-1e-9, "is -1e-09"),
-        (math.nan, "is nan"),
-        (math.inf, "is inf"),
-        ([0.1, 0.2, -3.0], r"\[2\] is -3.0"),
-        (np.array([[0.0, np.nan]]), r"\[0, 1\] is nan"),
-        ("0.5", "is '0.5'; give a number from 0 to 1"),
-        (None, "is None"),
-        (True, "is True"),
-        (1j, "is 1j"),
-        (["a"], "holds values of type <U1"),
-        ([[0.1], [0.1, 0.2]], "give a number from 0 to 1, or an array of them"),
+        *({"num_perm": 0}, {"num_perm": 12.5}, {"capture": 0.5}, {"capture": (0.5, 0.9, 0.1)}, {"capture": (1.5, 0.9)}),
+        *({"capture": (math.nan, 0.9)}, {"capture": (0.5, 1.0)}, {"reject": (0.05, 0)}, {"reject": (0.05, math.nan)}),
+        *({"reject": (0.05, "x")}, {"capture": (0.5, 0.9), "reject": (0.5, 0.1)}),
     ],
 )
-@pytest.mark.parametrize("name", ["probability", "similarity"])
-def test_bad_values(name: str, value: object, says: str) -> None:
+def test_bad_requirements(given: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(given))):
+        choose_banding(**given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"bands": 13, "rows": 10}, {"bands": 129}, {"rows": 0}, {"threshold": 0}, {"threshold": 1.01}),
+        *({"threshold": math.nan}, {"threshold": "0.8"}, {"threshold": True}, {"capture": 1}, {"num_perm": 65537}),
+    ],
+)
+def test_bad_bandings(given: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(given))):
+        default_banding(**{"num_perm": 128, "threshold": 0.8} | given)
+
+
+BAD = [1.5, -1e-9, math.nan, math.inf, "0.5", None, True, 1j, ["a"], [[0.1], [0.1, 0.2]]]
+
+
+@pytest.mark.parametrize("value", [*BAD, [0.1, 0.2, -3.0], np.array([[0.0, np.nan]])])
+def test_bad_values(value: Any) -> None:
     curve = SCurve(bands=42, rows=3)
-    call = curve.similarity_at if name == "probability" else curve.probability
-    with pytest.raises(ParameterError, match=f"{name}.*{says}"):
-        call(value)  # type: ignore[call-overload]
+    for call, name in ((curve.probability, "similarity"), (curve.similarity_at, "probability")):
+        with pytest.raises(ParameterError, match=name):
+            call(value)
+    with pytest.raises(ParameterError, match=r"\[0, 1\] is nan"):
+        curve.probability(np.array([[0.0, np.nan]]))
 
 
 @pytest.mark.parametrize("bad", [0, -1, 65537, 2.0, "3", None, True])
-@pytest.mark.parametrize("name", ["bands", "rows"])
-def test_bad_counts(name: str, bad: object) -> None:
-    with pytest.raises(ParameterError, match=f"{name} is .*; give an integer from 1 to 65536"):
-        SCurve(**{"bands": 2, "rows": 2, name: bad})  # type: ignore[arg-type]
+def test_bad_counts(bad: Any) -> None:
+    for name in ("bands", "rows"):
+        with pytest.raises(ParameterError, match=f"{name} is .*; give an integer from 1 to 65536"):
+            SCurve(**{"bands": 2, "rows": 2, name: bad})
 
 
 def test_standard_error_is_that_of_a_binomial_share() -> None:

@@ -1,10 +1,9 @@
-"""The race of the benchmarks: what is measured from outside, how decisions are judged, and the page."""
+"""The benchmarks' own parts: measuring from outside, judging decisions, the race's page, costs of the host."""
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.corpora.respelled import respelled
+from benchmarks.engines.decider import only, without
+from benchmarks.gpu import host_costs
 from benchmarks.race import page
-from benchmarks.race.__main__ import Heat, Race, main
+from benchmarks.race.__main__ import Heat, Race
 from benchmarks.race.course import course
-from benchmarks.race.process import measure, size_of
+from benchmarks.race.process import measure
 
 MEGABYTES = 60
 # Its child works and stays behind when it ends; both have memory of their own.
@@ -49,33 +50,13 @@ def test_a_command_is_measured_with_its_children(tmp_path: Path) -> None:
     assert 1 << 20 <= taken.disk < 2 << 20
 
 
-def test_folders_that_go_while_they_are_counted_do_no_harm(tmp_path: Path) -> None:
-    (tmp_path / "stays").write_bytes(bytes(7))
-    done = threading.Event()
-
-    def come_and_go() -> None:
-        while not done.is_set():
-            for number in range(20):
-                (tmp_path / str(number)).mkdir()
-            for number in range(20):
-                (tmp_path / str(number)).rmdir()
-
-    thread = threading.Thread(target=come_and_go)
-    thread.start()
-    try:
-        assert {size_of(tmp_path) for _ in range(300)} == {7}
-    finally:
-        done.set()
-        thread.join()
-
-
-@pytest.mark.parametrize(
-    ("program", "limit", "failed"),
-    [("raise SystemExit('said so')", 30, "said so"), ("import time; time.sleep(30)", 0.2, "not finished in 0.2 s")],
-)
-def test_a_command_that_gives_no_answer_says_why(program: str, limit: float, failed: str, tmp_path: Path) -> None:
-    taken = measure([sys.executable, "-S", "-c", program], tmp_path, 1, limit)
-    assert taken.failed == failed and taken.seconds < 20
+def test_a_command_that_gives_no_answer_says_why(tmp_path: Path) -> None:
+    for program, limit, failed in (
+        ("raise SystemExit('said so')", 30, "said so"),
+        ("import time; time.sleep(30)", 0.2, "not finished in 0.2 s"),
+    ):
+        taken = measure([sys.executable, "-S", "-c", program], tmp_path, 1, limit)
+        assert taken.failed == failed and taken.seconds < 20
 
 
 def test_the_race_judges_what_each_library_keeps(tmp_path: Path) -> None:
@@ -95,15 +76,6 @@ def test_the_race_judges_what_each_library_keeps(tmp_path: Path) -> None:
     row = page.summary(good)
     assert len(good["rounds"]) == 2 and row["dropped"] == 6
     assert (row["precision"], row["recall"], row["kept duplicate"]) == pytest.approx((4 / 6, 3 / 4, 2 / 6), abs=1e-5)
-
-
-def test_a_race_of_fewer_than_three_rounds_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["race", "corpus.parquet", "--rounds", "2"])
-    with pytest.raises(SystemExit):
-        main()
-    assert "is 2; give 3 or more" in capsys.readouterr().err
 
 
 def test_the_page_says_where_gpulsh_is_not_first(tmp_path: Path) -> None:
@@ -150,7 +122,17 @@ def test_respelled_copies_share_no_word() -> None:
 
 
 def test_kept_rows_are_those_that_were_not_dropped() -> None:
-    from benchmarks.engines.decider import only, without
-
     assert np.array_equal(without(4, [1, 3]), only(4, [0, 2]))
     assert without(3, []).all() and not only(3, []).any()
+
+
+@pytest.mark.parametrize("size", [2700, 100])
+def test_every_cost_is_checked_and_measured(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_costs, "MANY", 1)
+    monkeypatch.setattr(host_costs, "BATCH", 20 * size)
+    rows = host_costs.measured("some", size, 90, 3, tmp_path)
+    assert [row["cost"] for row in rows] == ["gather", "copies", "order", "together"]
+    for row in rows:
+        assert row["alone ns"] >= 0 and row["all ns"] > 0 and row["ceiling GB/s"] > 0
+    assert rows[-1]["all ns"] == pytest.approx(sum(row["all ns"] for row in rows[:-1]), abs=0.5)
+    assert rows[-1]["ceiling GB/s"] <= min(row["ceiling GB/s"] for row in rows[:-1])
