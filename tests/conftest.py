@@ -72,7 +72,6 @@ SLOW = [
     "sketch/test_samples",
     "crash/test_work_folder",
     "io/files/test_limit",
-    "test_host_costs",
     "cli/test_plan",
     "crash/test_tampered_work",
 ]

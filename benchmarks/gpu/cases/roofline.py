@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.gpu.bench import Bench, Found
 from benchmarks.gpu.timing import Times, by_clock, by_events
-from gpulsh.backends.cuda.launcher import OPTIONS
-from gpulsh.backends.cuda.launcher import expanded_source
+from gpulsh.backends.cuda.launcher import OPTIONS, expanded_source
 
 TITLE = "The limits of the device"
 SECONDS = 40
