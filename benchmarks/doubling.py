@@ -43,10 +43,10 @@ def _spent() -> float:
 
 def _run(path: Path, out: Path) -> dict[str, float]:
     import gpulsh
-    from gpulsh.run import partitioned
+    from gpulsh.run import driver
 
     stages: dict[str, float] = {}
-    run_stage = partitioned.run_stage
+    run_stage = driver.run_stage
 
     def watched(stage: Any, *given: Any) -> Any:
         began = _spent()
@@ -54,11 +54,11 @@ def _run(path: Path, out: Path) -> dict[str, float]:
         stages[stage.row.name] = stages.get(stage.row.name, 0.0) + _spent() - began
         return found
 
-    partitioned.run_stage = watched
+    driver.run_stage = watched
     began = _spent()
     gpulsh.deduplicate_files([str(path)], out, backend="cpu", overwrite=True)
     whole = _spent() - began
-    partitioned.run_stage = run_stage
+    driver.run_stage = run_stage
     shutil.rmtree(out)
     return {"all": whole, "write": stages.get("write", 0.0)}
 

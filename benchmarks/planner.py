@@ -29,8 +29,8 @@ import pyarrow.parquet as pq
 from benchmarks import machine
 from benchmarks.corpora import groups, job_ads
 from benchmarks.record import FOLDER, table
-from gpulsh.account.stages import ESTIMATED
 from gpulsh.forecast.formula import Corpus, estimate, false_candidates
+from gpulsh.stats.stages import ESTIMATED
 
 STARTED = 1_000  # documents that take hardly more than the start
 GROUPS, MEMBERS = 400, (10, 20, 40)

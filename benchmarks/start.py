@@ -18,7 +18,7 @@ from pathlib import Path
 
 RUN = """
 import contextlib, json, sys, time
-from gpulsh.account.funnel import Funnel
+from gpulsh.stats.stages import Funnel
 inside, stage = [], Funnel.stage
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from gpulsh.display import Tidy, html_table
+from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 
 Numbers = NDArray[np.int64]  # of documents, rows, buckets
@@ -105,7 +105,7 @@ def _check_ascends(owner: object, offset: Array, values: Array) -> None:
         )
 
 
-class Arrays(Tidy):
+class Arrays:
     """What dataclasses of arrays have in common: a repr of one line, equality by value, a table in a notebook."""
 
     def __repr__(self) -> str:
@@ -162,8 +162,6 @@ def _same(one: Array, other: Array) -> bool:
 class _ByOffset(Arrays):
     """Rows of unequal length that `offset` cuts the other arrays into; equal where each row is."""
 
-    _inner: ClassVar[tuple[str, ...]] = ("lengths",)
-
     offset: Array
 
     def __len__(self) -> int:
@@ -191,7 +189,6 @@ class Made:
 class Rows(_ByOffset):
     """Compressed rows, the base of TextBatch, Tokens and Fingerprints, which are checked to hold values of a `kind`."""
 
-    _inner = ("kind", "moved")
     kind: ClassVar[type[np.generic] | None] = None
 
     values: Array
@@ -276,8 +273,6 @@ class WeightedFingerprints(_ByOffset):
     >>> WeightedFingerprints(np.array([3, 9], np.uint64), np.array([0.5, 2.0]), np.array([0, 1, 2]))
     WeightedFingerprints(2 rows, values=uint64[2], weight=float64[2], offset=int64[3])
     """
-
-    _inner = ("moved",)
 
     values: Array
     weight: Array

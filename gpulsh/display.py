@@ -1,20 +1,9 @@
-"""What a notebook shows: tables, in HTML that anybody's text is safe in, and on Tab the names that are for users."""
+"""Tables for notebooks: HTML in which any text is safe."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import ClassVar
-
-
-class Tidy:
-    """An object whose `_inner` names, by which gpulsh's own parts use it, are not in `dir`, so that Tab omits them."""
-
-    _inner: ClassVar[tuple[str, ...]] = ()
-
-    def __dir__(self) -> list[str]:
-        inner = {name for kind in type(self).__mro__ for name in vars(kind).get("_inner", ())}
-        return [name for name in super().__dir__() if name not in inner]
 
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

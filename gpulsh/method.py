@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
 from gpulsh.errors import ParameterError
-from gpulsh.facts import Facts
 from gpulsh.params import (
     LATER,
     MAX_NUM_PERM,
@@ -133,7 +132,7 @@ class Method(Parameters):
         )
 
     @classmethod
-    def restored(cls, told: Facts) -> Self:
+    def restored(cls, told: Mapping[str, Any]) -> Self:
         """From what `matching` gave."""
         return cls(
             threshold=told["threshold"],

@@ -16,7 +16,6 @@ from operator import index
 from types import NoneType
 from typing import Any, ClassVar, Literal, NamedTuple, ParamSpec, Protocol, TypeGuard, TypeVar, get_args
 
-from gpulsh.display import Tidy
 from gpulsh.errors import ParameterError, UnknownParameterError, nearest
 from gpulsh.words import Stems, stems, stop_words
 
@@ -191,10 +190,9 @@ PLAIN = Reading()
 LATER = {"later": True}  # metadata of a field that came after files were written: at its default it is told nowhere
 
 
-class Parameters(Tidy):
+class Parameters:
     """What all parameter objects share: one canonical JSON form and its digest."""
 
-    _inner: ClassVar[tuple[str, ...]] = ("kind",)
     kind: ClassVar[str]  # in the digest; the class's name, unless that was another when the scheme began
 
     def __init_subclass__(cls) -> None:
@@ -272,7 +270,6 @@ class Shingling(Parameters):
     Shingling(unit='char', size=9)
     """
 
-    _inner = ("folds", "under", "by_words", "stop_words", "stems", "in_one_pass", "reading")
     folds: ClassVar[bool] = True  # of the case; see `under`
 
     unit: Unit = "word"

@@ -142,23 +142,3 @@ def test_of_files(tmp_path: Path) -> None:
     found = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **ON)
     assert repr(found) == f"FilesResult({str(tmp_path / 'out')!r}, documents=2, kept=1, dropped=1)"
     assert "exact copies" in Balanced(found._repr_html_()).texts
-
-
-@pytest.mark.parametrize(
-    ("made", "names"),
-    [
-        (prints, "offset slice values"),
-        (gpulsh.MinHash, "epsilon estimate family from_texts num_perm seed standard_deviation"),
-        (lambda: gpulsh.Banding(bands=2, rows=2), "bands digest facts rows to_json"),
-        (
-            gpulsh.Shingling,
-            "anchor digest facts hash labels language parse size stem stop symbols to_json unit",
-        ),
-        (
-            index,
-            "add buckets close compact create dropped insert open pairs parameters path query remove save",
-        ),
-    ],
-)
-def test_tab_offers_what_is_for_users(made: Callable[[], Any], names: str) -> None:
-    assert [name for name in dir(made()) if not name.startswith("_")] == names.split()

@@ -13,15 +13,15 @@ import pytest
 
 import gpulsh
 from gpulsh import errors
-from gpulsh.account import stages as stage_table
-from gpulsh.account.duplicates import DUPLICATES
-from gpulsh.account.stages import COSTS, ESTIMATED, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
 from gpulsh.budget import Cut
 from gpulsh.cli import group, main
 from gpulsh.forecast.formula import RATES, Corpus, stage_works
 from gpulsh.report.page import missing
 from gpulsh.run import stages
 from gpulsh.run.files import deduplicate_files
+from gpulsh.stats import stages as stage_table
+from gpulsh.stats.counts import DUPLICATES
+from gpulsh.stats.stages import COSTS, ESTIMATED, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
 
 MANUAL = Path(__file__).parents[1] / "docs"
 PAGES = [" ".join(f"w{page}x{place}" for place in range(40)) for page in range(6)]
@@ -103,9 +103,9 @@ def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
     for name, unit in COSTS.items():
         assert re.search(rf"{unit} for [\w, ]*\b{name}\b", option.help), name
     modules = re.findall(r"^(\w+) {2,}", stages.__doc__ or "", flags=re.MULTILINE)
-    from gpulsh.run import partitioned
+    from gpulsh.run import driver
 
-    assert modules == re.findall(r"^(\w+) {2,}", partitioned.__doc__ or "", flags=re.MULTILINE) == list(OF_FILES)
+    assert modules == re.findall(r"^(\w+) {2,}", driver.__doc__ or "", flags=re.MULTILINE) == list(OF_FILES)
     told = {"B": "bytes of text"}
     rows = []
     for row in OF_FILES.values():

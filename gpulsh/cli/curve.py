@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +12,6 @@ from click.core import ParameterSource
 from gpulsh.cli.drawing import drawing
 from gpulsh.cli.study import show_study, study_options
 from gpulsh.cli.terminal import say
-from gpulsh.facts import Facts
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.theory import SCurve
@@ -124,7 +124,7 @@ def curve(
         say(f"\n{drawn}")
 
 
-def _figures(curve: SCurve, threshold: float | None) -> Facts:
+def _figures(curve: SCurve, threshold: float | None) -> Mapping[str, Any]:
     """The figures of the curve, in the order in which they are printed."""
     similarity = [step / STEPS for step in range(STEPS + 1)]
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +15,6 @@ from gpulsh.cli.ending import ended_cleanly
 from gpulsh.cli.options import backend_options, choice, method_options, parsed, text_options
 from gpulsh.cli.sections import SectionedCommand
 from gpulsh.cli.terminal import conclude, say, tell
-from gpulsh.facts import Facts
 
 SECTIONS = {  # first option -> heading
     "text_column": "Input",
@@ -176,7 +176,7 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
     conclude(f"{funnel_table(result.report)}\n\nResults are in {output}{before}")
 
 
-def _limited(options: Facts) -> AbstractContextManager[None]:
+def _limited(options: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Have the kernel enforce `--memory`; workers of Ray do so themselves, and nothing is known of CUDA."""
     from gpulsh.backends.parallel import processors
     from gpulsh.backends.select import backend_status
@@ -189,7 +189,7 @@ def _limited(options: Facts) -> AbstractContextManager[None]:
     return memory_limit(parse_memory(options["memory"]), options["threads"] or processors())
 
 
-def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Facts) -> None:
+def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]) -> None:
     from gpulsh.cli.plan import plan_table
     from gpulsh.forecast.sample import plan
     from gpulsh.run.files import deduplicate_files

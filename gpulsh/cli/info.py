@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from gpulsh.cli.terminal import say
-from gpulsh.facts import Facts
 
 
 @click.command(short_help="Show backends, devices and versions.")
@@ -26,7 +27,7 @@ def info(as_json: bool) -> None:
         from gpulsh.backends.cuda import devices
 
         gpus = devices()
-    found: Facts = {
+    found: Mapping[str, Any] = {
         "backends": {name: {"available": reason is None, "reason": reason} for name, reason in status.items()},
         "devices": {"cpu": {"threads": processors()}, "cuda": gpus},
         "kernels": {"cache": cache.folder, "refused": list(cache.refused)},

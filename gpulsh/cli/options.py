@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-from gpulsh.facts import Facts
-
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 METHOD = ("threshold", "shingle", "normalize", "sketch", "num-perm", "bands", "rows", "seed")
@@ -35,7 +33,7 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
     def help_of(meaning: str, default: object) -> str:
         return f"{meaning}.  [default: {default}]" if otherwise is None else f"{meaning}; {otherwise}."
 
-    known: Mapping[str, Facts] = {
+    known: Mapping[str, Mapping[str, Any]] = {
         "threshold": {"type": float, "metavar": "J", "help": help_of("Jaccard similarity of duplicates", 0.8)},
         "shingle": {
             "metavar": "UNIT:SIZE",
@@ -125,7 +123,7 @@ def form_of(options: dict[str, Any]) -> dict[str, Any]:
     return {name: options.pop(name) for name in ("lines", "as_text", "delimiter", "encoding")}
 
 
-def parsed(options: Facts) -> dict[str, Any]:
+def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are given, as Python's keywords; a parameter that is left open is left out."""
     given = {name: value for name, value in options.items() if value is not None}
     seed = given.get("seed")  # of all sketches

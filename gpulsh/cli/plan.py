@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from gpulsh.account.stages import ESTIMATED
 from gpulsh.cli.options import DECISION, choice, method_options, parsed, text_options
 from gpulsh.cli.sections import SectionedCommand
 from gpulsh.cli.terminal import say
-from gpulsh.facts import Facts
+from gpulsh.stats.stages import ESTIMATED
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.forecast.formula import Estimate
@@ -171,7 +170,7 @@ def plan_table(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _from_numbers(options: Facts) -> tuple[Facts, Estimate]:
+def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estimate]:
     """The facts of the plan as JSON values, and the estimate."""
     from gpulsh.backends.parallel import processors
     from gpulsh.budget import MOST_CHOSEN, parse_memory
@@ -231,7 +230,7 @@ def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' if count != 1 else ''}"
 
 
-def _table(given: Facts, found: Estimate, options: Facts) -> str:
+def _table(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> str:
     """A plan from numbers, for a terminal."""
     from gpulsh.forecast.formula import CONNECT_BYTES
     from gpulsh.report.wording import duration, share, size

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
 from gpulsh.cli.terminal import marks, say_marked, tell
-from gpulsh.facts import Facts
 
 
 @click.command(short_help="Show what an earlier run dropped, beside what is kept instead.")
@@ -42,7 +42,7 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
         tell(f"gpulsh: no text to show: {told}")
 
 
-def _told(pair: Facts, report: Facts) -> Iterator[str]:
+def _told(pair: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
     from gpulsh.report.excerpts import marked
     from gpulsh.report.wording import cluster_name, measure_name, place_name
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.account.funnel import Funnel
 from gpulsh.arrays import Array, Arrays, Values, on_host
 from gpulsh.display import html_table
 from gpulsh.errors import BackendError, ParameterError
+from gpulsh.stats.stages import Funnel
 
 if TYPE_CHECKING:
     import pyarrow as pa

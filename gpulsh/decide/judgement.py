@@ -13,9 +13,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.account.funnel import Funnel
-from gpulsh.account.progress import Progress
-from gpulsh.account.stages import OF_MEMORY
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.edges import Edges
@@ -29,6 +26,7 @@ from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
+from gpulsh.stats.stages import OF_MEMORY, Funnel, Progress
 
 NO_TWINS = (np.empty(0, np.int64), np.empty(0, np.int64))
 

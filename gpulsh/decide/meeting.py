@@ -17,7 +17,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.account.progress import Advance, untold
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import NONE, compare
@@ -36,6 +35,7 @@ from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs
 from gpulsh.method import Method
+from gpulsh.stats.stages import Advance, untold
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gpulsh import budget
-from gpulsh.account.stages import COSTS
 from gpulsh.errors import ParameterError
-from gpulsh.facts import Facts
+from gpulsh.stats.stages import COSTS
 from gpulsh.theory import SCurve
 
 # The largest facts about a corpus. Positions of documents have 63 bits.
@@ -65,7 +65,7 @@ class Corpus:
 class Work:
     """The work of a stage; all but its amount in bytes."""
 
-    amount: float  # in the stage's unit of cost (`account.stages`)
+    amount: float  # in the stage's unit of cost (`stats.stages`)
     inputs: float = 0.0  # read from the input
     outputs: float = 0.0  # written to the results
     read: float = 0.0  # from OUT/_work
@@ -141,15 +141,15 @@ class Estimate:
         known = [stage.seconds for stage in self.stages if stage.seconds is not None]
         return self.start + sum(known) if len(known) == len(self.stages) else None
 
-    def to_dict(self) -> Facts:
+    def to_dict(self) -> Mapping[str, Any]:
         """As JSON values."""
         return {**asdict(self), "seconds": self.seconds}
 
 
 @cache
-def recorded() -> Facts:
+def recorded() -> Mapping[str, Any]:
     """rates.json: assumptions about a corpus; by kind of worker, thread or GPU, its rates and their record."""
-    found: Facts = json.loads(Path(__file__).with_name("rates.json").read_bytes())
+    found: Mapping[str, Any] = json.loads(Path(__file__).with_name("rates.json").read_bytes())
     return found
 
 

@@ -14,16 +14,14 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from subprocess import DEVNULL, Popen
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from gpulsh.account.stages import ESTIMATED, OF_CONTAINMENT
 from gpulsh.backends.parallel import processors
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.facts import Facts
 from gpulsh.forecast.formula import Corpus, held_at_once, stage_works, work_disk
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
@@ -32,6 +30,7 @@ from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import is_stream
 from gpulsh.io.files.sampled import SampledFiles, bytes_of
+from gpulsh.stats.stages import ESTIMATED, OF_CONTAINMENT
 from gpulsh.store.durable import writing
 
 FIRST_BYTES = 256 << 10  # of files, in the very small run
@@ -55,7 +54,7 @@ class Usage:
     """Time, memory and disk of a run, measured or estimated."""
 
     corpus: Corpus
-    seconds: Facts  # by stage, and START
+    seconds: Mapping[str, float]  # by stage, and START
     processor: float  # seconds of all threads
     memory: float  # bytes at most
     data: float  # bytes of the kept rows
@@ -81,20 +80,20 @@ class Plan:
     backend: str
     threads: int  # tasks at a time
     memory: int  # the budget
-    parameters: Facts  # of the run, as in its report
+    parameters: Mapping[str, Any]  # of the run, as in its report
 
     @property
     def whole(self) -> bool:
         """Whether the sample was all documents."""
         return self.sample == self.likely.corpus.documents
 
-    def to_dict(self) -> Facts:
+    def to_dict(self) -> Mapping[str, Any]:
         """As JSON values."""
         likely = {**asdict(self.likely), "all": self.likely.all, "work": self.work}
         return {**asdict(self), "likely": likely, "most": {**asdict(self.most), "all": self.most.all}}
 
 
-def plan(inputs: Sequence[str], options: Facts) -> Plan:
+def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> Plan:
     """Estimate `gpulsh dedup INPUTS`; `options` are the command's, by name, as written or as Python lists.
 
     Raises InputError, also where an INPUT can be read only once or a sample cannot be run, ParameterError, and any
@@ -176,7 +175,7 @@ class _Sample(NamedTuple):
     """A run of a share of the files."""
 
     share: float
-    report: Facts
+    report: Mapping[str, Any]
     usage: Usage
 
 
@@ -193,7 +192,7 @@ class _Samples:
     """Draws samples of the files into `folder`, and runs them there."""
 
     def __init__(
-        self, files: Sequence[File], inputs: list[str], protect: list[str], options: Facts, folder: Path
+        self, files: Sequence[File], inputs: list[str], protect: list[str], options: Mapping[str, Any], folder: Path
     ) -> None:
         self._files, self._inputs, self._protect, self._folder = files, inputs, protect, folder
         self._patterns = list(options.get("as_text") or ())
@@ -234,7 +233,7 @@ def _option(name: str, value: object) -> list[str]:
     return [option if value is True else f"{option}={value}"]
 
 
-def run(arguments: Sequence[str], out: Path) -> tuple[Facts, Usage]:
+def run(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], Usage]:
     """Run `gpulsh dedup ARGUMENTS -o OUT` in a process of its own: its report, and what it took.
 
     Raises InputError where the run fails, ParameterError where it refuses its options.

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.account.funnel import Funnel
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import first_copies
@@ -26,6 +25,7 @@ from gpulsh.index.segments.segment import Documents, Segment, make_segment
 from gpulsh.method import Method
 from gpulsh.ragged import chosen_rows, offsets
 from gpulsh.secret import EvidenceKeys
+from gpulsh.stats.stages import Funnel
 
 
 @dataclass(frozen=True)

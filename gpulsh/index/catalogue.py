@@ -7,21 +7,19 @@ come in any number: in batches of a source, with their keys after them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.account.funnel import Funnel
 from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DamagedInputError, ParameterError
-from gpulsh.facts import Facts
 from gpulsh.index.arrivals import Arrivals, admit, hold_all, similar
 from gpulsh.index.folder import Folder
 from gpulsh.index.holdings import NOBODY, Holdings
@@ -37,6 +35,7 @@ from gpulsh.params import check_integer
 from gpulsh.ragged import within_runs
 from gpulsh.secret import evidence_keys
 from gpulsh.sketch.bits.simhash import SimHash
+from gpulsh.stats.stages import Funnel
 from gpulsh.store.allocators import give_back
 from gpulsh.text.documents import folded_batches
 from gpulsh.theory import checked_number
@@ -193,7 +192,7 @@ class Catalogue:
         """What its keys are, "string" or "integer"; None while there is none."""
         return self._contents.keys
 
-    def facts(self) -> Facts:
+    def facts(self) -> Mapping[str, Any]:
         """What `gpulsh index info` tells, as JSON values; `bytes` are those of the files of its newest commit."""
         held, dropped = self.counts()
         files = self._folder.snapshot.files() if self._folder else {}
@@ -315,7 +314,7 @@ class Catalogue:
         self._contents, self._changed = contents, True
 
 
-def _restored(path: Path, told: Facts, contents: Contents) -> Method:
+def _restored(path: Path, told: Mapping[str, Any], contents: Contents) -> Method:
     """The parameters in an index's manifest; InputError where they are invalid, or do not fit its segments."""
     try:
         method = Method.restored(told)

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from gpulsh.arrays import Values
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.display import Tidy
 from gpulsh.errors import ParameterError
 from gpulsh.index.answers import Added, Matches, Pairs
 from gpulsh.index.catalogue import Catalogue
@@ -41,7 +40,7 @@ from gpulsh.secret import chosen_secret
 from gpulsh.sketch.named import sketches_named
 
 
-class Index(Tidy):
+class Index:
     """Documents by key. It finds similar ones later, verifies them exactly, and needs no texts for that.
 
     Its parameters are those of `deduplicate`, without `verify` (it is exact), `resolve`, `also` and `priority`. Give
@@ -73,8 +72,6 @@ class Index(Tidy):
     >>> index.query(["One two, three four five six seven!"]).keys.tolist()
     ['a']
     """
-
-    _inner = ("catalogue",)
 
     @known_keywords
     def __init__(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from gpulsh.account.funnel import Funnel
-from gpulsh.account.progress import Progress
 from gpulsh.arrays import Signed, TextBatch
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
@@ -14,6 +12,7 @@ from gpulsh.io.normalize import normalized
 from gpulsh.lsh.bit_signing import sign_bits
 from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
+from gpulsh.stats.stages import Funnel, Progress
 
 Result = TypeVar("Result")
 Sign = Callable[[TextBatch, Method, EvidenceKeys, Backend], Result]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
-from gpulsh.facts import Facts
 from gpulsh.io.arrow.buffers import null_mask, numbers, strings
 from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.columns import Columns
@@ -43,7 +43,7 @@ SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, so no two numbers become the sam
 
 def summarise(
     duplicates: Path, files: Sequence[File], columns: Columns, threshold: float, texts: TextsInMemory | None = None
-) -> Facts:
+) -> Mapping[str, Any]:
     """The summary as JSON values. Texts that are not in memory are read from `files`.
 
     A text is empty if the files to read for it are too large, except in `examples`. The work takes 12 bytes of memory
@@ -104,7 +104,7 @@ def _affordable(files: Sequence[File], places: Iterable[Place]) -> Iterator[Plac
             yield number, row
 
 
-def by_similarity(similarity: NDArray[np.floating]) -> Facts:
+def by_similarity(similarity: NDArray[np.floating]) -> Mapping[str, Any]:
     """Counts by similarity: `below_one` has a count for each hundredth, by its lower edge; NaN is `unmeasured`.
 
     >>> by_similarity(np.array([0.8, 0.809, 0.5, 1, np.nan]))
@@ -208,7 +208,7 @@ class Evidence:
                 at += len(chunk)
         return found
 
-    def pair(self, row: Facts, texts: Mapping[Place, str]) -> Facts:
+    def pair(self, row: Mapping[str, Any], texts: Mapping[Place, str]) -> Mapping[str, Any]:
         """A dropped document and its kept duplicate, with the parts of their texts that differ."""
         found = [texts.get(self.place(row, prefix), "") for prefix in ("", "duplicate_of_")]
         return {
@@ -250,7 +250,7 @@ class Evidence:
                 found[files[start]].append(rows[start:stop])
         return [np.concatenate(runs) for runs in found]
 
-    def by_input(self) -> Facts:
+    def by_input(self) -> Mapping[str, Any]:
         """Dropped rows by their INPUT and the INPUT of the document they are dropped for, largest count first."""
         inputs = list(dict.fromkeys(file.source for file in self.files))
         places = {name: place for place, name in enumerate(inputs)}
@@ -278,9 +278,9 @@ class Evidence:
                 counts.update(dict(zip(sums["file"], sums["rows_sum"], strict=True)))
         return [counts[name] for name in self._numbers]
 
-    def rows(self, chosen: Sequence[int]) -> list[Facts]:
+    def rows(self, chosen: Sequence[int]) -> list[Mapping[str, Any]]:
         """The rows at the places `chosen`, in that order."""
-        found: dict[int, Facts] = {}
+        found: dict[int, Mapping[str, Any]] = {}
         start = 0
         for group in range(self._source.num_row_groups):
             count = self._source.metadata.row_group(group).num_rows
@@ -294,11 +294,11 @@ class Evidence:
             start += count
         return [found[place] for place in chosen]
 
-    def place(self, row: Facts, prefix: str) -> Place:
+    def place(self, row: Mapping[str, Any], prefix: str) -> Place:
         """The number of the file and the row in it; `prefix` is "" or "duplicate_of_"."""
         return self._numbers.get(row[f"{prefix}file"], UNKNOWN), int(row[f"{prefix}row"] or 0)
 
-    def places(self, rows: Iterable[Facts]) -> set[Place]:
+    def places(self, rows: Iterable[Mapping[str, Any]]) -> set[Place]:
         """Both documents of each row, as far as they are in `files`."""
         found = {self.place(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}
         return {place for place in found if place[0] != UNKNOWN}
@@ -312,7 +312,7 @@ class Evidence:
         return found
 
 
-def _document(row: Facts, prefix: str) -> Facts:
+def _document(row: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
     found = {name: row[prefix + name] for name in ("file", "row", "id")}
     if found["id"] is None:
         del found["id"]

@@ -11,12 +11,11 @@ import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
-from gpulsh.facts import Facts
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.formats.endings import format_of
@@ -171,7 +170,7 @@ def differences(
     return [list(_joined(*side)) for side in zip(cut, differs, strict=True)]
 
 
-def marked(texts: Sequence[str], parameters: Facts) -> list[list[tuple[bool, str]]]:
+def marked(texts: Sequence[str], parameters: Mapping[str, Any]) -> list[list[tuple[bool, str]]]:
     """`differences` by the parameters of a run, as its report has them."""
     folding = Folding(**parameters["folding"])
     return differences(texts, Shingling(**parameters["shingling"]).under(folding), folding.form)

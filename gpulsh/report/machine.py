@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import gpulsh
 from gpulsh.backends.parallel import processors
-from gpulsh.facts import Facts
 
 LIBRARIES = ("numpy", "numba", "pyarrow", "fsspec", "orjson", "zstandard", "click", "rich")
 OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "cupy", "cudf-cu12", "cudf-cu13", "pandas", "polars", "jinja2", "ray")
 
 
-def machine() -> Facts:
+def machine() -> Mapping[str, Any]:
     """The system, the processor, how many of them, and memory; None where that is not known."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

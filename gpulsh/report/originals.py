@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import GpulshError, InputError, ParameterError
-from gpulsh.facts import Facts
 from gpulsh.io.arrow.buffers import numbers, strings
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.columns import Columns
@@ -38,7 +38,7 @@ LISTED = 200  # values in a report
 class Originals:
     """The files of a finished run, by their numbers in its report."""
 
-    def __init__(self, report: Facts) -> None:
+    def __init__(self, report: Mapping[str, Any]) -> None:
         self._sources = sources = [source for source in report["sources"] for _ in range(source["files"])]
         self.named = [
             File(entry["file"], "", entry["file"], source=source["input"])
@@ -71,7 +71,7 @@ class Review:
     """Dropped documents of a finished run to look at: its duplicates.parquet, its report, and texts from INPUT."""
 
     duplicates: File
-    report: Facts
+    report: Mapping[str, Any]
     missing: dict[str, str] = field(default_factory=dict)  # reason for a missing text, by file
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class Review:
                 raise ParameterError(f"cluster is {cluster}, and it has no dropped documents; give another number")
         return found[np.argsort(similarity[found], kind="stable")] if near_threshold else found
 
-    def pairs(self, places: Numbers) -> list[Facts]:
+    def pairs(self, places: Numbers) -> list[Mapping[str, Any]]:
         """These rows in the form of the report's examples; a text that cannot be read again is empty."""
         with reading(self.duplicates):
             rows = self._evidence.rows(places.tolist())
@@ -120,7 +120,7 @@ class Review:
         return found
 
 
-def shares(report: Facts, duplicates: File, rejected: File | None, column: str) -> pa.Table:
+def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, column: str) -> pa.Table:
     """A pyarrow.Table: `value` string, `documents` and `dropped` int64; values of most documents first.
 
     A value that is not a text is given as JSON; null stands for documents without a value. Protected documents do not
@@ -155,7 +155,7 @@ def shares(report: Facts, duplicates: File, rejected: File | None, column: str) 
     return pa.table({"value": values, "documents": both[:, 0], "dropped": both[:, 1]})
 
 
-def listed(column: str, table: pa.Table) -> Facts:
+def listed(column: str, table: pa.Table) -> Mapping[str, Any]:
     """The shares in a report: the first values, and the sums of all others."""
     rest = table.slice(LISTED)
     more = {"values": len(rest), **{name: sum(rest[name].to_pylist()) for name in ("documents", "dropped")}}

@@ -10,17 +10,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpulsh.account.counts import COUNTS, SAMPLED
-from gpulsh.account.duplicates import DUPLICATES
-from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.errors import install
-from gpulsh.facts import Facts
 from gpulsh.params import Folding, Reading, Shingling
 from gpulsh.report.excerpts import marked
 from gpulsh.report.picture import candidates_picture, similarity_picture
 from gpulsh.report.reproduce import command, in_words
 from gpulsh.report.summary import SHORT, sum_of
 from gpulsh.report.wording import cluster_name, duration, measure_name, place_name, printable, share, size
+from gpulsh.stats.counts import COUNTS, DUPLICATES, SAMPLED
+from gpulsh.stats.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.theory import SCurve
 
 FILES_SHOWN = 200
@@ -49,7 +47,7 @@ def missing() -> str | None:
     return None
 
 
-def write_page(path: Path, report: Facts) -> None:
+def write_page(path: Path, report: Mapping[str, Any]) -> None:
     """Write the page of a report, from a run or from report.json."""
     path.write_text(render(report), encoding="utf-8", errors="replace")
 
@@ -84,7 +82,7 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 :]}"
 
 
-def render(report: Facts) -> str:
+def render(report: Mapping[str, Any]) -> str:
     """The page. All text in it is escaped, and none changes the direction of the text next to it."""
     from jinja2.utils import markupsafe
 
@@ -133,7 +131,7 @@ def render(report: Facts) -> str:
     return html
 
 
-def _steps(funnel: Facts) -> Sequence[Facts]:
+def _steps(funnel: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The bars from all documents to the kept ones."""
     documents, candidates = funnel["documents"], funnel["documents"] - funnel["protected"]
     shown = [("documents", "all"), ("protected", "kept"), *((name, "gone") for name in COUNTS["dropped"].parts)]
@@ -159,7 +157,7 @@ def _steps(funnel: Facts) -> Sequence[Facts]:
     return found
 
 
-def _stages(report: Facts) -> Iterator[Facts]:
+def _stages(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     funnel, whole = report["funnel"], report["seconds"]
     texts = [(funnel["documents"], "documents"), (funnel["bytes"], "B")]
     amounts = {
@@ -184,7 +182,7 @@ def _rate(rate: float, unit: str) -> str:
     return f"{size(int(rate))}/s" if unit == "B" else f"{rate:,.0f} {unit}/s"
 
 
-def _files(report: Facts) -> Facts:
+def _files(report: Mapping[str, Any]) -> Mapping[str, Any]:
     evidence = report["evidence"]
     sources = [source for source in report["sources"] for _ in range(source["files"])]
     files = [
@@ -205,7 +203,7 @@ def _files(report: Facts) -> Facts:
     return {"shown": shown, "more": len(rest), "rest": sums, "count": len(files), "inputs": inputs}
 
 
-def _inputs(report: Facts, files: Sequence[Facts]) -> Sequence[Facts]:
+def _inputs(report: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Every INPUT and protected path, with its rows, and the INPUTs whose documents its own duplicate."""
     names = ("rows", "rejected", "kept", "dropped")
     found: dict[str, dict[str, Any]] = {}
@@ -220,7 +218,7 @@ def _inputs(report: Facts, files: Sequence[Facts]) -> Sequence[Facts]:
     return list(found.values())
 
 
-def cautions(report: Facts, inputs: Sequence[Facts]) -> list[str]:
+def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Warnings, a line each: hints of the run, clusters that are much of the corpus, INPUTs that lose much.
 
     `inputs` have the `rows`, `dropped` and `rejected` of each INPUT, by its `name`.
@@ -241,7 +239,7 @@ def cautions(report: Facts, inputs: Sequence[Facts]) -> list[str]:
     return found
 
 
-def _sample(clusters: Sequence[Facts], report: Facts) -> Iterator[Facts]:
+def _sample(clusters: Sequence[Mapping[str, Any]], report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The clusters with their texts marked, and the beginning of one text as a title."""
     for cluster in clusters:
         pairs = [{**pair, "texts": marked(pair["texts"], report["parameters"])} for pair in cluster["pairs"]]
@@ -250,7 +248,7 @@ def _sample(clusters: Sequence[Facts], report: Facts) -> Iterator[Facts]:
         yield {**cluster, "name": name, "pairs": pairs, "head": texts[0] if texts else ""}
 
 
-def _counts(report: Facts) -> Sequence[Facts]:
+def _counts(report: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """All counts, as the report defines them."""
     funnel, definitions = report["funnel"], report["definitions"]
     return [
@@ -264,7 +262,7 @@ def _counts(report: Facts) -> Sequence[Facts]:
     ]
 
 
-def _classes(sizes: list[dict[str, int]]) -> Sequence[Facts]:
+def _classes(sizes: list[dict[str, int]]) -> Sequence[Mapping[str, Any]]:
     from gpulsh.report.evidence import SIZES
 
     most = max((entry["count"] for entry in sizes), default=1)

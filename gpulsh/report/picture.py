@@ -5,11 +5,11 @@ Classes refer to the page's own colours and fonts, so that the pictures follow i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from gpulsh.facts import Facts
 from gpulsh.theory import SCurve
 
 BINS = 100  # of similarity, from 0 to 1
@@ -20,7 +20,7 @@ UNDER_CURVE = 0.6  # of the height, for bars under the curve
 STEPS, MOST_TICKS = (1, 2, 5, 10, 20), 6  # hundredths from one label of the axis to the next
 
 
-def candidates_picture(counts: Facts, threshold: float, curve: SCurve | None) -> str:
+def candidates_picture(counts: Mapping[str, Any], threshold: float, curve: SCurve | None) -> str:
     """Candidate pairs by similarity, in another colour below the threshold, and the S-curve of the banding."""
     below, at = _below_one(counts), _x(threshold)
     found = float(curve.probability(threshold)) if curve else 0.0
@@ -53,7 +53,7 @@ def _curve(curve: SCurve, at: float, found: float) -> Iterator[str]:
     yield f'<circle class="dot" cx="{at:.1f}" cy="{_y(found):.1f}" r="4"/>'
 
 
-def similarity_picture(counts: Facts, threshold: float, measure: str) -> str:
+def similarity_picture(counts: Mapping[str, Any], threshold: float, measure: str) -> str:
     """Dropped documents by similarity with the kept one. Similarity 1 has a bar of its own, with its count.
 
     A bar that would make the others flat is drawn broken, without a scale.
@@ -98,7 +98,7 @@ def _brief(count: float) -> str:
     return f"{count:,.0f}" if count < 100_000 else f"{count / 1e6:,.1f} M"
 
 
-def _below_one(counts: Facts) -> dict[int, int]:
+def _below_one(counts: Mapping[str, Any]) -> dict[int, int]:
     """Counts by hundredths of similarity."""
     return {round(float(low) * BINS): count for low, count in counts["below_one"].items()}
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from typing import get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
 
 from gpulsh.errors import ParameterError
-from gpulsh.facts import Facts
 from gpulsh.params import FLAGS, SKETCHES, Family, Folding, MinHashFamily, Shingling
 from gpulsh.report.wording import measure_name
 from gpulsh.sketch.named import SHORT
@@ -16,7 +15,7 @@ LONGEST = 20_000  # characters of a command
 _KEPT = {"first": "The first of two duplicates is kept.", "longest": "The longer text of two duplicates is kept."}
 
 
-def in_words(parameters: Facts) -> Iterator[str]:
+def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
     """A sentence each."""
     shingling, threshold = Shingling(**parameters["shingling"]), parameters["threshold"]
     contained = measure_name(parameters) == "containment"
@@ -52,11 +51,11 @@ def in_words(parameters: Facts) -> Iterator[str]:
         yield f"Only documents of {'the same INPUT' if parameters['within'] else 'different INPUTs'} are duplicates."
 
 
-def _agreement(bits: Facts) -> str:
+def _agreement(bits: Mapping[str, Any]) -> str:
     return f"SimHash signatures of {bits['bits']} bits differ in at most {bits['distance']}"
 
 
-def command(report: Facts) -> str | None:
+def command(report: Mapping[str, Any]) -> str | None:
     """The command line; None if some parameters exist only in Python.
 
     It has OUT instead of the folder, and INPUT instead of very many inputs. Options that change no byte of the results
@@ -80,7 +79,7 @@ def command(report: Facts) -> str | None:
     return line if len(line) <= LONGEST else f"gpulsh dedup INPUT... {shlex.join(words)}"[:LONGEST]
 
 
-def _method_options(parameters: Facts) -> list[str] | None:
+def _method_options(parameters: Mapping[str, Any]) -> list[str] | None:
     shingling, folding = Shingling(**parameters["shingling"]), Folding(**parameters["folding"])
     shingle = "+".join([f"{shingling.unit}:{shingling.size}", *(flag for flag in FLAGS if getattr(shingling, flag))])
     sketch, near, also = _sketch_name(parameters["family"]["name"]), parameters.get("near"), parameters.get("also")
@@ -107,7 +106,7 @@ def _method_options(parameters: Facts) -> list[str] | None:
     return [*options, "--bands", str(banding["bands"]), "--rows", str(banding["rows"])]
 
 
-def _bits_name(bits: Facts, chosen: bool) -> str:
+def _bits_name(bits: Mapping[str, Any], chosen: bool) -> str:
     return f"simhash:{bits['bits']}" + ("" if chosen else f":{bits['distance']}")
 
 

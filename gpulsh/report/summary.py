@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
-from gpulsh.account.counts import COUNTS, CountRow
-from gpulsh.facts import Facts
 from gpulsh.report.wording import many, measure_name, printable, share, size
+from gpulsh.stats.counts import COUNTS, CountRow
 
 ALWAYS = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
 SOMETIMES = ("protected", "rejected", "not_utf8", "stray_bytes")  # left out if 0
@@ -14,7 +15,7 @@ SHOWN_INPUTS = 10
 SHORT = 0.05  # seconds; a shorter stage would read as 0.0
 
 
-def summary(report: Facts, output: str, *, earlier: bool) -> str:
+def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
     """A sentence each on the documents, on the pairs, and on where the results are; `earlier`: made by an earlier run.
 
     Bad records and protected documents are part of the first sentence, if there are any.
@@ -39,7 +40,7 @@ def summary(report: Facts, output: str, *, earlier: bool) -> str:
     return "\n".join([f"{'; '.join(filter(None, [kept, *notes]))}.", f"{_pairs(report)}.", f"{where}."])
 
 
-def _pairs(report: Facts) -> str:
+def _pairs(report: Mapping[str, Any]) -> str:
     funnel, parameters = report["funnel"], report["parameters"]
     similar, others = f"{funnel['similar']:,}", f"{funnel['dissimilar']:,}"
     pairs = many(funnel["candidates"], "candidate pair")
@@ -52,7 +53,7 @@ def _pairs(report: Facts) -> str:
     return f"{pairs} compared{how}: {similar} at or above {parameters['threshold']:g}, {others} below"
 
 
-def funnel_table(report: Facts) -> str:
+def funnel_table(report: Mapping[str, Any]) -> str:
     """The counts with their meanings, and the seconds of each stage that took 0.1 s or more."""
     funnel, parameters = report["funnel"], report["parameters"]
     documents = funnel["documents"] - funnel["protected"]
@@ -81,14 +82,14 @@ def funnel_table(report: Facts) -> str:
     return "\n".join([*lines, "", f"{took}: {stages}" if stages else took])
 
 
-def _machine(report: Facts) -> str:
+def _machine(report: Mapping[str, Any]) -> str:
     backend, engine = report["backend"], report.get("engine", {})
     device = f" ({backend['device']})" if backend["device"] else ""
     workers = f", {many(engine['workers'], 'Ray worker')}" if engine.get("name") == "ray" else ""
     return f"{backend['name']}{device}{workers}"
 
 
-def sum_of(row: CountRow, funnel: Facts) -> str:
+def sum_of(row: CountRow, funnel: Mapping[str, Any]) -> str:
     """The parts of a count that are not 0, as a sum.
 
     >>> sum_of(COUNTS["empty"], {"empty": 3, "nulls": 1, "wordless": 2})
@@ -98,7 +99,7 @@ def sum_of(row: CountRow, funnel: Facts) -> str:
     return f"= {' + '.join(parts)}" if parts else ""
 
 
-def dropped_for(report: Facts) -> list[tuple[str, int]]:
+def dropped_for(report: Mapping[str, Any]) -> list[tuple[str, int]]:
     """The INPUTs that dropped documents duplicate, with counts, largest first; empty for a run of one INPUT."""
     protected = {entry["input"] for entry in report["sources"] if entry["protected"]}
     if len(report["sources"]) < 2 and report["parameters"].get("index") is None:

@@ -8,9 +8,8 @@ JSON line stays valid. All other text of any script stays as it is.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
-
-from gpulsh.facts import Facts
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories: controls, formats, lone surrogates, line and paragraph ends
 JOINERS = "\u200c\u200d"  # of category Cf; words of many scripts, and emoji, need them
@@ -44,7 +43,7 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def place_name(place: Facts) -> str:
+def place_name(place: Mapping[str, Any]) -> str:
     """A document's file, row and id, as far as they are known: an index may know only the id.
 
     >>> place_name({"file": "a.jsonl", "row": 1234, "id": 7})
@@ -55,7 +54,7 @@ def place_name(place: Facts) -> str:
     return printable(", ".join(part for part in parts if part is not None))
 
 
-def cluster_name(cluster: int, files: Sequence[Facts]) -> str:
+def cluster_name(cluster: int, files: Sequence[Mapping[str, Any]]) -> str:
     """A cluster with its first document; `files` are the report's.
 
     >>> cluster_name(12, [{"file": "a.jsonl", "rows": 10}, {"file": "b.jsonl", "rows": 9}])
@@ -69,7 +68,7 @@ def cluster_name(cluster: int, files: Sequence[Facts]) -> str:
     return f"cluster {cluster}"
 
 
-def measure_name(parameters: Facts) -> str:
+def measure_name(parameters: Mapping[str, Any]) -> str:
     """The measure of a run; Jaccard is the default.
 
     >>> measure_name({"measure": "containment"})

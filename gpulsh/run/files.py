@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from html import escape
@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
 
-from gpulsh.account.funnel import Funnel
-from gpulsh.account.progress import Progress
 from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
 from gpulsh.errors import GpulshError, InputError, InputTypeError, OutputError, ParameterError
-from gpulsh.facts import Facts
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
@@ -45,27 +42,27 @@ from gpulsh.params import (
     shown_type,
 )
 from gpulsh.report.page import missing, write_page
-from gpulsh.run.display.progress import Show, open_progress
-from gpulsh.run.engines.engines import Engine, EngineName, check_engine, open_engine
+from gpulsh.run.driver import Outcome, deduplicate_partitions
+from gpulsh.run.engines import Engine, EngineName, check_engine, open_engine
 from gpulsh.run.engines.steps import Steps
-from gpulsh.run.job.job import Job, OnError, Terms, Write
-from gpulsh.run.job.policy import Policy
-from gpulsh.run.job.task import Workplace
+from gpulsh.run.job import Job, OnError, Terms, Workplace, Write
 from gpulsh.run.output.finished import Finished
-from gpulsh.run.output.folders import Folders
-from gpulsh.run.output.output import (
+from gpulsh.run.output.folder import (
     PAGE,
     OutputFolder,
     finished,
     read_report,
     write_report,
 )
+from gpulsh.run.output.paths import Folders
 from gpulsh.run.output.remote import RemoteFolder
 from gpulsh.run.output.work_folder import WORK
-from gpulsh.run.partitioned import Outcome, deduplicate_partitions
-from gpulsh.run.run_report import RunReport, Start
+from gpulsh.run.policy import Policy
+from gpulsh.run.progress import Show, open_progress
+from gpulsh.run.report import RunReport, Start
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
+from gpulsh.stats.stages import Funnel, Progress
 from gpulsh.store.durable import refused
 
 if TYPE_CHECKING:  # it loads all of the index, which other runs need not
@@ -180,7 +177,7 @@ def deduplicate_files(
 
     The folder gets `data/` (the kept rows with every column, one file an input file; where several inputs are folders
     or globs, or files have equal names, in a folder for each input, named by the shortest end of its path that no other
-    shares), `duplicates.parquet` (a row a dropped document; `gpulsh.account.duplicates` tells its columns),
+    shares), `duplicates.parquet` (a row a dropped document; `gpulsh.stats.counts` tells its columns),
     `report.json` and, with the extra `report`, `report.html`. Parameters that are not told of here are those of
     `deduplicate`; None takes its default.
 
@@ -391,7 +388,7 @@ class _Run:
     progress: Progress
     report: RunReport
 
-    def results(self, folder: OutputFolder, secret: bytes) -> Facts:
+    def results(self, folder: OutputFolder, secret: bytes) -> Mapping[str, Any]:
         """Put them in place; the report."""
         steps = Steps(folder.manifest(self.job.steps(), secret))
         if folder.is_committed():

@@ -13,34 +13,30 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from gpulsh.account.counts import COUNTS
-from gpulsh.account.funnel import Funnel
-from gpulsh.account.stages import OF_FILES_WITH_INDEX
 from gpulsh.arrays import Numbers
 from gpulsh.backends.select import select_backend
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.facts import Facts
 from gpulsh.index.catalogue import Catalogue
 from gpulsh.index.index import Index
 from gpulsh.index.segments.segment import Documents, among
 from gpulsh.index.segments.snapshots import has_index
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
-from gpulsh.run.arriving import Arriving, ByPosition, InOrder, Numbered
+from gpulsh.run.driver import Decided, layout_of
 from gpulsh.run.engines.steps import ADMIT, Steps, tell
 from gpulsh.run.indexing import place_keys, refuse_places
-from gpulsh.run.job.job import Earlier
-from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import Made, Runner, Workplace, tallied
-from gpulsh.run.partitioned import Decided, layout_of
-from gpulsh.run.records.rejections import rejected
+from gpulsh.run.job import Earlier, Layout, Made, Runner, Workplace, tallied
+from gpulsh.run.ordered_input import Arriving, ByPosition, InOrder, Numbered
+from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
-from gpulsh.run.stages.collect import write_decisions
-from gpulsh.run.stages.write import runs_of, step_of_run
+from gpulsh.run.stages.write import runs_of, step_of_run, write_decisions
+from gpulsh.stats.counts import COUNTS
+from gpulsh.stats.stages import OF_FILES_WITH_INDEX, Funnel
 from gpulsh.store.allocators import give_back
 
 RUN = "run"  # the step that gives the run its name
@@ -53,7 +49,7 @@ class EarlierRuns:
     Raises InputError where the index is damaged, ParameterError where it was made with others.
     """
 
-    def __init__(self, path: str, key: str | None, asked: Asked, where: Facts, secret: bytes) -> None:
+    def __init__(self, path: str, key: str | None, asked: Asked, where: Mapping[str, Any], secret: bytes) -> None:
         self.path, self.key = Path(path), key
         self._asked, self._where, self._secret = asked, where, secret
         self._index = Index.open(path, **asked.given(), **where) if has_index(self.path) else None
@@ -110,7 +106,7 @@ def refuse_with_index(
 
 @dataclass(frozen=True)
 class Admission:
-    """`run.partitioned.Decider` by an index."""
+    """`run.driver.Decider` by an index."""
 
     earlier: EarlierRuns
     place: Workplace
@@ -149,7 +145,7 @@ class Admission:
             self.steps.finish(RUN, Made({}, facts))
         return str(facts["name"])
 
-    def _admitted(self, run: str, taken_in: range | None, source: Arriving) -> Facts:
+    def _admitted(self, run: str, taken_in: range | None, source: Arriving) -> Mapping[str, Any]:
         """Decides, and takes the documents in; the facts of the decisions, once both are durable."""
         job = self.place.job
         if taken_in is None:
@@ -160,7 +156,7 @@ class Admission:
             if taken_in is None:
                 self._refuse_known(index)
                 numbers = catalogue.take_in(source, source.keys, decide=True, tally=tally, names=source.names())
-                before: Facts = {name: tally[name] for name in COUNTS}
+                before: Mapping[str, Any] = {name: tally[name] for name in COUNTS}
             else:
                 source.read_again()
                 numbers = taken_in

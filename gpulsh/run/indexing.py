@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gpulsh.account.progress import Progress
-from gpulsh.account.stages import OF_INDEX
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
@@ -35,9 +33,9 @@ from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.stamps import Stamps
 from gpulsh.params import checked_folder
-from gpulsh.run.display.progress import open_progress
-from gpulsh.run.output.folders import refuse_inside, refuse_overlap, refuse_url
-from gpulsh.run.output.single import marked, refuse_present
+from gpulsh.run.output.paths import marked, refuse_inside, refuse_overlap, refuse_present, refuse_url
+from gpulsh.run.progress import open_progress
+from gpulsh.stats.stages import OF_INDEX, Progress
 from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")

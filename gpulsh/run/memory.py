@@ -1,25 +1,42 @@
-"""`gpulsh.deduplicate`: the method run over texts in memory."""
+"""`gpulsh.deduplicate`: the method run over texts in memory.
+
+sign     text -> fingerprints -> signature -> band digests, 128-bit hash of the tokens
+decide   fold exact copies; digests -> buckets -> candidate pairs; then compare and resolve, as `decide.judgement` does
+
+Between the two, each document takes the memory of its digests, its hash and its number of shingles.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from gpulsh.account.hints import give_hints
-from gpulsh.arrays import Numbers, Values, on_host
+from gpulsh.arrays import Array, Numbers, Values, on_host
+from gpulsh.backends.parts import in_part
+from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.decide.compare.containment_join import containing_pairs
+from gpulsh.decide.compare.shingled_texts import ShingledTexts
+from gpulsh.decide.copies import first_copies
 from gpulsh.decide.decision import Decision
+from gpulsh.decide.judgement import Case, involved_in, is_read
+from gpulsh.decide.relation import ALL
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.tables import column_of
 from gpulsh.io.memory.texts import open_texts
+from gpulsh.io.source import TextSource, TextsReadAgain
+from gpulsh.lsh.collisions import Collisions, Crowd, collide
+from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
-from gpulsh.run.display.progress import open_progress
-from gpulsh.run.in_memory import decide, sign
-from gpulsh.secret import chosen_secret, evidence_keys
+from gpulsh.run.progress import open_progress
+from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
+from gpulsh.stats.hints import give_hints
+from gpulsh.stats.stages import OF_MEMORY, Funnel, Progress
 
 
 @known_keywords
@@ -179,3 +196,141 @@ def _numbers(priority: object) -> Values:
         if numbers and any(isinstance(value, int) and abs(value) > 1 << 53 for value in plain):
             return np.unique(np.array(plain, object), return_inverse=True)[1]
     return values
+
+
+def sign(
+    source: TextSource, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress, total: int | None = None
+) -> SignedDocuments:
+    """Sign all documents in one pass; `total` is their bytes, where known, for the progress alone."""
+    digests, exact = ArrivingRows(np.uint64, method.banding.bands), ArrivingRows(np.uint64, 2)
+    shingles = ArrivingRows(np.int64)
+    funnel = Funnel()
+    with funnel.stage(progress, OF_MEMORY["sign"], total):
+        batches = source.batches(ops.sizes().batch)
+        for part in sign_batches(batches, method, keys, ops, funnel, progress, sign_by_method):
+            digests.append(ops.keep(part.digests))
+            exact.append(ops.keep(part.exact))
+            shingles.append(ops.keep(part.shingles))
+    with ops.here():
+        counts = shingles.whole(ops)
+        filled = counts > 0
+        funnel.documents, funnel.nulls, funnel.shingles = len(counts), source.nulls(), int(counts.sum())
+        funnel.empty = len(counts) - int(filled.sum())
+        funnel.wordless = funnel.empty - funnel.nulls
+    return SignedDocuments(digests, exact, filled, funnel)
+
+
+def decide(
+    signed: SignedDocuments,
+    source: TextsReadAgain,
+    order: Numbers | None,
+    method: Method,
+    keys: EvidenceKeys,
+    ops: Backend,
+    progress: Progress,
+) -> Decision:
+    """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order.
+
+    The digests of `signed` are used up.
+    """
+    funnel = signed.funnel
+    rank = _rank(order, funnel.documents)
+    with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], method.banding.bands):
+        filled = np.flatnonzero(signed.filled)
+        copies, first = first_copies(signed.exact.whole(ops), filled, rank.__getitem__, ops)
+        if method.measure == "containment":
+            met = _containing(np.setdiff1d(ops.asnumpy(filled), copies, assume_unique=True), rank, source, method, ops)
+        else:
+            signed.digests.fill(copies, np.uint64(NO_DIGEST), ops)
+            digests = DigestsByBand(signed.digests, method.banding.bands, funnel.documents, ops)
+            met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
+        signed.digests.let_go()
+        funnel.crowded = len(met.crowded)
+    involved = involved_in(met, funnel.documents)
+    with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
+        chosen = source.choose(involved if is_read(method, len(met.crowded)) else involved[:0])
+        progress.count(size=int(chosen.sizes().sum()))
+    return Case(met, copies, first, rank, ALL, chosen, method, keys, ops).decide(funnel, progress)
+
+
+def _containing(documents: Numbers, rank: Numbers, source: TextsReadAgain, method: Method, ops: Backend) -> Collisions:
+    """Which of `documents` [p], ascending, may contain which: no sketch finds them, but a join over their shingles."""
+    order = np.argsort(rank[documents], kind="stable")
+    texts = ShingledTexts(order, ops, source.choose(documents), method, None)  # what is only proposed proves nothing
+    pairs = np.sort(documents[order][containing_pairs(texts, method.threshold, ops)], axis=1)
+    none = Crowd(*(np.empty(0, np.int64) for _ in range(3)))
+    return Collisions.of(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], none, method.banding.bands)
+
+
+def _rank(order: Numbers | None, count: int) -> Numbers:
+    rank = np.arange(count, dtype=np.int64)
+    if order is not None:
+        rank[order] = np.arange(count)
+    return rank
+
+
+class ArrivingRows:
+    """Rows that arrive in batches and stay where, and as, the backend left them."""
+
+    def __init__(self, dtype: type[np.generic], *columns: int) -> None:
+        self._empty = np.empty((0, *columns), dtype)
+        self._chunks: list[Array] = []
+
+    def append(self, rows: Array) -> None:
+        """Rows [m, columns], of NumPy or of the backend's array module."""
+        self._chunks.append(rows)
+
+    def whole(self, ops: Backend) -> Array:
+        """All rows in the backend's memory; no copy where they lie in it as one."""
+        moved = [ops.asarray(chunk) for chunk in self._chunks]
+        return moved[0] if len(moved) == 1 else np.concatenate(moved or [ops.asarray(self._empty)])
+
+    def column(self, number: int) -> Iterator[Array]:
+        """A column in pieces, as they lie."""
+        return (chunk[:, number] for chunk in self._chunks)
+
+    def fill(self, rows: Numbers, value: np.generic, ops: Backend) -> None:
+        """Set all of the `rows`, ascending."""
+        start = 0
+        for chunk in self._chunks:
+            here = rows[slice(*np.searchsorted(rows, [start, start + len(chunk)]))] - start
+            chunk[here if isinstance(chunk, np.ndarray) else ops.asarray(here)] = value
+            start += len(chunk)
+
+    def let_go(self) -> None:
+        """Of all of them: they are not asked for again."""
+        self._chunks.clear()
+
+
+@dataclass(frozen=True)
+class SignedDocuments:
+    """What is known of n documents, and the counts so far."""
+
+    digests: ArrivingRows  # uint64 [n, bands]
+    exact: ArrivingRows  # uint64 [n, 2]
+    filled: Array  # bool [n] in the backend's memory: whether a document has a shingle
+    funnel: Funnel
+
+
+class DigestsByBand:
+    """`lsh.collisions.Digests` of all `documents`; who has no digest meets nobody."""
+
+    ascending = True
+
+    def __init__(self, digests: ArrivingRows, bands: int, documents: int, ops: Backend) -> None:
+        self._digests, self._ops = digests, ops
+        self.documents, self.bands = documents, bands
+
+    def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
+        """The digests of a band that lie in one of `parts` ranges, and the documents' numbers, ascending."""
+        none = self._ops.asarray(np.empty(0, np.uint64))
+        pieces = map(self._ops.asarray, self._digests.column(band))
+        if parts == 1:
+            return np.concatenate([none, *pieces]), np.arange(self.documents, like=none)
+        digests, ids, start = [none], [none.view(np.int64)], 0
+        for column in pieces:
+            rows = np.flatnonzero((column != np.uint64(NO_DIGEST)) & in_part(column, part, parts))
+            digests.append(column[rows])
+            ids.append(rows + np.int64(start))
+            start += len(column)
+        return np.concatenate(digests), np.concatenate(ids)

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpulsh.account.stages import OF_INDEX
 from gpulsh.arrays import Array, Numbers, TextBatch
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
@@ -24,11 +23,11 @@ from gpulsh.io.files.form import Form
 from gpulsh.io.normalize import normalized
 from gpulsh.lsh.bit_signing import words_and_digests
 from gpulsh.method import Method
-from gpulsh.run.display.progress import open_progress
 from gpulsh.run.indexing import open_inputs
-from gpulsh.run.output.folders import refuse_overlap, refuse_url
-from gpulsh.run.output.single import marked, refuse_present
+from gpulsh.run.output.paths import marked, refuse_overlap, refuse_present, refuse_url
+from gpulsh.run.progress import open_progress
 from gpulsh.secret import draw_secret, evidence_keys
+from gpulsh.stats.stages import OF_INDEX
 from gpulsh.store.durable import durable_file, writing
 
 PARTITION_BYTES = 64 << 20  # of text, whose rows are a row group

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Signatures
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.display import Tidy
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_type, refuse_unknown, set_integer
 from gpulsh.sketch.agreement import check_estimated, check_maker, checked_pairs, estimates
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignatureSketch(Tidy):
+class SignatureSketch:
     """Signatures of `num_perm` values; the share that two have in common estimates their similarity."""
 
     num_perm: int = 128

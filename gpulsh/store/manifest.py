@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpulsh.errors import OutputError
-from gpulsh.facts import Facts
 from gpulsh.secret import SECRET_BYTES
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_file
 from gpulsh.store.shapes import ShapeError, field, file_facts, strict_json
@@ -32,19 +31,21 @@ class Step:
     """One finished step: its files, relative to the manifest's folder, and what else is worth knowing."""
 
     files: Mapping[str, FileFact]
-    facts: Facts
+    facts: Mapping[str, Any]
 
 
 class Manifest:
     """The steps of the job that `job` describes, in a folder of its own."""
 
-    def __init__(self, folder: Path, job: Facts, secret: bytes | None, steps: dict[str, Step], length: int) -> None:
+    def __init__(
+        self, folder: Path, job: Mapping[str, Any], secret: bytes | None, steps: dict[str, Step], length: int
+    ) -> None:
         self._path, self._folder = folder / NAME, folder
         self.job, self._secret, self._steps, self._length = job, secret, steps, length
         self._waiting = 0  # lines that are not durable
 
     @classmethod
-    def begin(cls, folder: Path, job: Facts, secret: bytes) -> Self:
+    def begin(cls, folder: Path, job: Mapping[str, Any], secret: bytes) -> Self:
         """A new one, without steps."""
         line = _line({"job": job, "secret": secret.hex()})
         with durable_file(folder / NAME, private=True) as file:
@@ -97,7 +98,7 @@ class Manifest:
         """The first file of a finished step that is missing or not as it was; None where there is none."""
         return damaged(self._folder, step.files)
 
-    def add(self, step: str, files: Mapping[str, FileFact], facts: Facts, *, brief: bool = False) -> None:
+    def add(self, step: str, files: Mapping[str, FileFact], facts: Mapping[str, Any], *, brief: bool = False) -> None:
         """Record a finished step, whose files are in the folder.
 
         It survives a crash then, and all steps before it do; a `brief` one may need some more steps until it does.
@@ -136,7 +137,7 @@ def damaged(folder: Path, files: Mapping[str, FileFact]) -> str | None:
     return None
 
 
-def _secret(begun: Facts) -> bytes | None:
+def _secret(begun: Mapping[str, Any]) -> bytes | None:
     told = begun.get("secret")
     try:
         secret = bytes.fromhex(told) if isinstance(told, str) else b""
@@ -145,7 +146,7 @@ def _secret(begun: Facts) -> bytes | None:
     return secret if len(secret) == SECRET_BYTES else None
 
 
-def _line(entry: Facts) -> bytes:
+def _line(entry: Mapping[str, Any]) -> bytes:
     content = json.dumps(entry, sort_keys=True).encode()
     return b"%08x %s\n" % (zlib.crc32(content), content)
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.facts import Facts
 from gpulsh.store.durable import FileFact
 
 MOST = 1 << 62  # of any count
@@ -32,7 +31,7 @@ def strict_json(content: bytes) -> dict[str, Any]:
     return told
 
 
-def field(told: Facts, name: str, *kinds: type) -> Any:
+def field(told: Mapping[str, Any], name: str, *kinds: type) -> Any:
     """`told[name]`, of one of `kinds`."""
     if name not in told:
         raise ShapeError(f"it lacks {name!r}")
@@ -42,7 +41,7 @@ def field(told: Facts, name: str, *kinds: type) -> Any:
     return value
 
 
-def count(told: Facts, name: str) -> int:
+def count(told: Mapping[str, Any], name: str) -> int:
     """`told[name]`, a count."""
     return counted(field(told, name, int), name)
 
@@ -54,7 +53,7 @@ def counted(value: object, name: str) -> int:
     return value
 
 
-def file_facts(told: Facts, name: str) -> dict[str, FileFact]:
+def file_facts(told: Mapping[str, Any], name: str) -> dict[str, FileFact]:
     """`told[name]`, facts of files by name."""
     found = field(told, name, dict)
     return {each: FileFact(count(fact, "size"), count(fact, "crc32")) for each, fact in _objects(found).items()}
@@ -67,7 +66,7 @@ class Told(dict[str, Any]):
         raise DamagedInputError(f"a manifest is damaged: it lacks {name!r}; begin again with --overwrite")
 
 
-def _objects(told: Facts) -> Mapping[str, Facts]:
+def _objects(told: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     for name in told:
         field(told, name, dict)
     return told

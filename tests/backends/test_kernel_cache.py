@@ -23,15 +23,14 @@ from typing import Any, BinaryIO
 import pytest
 
 import gpulsh
-from gpulsh.account.counts import COUNTS
-from gpulsh.account.funnel import Funnel
-from gpulsh.account.stages import StageRow
 from gpulsh.backends.compiling import COMPILING, Compiling, Stopwatch
 from gpulsh.backends.cpu.kernel import _kernels
 from gpulsh.backends.kernel_cache import find_kernel_cache, sources
 from gpulsh.cli import main
 from gpulsh.report.summary import funnel_table
-from gpulsh.run.display.progress import open_progress
+from gpulsh.run.progress import open_progress
+from gpulsh.stats.counts import COUNTS
+from gpulsh.stats.stages import Funnel, StageRow
 
 ROOT = Path(gpulsh.__file__).parents[1]
 

@@ -210,7 +210,7 @@ def test_a_defect_is_told_as_one(
     def defect(*_: object) -> None:
         raise KeyError("first line\nsecond line")
 
-    monkeypatch.setattr("gpulsh.run.stages.evidence.evidence", defect)
+    monkeypatch.setattr("gpulsh.run.driver.evidence", defect)
     assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference"]) == 1
     assert "gpulsh: error: unexpected KeyError" in capsys.readouterr().err.splitlines()[-1]
     assert os.listdir() == ["a.parquet"]
@@ -221,7 +221,7 @@ def interrupted(number: signal.Signals, endless: str, *, ignored: bool = False) 
     usual = "default_int_handler" if number == signal.SIGINT else "SIG_DFL"  # these tests may run under nohup, too
     code = f"""
 import signal, sys, time
-from gpulsh.run import partitioned
+from gpulsh.run import driver
 def endless(*_):
     print("ready", flush=True)
     time.sleep(3 if {ignored} else 60)
@@ -255,7 +255,7 @@ SIGNALS = {
 def test_what_is_finished_outlives_an_interrupt(
     corpus: Path, number: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, (stage, *told) = interrupted(number, "partitioned.copies.copies")
+    status, (stage, *told) = interrupted(number, "driver.copies")
     assert stage.startswith("gpulsh: sign: ")
     keeps = "gpulsh: new/out: keeps the finished part of this run; --resume goes on with it"
     assert (status, told) == (SIGNALS[number][0], [keeps, SIGNALS[number][1]])
@@ -283,7 +283,7 @@ def test_a_run_that_was_finished_before_is_called_so(corpus: Path, capsys: pytes
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_where_nothing_is_finished_an_interrupt_leaves_nothing(corpus: Path, number: signal.Signals) -> None:
-    assert interrupted(number, "partitioned.sign.sign") == (SIGNALS[number][0], [SIGNALS[number][1]])
+    assert interrupted(number, "driver.sign") == (SIGNALS[number][0], [SIGNALS[number][1]])
     assert os.listdir() == ["a.parquet"]
 
 
@@ -354,7 +354,7 @@ def test_an_interrupt_of_python_itself_is_no_traceback(code: str, status: int) -
 
 
 def test_a_hangup_that_nohup_ignores(corpus: Path) -> None:
-    assert interrupted(signal.SIGHUP, "partitioned.sign.sign", ignored=True) == (77, [])
+    assert interrupted(signal.SIGHUP, "driver.sign", ignored=True) == (77, [])
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:

@@ -32,7 +32,7 @@ from gpulsh.errors import (
     OutputError,
     ParameterError,
 )
-from gpulsh.run.display.progress import open_progress
+from gpulsh.run.progress import open_progress
 
 PACKAGE = Path(gpulsh.__file__).parent
 

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.account.stages import ESTIMATED
 from gpulsh.cli import main
 from gpulsh.forecast.formula import (
     INDEX_KEY_BYTES,
@@ -27,6 +26,7 @@ from gpulsh.forecast.formula import (
     stage_works,
     workers_needed,
 )
+from gpulsh.stats.stages import ESTIMATED
 
 CORPUS = Corpus(documents=1000, bytes=2_000_000, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
 
@@ -293,8 +293,8 @@ def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, capsys: pytest.Ca
         seen.append(sum(path.stat().st_size for path in (tmp_path / "out/_work").glob("sign-*.arrow")))
         return real(*given)
 
+    from gpulsh.run import driver as stage
     from gpulsh.run.files import deduplicate_files
-    from gpulsh.run.stages import copies as stage
 
     real = stage.copies
     with pytest.MonkeyPatch.context() as patch:

@@ -201,12 +201,12 @@ def test_a_terminal_that_goes_away(here: Path) -> None:
     leader, follower = pty.openpty()
     code = """
 import sys, time
-from gpulsh.run import partitioned
-copies = partitioned.copies.copies
+from gpulsh.run import driver
+copies = driver.copies
 def waiting(*arguments):
     sys.stdin.readline()
     return copies(*arguments)
-partitioned.copies.copies = waiting
+driver.copies = waiting
 from gpulsh.cli import main
 sys.exit(main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]))
 """

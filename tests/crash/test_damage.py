@@ -79,10 +79,10 @@ def cut_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=6000, digests=900, group=1500)
     )
-    patch.setattr("gpulsh.run.stages.connect.FAN", 2)
+    patch.setattr("gpulsh.run.driver.FAN", 2)
     patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
     patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
-    patch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     patch.setattr(os, "fsync", lambda handle: None)
 
 
@@ -94,7 +94,7 @@ def interrupt_late(folder: Path) -> None:
         lines.writelines(f'{{"text": "{page * 2}end{number}", "score": {number}}}\n' for number in range(12))
     gpulsh.deduplicate_files(given, folder / "whole", **OPTIONS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.output.output.OutputFolder.commit", interrupted)
+        patch.setattr("gpulsh.run.output.folder.OutputFolder.commit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(given, folder / "late", **OPTIONS)
 

@@ -114,7 +114,7 @@ def test_damaged_decisions_are_read_from_the_index(
     whole, path = (begun(crawls, tmp_path / name, False) for name in ("whole", "cut"))
     assert main(arguments(whole, crawls / "new", keep)) == 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        patch.setattr("gpulsh.run.driver.evidence", interrupted)
         assert main(arguments(path, crawls / "new", keep)) == 130
     after = told(newest(path / "known"))
     assert after == told(newest(whole / "known"))
@@ -124,7 +124,7 @@ def test_damaged_decisions_are_read_from_the_index(
         file.write_bytes(file.read_bytes()[:-9])
         (path / "out/_work/data/0.jsonl").unlink(missing_ok=True)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+            patch.setattr("gpulsh.run.driver.evidence", interrupted)
             assert main(arguments(path, crawls / "new", keep)) == 130
         assert f"{name} is missing or damaged" in caplog.text
     assert main(arguments(path, crawls / "new", keep)) == 0
@@ -134,7 +134,7 @@ def test_damaged_decisions_are_read_from_the_index(
 def test_an_index_that_lost_what_it_took_in_is_told(crawls: Path, tmp_path: Path) -> None:
     path = begun(crawls, tmp_path / "cut", False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        patch.setattr("gpulsh.run.driver.evidence", interrupted)
         assert main(arguments(path, crawls / "new")) == 130
     shutil.rmtree(path / "known")
     shutil.copytree(crawls / "first/known", path / "known")
@@ -146,7 +146,7 @@ def test_an_index_that_lost_what_it_took_in_is_told(crawls: Path, tmp_path: Path
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("cut", ["gpulsh.index.catalogue.Catalogue.save_run", "gpulsh.run.stages.evidence.evidence"])
+@pytest.mark.parametrize("cut", ["gpulsh.index.catalogue.Catalogue.save_run", "gpulsh.run.driver.evidence"])
 def test_another_run_before_one_goes_on(cut: str, crawls: Path, tmp_path: Path) -> None:
     """It comes before the documents that the index had not taken in, and after those that it had."""
     path, wanted = (begun(crawls, tmp_path / name, False) for name in ("cut", "wanted"))

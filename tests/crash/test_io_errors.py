@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import errno
-import importlib
 import io
 import os
 import re
@@ -20,6 +19,7 @@ import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File, reading
+from gpulsh.run import driver
 from tests.crash.test_resume import results, write_inputs
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 2, "keep": "score", "id_column": "score"}
@@ -118,7 +118,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.files.cut", lambda memory, sizes: CUT)
         patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
-        patch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+        patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
         patch.setattr(os, "fsync", lambda handle: None)
         yield write_inputs(tmp_path_factory.mktemp("given") / "in")
 
@@ -191,8 +191,7 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
             raise error
 
     begun: list[str] = []
-    module = importlib.import_module(f"gpulsh.run.stages.{stage}")
-    task = getattr(module, stage)
+    task = getattr(driver, stage)
     opened = File.open
 
     def begin(*arguments: Any) -> Any:
@@ -202,6 +201,6 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
     def open_or_not(file: File) -> Any:
         return Broken(b"x" * 1000) if begun and file.path == str(path) else opened(file)
 
-    patch.setattr(module, stage, begin)
+    patch.setattr(driver, stage, begin)
     patch.setattr(File, "open", open_or_not)
     patch.setattr("gpulsh.io.formats.parquet.format._opened", parquet_opened)

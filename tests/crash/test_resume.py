@@ -25,7 +25,7 @@ import gpulsh
 from gpulsh import budget
 from gpulsh.budget import Cut
 from gpulsh.errors import OutputError
-from gpulsh.run.stages.compare import compare as compare_share
+from gpulsh.run.stages.verify import compare as compare_share
 from tests.support.mortal import spread
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
@@ -211,7 +211,7 @@ def ends(
     for number in numbers:
         out = tmp_path / f"out{number}"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+            patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
             ends_at(patch, number, error, names, lasting)
             with pytest.raises((OutputError, KeyboardInterrupt, Ended)) as told:
                 gpulsh.deduplicate_files(given, out, **OPTIONS)
@@ -224,9 +224,9 @@ def test_a_damaged_step_is_told_and_done_again(
 ) -> None:
     gpulsh.deduplicate_files(inputs, tmp_path / "whole", **OPTIONS)
     out = tmp_path / "out"
-    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        patch.setattr("gpulsh.run.driver.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     work = out / "_work"
@@ -248,7 +248,7 @@ def test_shares_that_were_compared_are_not_compared_again(
     wanted = whole(inputs, tmp_path)
     tiny = Cut(memory=1 << 30, partition=15000, digests=3000, group=1500)
     monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: tiny)
-    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     compared: list[int] = []
 
     def compare_some(most: int) -> Callable[..., Any]:
@@ -261,11 +261,11 @@ def test_shares_that_were_compared_are_not_compared_again(
         return counted
 
     with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.run.stages.compare.compare", compare_some(4))
+        patch.setattr("gpulsh.run.driver.compare", compare_some(4))
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS)
     with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.run.stages.compare.compare", compare_some(-1))
+        patch.setattr("gpulsh.run.driver.compare", compare_some(-1))
         result = gpulsh.deduplicate_files(inputs, tmp_path / "out", resume=True, **OPTIONS)
     assert results(tmp_path / "out") == wanted and "compare" in result.funnel["seconds"]
     assert compared == list(range(len(compared))) and len(compared) > 8
@@ -299,9 +299,9 @@ def test_without_resume_an_unfinished_run_is_left_alone(
     inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        patch.setattr("gpulsh.run.driver.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     with pytest.raises(OutputError, match="unfinished run; give resume=True"):
@@ -316,9 +316,9 @@ def test_a_run_without_a_secret_is_refused_or_replaced(
 ) -> None:
     """A version of gpulsh began it whose hashes were public: nothing of it is evidence."""
     out, path = tmp_path / "out", tmp_path / "out" / "_work" / "manifest.jsonl"
-    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        patch.setattr("gpulsh.run.driver.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     begun, *steps = path.read_bytes().splitlines(keepends=True)

@@ -23,11 +23,11 @@ Change = Callable[[pa.Table], pa.Table]
 @pytest.fixture
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that was interrupted when all was done but writing the evidence."""
-    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     write_inputs(tmp_path / "in")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        patch.setattr("gpulsh.run.driver.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(tmp_path / "in", tmp_path / "out", **OPTIONS)
     return tmp_path / "out"
@@ -177,7 +177,7 @@ def test_a_defect_of_a_run_that_is_new_stays_one(tmp_path: Path, monkeypatch: py
         raise KeyError("tokens")
 
     write_inputs(tmp_path / "in")
-    monkeypatch.setattr("gpulsh.run.stages.evidence.evidence", defect)
+    monkeypatch.setattr("gpulsh.run.driver.evidence", defect)
     for resume in (False, True):
         with pytest.raises(KeyError, match="tokens"):
             gpulsh.deduplicate_files(tmp_path / "in", tmp_path / "new", resume=resume, **OPTIONS)

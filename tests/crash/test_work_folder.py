@@ -20,7 +20,7 @@ from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.segments.snapshots import NAME as INDEX
 from gpulsh.index.segments.snapshots import _checksum
-from gpulsh.run.output.output import OutputFolder
+from gpulsh.run.output.folder import OutputFolder
 from gpulsh.run.output.work_folder import LOCK, WORDS, remove_work
 from gpulsh.store.manifest import NAME, Manifest
 
@@ -62,7 +62,7 @@ def refused(match: str, out: str = "out", **options: Any) -> None:
 
 def unfinished(monkeypatch: pytest.MonkeyPatch, stage: str = "commit", **options: Any) -> None:
     """OUT of a run that was interrupted: before it moved its results, or amid that."""
-    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
 
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -247,11 +247,11 @@ def test_a_report_that_somebody_wrote(here: Path, damage: dict[str, Any], capsys
 
 WORKING = """
 import sys, time
-from gpulsh.run import partitioned
+from gpulsh.run import driver
 def endless(*_):
     print("ready", flush=True)
     time.sleep(60)
-partitioned.copies.copies = endless
+driver.copies = endless
 import gpulsh
 gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
 """

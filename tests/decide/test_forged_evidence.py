@@ -245,7 +245,7 @@ def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: P
 
 
 def test_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpulsh.run import partitioned
+    from gpulsh.run import driver
 
     seen: list[int] = []
 
@@ -254,7 +254,7 @@ def test_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.M
         seen.extend(path.stat().st_mode & 0o777 for path in (work, work / "manifest.jsonl"))
         return real(*given)
 
-    real = partitioned.deduplicate_partitions
+    real = driver.deduplicate_partitions
     monkeypatch.setattr("gpulsh.run.files.deduplicate_partitions", look)
     (tmp_path / "a.txt").write_text("some words")
     gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", backend="cpu", index=tmp_path / "index")

@@ -17,7 +17,6 @@ import pytest
 
 import gpulsh
 from gpulsh import Shingling
-from gpulsh.account.progress import Progress
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.budget import Cut
@@ -27,6 +26,7 @@ from gpulsh.decide.crowd import bitmaps, held_join
 from gpulsh.decide.crowd.bitmaps import CrowdBitmaps
 from gpulsh.decide.crowd.prefix_index import Matches
 from gpulsh.lsh.collisions import SmallBuckets
+from gpulsh.stats.stages import Progress
 from tests.decide.test_decision import assert_decision, described
 from tests.run.test_partitioned import assert_rows, cut_as
 from tests.support import naive

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import gpulsh
-from gpulsh.account.duplicates import DUPLICATES
 from gpulsh.decide.tables import NAMES
+from gpulsh.stats.counts import DUPLICATES
 
 WORDS = [f"w{number}" for number in range(30)]
 TEXTS = [

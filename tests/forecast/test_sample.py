@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.account.stages import ESTIMATED
 from gpulsh.cli import main
 from gpulsh.cli.plan import plan_table
 from gpulsh.errors import InputError, OutputError, ParameterError
@@ -21,6 +20,7 @@ from gpulsh.forecast import sample
 from gpulsh.forecast.formula import Corpus, held_at_once, stage_works
 from gpulsh.forecast.sample import START, Plan, Usage, grown, run
 from gpulsh.report.wording import duration, size
+from gpulsh.stats.stages import ESTIMATED
 
 LARGE = 10_000
 MACHINE: dict[str, Any] = {"bands": 21, "threads": 2, "memory": 8 << 30}

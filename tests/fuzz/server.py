@@ -193,7 +193,7 @@ def _live(asked: dict[str, Any], handles: list[int]) -> None:
 
 def _end_at(number: int) -> None:
     """The renames from this one on are interrupts; what was done is worth going on with."""
-    from gpulsh.run.output import output
+    from gpulsh.run.output import folder as output
 
     def replace(*given: Any, **named: Any) -> None:
         nonlocal number

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
+import gpulsh.run.engines as engines
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.io.files import readers
-from gpulsh.run.engines import engines
 from tests.kernels.cuts import WHERE
 from tests.kernels.test_device_texts import column
 from tests.kernels.test_pipeline import selected, texts

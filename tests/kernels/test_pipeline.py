@@ -29,8 +29,8 @@ pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", DEFAULT_CUT, 
 @pytest.fixture
 def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     """`backend="cuda"` takes the backend under test; other names what they always take."""
+    import gpulsh.run.engines as engines
     from gpulsh.run import memory
-    from gpulsh.run.engines import engines
     from gpulsh.sketch.sets import given, minhash
     from gpulsh.text import sets
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.account.progress import Progress
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import Geometry
@@ -18,7 +17,8 @@ from gpulsh.errors import BackendError
 from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Method
-from gpulsh.run.in_memory import decide, sign
+from gpulsh.run.memory import decide, sign
+from gpulsh.stats.stages import Progress
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, current_device
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_pipeline import texts

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.account.stages import StageRow
 from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.held_texts import HeldTexts
-from gpulsh.run.engines import abreast
-from gpulsh.run.engines.abreast import Attempt
-from gpulsh.run.engines.in_process import InProcess
+from gpulsh.run.engines import steps as abreast
+from gpulsh.run.engines.local import InProcess
+from gpulsh.run.engines.steps import Attempt
 from gpulsh.run.files import deduplicate_files
-from gpulsh.run.job.task import Made, Stage, Task, Workplace
+from gpulsh.run.job import Made, Stage, Task, Workplace
+from gpulsh.stats.stages import StageRow
 
 ROW = StageRow("stage", "", "things")
 

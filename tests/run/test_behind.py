@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gpulsh.run.job.behind import behind
+from gpulsh.run.stages.sign import behind
 
 
 @pytest.mark.parametrize("beside", [False, True])

@@ -74,8 +74,8 @@ def test_another_amount_is_refused_by_an_unfinished_run_and_not_by_a_finished_on
 ) -> None:
     given, out = write_inputs(tmp_path / "in"), tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
-        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
+        patch.setattr("gpulsh.run.driver.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(given, out, memory="1GiB", **OPTIONS)
         with pytest.raises(OutputError, match="memory was 1073741824 and is 2147483648 now"):

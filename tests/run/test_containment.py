@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.__main__ import main
-from gpulsh.account.stages import OF_CONTAINMENT, OF_FILES
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.budget import Cut
 from gpulsh.report.page import missing
+from gpulsh.stats.stages import OF_CONTAINMENT, OF_FILES
 from tests.crash.test_resume import results
 from tests.run.test_partitioned import (
     MEMORY,
@@ -50,8 +50,8 @@ def small_joins() -> Iterator[None]:
         patch.setattr("gpulsh.lsh.set_signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
         patch.setattr("gpulsh.run.records.postings.RUN_POSTINGS", 20)
         patch.setattr("gpulsh.run.records.postings.POSTINGS_AT_ONCE", 15)
-        patch.setattr("gpulsh.run.stages.containment.weigh.TASK_BITS", 8)
-        patch.setattr("gpulsh.run.stages.containment.join.PAIRS_AT_ONCE", 4)
+        patch.setattr("gpulsh.run.stages.containment.TASK_BITS", 8)
+        patch.setattr("gpulsh.run.stages.containment.PAIRS_AT_ONCE", 4)
         yield
 
 
@@ -124,8 +124,8 @@ def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: 
     """Prefixes are of public fingerprints, and of slots that the documents decide."""
     monkeypatch.setattr("gpulsh.decide.compare.containment_join.FEWEST_BITS", 3)
     monkeypatch.setattr("gpulsh.decide.compare.containment_join.MOST_BITS", 3)
-    monkeypatch.setattr("gpulsh.run.stages.containment.weigh.FEWEST_BITS", 3)
-    monkeypatch.setattr("gpulsh.run.stages.containment.weigh.MOST_BITS", 3)
+    monkeypatch.setattr("gpulsh.run.stages.containment.FEWEST_BITS", 3)
+    monkeypatch.setattr("gpulsh.run.stages.containment.MOST_BITS", 3)
     texts = [" ".join(f"w{number % 97}" for number in range(start, start + 40)) for start in range(0, 1500, 29)]
     given, told = write(tmp_path, "a.jsonl", texts), []
     for number in range(2):

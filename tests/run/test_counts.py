@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.account.counts import COUNTS, SAMPLED
-from gpulsh.account.funnel import Funnel
 from gpulsh.cli import main
 from gpulsh.report.page import missing
 from gpulsh.report.summary import funnel_table
+from gpulsh.stats.counts import COUNTS, SAMPLED
+from gpulsh.stats.stages import Funnel
 from tests.support import naive
 
 WORDS = [f"w{number}" for number in range(400)]

@@ -48,14 +48,14 @@ def everything_below(folder: Path) -> set[str]:
 # --- formats ---
 
 
-def test_parquet_keeps_every_column_and_the_row_groups(tmp_path: Path) -> None:
+def test_parquet_keeps_every_column_and_joins_small_row_groups(tmp_path: Path) -> None:
     given = table().replace_schema_metadata({"mine": "yes"})
     pq.write_table(given, tmp_path / "a.parquet", row_group_size=3, compression="zstd")
     result = run(tmp_path / "a.parquet", tmp_path / "out", id_column="id")
     kept = pq.ParquetFile(tmp_path / "out/data/a.parquet")
     assert kept.read().equals(given.take(KEPT_ALONE))
     assert kept.schema_arrow.metadata[b"mine"] == b"yes"
-    assert [kept.metadata.row_group(group).num_rows for group in range(kept.num_row_groups)] == [3, 2]
+    assert [kept.metadata.row_group(group).num_rows for group in range(kept.num_row_groups)] == [5]
     assert kept.metadata.row_group(0).column(0).compression == "ZSTD"
     assert everything_below(tmp_path / "out") == {"data/a.parquet", "duplicates.parquet", *REPORTS}
     assert result.funnel["dropped"] == 2
@@ -548,7 +548,7 @@ def test_an_interrupt_before_anything_is_finished_leaves_nothing(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpulsh.run.stages.sign.sign", interrupted)
+    monkeypatch.setattr("gpulsh.run.driver.sign", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "a.jsonl", tmp_path / "new/deep/out")
     assert everything_below(tmp_path) == {"a.jsonl"}
@@ -562,16 +562,16 @@ def test_an_interrupt_before_anything_is_finished_leaves_nothing(
 def test_a_file_that_changes_between_two_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join(lines()))
-    from gpulsh.run import partitioned
+    from gpulsh.run import driver
 
-    sign = partitioned.sign.sign
+    sign = driver.sign
 
     def then_change(*arguments: Any) -> Any:
         signed = sign(*arguments)
         path.write_bytes(b"\n".join(lines([text and text + " more" for text in TEXTS])))
         return signed
 
-    monkeypatch.setattr(partitioned.sign, "sign", then_change)
+    monkeypatch.setattr(driver, "sign", then_change)
     with pytest.raises(InputError, match="changed while it was read"):
         run(path, tmp_path / "out")
     assert everything_below(tmp_path) == {"a.jsonl"}

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.run.job.job import step_of
-from gpulsh.run.records import group_texts
-from gpulsh.run.records.group_texts import GroupTexts
+from gpulsh.run.job import step_of
+from gpulsh.run.records import texts as group_texts
 from gpulsh.run.records.tables import PLACES, TextPlaces
+from gpulsh.run.records.texts import GroupTexts
 
 GROUP, PARTS, ROWS = 4, 3, 20
 

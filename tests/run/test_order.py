@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.errors import InputError
-from gpulsh.run.job.order import Order, check_kinds, highest_first, kind_of, longest_first
+from gpulsh.run.policy import Order, check_kinds, highest_first, kind_of, longest_first
 
 EDGES = [0, 1, -1, 2**53, 2**53 + 1, 2**53 - 1, -(2**53) - 1, 2**63, 2**63 - 1, 2**63 - 513, 2**63 + 1025]
 EDGES += [2**64, 2**64 - 1, 2**64 - 1025, -(2**63), -(2**63) + 1, -(2**63) - 1, 2**62 + 1, 10**30, -(10**30) + 1]

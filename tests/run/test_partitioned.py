@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh import Shingling
 from gpulsh.budget import Cut
-from gpulsh.run.engines.in_process import InProcess
-from gpulsh.run.job.task import Stage
-from gpulsh.run.stages import compare as compare_stage
+from gpulsh.run import driver
+from gpulsh.run.engines.local import InProcess
+from gpulsh.run.job import Stage
 from tests.crash.test_resume import results
 from tests.decide.test_decision import corpus, described, estimated
 from tests.support import naive
@@ -157,10 +157,10 @@ def cut_as(cut: Cut, *, fan: int = 2, run: int = 20) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.files.cut", lambda memory, sizes: cut)
         patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
-        patch.setattr("gpulsh.run.stages.connect.FAN", fan)
+        patch.setattr("gpulsh.run.driver.FAN", fan)
         patch.setattr("gpulsh.run.stages.sign.RUN_DIGESTS", run)
-        patch.setattr("gpulsh.run.stages.route.ROWS_AT_ONCE", run)
-        patch.setattr("gpulsh.run.records.stars.ROWS_AT_ONCE", run)
+        patch.setattr("gpulsh.run.stages.arrange.ROWS_AT_ONCE", run)
+        patch.setattr("gpulsh.run.stages.connect.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.run.stages.evidence.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
         patch.setattr("gpulsh.decide.compare.sample.MOST", SAMPLED)
@@ -341,14 +341,14 @@ def test_a_component_that_is_compared_in_shares_is_decided_as_a_whole(
     Random(3).shuffle(texts)
     documents = Given(texts, [row // 26 for row in range(78)], "int", 7)
     shares: list[int] = []
-    compare = compare_stage.compare
+    compare = driver.compare
 
     def counted(place: Any, layout: Any, told: Any, share: int, pairs: Any) -> Any:
         made = compare(place, layout, told, share, pairs)
         shares.append(made.facts["candidates"])
         return made
 
-    monkeypatch.setattr(compare_stage, "compare", counted)
+    monkeypatch.setattr(driver, "compare", counted)
     options: dict[str, Any] = {"threshold": 0.6, "verify": verify, "resolve": resolve}
     _, rows = run(
         documents,

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.cli import main
-from gpulsh.run.display.progress import Tally, open_progress, summary
 from gpulsh.run.files import deduplicate_files
+from gpulsh.run.progress import Tally, open_progress, summary
 
 TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
 

@@ -34,7 +34,7 @@ from gpulsh.budget import Cut
 from gpulsh.errors import BackendError, ChangedInputError, InputError, ParameterError
 from gpulsh.io.file import File
 from gpulsh.run.engines.steps import Steps
-from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.job import Made, Workplace
 from gpulsh.store.manifest import Manifest
 from tests.support.texts import SECRETS
 
@@ -43,8 +43,8 @@ ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 import gpulsh.run.engines.ray as engine  # noqa: E402
-from gpulsh.run.engines import ray_address, worker  # noqa: E402
-from gpulsh.run.engines.ray_address import check_reachable  # noqa: E402
+from gpulsh.run.engines import worker  # noqa: E402
+from gpulsh.run.engines.ray import check_reachable  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "memory": "512MiB"}
@@ -380,12 +380,12 @@ def test_workers_that_always_end_end_the_run(
 
 RUN = """
 import sys, time
-import gpulsh.run.files, gpulsh.run.output.output
+import gpulsh.run.files, gpulsh.run.output.folder
 from gpulsh.cli import main
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import Cut
 from gpulsh.run.engines.steps import Steps
-from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.job import Made, Workplace
 finish, finished = Steps.finish, []
 def finish_and_wait(self, step, made):
     finish(self, step, made)
@@ -394,7 +394,7 @@ def finish_and_wait(self, step, made):
         time.sleep(600)  # for its end, which may be long in coming
 Steps.finish = finish_and_wait
 gpulsh.run.files.cut = lambda memory, sizes: Cut(partition=1, digests=1000, group=5_000, memory=1 << 30)
-gpulsh.run.output.output.worth_resuming = lambda manifest: True
+gpulsh.run.output.folder.worth_resuming = lambda manifest: True
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -608,8 +608,8 @@ def listening(answer: bytes | None) -> Iterator[tuple[str, list[socket.socket]]]
 def test_an_address_where_another_service_answers(
     answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch, inputs: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(ray_address, "REACH", 1.0)
-    monkeypatch.setattr(ray_address, "ASKED", 3.0)
+    monkeypatch.setattr(engine, "REACH", 1.0)
+    monkeypatch.setattr(engine, "ASKED", 3.0)
     monkeypatch.setattr(engine.ray, "is_initialized", lambda: False)
     with listening(answer) as (address, _), pytest.raises(BackendError, match=f"what listens there {told}"):
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray", address=address)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import gpulsh
-from gpulsh.account.funnel import Funnel
-from gpulsh.account.hints import hints
 from gpulsh.backends.select import select_backend
 from gpulsh.cli import main
 from gpulsh.errors import ParameterError
 from gpulsh.method import Method
+from gpulsh.stats.hints import hints
+from gpulsh.stats.stages import Funnel
 from gpulsh.studies.corpus import draw_sample, draw_similar
 from gpulsh.studies.kind import Kind, one_changed
 from gpulsh.studies.sample import Resemblance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
@@ -12,7 +12,6 @@ from typing import Any
 
 from gpulsh.backends.kernel_cache import temporary_folder
 from gpulsh.errors import BackendError, install
-from gpulsh.facts import Facts
 
 MIN_CAPABILITY = (7, 0)
 FOLDER, IN_MEMORY = "CUPY_CACHE_DIR", "CUPY_CACHE_IN_MEMORY"  # environment variables that CuPy reads
@@ -114,14 +113,14 @@ def _remedy() -> str:
     return f"{install('cuda13')}, or {install('cuda12')}, as the driver is"
 
 
-def _describe(properties: Facts) -> str:
+def _describe(properties: Mapping[str, Any]) -> str:
     name = properties["name"]
     words = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
     memory = properties["totalGlobalMem"] / 2**30
     return f"{words}, compute capability {_dotted(_capability(properties))}, {memory:.0f} GiB"
 
 
-def _capability(properties: Facts) -> tuple[int, int]:
+def _capability(properties: Mapping[str, Any]) -> tuple[int, int]:
     return int(properties["major"]), int(properties["minor"])
 
 

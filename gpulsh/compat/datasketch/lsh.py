@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from gpulsh.arrays import Values
@@ -12,7 +12,6 @@ from gpulsh.compat.datasketch.minhash import MinHash
 from gpulsh.compat.datasketch.storage import DictListStorage, DictSetStorage, check_in_memory
 from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash
 from gpulsh.errors import ParameterError
-from gpulsh.facts import Facts
 
 AnyMinHash = MinHash | WeightedMinHash
 BUFFER = 50000
@@ -42,7 +41,7 @@ class MinHashLSH:
         num_perm: int = 128,
         weights: tuple[float, float] = (0.5, 0.5),
         params: tuple[int, int] | None = None,
-        storage_config: Facts | None = None,
+        storage_config: Mapping[str, Any] | None = None,
         prepickle: bool | None = None,
         hashfunc: Callable[[bytes], bytes] | None = None,
     ) -> None:

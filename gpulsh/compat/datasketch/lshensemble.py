@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Hashable, Iterable
+from collections.abc import Generator, Hashable, Iterable, Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,6 @@ from gpulsh.compat.datasketch.lsh import AnyMinHash, MinHashLSH
 from gpulsh.compat.datasketch.lshensemble_partition import optimal_partitions
 from gpulsh.compat.datasketch.storage import check_in_memory
 from gpulsh.errors import ParameterError
-from gpulsh.facts import Facts
 from gpulsh.theory import checked_number
 
 NODES = 128  # of each integral
@@ -39,7 +39,7 @@ class MinHashLSHEnsemble:
         num_part: int = 16,
         m: int = 8,
         weights: tuple[float, float] = (0.5, 0.5),
-        storage_config: Facts | None = None,
+        storage_config: Mapping[str, Any] | None = None,
         prepickle: bool | None = None,
     ) -> None:
         check_in_memory(storage_config)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, KeysView
+from collections.abc import Hashable, Iterable, Iterator, KeysView, Mapping
 from typing import Any
 
 from gpulsh.errors import ParameterError
-from gpulsh.facts import Facts
 
 
 class DictListStorage:
     """Lists of values by their key."""
 
-    def __init__(self, config: Facts | None = None) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         self._dict: dict[Hashable, Any] = defaultdict(list)
         self.buffer_size = 50000
 
@@ -84,7 +83,7 @@ class DictListStorage:
 class DictSetStorage(DictListStorage):
     """Sets of values by their key."""
 
-    def __init__(self, config: Facts | None = None) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
         self._dict = defaultdict(set)
 
@@ -97,7 +96,7 @@ class DictSetStorage(DictListStorage):
         self._dict[key].update(vals)
 
 
-def check_in_memory(storage_config: Facts | None) -> None:
+def check_in_memory(storage_config: Mapping[str, Any] | None) -> None:
     """A ParameterError where the tables are to be anywhere but in this process."""
     kind = (storage_config or {}).get("type", "dict")
     if kind != "dict":

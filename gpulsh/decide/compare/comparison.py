@@ -9,7 +9,6 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.account.progress import Advance, untold
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves, in_fitting_parts
 from gpulsh.backends.protocol import Backend
@@ -20,6 +19,7 @@ from gpulsh.decide.compare.tiles import bytes_read, grouped_by_tile
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import chosen_pairs, renumbered
 from gpulsh.ragged import cuts, offsets
+from gpulsh.stats.stages import Advance, untold
 
 REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
 SAMPLE = 512  # pairs tried before that pass

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.account.progress import Advance, untold
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.bounds import sizes_allow
@@ -27,6 +26,7 @@ from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs
 from gpulsh.method import Method
 from gpulsh.ragged import cuts, offsets
+from gpulsh.stats.stages import Advance, untold
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
 BLOCK_BYTES = 16 << 20  # text of a block

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from dataclasses import field as of_dataclass
 from pathlib import Path
 from types import NoneType
+from typing import Any
 
 from gpulsh.errors import DamagedInputError, InputError, OutputError
-from gpulsh.facts import Facts
 from gpulsh.index.segments.segment import KEY_TYPES, KINDS
 from gpulsh.params import SCHEME
 from gpulsh.secret import SECRET_BYTES
@@ -53,7 +53,7 @@ class Snapshot:
     the commit.
     """
 
-    parameters: Facts
+    parameters: Mapping[str, Any]
     secret: str = of_dataclass(repr=False)  # of 256 bits, in hexadecimal: the index's evidence is computed under it
     generation: int = 0  # commits so far
     next_number: int = 0  # of the next document
@@ -224,14 +224,14 @@ def _keys(told: str | None) -> str | None:
     return told
 
 
-def _secret(told: Facts) -> str:
+def _secret(told: Mapping[str, Any]) -> str:
     secret = field(told, "secret", str)
     if len(secret) != 2 * SECRET_BYTES or set(secret) - set("0123456789abcdef"):
         raise ShapeError(f"its secret is not {SECRET_BYTES} bytes in hexadecimal")
     return str(secret)
 
 
-def _snapshot(told: Facts) -> Snapshot:
+def _snapshot(told: Mapping[str, Any]) -> Snapshot:
     removed = field(told, "removed", dict, NoneType)
     return Snapshot(
         parameters=field(told, "parameters", dict),
@@ -246,7 +246,7 @@ def _snapshot(told: Facts) -> Snapshot:
     )
 
 
-def _segment(told: Facts, kinds: Sequence[str]) -> StoredSegment:
+def _segment(told: Mapping[str, Any], kinds: Sequence[str]) -> StoredSegment:
     if not isinstance(told, dict):
         raise ShapeError("a segment is no object")
     files = file_facts(told, "files")

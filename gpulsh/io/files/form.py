@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import codecs
 import posixpath
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from gpulsh.errors import ParameterError
-from gpulsh.facts import Facts
 from gpulsh.io.file import File
 from gpulsh.params import check_type, shown
 
@@ -37,7 +37,7 @@ class Form:
         object.__setattr__(self, "encoding", _encoding(self.encoding, self.delimiter or ""))
 
     @classmethod
-    def restored(cls, parameters: Facts) -> Self:
+    def restored(cls, parameters: Mapping[str, Any]) -> Self:
         """From the parameters that a report tells."""
         return cls(**{own.name: parameters[own.name] for own in fields(cls) if own.name in parameters})
 

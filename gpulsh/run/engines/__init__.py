@@ -1,1 +1,79 @@
-"""Who runs the tasks: this process, or workers on a Ray cluster."""
+"""Engines run the tasks of a job: this process, or workers on a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from gpulsh.backends.parallel import processors
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName, check_backend, select_backend
+from gpulsh.budget import parse_memory
+from gpulsh.errors import BackendError, ParameterError, install
+from gpulsh.params import check_choice, shown
+from gpulsh.run.engines.local import ThisProcess
+from gpulsh.run.engines.steps import Steps
+from gpulsh.run.job import Job, Runner
+from gpulsh.stats.stages import Progress
+
+EngineName = Literal["local", "ray"]
+
+
+class Engine(Protocol):
+    """Where tasks are run, while it is open."""
+
+    remote: bool  # by processes that may have another current folder
+
+    @property
+    def ops(self) -> Backend:
+        """The backend, for its name, its device and how it is best fed; whoever runs a task has one of its own."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes that whoever runs a task may take."""
+
+    def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> AbstractContextManager[Runner]:
+        """A runner of the job's tasks in the work folder `folder`; nothing runs once the context is left."""
+
+    def to_json(self) -> Mapping[str, Any]:
+        """What the report says of it."""
+
+
+def check_engine(
+    engine: str, address: str | None, backend: BackendName, threads: int | None, devices: Sequence[int] | None
+) -> int | None:
+    """Raises ParameterError for what no engine can do, BackendError where Ray is asked for but not installed.
+
+    Loads neither Ray nor a backend: a finished run needs none.
+    """
+    check_choice("engine", engine, get_args(EngineName))
+    if address is not None and not isinstance(address, str):
+        raise ParameterError(f"address is {shown(address)}; give that of a Ray cluster, as '192.0.2.1:6379', or 'auto'")
+    if engine == "ray" and devices is not None:
+        raise ParameterError("devices are of this machine, and Ray gives each worker one; give --backend cuda alone")
+    if engine == "ray" and find_spec("ray") is None:
+        raise BackendError(f"engine 'ray' was asked for and Ray is not installed; {install('ray')}")
+    if engine != "ray" and address is not None:
+        raise ParameterError(f"address is that of a Ray cluster and engine is {engine!r}; give --engine ray with it")
+    return check_backend(backend, threads, devices)
+
+
+def open_engine(
+    engine: EngineName,
+    address: str | None,
+    backend: BackendName,
+    threads: int | None,
+    devices: Sequence[int] | None,
+    memory: int | str | None,
+) -> AbstractContextManager[Engine]:
+    """The engine, open until the context is left. Raises as `select_backend`; BackendError where no cluster answers."""
+    if engine == "local":
+        budget = parse_memory(memory)
+        ops = select_backend(backend, threads=threads, devices=devices, memory=budget)
+        return nullcontext(ThisProcess(ops, threads or processors(), budget))
+    from gpulsh.run.engines.ray import Cluster
+
+    return Cluster(address, backend, threads, None if memory is None else parse_memory(memory))

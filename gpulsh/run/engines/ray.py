@@ -1,9 +1,13 @@
-"""The engine "ray": the tasks of a job done by workers on the nodes of a Ray cluster.
+"""The engine "ray": workers on the nodes of a Ray cluster do the tasks of a job.
 
-Workers are actors with a backend each. What a stage hands to the next one lies in files in OUT/_work, on storage that
-all nodes share, and not in Ray's object store or its shuffle: so it outlives workers and the driver, a run goes on as
-on one machine, or there; each task maps what it needs of the files, and nothing is brought together on one node. This
+Workers are actors with a backend each. A stage hands files in OUT/_work to the next one, on storage that all nodes
+share, and uses neither Ray's object store nor its shuffle. So the work outlives workers and the driver, a run resumes
+there or on one machine, each task maps only the parts of files that it needs, and no node holds everything. This
 process, the driver, holds facts about partitions and writes the manifest.
+
+Before Ray joins a cluster, two checks find out whether one answers at the address, since Ray itself tries for minutes
+where another service listens, and ignores Ctrl-C meanwhile. The first reads what any gRPC server sends; the second
+starts a client of Ray in a process of its own, which can be ended.
 """
 
 from __future__ import annotations
@@ -14,6 +18,9 @@ import re
 import secrets
 import shutil
 import signal
+import socket
+import subprocess
+import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
@@ -25,22 +32,17 @@ from uuid import uuid4
 
 import ray
 
-from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING, Compiled
 from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
-from gpulsh.facts import Facts
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.wording import size
-from gpulsh.run.engines.abreast import most_abreast
-from gpulsh.run.engines.ray_address import check_reachable
-from gpulsh.run.engines.steps import Steps, tell
+from gpulsh.run.engines.steps import Steps, most_abreast, tell
 from gpulsh.run.engines.worker import TOKEN, Brief, Failure, Worker, versions
-from gpulsh.run.job.job import Job
-from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import Runner, Stage
+from gpulsh.run.job import Job, Layout, Runner, Stage
+from gpulsh.stats.stages import Progress
 
 WORKER_MEMORY = 4 << 30  # where nothing is given and the nodes have it
 WORKER_THREADS = 4  # the same
@@ -102,7 +104,7 @@ class Cluster:
         finally:
             self._pool.dismiss()
 
-    def to_json(self) -> Facts:
+    def to_json(self) -> Mapping[str, Any]:
         """What the report says of it."""
         return {"name": "ray", "workers": self._pool.most if self._pool else 0}
 
@@ -277,13 +279,13 @@ class RayRunner:
         self._pool, self._steps, self._progress = pool, steps, progress
         self.resumed: set[str] = set()
 
-    def run(self, stage: Stage) -> list[Facts]:
+    def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, in order; one that was finished before is not done again.
 
         Where tasks fail, the error of the first of them is raised, as if they were done one after another.
         """
         stored, most = _Stored(), self._pool.abreast if stage.abreast else 1
-        found: dict[int, Facts] = {}
+        found: dict[int, Mapping[str, Any]] = {}
         failed: dict[int, Exception] = {}
 
         def work(number: int, abreast: int) -> _Errand:
@@ -491,3 +493,75 @@ def _line(error: BaseException) -> str:
     """What an error of Ray says first, which tells it in many lines."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+REACH = 10.0  # seconds in which a server answers
+ASKED = 30.0  # seconds in which a process begins and is answered by the cluster
+
+# The client's connection preface, with empty settings; a server's first frame is its own (RFC 9113, section 3.4).
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+FRAME_HEAD = 9
+SETTINGS = 4
+
+UNKNOWN = 3  # a Ray without this client, which says nothing of the cluster
+CLIENT = f"""
+import sys
+try:
+    from ray._raylet import GcsClient
+except ImportError:
+    sys.exit({UNKNOWN})
+GcsClient(address=sys.argv[1])
+"""
+
+
+def check_reachable(address: str) -> None:
+    """BackendError where no Ray cluster answers at HOST:PORT; other addresses Ray finds out about itself."""
+    if "://" in address:
+        raise ParameterError(f"address is {address!r}; give HOST:PORT, or 'auto' on a machine of the cluster")
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH) as connection:
+            if os.environ.get("RAY_USE_TLS", "0").lower() in ("0", "", "false"):
+                _check_grpc(address, connection)
+    except (OSError, OverflowError) as error:
+        raise BackendError(f"the Ray cluster at {address!r} could not be joined: {error}") from error
+    _ask_cluster(address)
+
+
+def _check_grpc(address: str, connection: socket.socket) -> None:
+    try:
+        connection.sendall(PREFACE)
+        head = b""
+        while len(head) < FRAME_HEAD and (more := connection.recv(FRAME_HEAD - len(head))):
+            head += more
+    except TimeoutError:
+        raise _no_ray(address, f"says nothing in {REACH:.0f} seconds") from None
+    except ConnectionError:
+        head = b""
+    if len(head) < FRAME_HEAD or head[3] != SETTINGS:
+        raise _no_ray(address, "does not speak gRPC" if head else "hangs up")
+
+
+def _ask_cluster(address: str) -> None:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", CLIENT, address],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=ASKED,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _no_ray(address, f"does not answer as a Ray cluster in {ASKED:.0f} seconds") from None
+    if done.returncode not in (0, UNKNOWN):
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise _no_ray(address, f"does not answer as a Ray cluster ({lines[-1] if lines else done.returncode})")
+
+
+def _no_ray(address: str, told: str) -> BackendError:
+    return BackendError(
+        f"the Ray cluster at {address!r} could not be joined: what listens there {told}; give the address that"
+        " `ray start --head` shows (its port is 6379 unless another was given)"
+    )

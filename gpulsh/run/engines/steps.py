@@ -1,12 +1,16 @@
-"""Which tasks of a job are done: the steps of its manifest. One whose files are damaged is to be done again."""
+"""Which tasks of a job are done, by the steps of its manifest; and progress of tasks that run in parallel."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any
 
-from gpulsh.account.progress import Progress
-from gpulsh.facts import Facts
-from gpulsh.run.job.task import Made
+from gpulsh.budget import TASK_MEMORY
+from gpulsh.run.job import Made
+from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest, Step
 
 ADMIT = "admit"  # the step that decides by an index; the index may have taken in what was decided
@@ -26,7 +30,7 @@ class Steps:
         """That the run's evidence is computed under."""
         return self._manifest.secret
 
-    def finished(self, step: str) -> Facts | None:
+    def finished(self, step: str) -> Mapping[str, Any] | None:
         """The facts of a finished step, its files intact; None where it must be done, or done again."""
         found = self.recorded(step)
         return found.facts if found and self.intact(self._manifest.damaged(found)) else None
@@ -46,7 +50,7 @@ class Steps:
         self._manifest.add(step, made.files, made.facts, brief=made.brief)
 
 
-def tell(facts: Facts, unit: str, progress: Progress, *, before: bool = False) -> None:
+def tell(facts: Mapping[str, Any], unit: str, progress: Progress, *, before: bool = False) -> None:
     """Report a task, of a stage in `unit`, that was done elsewhere, or `before` by a run that this one resumes."""
     progress.advance(facts.get("amount", 0))
     documents, size = (
@@ -66,3 +70,45 @@ def worth_resuming(manifest: Manifest) -> bool:
     """Whether finished steps took so long that they should outlive an error, too, although it may come again."""
     signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith("sign-"))
     return bool(signed >= WORTH_BYTES) or manifest.find(ADMIT) is not None
+
+
+def most_abreast(threads: int, memory: int) -> int:
+    """How many tasks a process with so many threads and bytes does side by side."""
+    return max(1, min(threads, memory // TASK_MEMORY))
+
+
+class Stopped(Exception):
+    """Nobody waits for the task any more."""
+
+
+class Attempt(Progress):
+    """The progress of one attempt at a task, passed on to a listener that hears one thread at a time.
+
+    Once it is `stopped`, the attempt ends when it next reports progress. Whoever runs tasks tells of their stages.
+    """
+
+    def __init__(self, listener: Progress, telling: Lock, stopped: Callable[[], bool]) -> None:
+        self._listener, self._telling, self._stopped = listener, telling, stopped
+        self._advanced = 0
+        self._counted: Counter[str] = Counter()
+
+    def advance(self, amount: int) -> None:
+        """As `Progress`."""
+        if self._stopped():
+            raise Stopped
+        self._advanced += amount
+        with self._telling:
+            self._listener.advance(amount)
+
+    def count(self, **amounts: int) -> None:
+        """As `Progress`."""
+        self._counted.update(amounts)
+        with self._telling:
+            self._listener.count(**amounts)
+
+    def take_back(self) -> None:
+        """Undoes the progress that this attempt reported."""
+        with self._telling:
+            self._listener.advance(-self._advanced)
+            self._listener.count(**{name: -amount for name, amount in self._counted.items()})
+        self._advanced, self._counted = 0, Counter()

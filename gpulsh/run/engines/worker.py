@@ -18,15 +18,14 @@ from threading import Lock
 import pyarrow as pa
 
 from gpulsh import __version__
-from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING, Compiled
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import GpulshError, InputError, MemoryLimitError, OutputError
 from gpulsh.memory_limit import lacks_memory, limit_memory, out_of_memory
 from gpulsh.params import SCHEME
-from gpulsh.run.job.job import Job
-from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.job import Job, Made, Workplace
 from gpulsh.secret import evidence_keys
+from gpulsh.stats.stages import Progress
 from gpulsh.store.durable import FileFact
 from gpulsh.store.manifest import Manifest, damaged
 

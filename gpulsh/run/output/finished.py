@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
 from gpulsh.errors import OutputError
-from gpulsh.facts import Facts
 from gpulsh.io.file import File
 from gpulsh.io.files.results import EVIDENCE, REPORT
 from gpulsh.report.originals import listed, shares
 from gpulsh.report.page import missing, render, write_page
-from gpulsh.run.output.folders import is_url
-from gpulsh.run.output.output import PAGE, is_whole, read_report, write_report
-from gpulsh.run.output.remote import UNFINISHED
-from gpulsh.run.output.url_folder import UrlFolder
+from gpulsh.run.output.folder import PAGE, is_whole, read_report, write_report
+from gpulsh.run.output.paths import is_url
+from gpulsh.run.output.remote import UNFINISHED, UrlFolder
 from gpulsh.run.output.work_folder import WORK, is_work
 from gpulsh.store.durable import open_file, unfinished, writing
 
@@ -33,7 +31,7 @@ class Finished:
     """Its report, and where its results lie."""
 
     out: str
-    report: Facts
+    report: Mapping[str, Any]
     folder: UrlFolder | None  # None: of this machine
 
     @classmethod

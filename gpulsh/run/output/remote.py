@@ -1,11 +1,11 @@
-"""OUT behind a URL: a run works in a local folder, and its results are put there when they are all made.
+"""OUT behind a URL: a run works in a local folder, and uploads its results when all of them are made.
 
-`report.json` comes last: who finds it finds all that it lists. From the begin of the run to its end `_unfinished.json`
-lies there, which says whose the place is: another run does not begin in it, and what a killed one left is known as
-gpulsh's. What `--overwrite` replaces stays as it is until the results are made; its `report.json` goes first.
+`report.json` comes last, so everything that it lists is there. While a run goes, `_unfinished.json` marks the place:
+another run does not begin in it, and gpulsh knows the files of a killed run as its own. `--overwrite` leaves an earlier
+run's results until the new ones are made, and then removes their `report.json` first.
 
-After a kill the local folder has what is finished, and `--resume --work FOLDER` goes on with it. A file that was put
-there before the end is not put there again while it is, in both places, what it was.
+After a kill the local folder has the finished part, and `--resume --work FOLDER` goes on with it. A file that was
+uploaded before is not uploaded again while neither copy has changed.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from __future__ import annotations
 import json
 import logging
 import os
+import posixpath
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from gpulsh.errors import Advice, OutputError
-from gpulsh.facts import Facts
-from gpulsh.io.file import File, Stamp
+from gpulsh.errors import Advice, GpulshError, OutputError
+from gpulsh.io.file import File, Stamp, first_line, missing_package
 from gpulsh.io.files.results import MARK, REPORT
-from gpulsh.run.output.folders import not_empty
-from gpulsh.run.output.output import (
+from gpulsh.run.output.folder import (
     RESULTS,
     files_of,
     is_whole,
@@ -33,7 +32,7 @@ from gpulsh.run.output.output import (
     read_report,
     refuse_difference,
 )
-from gpulsh.run.output.url_folder import UrlFolder
+from gpulsh.run.output.paths import not_empty
 from gpulsh.run.output.work_folder import WORK
 
 UNFINISHED = "_unfinished.json"
@@ -62,7 +61,7 @@ class RemoteFolder:
         self._made = work is None or not os.path.lexists(work)  # `local`
         self._given = work
         self._replaced: set[str] = set()  # results of earlier runs
-        self._report: Facts = {}  # that is there
+        self._report: Mapping[str, Any] = {}  # that is there
 
     def __enter__(self) -> Self:
         there = self._there.names()
@@ -99,7 +98,7 @@ class RemoteFolder:
             self._there.remove([UNFINISHED])
         self._forget()
 
-    def _refuse(self, there: set[str], known: set[str], claim: Facts) -> None:
+    def _refuse(self, there: set[str], known: set[str], claim: Mapping[str, Any]) -> None:
         """OutputError where something is there that this run may not replace."""
         if not there or (self._resume and (claim or is_whole(self._report))):
             return
@@ -113,7 +112,7 @@ class RemoteFolder:
         if strange := sorted(there - known):
             raise OutputError(f"{self.url}: holds {strange[0]}, which gpulsh did not write; move it away first")
 
-    def finished(self, job: Facts) -> Facts | None:
+    def finished(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The report that is there where it is that of this very job and nothing local is to take its place.
 
         Raises OutputError where it is another job's; what differs is named.
@@ -127,7 +126,7 @@ class RemoteFolder:
         self._end(self._report)
         return self._report
 
-    def put(self, report: Facts) -> None:
+    def put(self, report: Mapping[str, Any]) -> None:
         """Put the results that lie in `local` in place of an earlier run's, the report last; `local` is emptied."""
         outputs = [name for name in report["outputs"] if name != REPORT]
         strange = self._there.names() - {UNFINISHED, REPORT, *outputs} - self._replaced
@@ -168,7 +167,7 @@ class RemoteFolder:
                 return here.stamp(), self._there.file(name).stamp()
         return here.stamp(), [None, None]
 
-    def _end(self, report: Facts) -> None:
+    def _end(self, report: Mapping[str, Any]) -> None:
         """All is there: nothing says any more that it is not, and nothing is left here."""
         self._there.remove([UNFINISHED])
         ours = {JOURNAL, *listed_in(report)}
@@ -195,7 +194,7 @@ class RemoteFolder:
             self._there.put(UNFINISHED, Path(file.name))
 
 
-def is_ours(claim: Facts) -> bool:
+def is_ours(claim: Mapping[str, Any]) -> bool:
     """Whether gpulsh wrote it."""
     return MARK in claim
 
@@ -209,3 +208,74 @@ def _journal(path: Path) -> dict[str, list[Stamp]]:
                 name, stamps = json.loads(line)
                 found[name] = stamps
     return found
+
+
+class UrlFolder:
+    """Whatever goes wrong is an OutputError: a storage service's own exceptions share no base."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        with self.reached():
+            import fsspec
+
+            self._filesystem, path = fsspec.core.url_to_fs(self.url)
+            self._path: str = path.rstrip("/")
+
+    def is_local(self) -> bool:
+        """Whether it is a folder of this machine."""
+        found = self._filesystem.protocol
+        return not {"file", "local"}.isdisjoint((found,) if isinstance(found, str) else found)
+
+    def names(self) -> set[str]:
+        """What is there."""
+        with self.reached():
+            self._filesystem.invalidate_cache()
+            if self._filesystem.isfile(self._path):
+                raise OutputError(f"{self.url}: is a file; give a folder")
+            try:
+                found = self._filesystem.find(self._path)
+            except FileNotFoundError:
+                return set()
+        return {posixpath.relpath(path, self._path) for path in found if not path.endswith("/")}
+
+    def file(self, name: str) -> File:
+        """A file there, whether it is there or not."""
+        return File(f"{self.url}/{name}", name, f"{self._path}/{name}", self._filesystem)
+
+    def is_there(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        with self.reached(name):
+            return bool(self._filesystem.exists(self.file(name).path))
+
+    def read(self, name: str) -> Mapping[str, Any]:
+        """What a file of JSON tells; empty where there is none, or no JSON in it."""
+        content = b""
+        with self.reached(name), suppress(FileNotFoundError):
+            content = self._filesystem.cat_file(self.file(name).path)
+        with suppress(ValueError, RecursionError):
+            found = json.loads(content)
+            return found if isinstance(found, dict) else {}
+        return {}
+
+    def put(self, name: str, file: Path) -> None:
+        """Write a local file there."""
+        with self.reached(name):
+            self._filesystem.put_file(str(file), self.file(name).path)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove those of the files that are there."""
+        for name in names:
+            with self.reached(name), suppress(FileNotFoundError):
+                self._filesystem.rm_file(self.file(name).path)
+
+    @contextmanager
+    def reached(self, name: str = "") -> Iterator[None]:
+        """Turn whatever goes wrong inside with the file of that name into an OutputError."""
+        try:
+            yield
+        except GpulshError:
+            raise
+        except Exception as error:
+            at = f"{self.url}/{name}".rstrip("/")
+            told = missing_package(self.url) or f"{at}: cannot be reached or written: {first_line(error)}"
+            raise OutputError(told) from error

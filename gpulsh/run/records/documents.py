@@ -1,20 +1,40 @@
-"""What the partitions know of documents: written by whoever reads them, looked up by position."""
+"""Facts about the documents of each partition: sizes and order, bad records, and documents of earlier runs.
+
+The stage that reads a partition writes them; later stages look them up by position.
+"""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.relation import Relation
+from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.policy import Policy
-from gpulsh.run.job.task import Made, Workplace
-from gpulsh.run.records.numbers import tampered
-from gpulsh.run.records.rejections import PassedOver
-from gpulsh.run.records.tables import ORDER, SET_SIZES, SIZES, SIZES_AND_ORDER, OrderedSizes, Row, Sizes, Table
+from gpulsh.io.files.rejected import Rejected, end_to_end
+from gpulsh.run.job import Layout, Made, Workplace, step_file, step_of
+from gpulsh.run.policy import Policy
+from gpulsh.run.records.tables import (
+    EARLIER,
+    ORDER,
+    SET_SIZES,
+    SIZES,
+    SIZES_AND_ORDER,
+    OrderedSizes,
+    Row,
+    Sizes,
+    Table,
+    places_in,
+    tampered,
+)
+from gpulsh.store.columns import ColumnsFile, columns_file
+from gpulsh.store.durable import FileFact
+from gpulsh.store.mapping import MappedBatches
 
 
 def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: PassedOver) -> Made:
@@ -85,3 +105,90 @@ def _looked_up(table: Table[Row], positions: Numbers, folder: Path, layout: Layo
                 raise tampered(folder, f"{len(known)} documents of the {stop - start} of partition {number}")
             column[part] = known[positions[part] - start]
     return found
+
+
+HELD_ROWS = 1 << 16
+
+
+def rejections_file(folder: Path, partition: int) -> Path:
+    """Where those of a partition lie."""
+    return step_file(folder, step_of("sign", partition), "rejected")
+
+
+class PassedOver(ExitStack):
+    """A context. Batches of `io.files.rejected.rejections` go to a file, HELD_ROWS at a time; no file without one."""
+
+    def __init__(self, folder: Path, partition: int) -> None:
+        super().__init__()
+        self._path = rejections_file(folder, partition)
+        self._held: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._file: ColumnsFile | None = None
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Add rejections."""
+        self._held.append(batch)
+        self._rows += len(batch)
+        if self._rows >= HELD_ROWS:
+            self._write()
+
+    def finish(self) -> dict[str, FileFact]:
+        """The file's fact by its name, when all are there and the context is about to be left."""
+        if self._held:
+            self._write()
+        return {} if self._file is None else {self._path.name: self._file.finish()}
+
+    def _write(self) -> None:
+        columns = end_to_end(self._held)
+        if self._file is None:
+            self._file = self.enter_context(columns_file(self._path, self._held[0].schema))
+        self._file.append(list(columns.values()))
+        self._held, self._rows = [], 0
+
+
+def rejected(folder: Path, layout: Layout, files: range | None = None) -> Rejected:
+    """All that was rejected, or at least what was in the files of these numbers."""
+    found = Rejected()
+    for partition, first, last in layout.rejecting:
+        if files is not None and (last < files.start or files.stop <= first):
+            continue
+        mapped = MappedBatches(rejections_file(folder, partition))
+        found.add(mapped.batches, mapped.let_go)
+    return found
+
+
+PLACE = r"(?s)^(?P<file>.*):(?P<row>[0-9]{1,18})$"
+
+
+class EarlierKeys:
+    """Where the earlier documents of all partitions stand, as their keys tell it."""
+
+    def __init__(self, folder: Path, partitions: int, *, by_id: bool) -> None:
+        self._files = [EARLIER.read(folder, partition) for partition in range(partitions)]
+        self._folder, self._by_id = folder, by_id
+
+    def kinds(self) -> list[pa.DataType]:
+        """The pyarrow.DataType that an id must have room for: of integers, for strings are alike."""
+        kinds = {file.key.type for file in self._files} if self._by_id else set()
+        return [kind for kind in kinds if pa.types.is_integer(kind)]
+
+    def where(self, partition: int, numbers: Numbers, ids: pa.DataType) -> list[pa.Array]:
+        """file, row and id of documents [m] that a partition's are dropped for; `ids` is the type of ids.
+
+        A key FILE:ROW is split at its last colon; one that is of another form stands whole for the file.
+        """
+        file = self._files[partition]
+        rows = places_in(self._folder, "documents of the index", file.number, numbers)
+        keys = file.key.take(pa.array(rows))
+        if self._by_id:
+            fits = pa.types.is_integer(ids) == pa.types.is_integer(keys.type)
+            told = keys.cast(ids) if fits else as_texts(keys)
+            return [pa.nulls(len(keys), pa.string()), pa.nulls(len(keys), pa.int64()), told]
+        keys = keys.cast(pa.string())
+        places = pc.extract_regex(keys, PLACE)
+        split = places.is_valid()
+        return [
+            pc.if_else(split, pc.struct_field(places, "file"), keys),
+            pc.if_else(split, pc.struct_field(places, "row"), None).cast(pa.int64()),
+            pa.nulls(len(keys), ids),
+        ]

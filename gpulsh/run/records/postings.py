@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.parts import in_part
-from gpulsh.run.job.layout import Layout
-from gpulsh.run.records.numbers import within
-from gpulsh.run.records.tables import COPIES, PostingRows, Table
+from gpulsh.run.job import Layout
+from gpulsh.run.records.tables import COPIES, PostingRows, Table, within
 from gpulsh.store.columns import ColumnsFile
 from gpulsh.store.durable import FileFact
 from gpulsh.store.ranged import range_order, range_rows

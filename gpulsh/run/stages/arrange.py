@@ -1,22 +1,124 @@
-"""survey, rank: documents that an index decides in another order than that of the files, brought into it.
+"""Put texts and candidate pairs in the order in which they are decided.
 
-survey makes SIZES_AND_ORDER of a partition, as `sign` does, and signs nothing. rank makes RANKS, and MEMBERS in which
-each group is a batch in that order: so `gather` writes every text beside those that are decided with it.
+route        a file of PAIRS, CROWD, COPIES or TWINS, in order of groups: the same columns behind those of GROUPS
+gather       a partition: the texts of its documents that met others, end to end in order of groups, and PLACES
+survey       a partition, for an index that decides in another order than that of the files: SIZES_AND_ORDER
+rank         all documents: RANKS, and MEMBERS with a group for each batch of that order, which `gather` then writes
 """
 
 from __future__ import annotations
 
-import numpy as np
+import os
+from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+
+from gpulsh.arrays import Numbers
+from gpulsh.io.file import wrong_length
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
-from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.order import kind_of
-from gpulsh.run.job.task import Made, Workplace
-from gpulsh.run.records.documents import ranks_of, sizes_of, write_facts
-from gpulsh.run.records.rejections import PassedOver
-from gpulsh.run.records.tables import MEMBERS, RANKS, Members, Ranks
+from gpulsh.run.job import Layout, Made, Workplace
+from gpulsh.run.policy import kind_of
+from gpulsh.run.records.documents import PassedOver, ranks_of, sizes_of, write_facts
+from gpulsh.run.records.tables import (
+    GROUPS,
+    MEMBERS,
+    PLACES,
+    RANKS,
+    Members,
+    Ranks,
+    Row,
+    Table,
+    TextPlaces,
+    ascending,
+    places_in,
+    within,
+)
+from gpulsh.run.records.texts import runs_of, texts_file
+from gpulsh.store.columns import columns_file
+from gpulsh.store.durable import completed, unfinished
+
+ROWS_AT_ONCE = 1 << 20
+
+
+def route(place: Workplace, step: str, members: Path, table: Table[Row], found: Path) -> Made:
+    """Route a file of a table whose first column holds documents."""
+    documents, groups, _ = MEMBERS.open(members).whole()
+    source = table.open(found)
+    target = GROUPS.path(place.folder, step)
+    with columns_file(target, pa.schema([*GROUPS.schema(), *table.schema()])) as out:
+        for columns in source.runs():
+            for start in range(0, len(columns[0]), ROWS_AT_ONCE):
+                part = [column[start : start + ROWS_AT_ONCE] for column in columns]
+                group = groups[places_in(place.folder, "documents", documents, part[0])].astype(np.int64)
+                order = np.argsort(group, kind="stable")
+                out.append([group[order], *(column[order] for column in part)])
+            source.let_go()
+        fact = out.finish()
+    place.progress.advance(1)
+    return Made({target.name: fact}, {"amount": 1})
+
+
+def gather(place: Workplace, layout: Layout, partition: Partition, members: Path) -> Made:
+    """Copy the texts of the partition's members that meet others."""
+    start, stop = layout.partitions[partition.number : partition.number + 2]
+    known = MEMBERS.open(members).whole()
+    rows = slice(*np.searchsorted(known.document, [start, stop]).tolist())
+    meets = known.meets[rows]
+    document, group = known.document[rows][meets], known.group[rows][meets]
+    ascending(place.folder, "documents", within(place.folder, "documents", document, int(start), int(stop)))
+    size = sizes_of(document, place.folder, layout)
+    order = np.argsort(group, kind="stable")
+    offset = np.empty(len(order), np.int64)
+    offset[order] = np.cumsum(size[order]) - size[order]
+    places = TextPlaces(group[order], document[order], size[order], offset[order])
+    made = PLACES.write(place.folder, partition.number, places)
+    target = texts_file(place.folder, partition.number)
+    with unfinished(target) as part:
+        with open(part, "wb") as out, place.unchanged(piece.file for piece in partition.pieces):
+            _copy(place, layout, partition, document, size, offset, out.fileno())
+        made[target.name] = completed(part, target)
+    return Made(made, {"amount": len(document), "bytes": int(size.sum())})
+
+
+def _copy(
+    place: Workplace,
+    layout: Layout,
+    partition: Partition,
+    document: Numbers,
+    size: Numbers,
+    offset: Numbers,
+    out: int,
+) -> None:
+    """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
+    texts = place.texts()
+    done = 0
+    for piece in partition.pieces:
+        start, stop = layout.files[piece.file : piece.file + 2].tolist()
+        end = start + piece.start + piece.part.rows if piece.part else stop
+        last = int(np.searchsorted(document, end))
+        if done == last:
+            continue
+        for pieces in texts.chosen(piece, document[done:last] - start, stop - start):
+            here = slice(done, done + len(pieces))
+            # Sizes are of the first reading: a file that changed since would put one text over another.
+            if [len(text) for text in pieces] != size[here].tolist():
+                raise wrong_length(place.job.files[piece.file])
+            for first, after in runs_of(size[here], offset[here]):
+                _write(out, pieces[first:after], int(offset[done + first]))
+            place.progress.advance(len(pieces))
+            place.progress.count(size=int(size[here].sum()))
+            done = here.stop
+
+
+def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
+    data = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+    while data:
+        written = os.pwrite(out, data, offset)
+        data, offset = data[written:], offset + written
+
 
 RANK = "rank"  # the step
 

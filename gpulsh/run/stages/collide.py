@@ -1,12 +1,15 @@
-"""collide: a range of digests, in all bands; finds who shares a bucket in it.
+"""Find documents that are equal or share a bucket.
 
-Makes PAIRS, all of small buckets; CROWD, the members of large ones; STARS, whom these connect. Pairs, which may be a
-hundred times as many as digests, are made and written in runs.
+copies       a range of exact hashes: later copies and the first one of each -> COPIES, TWINS
+collide      a range of digests, in all bands -> PAIRS of small buckets, CROWD (members of large ones), STARS
+
+Pairs may be a hundred times as many as digests, so they are made and written in runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +17,52 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.parts import in_part
+from gpulsh.decide.copies import first_copies
 from gpulsh.lsh.collisions import bucketed
-from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import Made, Workplace
-from gpulsh.run.records.numbers import within
+from gpulsh.run.job import Layout, Made, Workplace
+from gpulsh.run.records.documents import ranks_of
+from gpulsh.run.records.forest import Star
 from gpulsh.run.records.postings import Participants
-from gpulsh.run.records.stars import Star
-from gpulsh.run.records.tables import CROWD, DIGESTS, PAIRS, STARS, Pairs
+from gpulsh.run.records.tables import COPIES, CROWD, DIGESTS, EXACT, PAIRS, STARS, TWINS, Copies, Pairs, within
 from gpulsh.store.ranged import range_rows
+
+
+def copies(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
+    """Find the copies whose hashes lie in one of `parts` equal ranges."""
+    hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
+    for number, (start, stop) in enumerate(pairwise(layout.partitions.tolist())):
+        for run in EXACT.open(EXACT.path(place.folder, number)).runs():
+            rows = range_rows(run.hash_0, part, parts)
+            chosen = in_part(run.hash_0[rows], part, parts)
+            hashes.append(np.stack([half[rows][chosen] for half in (run.hash_0, run.hash_1)], axis=1))
+            known = within(place.folder, "documents", run.row[rows][chosen], 0, stop - start)
+            positions.append(known.astype(np.int64) + start)
+    exact, position = np.concatenate(hashes), np.concatenate(positions)
+
+    def rank(rows: Numbers) -> Numbers:
+        ascending = np.argsort(position[rows])
+        ranks = np.empty(len(rows), np.int64)
+        ranks[ascending] = ranks_of(position[rows][ascending], place.job.policy.keep == "first", place.folder, layout)
+        return ranks
+
+    source = (lambda rows: layout.source_of(position[rows])) if place.job.policy.by_source() else None
+    ops = place.ops
+
+    def ascending(later: Numbers, earlier: Numbers) -> Copies:
+        order = np.argsort(position[later])
+        return Copies(position[later][order], position[earlier][order])
+
+    with ops.here():
+        hashed, ids = ops.asarray(exact), ops.asarray(np.arange(len(exact)))
+        found = first_copies(hashed, ids, rank, ops, source)
+        made = COPIES.write(place.folder, part, ascending(*found))
+        if source is not None:
+            later, earlier = first_copies(hashed, ids, rank, ops)
+            is_twin = ~np.isin(later, found[0])
+            made |= TWINS.write(place.folder, part, ascending(later[is_twin], earlier[is_twin]))
+    place.progress.advance(1)
+    return Made(made, {"amount": 1})
+
 
 PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band
 

@@ -1,8 +1,11 @@
-"""connect: who is connected by candidate pairs, large buckets and copies, of several ranges together; then groups.
+"""Connect documents that met, directly or through others, and form the groups that are decided together.
 
-The stars of several ranges, and those of copies, merge in a tree. The last task makes MEMBERS, whole components
-together, and SHARES: a group is larger than `Cut.group` where one component alone is, and then its candidate pairs are
-compared in shares, each of those whose first document lies in a range.
+connect      some files of STARS and of COPIES, merged into one file of STARS
+group        all that are left -> MEMBERS, whole components together, and SHARES
+
+A star connects each document with the least document of its component. The stars of all ranges merge in a tree; a merge
+holds 28 bytes for each connected document, and pieces of files. A group is larger than `Cut.group` only where a single
+component is. Then its candidate pairs are compared in shares: the pairs whose first document lies in a range.
 """
 
 from __future__ import annotations
@@ -14,16 +17,22 @@ import numpy as np
 
 from gpulsh.arrays import Numbers
 from gpulsh.ragged import cuts
-from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import sizes_of
-from gpulsh.run.records.numbers import within
-from gpulsh.run.records.stars import NO_PAIR, Stars, merged, pieces
-from gpulsh.run.records.tables import MEMBERS, SHARES, STARS, Members, Places, Shares, StarRows
+from gpulsh.run.records.forest import NO_PAIR, Stars, merged, pieces
+from gpulsh.run.records.tables import (
+    MEMBERS,
+    SHARES,
+    STARS,
+    Members,
+    Places,
+    Shares,
+    StarRows,
+    within,
+)
 from gpulsh.store.scratch import Column
 
 CONNECT = "connect"  # the last step
-FAN = 16  # files that are merged at once
 DOCUMENT_COST = 256  # bytes that a document in hand costs beside its text
 PAIR_COST = 96
 

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpulsh.account.duplicates import DUPLICATES, OWN
 from gpulsh.arrays import Numbers, Values
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, parquet_type, values_in_parquet
@@ -26,13 +25,10 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet.row_groups import GROUP_ROWS, in_groups
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
-from gpulsh.run.job.job import Job
-from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import Made, Workplace
-from gpulsh.run.records.earlier import EarlierKeys
-from gpulsh.run.records.numbers import places_in, tampered, within
-from gpulsh.run.records.rejections import rejected
-from gpulsh.run.records.tables import DECISIONS, Ids, ids_table
+from gpulsh.run.job import Job, Layout, Made, Workplace
+from gpulsh.run.records.documents import EarlierKeys, rejected
+from gpulsh.run.records.tables import DECISIONS, Ids, ids_table, places_in, tampered, within
+from gpulsh.stats.counts import DUPLICATES, OWN
 from gpulsh.store.durable import durable_file
 
 REJECTED = "rejected.parquet"

@@ -1,32 +1,32 @@
-"""sign: a partition of the files; signs its documents and records what is known of them.
+"""sign: sign the documents of a partition, and record facts about them.
 
-Makes DIGESTS, a record batch a run and band, or where the measure is containment POSTINGS; EXACT, one a run; SIZES and,
-where that is not by position, ORDER; and a file of what was rejected, where there is something.
+Makes DIGESTS, a record batch for each run and band, or POSTINGS where the measure is containment; EXACT, one for each
+run; SIZES, and ORDER unless that is by position; and a file of rejected records, if there are any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.account.funnel import Funnel
 from gpulsh.arrays import Signed, Values
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.lsh.set_signing import SignedSets, sign_sets
 from gpulsh.lsh.signing import sign_batches, sign_by_method
-from gpulsh.run.job.behind import behind
-from gpulsh.run.job.order import kind_of
-from gpulsh.run.job.task import Made, Workplace
-from gpulsh.run.records.documents import write_facts
+from gpulsh.run.job import Made, Workplace
+from gpulsh.run.policy import kind_of
+from gpulsh.run.records.documents import PassedOver, write_facts
 from gpulsh.run.records.postings import PostingsFile, postings_file
-from gpulsh.run.records.rejections import PassedOver
 from gpulsh.run.records.tables import DIGESTS, EXACT, POSTINGS, DigestRows, ExactRows
+from gpulsh.stats.stages import Funnel
 from gpulsh.store.columns import ColumnsFile
 from gpulsh.store.durable import FileFact
 from gpulsh.store.ranged import range_order
@@ -140,3 +140,29 @@ class _Run:
         first, second = column(self._exact, 0), column(self._exact, 1)
         order = range_order(first)
         exact_out.append(ExactRows(first[order], second[order], numbers[order]))
+
+
+Work = Callable[[], None]
+
+
+@contextmanager
+def behind(beside: bool) -> Iterator[Callable[[Work], None]]:
+    """Yields a function that does work, one piece after another: on a thread of its own, or without `beside` at once.
+
+    A piece waits for the one before it, so that no more than one is held besides what the caller makes. All is done
+    when the context is left; what a piece raises is raised when the next one is given, or then.
+    """
+    if not beside:
+        yield lambda work: work()
+        return
+    doing: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as thread:
+
+        def do(work: Work) -> None:
+            while doing:
+                doing.pop().result()
+            doing.append(thread.submit(work))
+
+        yield do
+        while doing:
+            doing.pop().result()

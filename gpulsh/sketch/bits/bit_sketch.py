@@ -10,7 +10,6 @@ import numpy as np
 
 from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName
-from gpulsh.display import Tidy
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, check_type, set_integer, set_multiple
 from gpulsh.sketch.agreement import check_estimated, check_maker
@@ -21,7 +20,7 @@ MAX_BITS = 384
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitSketch(Tidy):
+class BitSketch:
     """Signatures of `bits` bits, a multiple of 64 up to 384, each the side of a random hyperplane that a vector is on.
 
     Source: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3.

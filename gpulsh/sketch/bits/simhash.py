@@ -52,8 +52,6 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
     ((2, 2), array([1.]))
     """
 
-    _inner = ("near",)
-
     weights: Weights = "set"
 
     def __post_init__(self) -> None:

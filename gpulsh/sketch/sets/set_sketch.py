@@ -20,8 +20,6 @@ from gpulsh.text.documents import Documents
 class SetSketch(TextSketch[Signatures], SignatureSketch):
     """Signatures of sets; the share of values that two have in common estimates their Jaccard similarity."""
 
-    _inner = ("functions",)
-
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.functions

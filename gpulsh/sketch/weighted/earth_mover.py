@@ -60,8 +60,6 @@ class EarthMover(Arrays):
     array([3.])
     """
 
-    _inner = ("trees",)
-
     distances: Array
     _: KW_ONLY
     num_trees: int = 32

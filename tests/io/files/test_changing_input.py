@@ -23,7 +23,7 @@ import zstandard
 import gpulsh
 from gpulsh.errors import ChangedInputError, InputError
 from gpulsh.run import files as local
-from gpulsh.run.engines.in_process import InProcess
+from gpulsh.run.engines.local import InProcess
 from tests.crash.test_resume import results
 
 WRITTEN = 1_600_000_000_000_000_000

@@ -24,7 +24,7 @@ from gpulsh.io.formats.parquet import format as parquet
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.rows import Rows
 from gpulsh.run import files as local
-from gpulsh.run.engines import in_process
+from gpulsh.run.engines import local as in_process
 from gpulsh.run.files import deduplicate_files
 from tests.crash.test_resume import results
 

@@ -21,7 +21,7 @@ from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputE
 from gpulsh.io.files.rejected import end_to_end
 from gpulsh.io.formats.jsonl import format as jsonl
 from gpulsh.run.indexing import build_index
-from gpulsh.run.records import rejections as passed_over
+from gpulsh.run.records import documents as passed_over
 from tests.support.runs import run
 
 
@@ -227,10 +227,10 @@ def test_what_was_rejected_is_known_when_a_run_goes_on(tmp_path: Path, monkeypat
     inputs = sorted(path for path in tmp_path.iterdir())
     monkeypatch.setattr(budget, "PARTITION_BYTES", 100)
     monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
-    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     whole = skip(inputs, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        patch.setattr("gpulsh.run.driver.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             skip(inputs, tmp_path / "out")
     resumed = skip(inputs, tmp_path / "out", resume=True)

@@ -197,7 +197,7 @@ def test_the_same_files_given_otherwise_are_another_run(sources: list[str], monk
         ([files[0]], ["in/b*/part-0.parquet"], {}),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+            patch.setattr("gpulsh.run.driver.evidence", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 run(first, **options)
         with pytest.raises(OutputError, match="is of another run"):

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from gpulsh import __version__
-from gpulsh.account.counts import SAMPLED, definitions
-from gpulsh.account.funnel import Funnel
-from gpulsh.account.hints import give_hints
 from gpulsh.backends.compiling import COMPILING
-from gpulsh.facts import Facts
 from gpulsh.io.file import File
 from gpulsh.io.files.results import REPORT
 from gpulsh.params import SCHEME
 from gpulsh.report.evidence import by_similarity, summarise
 from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing
-from gpulsh.run.engines.engines import Engine
-from gpulsh.run.job.job import Job
-from gpulsh.run.output.output import PAGE
-from gpulsh.run.partitioned import Outcome
+from gpulsh.run.driver import Outcome
+from gpulsh.run.engines import Engine
+from gpulsh.run.job import Job
+from gpulsh.run.output.folder import PAGE
+from gpulsh.stats.counts import SAMPLED, definitions
+from gpulsh.stats.hints import give_hints
+from gpulsh.stats.stages import Funnel
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class RunReport:
     given: Sequence[str]  # the INPUTs
     files: Sequence[File]  # of the job, as they were found
     engine: Engine
-    parameters: Facts  # those that it tells beside the job's
+    parameters: Mapping[str, Any]  # those that it tells beside the job's
     start: Start
 
-    def planned(self) -> Facts:
+    def planned(self) -> Mapping[str, Any]:
         """What is known before anything is read."""
         job = self.job
         written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
@@ -66,7 +66,7 @@ class RunReport:
             ],
         }
 
-    def finished(self, work: Path, outcome: Outcome, no_page: str | None) -> Facts:
+    def finished(self, work: Path, outcome: Outcome, no_page: str | None) -> Mapping[str, Any]:
         """All of it, once the results are made in `work`; `no_page` says why there is no report.html."""
         job, files, ops = self.job, self.files, self.engine.ops
         seconds, compiling = time.perf_counter() - self.start.clock, COMPILING.seconds() - self.start.compiled

@@ -24,30 +24,43 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpulsh.account.counts import TALLIED
-from gpulsh.account.funnel import Funnel
-from gpulsh.account.progress import Progress
-from gpulsh.account.stages import REPORTED
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import EXACT_COST
 from gpulsh.decide.compare.sample import NOTHING, Sample
 from gpulsh.decide.judgement import is_read
 from gpulsh.errors import DamagedInputError
-from gpulsh.facts import Facts
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import offsets
-from gpulsh.run.job.job import Job, step_of
-from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.order import check_kinds
-from gpulsh.run.job.task import Made, Runner, Stage, Task, tallied
-from gpulsh.run.records.group_texts import GatheredTexts
-from gpulsh.run.records.numbers import tampered
-from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SAMPLE, SHARES, STARS, TWINS, Table
-from gpulsh.run.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
-from gpulsh.run.stages.containment import join, prefix, weigh
+from gpulsh.run.job import Job, Layout, Made, Runner, Stage, Task, step_of, tallied
+from gpulsh.run.policy import check_kinds
+from gpulsh.run.records.tables import (
+    COPIES,
+    CROWD,
+    GROUPS,
+    MEMBERS,
+    PAIRS,
+    SAMPLE,
+    SHARES,
+    STARS,
+    TWINS,
+    Table,
+    tampered,
+)
+from gpulsh.run.records.texts import GatheredTexts
+from gpulsh.run.stages.arrange import gather, route
+from gpulsh.run.stages.collide import collide, copies
+from gpulsh.run.stages.connect import CONNECT, connect, group
+from gpulsh.run.stages.containment import POSTING_COST, join, prefix, weigh, weight_tasks
+from gpulsh.run.stages.evidence import evidence
+from gpulsh.run.stages.sign import sign
+from gpulsh.run.stages.verify import compare, verify
+from gpulsh.run.stages.write import collect, runs_of, step_of_run, write, written
+from gpulsh.stats.counts import TALLIED
+from gpulsh.stats.stages import REPORTED, Funnel, Progress
 
 Paths = tuple[Path, ...]
 
+FAN = 16  # files of connected documents that one task merges
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
 FEWEST_PARTITIONS = 64  # that run abreast, so that the last ones of many cores are short; unless they are very small
 
@@ -81,7 +94,7 @@ class Decided:
 
     layout: Layout
     id_files: tuple[int, ...]  # how many files of ids each partition has
-    signed: Sequence[Facts]  # of each partition, what was read
+    signed: Sequence[Mapping[str, Any]]  # of each partition, what was read
     gathered: GatheredTexts | None = None  # what was read again, while the work folder is there
     sample: Sample = NOTHING  # of the pairs that were compared
 
@@ -109,7 +122,7 @@ def deduplicate_partitions(
     return Outcome(run.funnel, np.diff(decided.layout.files).tolist(), decided.gathered, decided.sample)
 
 
-def layout_of(job: Job, read: Sequence[Facts]) -> Layout:
+def layout_of(job: Job, read: Sequence[Mapping[str, Any]]) -> Layout:
     """Where documents stand, by the facts of each partition that was read."""
     rows = np.zeros(len(job.files), np.int64)
     for facts in read:
@@ -157,10 +170,10 @@ class _Run:
         texts = GatheredTexts(self.folder, layout, members.path) if read else None
         return Decided(layout, self.collect(layout, members, signed), signed, texts, self.sample(samples))
 
-    def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Facts]:
+    def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Mapping[str, Any]]:
         """Sign every partition. Counts documents."""
         job, funnel = self.job, self.funnel
-        tasks = tasks_of("sign", sign.sign, ((partition,) for partition in partitions))
+        tasks = tasks_of("sign", sign, ((partition,) for partition in partitions))
         signed = self._stage("sign", tasks, total, abreast=job.cut.abreast is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
@@ -172,7 +185,7 @@ class _Run:
     def copies(self, layout: Layout) -> tuple[Paths, Paths]:
         """Find copies in every range of exact hashes: files of COPIES, and of TWINS where there may be any."""
         parts = self._ranges(EXACT_COST * len(layout))
-        tasks = tasks_of("copies", copies.copies, ((layout, part, parts) for part in range(parts)))
+        tasks = tasks_of("copies", copies, ((layout, part, parts) for part in range(parts)))
         self._stage("copies", tasks, parts)
         return self._files(tasks, COPIES), self._files(tasks if self.job.policy.by_source() else [], TWINS)
 
@@ -180,21 +193,21 @@ class _Run:
         """Find who meets whom in every range of digests: files of PAIRS, CROWD and STARS; members of large buckets."""
         bands = self.job.method.banding.bands
         parts = self._ranges(len(layout) * bands)
-        tasks = tasks_of("collide", collide.collide, ((layout, copied, part, parts) for part in range(parts)))
+        tasks = tasks_of("collide", collide, ((layout, copied, part, parts) for part in range(parts)))
         facts = self._stage("collide", tasks, parts * bands)
         pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
         return pairs, crowds, stars, tallied(facts, "memberships")
 
     def join(self, layout: Layout, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
         """Find who may contain whom: the same files, and no large bucket."""
-        bits, weights = weigh.weight_tasks(self.funnel.shingles)
+        bits, weights = weight_tasks(self.funnel.shingles)
         ranges = ((layout, copied, bits, part, weights) for part in range(weights))
-        self._stage("weigh", tasks_of("weigh", weigh.weigh, ranges), weights)
+        self._stage("weigh", tasks_of("weigh", weigh, ranges), weights)
         partitions = range(len(layout.partitions) - 1)
-        tasks = tasks_of("prefix", prefix.prefix, ((layout, copied, weights, number) for number in partitions))
+        tasks = tasks_of("prefix", prefix, ((layout, copied, weights, number) for number in partitions))
         chosen = tallied(self._stage("prefix", tasks, len(tasks)), "chosen")
-        parts = self._ranges(join.POSTING_COST * chosen)
-        tasks = tasks_of("join", join.join, ((layout, copied, part, parts) for part in range(parts)))
+        parts = self._ranges(POSTING_COST * chosen)
+        tasks = tasks_of("join", join, ((layout, copied, part, parts) for part in range(parts)))
         self._stage("join", tasks, parts)
         pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
         return pairs, crowds, stars, 0
@@ -202,16 +215,16 @@ class _Run:
     def connect(self, layout: Layout, stars: Paths, copied: Paths) -> _Members:
         """Merge who is connected, FAN files at a time, until one task takes all and makes the groups."""
         for level in count():
-            if len(stars) + len(copied) <= 2 * connect.FAN:
+            if len(stars) + len(copied) <= 2 * FAN:
                 break
             tasks = []
-            for number, start in enumerate(range(0, max(len(stars), len(copied)), connect.FAN)):
-                some = slice(start, start + connect.FAN)
+            for number, start in enumerate(range(0, max(len(stars), len(copied)), FAN)):
+                some = slice(start, start + FAN)
                 step = f"connect-{level}-{number:06d}"
-                tasks.append(Task(step, connect.connect, (step, stars[some], copied[some])))
+                tasks.append(Task(step, connect, (step, stars[some], copied[some])))
             self._stage("connect", tasks, len(tasks))
             stars, copied = self._files(tasks, STARS), ()
-        last = Task(connect.CONNECT, connect.group, (layout, stars, copied))
+        last = Task(CONNECT, group, (layout, stars, copied))
         (facts,) = self._stage("connect", [last], 1)
         counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares", "pairs"))
         path, shares = (table.path(self.folder, last.step) for table in (MEMBERS, SHARES))
@@ -227,22 +240,22 @@ class _Run:
         for table, paths in found.items():
             for path in paths:
                 step = f"route-{path.stem}"
-                tasks.append(Task(step, route.route, (step, members.path, table, path)))
+                tasks.append(Task(step, route, (step, members.path, table, path)))
         self._stage("route", tasks, len(tasks), abreast=True)
         routed = iter(self._files(tasks, GROUPS))
         return [tuple(islice(routed, len(paths))) for paths in found.values()]
 
     def gather(
-        self, layout: Layout, partitions: Sequence[Partition], members: _Members, signed: Sequence[Facts]
+        self, layout: Layout, partitions: Sequence[Partition], members: _Members, signed: Sequence[Mapping[str, Any]]
     ) -> None:
         """Bring the texts of every partition's members into order of their groups."""
         arguments = ((layout, partition, members.path) for partition in partitions)
-        self._stage("gather", tasks_of("gather", gather.gather, arguments), members.meeting, abreast=True)
+        self._stage("gather", tasks_of("gather", gather, arguments), members.meeting, abreast=True)
 
     def compare(self, layout: Layout, members: _Members, pairs: Paths) -> Paths:
         """Compare the pairs of groups that are too large for one task. Counts them, and hands on files of SAMPLE."""
         arguments = ((layout, members.shares_path, share, pairs) for share in range(members.shares))
-        tasks = tasks_of("compare", compare.compare, arguments)
+        tasks = tasks_of("compare", compare, arguments)
         self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs), "candidates")
         return self._files(tasks, SAMPLE)
 
@@ -251,7 +264,7 @@ class _Run:
         hands on files of SAMPLE.
         """
         found = (members.shares_path, *routed, gathered)
-        tasks = tasks_of("verify", verify.verify, ((layout, group, *found) for group in range(members.groups)))
+        tasks = tasks_of("verify", verify, ((layout, group, *found) for group in range(members.groups)))
         facts, funnel = self._stage("verify", tasks, members.documents), self.funnel
         for name in TALLIED:
             setattr(funnel, name, getattr(funnel, name) + sum(int(fact[name]) for fact in facts))
@@ -270,24 +283,26 @@ class _Run:
             found = found.and_of(part)
         return found
 
-    def collect(self, layout: Layout, members: _Members, signed: Sequence[Facts]) -> tuple[int, ...]:
+    def collect(self, layout: Layout, members: _Members, signed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Bring together what was decided about every partition; how many files of ids each has."""
         given = ((layout, number, members.groups) for number in range(len(signed)))
-        tasks = tasks_of("collect", collect.collect, given)
+        tasks = tasks_of("collect", collect, given)
         facts = self._stage("collect", tasks, len(tasks), abreast=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
     def write(self, decided: Decided) -> None:
         """Write every file's kept rows, and the evidence."""
         job, layout = self.job, decided.layout
-        tasks = [Task(write.step_of_run(run), write.write, (layout, run)) for run in write.runs_of(job)]
-        tasks.append(Task("evidence", evidence.evidence, (layout, decided.id_files)))
-        total = int(np.diff(layout.files)[write.written(job)].sum())
+        tasks = [Task(step_of_run(run), write, (layout, run)) for run in runs_of(job)]
+        tasks.append(Task("evidence", evidence, (layout, decided.id_files)))
+        total = int(np.diff(layout.files)[written(job)].sum())
         *_, facts = self._stage("write", tasks, total, abreast=True)
         if job.on_error == "skip":
             self.funnel.leave_out(*(facts[name] for name in ("records", "rejected_rows", "rejected_protected")))
 
-    def _stage(self, name: str, tasks: Sequence[Task], total: int | None, abreast: bool = False) -> list[Facts]:
+    def _stage(
+        self, name: str, tasks: Sequence[Task], total: int | None, abreast: bool = False
+    ) -> list[Mapping[str, Any]]:
         stage = Stage(REPORTED[name], tasks, abreast)
         return run_stage(stage, total, self.runner, self.progress, self.funnel)
 
@@ -298,7 +313,9 @@ class _Run:
         return tuple(table.path(self.folder, task.step) for task in tasks)
 
 
-def run_stage(stage: Stage, total: int | None, runner: Runner, progress: Progress, funnel: Funnel) -> list[Facts]:
+def run_stage(
+    stage: Stage, total: int | None, runner: Runner, progress: Progress, funnel: Funnel
+) -> list[Mapping[str, Any]]:
     """The facts of each task; the funnel has the stage's seconds then, and whether an earlier run did some of it."""
     with funnel.stage(progress, stage.row, total):
         facts = runner.run(stage)

@@ -1,6 +1,6 @@
-"""Stars: connected documents, each with the least of them, and how often each is the first of a candidate pair.
+"""The forest of connected documents: each document, the least one of its component, and how many pairs it is first of.
 
-Merging files of STARS and of COPIES holds 28 bytes of a document that they connect, and pieces of files.
+Merging files of STARS and of COPIES holds 28 bytes for each document that they connect, and pieces of files.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.ragged import first_of_runs
-from gpulsh.run.records.numbers import places_in, tampered
-from gpulsh.run.records.tables import COPIES, STARS, Places, StarRows
+from gpulsh.run.records.tables import COPIES, STARS, Places, StarRows, places_in, tampered
 from gpulsh.store.columns import MappedColumns
 from gpulsh.store.scratch import Column
 

@@ -10,12 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from gpulsh.account.counts import COUNTS
 from gpulsh.errors import Advice, OutputError
-from gpulsh.facts import Facts
 from gpulsh.io.files.results import DATA, EVIDENCE, MARK, REPORT
 from gpulsh.run.engines.steps import anything_finished, worth_resuming
-from gpulsh.run.output.folders import not_empty
+from gpulsh.run.output.paths import not_empty
 from gpulsh.run.output.work_folder import (
     WORK,
     WorkLock,
@@ -26,7 +24,8 @@ from gpulsh.run.output.work_folder import (
     refuse_running,
     remove_work,
 )
-from gpulsh.run.records.numbers import tampered
+from gpulsh.run.records.tables import tampered
+from gpulsh.stats.counts import COUNTS
 from gpulsh.store.durable import PART, open_file, sync
 from gpulsh.store.manifest import NAME, Manifest
 
@@ -72,7 +71,7 @@ class OutputFolder:
         if kind is not None:
             self._undo(interrupted=not issubclass(kind, Exception))
 
-    def check(self, job: Facts, steps: Facts) -> None:
+    def check(self, job: Mapping[str, Any], steps: Mapping[str, Any]) -> None:
         """Make nothing, and raise what a run of this job would that enters it, or finds itself finished there."""
         report = _report_of_finished(self.path) if self._resume else None
         if report is not None:
@@ -86,7 +85,7 @@ class OutputFolder:
         if not os.access(there, os.W_OK | os.X_OK):
             raise OutputError(f"{self.path}: cannot be made: {there} allows nobody to write; give another folder")
 
-    def manifest(self, job: Facts, secret: bytes) -> Manifest:
+    def manifest(self, job: Mapping[str, Any], secret: bytes) -> Manifest:
         """The manifest of this job: that of the resumed run, otherwise a new one with this secret.
 
         Raises OutputError where another job's is there, which then stays, and names what differs.
@@ -258,7 +257,7 @@ class OutputFolder:
                 break
 
 
-def finished(out: Path, job: Facts) -> dict[str, Any] | None:
+def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
     """The report in OUT where it is that of this very job, finished; None where nothing is finished there.
 
     Raises OutputError where it is another job's; what differs is named.
@@ -283,7 +282,7 @@ def _report_of_finished(out: Path) -> dict[str, Any] | None:
     return report if is_whole(report) and not unfinished else None
 
 
-def refuse_difference(out: Path | str, before: Facts, now: Facts) -> None:
+def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """OutputError that names what differs between two jobs."""
     told = list(_differences(before, now))
     if told:
@@ -293,7 +292,7 @@ def refuse_difference(out: Path | str, before: Facts, now: Facts) -> None:
         )
 
 
-def _differences(before: Facts, now: Facts) -> Iterator[str]:
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for name in dict.fromkeys((*before, *now)):
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -316,7 +315,7 @@ def _changes(before: Mapping[str, object], now: Mapping[str, object]) -> Iterato
             yield f"{name} was written to since"
 
 
-def _told(values: Facts, name: str) -> str:
+def _told(values: Mapping[str, Any], name: str) -> str:
     return repr(values[name]) if name in values else "absent"
 
 
@@ -327,7 +326,7 @@ def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
     os.rename(source, target)
 
 
-def is_whole(report: Facts) -> bool:
+def is_whole(report: Mapping[str, Any]) -> bool:
     """Whether a report has what is looked at in that of a finished run, which that of another version may lack."""
     parts = ("job", "parameters", "funnel", "backend", "evidence")
     whole = MARK in report and all(isinstance(report.get(name), dict) for name in parts)
@@ -339,7 +338,7 @@ def is_marked(report: Path) -> bool:
     return MARK in read_report(report)
 
 
-def listed_in(content: Facts, name: str = "outputs") -> set[str]:
+def listed_in(content: Mapping[str, Any], name: str = "outputs") -> set[str]:
     """The results that a report, or another mark of gpulsh's, lists; none where it is damaged."""
     found = content.get(name) if MARK in content else None
     return {each for each in found if isinstance(each, str)} if isinstance(found, list) else set()
@@ -355,7 +354,7 @@ def read_report(report: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def write_report(path: Path, report: Facts) -> None:
+def write_report(path: Path, report: Mapping[str, Any]) -> None:
     """Write indented JSON in ASCII, so that a file's name that is no UTF-8 does no harm."""
     path.write_text(json.dumps(report, indent=2) + "\n", encoding="ascii")
 

@@ -1,7 +1,6 @@
-"""The table of counts: what each number of a funnel counts, and of which others it is the sum.
+"""What the numbers of a run mean: the counts of a funnel, and the columns of `duplicates.parquet`.
 
-The funnel, the command's summary, report.json and the page take names, words and sums from here, so that no two of them
-say a number is something else.
+The funnel, the command's summary, report.json, the page and the README take names, meanings and sums from these tables.
 
     documents     = protected + dropped + kept
     dropped       = copies_of_kept + copies_of_dropped + near_duplicates
@@ -14,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from gpulsh.facts import Facts
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ CONTAINMENT_MEANINGS = {
 }
 
 
-def definitions(measure: str = "jaccard") -> dict[str, Facts]:
+def definitions(measure: str = "jaccard") -> dict[str, Mapping[str, Any]]:
     """The table as report.json has it."""
     otherwise = CONTAINMENT_MEANINGS if measure == "containment" else {}
     return {
@@ -125,3 +123,33 @@ def definitions(measure: str = "jaccard") -> dict[str, Facts]:
         }
         for row in (*COUNTS.values(), SAMPLED)
     }
+
+
+OWN = "as in INPUT"  # the type of ids
+
+
+@dataclass(frozen=True)
+class ColumnRow:
+    """A row of the table."""
+
+    name: str
+    type: str  # as Arrow names it, or OWN
+    meaning: str
+
+
+DUPLICATES = (
+    ColumnRow(
+        "file", "string", "file of the dropped document: INPUT as on the command line, joined with the path in it"
+    ),
+    ColumnRow("row", "int64", "its row in that file, from 0"),
+    ColumnRow("id", OWN, "its id; JSON text if no single type holds all ids, null if no column has ids"),
+    ColumnRow("duplicate_of_file", "string", "file of its kept duplicate; null if an index knows only the key"),
+    ColumnRow("duplicate_of_row", "int64", "row of the kept duplicate; null in the same case"),
+    ColumnRow(
+        "duplicate_of_id", OWN, "id of the kept duplicate; for a document of an earlier run, its key in the index"
+    ),
+    ColumnRow("similarity", "float32", "similarity of the two by --measure; exact with the default --verify"),
+    ColumnRow(
+        "cluster", "int64", "position, over all files, of the first document in the same component of duplicates"
+    ),
+)

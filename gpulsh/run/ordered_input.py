@@ -8,33 +8,29 @@ each document, and its id where it has one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from gpulsh.account.funnel import Funnel
-from gpulsh.account.stages import OF_ORDER
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.facts import Facts
 from gpulsh.index.catalogue import Catalogue
 from gpulsh.index.keys import KeyNames, KeyStream
 from gpulsh.index.segments.segment import Documents
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.rows import cut
+from gpulsh.run.driver import layout_of, run_stage, tasks_of
 from gpulsh.run.engines.steps import Steps
 from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files
-from gpulsh.run.job.order import check_kinds
-from gpulsh.run.job.task import Made, Runner, Stage, Task, Workplace, tallied
-from gpulsh.run.partitioned import layout_of, run_stage, tasks_of
-from gpulsh.run.records.documents import write_facts
-from gpulsh.run.records.group_texts import GroupTexts
-from gpulsh.run.records.numbers import tampered, within
-from gpulsh.run.records.rejections import PassedOver
-from gpulsh.run.records.tables import MEMBERS, RANKS
-from gpulsh.run.stages.arrange import RANK, rank, survey
-from gpulsh.run.stages.gather import gather
+from gpulsh.run.job import Made, Runner, Stage, Task, Workplace, tallied
+from gpulsh.run.policy import check_kinds
+from gpulsh.run.records.documents import PassedOver, write_facts
+from gpulsh.run.records.tables import MEMBERS, RANKS, tampered, within
+from gpulsh.run.records.texts import GroupTexts
+from gpulsh.run.stages.arrange import RANK, gather, rank, survey
+from gpulsh.stats.stages import OF_ORDER, Funnel
 
 Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these numbers, in order, some at a time
 
@@ -141,7 +137,7 @@ class InOrder(Arriving):
         super().__init__(place)
         job = place.job
 
-        def run(name: str, tasks: Sequence[Task], total: int | None, abreast: bool) -> list[Facts]:
+        def run(name: str, tasks: Sequence[Task], total: int | None, abreast: bool) -> list[Mapping[str, Any]]:
             return run_stage(Stage(OF_ORDER[name], tasks, abreast), total, runner, place.progress, funnel)
 
         tasks = tasks_of("survey", survey, ((partition,) for partition in partitions))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from gpulsh.account.funnel import Funnel
 from gpulsh.errors import Advice, ParameterError
 from gpulsh.method import Method
 from gpulsh.params import NearBits
+from gpulsh.stats.stages import Funnel
 from gpulsh.theory import SCurve, default_banding, default_distance, meeting_probability, near_probability
 
 FOUND = 0.95  # probability of finding a pair at the threshold, below which a banding or a distance misses much

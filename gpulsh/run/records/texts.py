@@ -1,10 +1,13 @@
-"""The texts that `gather` has put in order of groups, read where they lie in the files of all partitions."""
+"""The texts and candidate pairs of one group, read from the files of all partitions and ranges.
+
+`gather` has put the texts in order of groups, and `route` the pairs.
+"""
 
 from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -15,10 +18,8 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.lru_cache import LruCache
 from gpulsh.ragged import offsets
-from gpulsh.run.job.job import step_of
-from gpulsh.run.job.layout import Layout
-from gpulsh.run.records.numbers import ascending, places_in, tampered
-from gpulsh.run.records.tables import MEMBERS, PLACES
+from gpulsh.run.job import Layout, step_of
+from gpulsh.run.records.tables import GROUPS, MEMBERS, PLACES, SHARES, Row, Table, ascending, places_in, tampered
 
 OPEN_FILES = 64
 
@@ -128,3 +129,27 @@ class _OpenFile:
                 if not count:
                     raise EOFError(f"{self._path}: ends early")
                 place, low = place + count, low + count
+
+
+def rows_of(table: Table[Row], paths: Sequence[Path], group: int, first: tuple[int, int] | None = None) -> Row:
+    """A group's rows in routed files of a table, end to end; with `first`, whose first column lies in that range.
+
+    That takes files of pairs, in which the first column ascends.
+    """
+    found = []
+    for path in paths:
+        file = table.open(path)
+        for of, columns in zip(file.beside(GROUPS.row), file.runs(), strict=True):
+            rows = slice(*np.searchsorted(of.group, [group, group + 1]).tolist())
+            if first is not None:
+                low, high = np.searchsorted(columns[0][rows], first).tolist()
+                rows = slice(rows.start + low, rows.start + high)
+            if rows.start < rows.stop:
+                found.append(table.row(*(column[rows].copy() for column in columns)))
+                file.let_go()  # what all tasks look at of it would add up
+    return table.joined(found)
+
+
+def shares_of(shares: Path, group: int) -> range:
+    """The shares of a group, in a file of `connect`; none of a group that is compared where it is decided."""
+    return range(*np.searchsorted(SHARES.open(shares).whole().group, [group, group + 1]).tolist())

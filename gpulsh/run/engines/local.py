@@ -8,19 +8,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock
+from typing import Any
 
-from gpulsh.account.progress import Progress
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import held_bytes
 from gpulsh.errors import LargeDocumentError, MemoryLimitError
-from gpulsh.facts import Facts
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.memory_limit import lacks_memory, out_of_memory
-from gpulsh.run.engines.abreast import Attempt, most_abreast
-from gpulsh.run.engines.steps import Steps, tell
-from gpulsh.run.job.job import Job
-from gpulsh.run.job.task import Made, Runner, Stage, Task, Workplace
+from gpulsh.run.engines.steps import Attempt, Steps, most_abreast, tell
+from gpulsh.run.job import Job, Made, Runner, Stage, Task, Workplace
 from gpulsh.secret import evidence_keys
+from gpulsh.stats.stages import Progress
 from gpulsh.store.allocators import give_back
 
 
@@ -42,7 +40,7 @@ class ThisProcess:
         with self._second_compiler():
             yield InProcess(place, steps, abreast)
 
-    def to_json(self) -> Facts:
+    def to_json(self) -> Mapping[str, Any]:
         """What the report says of it."""
         return {"name": "local", "workers": 1}
 
@@ -62,7 +60,7 @@ class InProcess:
         self._place, self._steps, self._workers = place, steps, workers
         self.resumed: set[str] = set()
 
-    def run(self, stage: Stage) -> list[Facts]:
+    def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task; one that was finished before is not done again."""
         found = [self._steps.finished(task.step) for task in stage.tasks]
         for facts in found:

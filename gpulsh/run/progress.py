@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
-from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING, Stopwatch
 from gpulsh.backends.kernel_cache import kernel_cache
-from gpulsh.facts import Facts
 from gpulsh.params import check_choice
 from gpulsh.report.wording import size
+from gpulsh.stats.stages import Progress
 
 if TYPE_CHECKING:
     import rich.progress
@@ -193,7 +192,7 @@ class _Events(_Listener):
     def _tell_of_kernels(self) -> None:
         self._event("compile", self._tally.name, {"kept": kernel_cache().folder})
 
-    def _event(self, event: str, stage: str, facts: Facts) -> None:
+    def _event(self, event: str, stage: str, facts: Mapping[str, Any]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._write(json.dumps({"event": event, "stage": stage, "time": now, **facts}))
 

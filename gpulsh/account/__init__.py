@@ -1,1 +1,0 @@
-"""How a run accounts for itself: its stages, its counts, its progress."""

@@ -1,0 +1,186 @@
+"""Find candidate pairs by containment: a join over all fingerprints, in place of `collide`.
+
+weigh        a range of fingerprints: how many documents have those of each slot -> WEIGHTS
+prefix       a partition: the rarest fingerprints of each document -> PREFIXES, SET_SIZES
+join         a range of fingerprints: pairs of a document and another that has a rare one of it -> PAIRS, CROWD, STARS
+
+A slot is the upper bits of a fingerprint. Any weights give an exact join, good ones a fast one: where slots hold more
+than 255 fingerprints, frequent ones count the same as others. A prefix has so many fingerprints that any document that
+contains its owner has one of them. Copies and protected documents, which are never dropped, have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints, Numbers
+from gpulsh.backends.prefixes import least_share, prefix_lengths
+from gpulsh.decide.compare.containment_join import Owners
+from gpulsh.lsh.pairs import distinct, packed, renumbered, unpacked
+from gpulsh.ragged import first_of_runs
+from gpulsh.run.job import Layout, Made, Workplace, step_of
+from gpulsh.run.records.documents import ranks_of, set_sizes_of
+from gpulsh.run.records.forest import Star
+from gpulsh.run.records.postings import Participants, postings_file, postings_of
+from gpulsh.run.records.tables import (
+    CROWD,
+    PAIRS,
+    POSTINGS,
+    PREFIXES,
+    SET_SIZES,
+    STARS,
+    WEIGHTS,
+    Pairs,
+    PostingRows,
+    SetSizes,
+    Weights,
+    tampered,
+    within,
+)
+from gpulsh.store.columns import ColumnsFile
+
+FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
+TASK_BITS = 20  # of which so many are counted in one task
+
+
+def weight_tasks(shingles: int) -> tuple[int, int]:
+    """The bits of a slot for so many shingles, and into how many ranges the slots are cut."""
+    bits = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS))
+    return bits, 1 << max(bits - TASK_BITS, 0)
+
+
+def weigh(place: Workplace, layout: Layout, copies: Sequence[Path], bits: int, part: int, parts: int) -> Made:
+    """Count the documents of one of `parts` equal ranges of slots, each of so many bits; `copies` do not count."""
+    slots = (1 << bits) // parts
+    counts, first = np.zeros(slots, np.int64), np.uint64(part * slots)
+    participants = Participants(place.folder, layout, copies)
+    for fingerprints, _ in postings_of(POSTINGS, place.folder, layout, participants, part, parts):
+        np.add.at(counts, ((fingerprints >> np.uint64(64 - bits)) - first).astype(np.int64), 1)
+    place.progress.advance(1)
+    return Made(WEIGHTS.write(place.folder, part, Weights(np.minimum(counts, 255).astype(np.uint8))), {"amount": 1})
+
+
+def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], weights: int, partition: int) -> Made:
+    """Choose the prefixes of a partition by the `weights` of so many ranges."""
+    start, stop = layout.partitions[partition : partition + 2].tolist()
+    takes_part = Participants(place.folder, layout, copies).of(partition)
+    postings = POSTINGS.open(POSTINGS.path(place.folder, partition))
+    sizes = np.zeros(stop - start, np.int64)
+    for run in postings.runs():
+        rows = within(place.folder, "documents", run.row, 0, stop - start)
+        sizes += np.bincount(rows[takes_part[rows]], minlength=len(sizes))
+        postings.let_go()
+    lengths = prefix_lengths(sizes, least_share(place.job.method.threshold))
+    owns = takes_part & (np.arange(start, stop) >= layout.protected)
+    counts = _counts(place.folder, weights)
+    ops, chosen = place.ops, 0
+    with ops.here(), postings_file(PREFIXES, place.folder, partition) as out:
+        here = ops.asarray(counts)
+        for run in postings.runs():
+            documents, sets = _sets(run, owns)
+            postings.let_go()
+            # Of a document in several runs each has its part of the prefix: any of its fingerprints do.
+            parts = -(-lengths[documents] * sets.lengths // sizes[documents])
+            found = ops.prefixes(ops.unique(sets.moved(ops.asarray)), here, ops.asarray(parts))
+            values, of = ops.asnumpy(found.values), np.diff(ops.asnumpy(found.offset))
+            out.add(values, np.repeat(documents, of))
+            chosen += len(values)
+        made = out.finish()
+    place.progress.advance(1)
+    made |= SET_SIZES.write(place.folder, partition, SetSizes(sizes))
+    return Made(made, {"amount": 1, "chosen": chosen})
+
+
+def _counts(folder: Path, weights: int) -> NDArray[np.uint8]:
+    """uint8 [2^b]: the weights of all ranges, of which one is mapped at a time."""
+    counts = np.empty(0, np.uint8)
+    for part in range(weights):
+        columns = WEIGHTS.open(WEIGHTS.path(folder, part))
+        here = columns.whole().documents
+        if part == 0:
+            counts = np.empty(weights * len(here), np.uint8)
+        if len(here) & (len(here) - 1) or len(here) * weights != len(counts) or not len(here):
+            raise tampered(folder, f"weights of {len(here)} slots")
+        counts[part * len(here) : (part + 1) * len(here)] = here
+        columns.let_go()
+    return counts
+
+
+def _sets(run: PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fingerprints]:
+    """The documents of a run that have prefixes, ascending, and their fingerprints in it, in any order."""
+    chosen = np.flatnonzero(owns[run.row])
+    rows = run.row[chosen]
+    beyond = rows - rows.min(initial=len(owns))
+    # Two passes of a radix sort, unless the documents of a run are very many.
+    order = np.argsort(beyond.astype(np.uint16) if beyond.max(initial=0) < 1 << 16 else beyond, kind="stable")
+    chosen, rows = chosen[order], rows[order]
+    begins = np.flatnonzero(first_of_runs(rows))
+    return rows[begins].astype(np.int64), Fingerprints(run.fingerprint[chosen], np.append(begins, len(rows)))
+
+
+PAIRS_AT_ONCE = 1 << 20  # held before they are written
+POSTING_COST = 2  # digests that a posting of a prefix costs as much as
+
+
+def join(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> Made:
+    """Find who may contain whom by the fingerprints in one of `parts` equal ranges."""
+    folder, step = place.folder, step_of("join", part)
+    given = folder, layout, Participants(folder, layout, copies), part, parts
+    prefixes = [(np.empty(0, np.uint64), np.empty(0, np.int64)), *postings_of(PREFIXES, *given)]
+    owners = Owners(*map(np.concatenate, zip(*prefixes, strict=True)))
+    del prefixes
+    target = PAIRS.path(folder, step)
+    with place.ops.here(), PAIRS.create(target) as out:
+        found = _Found(out, Star(len(layout), place.ops))
+        for fingerprints, holders in postings_of(POSTINGS, *given):
+            for pairs in owners.met_by(fingerprints, holders):
+                found.add(_possible(place, layout, *pairs))
+        found.write()
+        made = {target.name: out.finish()}
+    made |= {**CROWD.write(folder, step, CROWD.empty()), **STARS.write(folder, step, found.star.columns())}
+    place.progress.advance(1)
+    return Made(made, {"amount": 1})
+
+
+def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Numbers) -> NDArray[np.uint64]:
+    """Packed pairs i < j, ascending, each once: those in which the holder comes first in decision order and has enough
+    fingerprints to contain the owner.
+    """
+    job, others = place.job, holders != owners
+    met = unpacked(distinct(packed(holders[others], owners[others])))
+    documents, pairs = renumbered(met, len(layout))
+    rank = ranks_of(documents, job.policy.keep == "first", place.folder, layout)
+    size = set_sizes_of(documents, place.folder, layout)
+    holder, owner = pairs.T
+    may = (rank[holder] < rank[owner]) & (size[holder] >= least_share(job.method.threshold) * size[owner])
+    return distinct(packed(*np.sort(met[may], axis=1).T))
+
+
+class _Found:
+    """Pairs on the way to a file, which holds them in ascending runs."""
+
+    def __init__(self, out: ColumnsFile, star: Star) -> None:
+        self.star, self._out = star, out
+        self._held, self._count = [np.empty(0, np.uint64)], 0
+
+    def add(self, pairs: NDArray[np.uint64]) -> None:
+        self._held.append(pairs)
+        self._count += len(pairs)
+        if self._count >= PAIRS_AT_ONCE:
+            self._held = [distinct(np.concatenate(self._held))]
+            self._count = len(self._held[0])
+            if self._count >= PAIRS_AT_ONCE // 2:
+                self.write()
+
+    def write(self) -> None:
+        """All that are held."""
+        pairs = unpacked(distinct(np.concatenate(self._held)))
+        if len(pairs):
+            self.star.add(pairs)
+            self.star.count(pairs[:, 0])
+            self._out.append(Pairs(*np.ascontiguousarray(pairs.T)))
+        self._held, self._count = [np.empty(0, np.uint64)], 0

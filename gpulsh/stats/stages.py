@@ -1,0 +1,196 @@
+"""The stages of a run: names and units, progress, and the counts and seconds of a `Funnel`.
+
+Stages of two kinds of run may share a name: they do the same, and may count it in other units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from gpulsh.backends.compiling import Stopwatch
+from gpulsh.display import html_table
+from gpulsh.stats.counts import COUNTS
+
+OTHER = "other"  # what a report gives the seconds of a run that are no stage's
+OTHER_MEANING = "start, checks, evidence and this summary"
+COMPILE = "compile"  # and those in which stages waited for kernels
+COMPILE_MEANING = "compile kernels for this processor; later runs reuse them"
+
+
+@dataclass(frozen=True)
+class StageRow:
+    """A row of the table."""
+
+    name: str
+    meaning: str
+    unit: str  # of its progress; B are bytes of text
+    cost: str | None = None  # the unit that its time grows with (`costs`); None where the planner does not estimate it
+
+
+def _table(*rows: StageRow) -> Mapping[str, StageRow]:
+    return {row.name: row for row in rows}
+
+
+# `deduplicate_files`, and the command.
+OF_FILES = _table(
+    StageRow("sign", "read every document, fold, cut into shingles, sign", "B", "bytes of text"),
+    StageRow("copies", "find exact copies by their hashes", "ranges", "documents"),
+    StageRow("collide", "sort band digests, find documents that share a bucket", "bands", "digests"),
+    StageRow("connect", "group documents that meet directly or through others", "ranges", "documents"),
+    StageRow("route", "bring candidate pairs and copies to their groups", "ranges", "pairs"),
+    StageRow("gather", "read the documents that met others again", "documents", "bytes of text"),
+    StageRow("compare", "compare the candidate pairs of groups too large for one task", "pairs"),  # in verify's cost
+    StageRow(
+        "verify", "compare the other candidate pairs, decide which documents to keep", "documents", "bytes of text"
+    ),
+    StageRow("collect", "return decisions to the partitions of their documents", "partitions", "documents"),
+    StageRow("write", "write kept rows and evidence", "documents", "bytes of text"),
+)
+
+# The same where the measure is containment, instead of "collide".
+OF_CONTAINMENT = _table(
+    StageRow("weigh", "count how many documents have each shingle", "ranges"),
+    StageRow("prefix", "choose the rarest shingles of each document", "partitions"),
+    StageRow("join", "find documents that share a rare shingle", "ranges"),
+)
+
+# The same with an index of earlier runs, which decides instead of all stages before `write`.
+OF_FILES_WITH_INDEX = _table(
+    StageRow("admit", "compare every document with earlier ones, decide, add it to the index", "B"),
+    OF_FILES["write"],
+)
+
+# Before them where documents are kept by anything but their position.
+OF_ORDER = _table(
+    StageRow("survey", "read every document for its place by --keep", "B"),
+    StageRow("arrange", "bring the texts into that order", "documents"),
+)
+
+# `deduplicate`.
+OF_MEMORY = _table(
+    OF_FILES["sign"],
+    StageRow("collide", "find exact copies, sort band digests, find documents that share a bucket", "bands"),
+    StageRow("read", "read the documents that met others again", "documents"),
+    StageRow("verify", "compare the candidate pairs of small buckets", "pairs"),
+    StageRow("resolve", "compare within large buckets, decide which documents to keep", "documents"),
+)
+
+# `gpulsh index`.
+OF_INDEX = _table(
+    StageRow("index", "compare every document with the index, decide, add it", "B"),
+    StageRow("save", "commit the index, write its evidence", "documents"),
+    StageRow("query", "compare every document with the index", "B"),
+)
+
+# What a report may have seconds of.
+REPORTED = {**OF_FILES, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
+# The stages that `gpulsh plan` estimates, in order.
+COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}
+ESTIMATED = tuple(COSTS)
+
+
+Advance = Callable[[int], None]  # is told how much more is done
+
+
+def untold(done: int) -> None:
+    """Report to nobody."""
+
+
+class Progress:
+    """A listener, which shows nothing; others override what they show. Stages follow one another, never nested."""
+
+    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
+        """A stage begins (and ends with the context); `total` in `unit` ("B", "documents", "pairs") where known."""
+        return nullcontext()
+
+    def advance(self, amount: int) -> None:
+        """`amount` more units of the current stage are done."""
+
+    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
+        """So many more documents, bytes of text and dropped documents passed the current stage.
+
+        What the unit of the stage says already is not told again.
+        """
+
+    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
+        """Tell how much of the work an earlier run did, which this one resumes: rates leave it out."""
+
+
+@dataclass(eq=False, repr=False)
+class Funnel(Mapping[str, Any]):
+    """What became of the documents: a mapping, and `funnel["candidates"]` reads as `funnel.candidates`.
+
+    What each number counts, and of which others it is the sum, stands in `counts`.
+    """
+
+    documents: int = 0
+    rejected: int = 0
+    protected: int = 0
+    nulls: int = 0
+    wordless: int = 0
+    empty: int = 0
+    bytes: int = 0
+    not_utf8: int = 0
+    stray_bytes: int = 0
+    shingles: int = 0
+    exact_copies: int = 0
+    copies_of_kept: int = 0
+    copies_of_dropped: int = 0
+    copies_left: int = 0
+    crowded: int = 0
+    candidates: int = 0  # of large buckets the similar pairs alone: what no cut of the work changes
+    similar: int = 0
+    dissimilar: int = 0
+    verified: int = 0
+    dropped: int = 0
+    near_duplicates: int = 0
+    earlier: int = 0
+    kept: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)  # by stage, in order
+    resumed: list[str] = field(default_factory=list)  # stages of which only the rest was done in these seconds
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dataclass_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__dataclass_fields__)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{row.name}={self[row.name]}" for row in COUNTS.values() if self[row.name])
+        return f"Funnel({told})"
+
+    def _repr_html_(self) -> str:
+        counts = ((row.label, f"{self[row.name]:,}", row.meaning) for row in COUNTS.values() if self[row.name])
+        seconds = ((name, f"{seconds:.3f} s") for name, seconds in self.seconds.items())
+        return html_table("Funnel", ("", "count", "meaning"), counts) + html_table("Stages", ("", "took"), seconds)
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """All counts, and the seconds by stage."""
+        return asdict(self)
+
+    def leave_out(self, records: int, rows: int, protected: int) -> None:
+        """Take out bad records and their rows, `protected` of them in protected files, which were counted as documents
+        without a word.
+        """
+        self.rejected = records
+        self.documents -= rows
+        self.empty -= rows
+        self.wordless -= rows
+        self.protected -= protected
+        self.kept -= rows - protected
+
+    @contextmanager
+    def stage(self, progress: Progress, row: StageRow, total: int | None) -> Iterator[None]:
+        """Time a stage, but for kernels that are compiled in it, and tell `progress` of it."""
+        watch = Stopwatch()
+        with progress.stage(row.name, total, row.unit):
+            yield
+        self.seconds[row.name] = self.seconds.get(row.name, 0.0) + watch.seconds()
