@@ -160,7 +160,7 @@ def cut_as(cut: Cut, *, fan: int = 2, run: int = 20) -> Iterator[None]:
         patch.setattr("gpulsh.run.driver.FAN", fan)
         patch.setattr("gpulsh.run.stages.sign.RUN_DIGESTS", run)
         patch.setattr("gpulsh.run.stages.arrange.ROWS_AT_ONCE", run)
-        patch.setattr("gpulsh.run.stages.connect.ROWS_AT_ONCE", run)
+        patch.setattr("gpulsh.run.records.forest.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.run.stages.evidence.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
         patch.setattr("gpulsh.decide.compare.sample.MOST", SAMPLED)
