@@ -113,7 +113,7 @@ def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(f"gpulsh.run.stages.containment.{stage}.{stage}", interrupted)
+        patch.setattr(f"gpulsh.run.driver.{stage}", interrupted)
         gpulsh.deduplicate_files(given, tmp_path / "out", **OPTIONS)
     result = gpulsh.deduplicate_files(given, tmp_path / "out", resume=True, **OPTIONS)
     assert results(tmp_path / "out") == results(tmp_path / "whole")
