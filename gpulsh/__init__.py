@@ -37,39 +37,39 @@ if TYPE_CHECKING:
     from gpulsh.errors import UnknownParameterError as UnknownParameterError
     from gpulsh.index.index import Index as Index
     from gpulsh.lsh.banding import Banding as Banding
-    from gpulsh.lsh.bit_sampling import BitSampling as BitSampling
+    from gpulsh.lsh.banding import BitSampling as BitSampling
+    from gpulsh.lsh.banding import Supershingles as Supershingles
     from gpulsh.lsh.collisions import candidate_pairs as candidate_pairs
     from gpulsh.lsh.hamming_tables import HammingTables as HammingTables
     from gpulsh.lsh.similarity import containment as containment
     from gpulsh.lsh.similarity import cosine as cosine
     from gpulsh.lsh.similarity import jaccard as jaccard
-    from gpulsh.lsh.supershingles import Supershingles as Supershingles
     from gpulsh.params import Folding as Folding
     from gpulsh.params import Shingling as Shingling
     from gpulsh.run.files import deduplicate_files as deduplicate_files
     from gpulsh.run.memory import deduplicate as deduplicate
-    from gpulsh.sketch.bits.hamming import hamming as hamming
-    from gpulsh.sketch.bits.hyperplanes import Hyperplanes as Hyperplanes
-    from gpulsh.sketch.bits.simhash import SimHash as SimHash
-    from gpulsh.sketch.samples.bottom_s import BottomS as BottomS
-    from gpulsh.sketch.samples.mod_m import ModM as ModM
-    from gpulsh.sketch.sets.b_bit import BBit as BBit
-    from gpulsh.sketch.sets.c_minhash import CMinHash as CMinHash
-    from gpulsh.sketch.sets.fast_similarity import FastSimilarity as FastSimilarity
-    from gpulsh.sketch.sets.given import minima as minima
-    from gpulsh.sketch.sets.minhash import MinHash as MinHash
-    from gpulsh.sketch.sets.one_permutation import OnePermutation as OnePermutation
-    from gpulsh.sketch.weighted.earth_mover import EarthMover as EarthMover
-    from gpulsh.sketch.weighted.kleinberg_tardos import KleinbergTardos as KleinbergTardos
-    from gpulsh.sketch.weighted.weighted_minhash import WeightedMinHash as WeightedMinHash
+    from gpulsh.sketch.b_bit import BBit as BBit
+    from gpulsh.sketch.bits import hamming as hamming
+    from gpulsh.sketch.c_minhash import CMinHash as CMinHash
+    from gpulsh.sketch.earth_mover import EarthMover as EarthMover
+    from gpulsh.sketch.fast_similarity import FastSimilarity as FastSimilarity
+    from gpulsh.sketch.hyperplanes import Hyperplanes as Hyperplanes
+    from gpulsh.sketch.minhash import MinHash as MinHash
+    from gpulsh.sketch.minhash import minima as minima
+    from gpulsh.sketch.one_permutation import OnePermutation as OnePermutation
+    from gpulsh.sketch.samples import BottomS as BottomS
+    from gpulsh.sketch.samples import ModM as ModM
+    from gpulsh.sketch.simhash import SimHash as SimHash
+    from gpulsh.sketch.weighted import KleinbergTardos as KleinbergTardos
+    from gpulsh.sketch.weighted import WeightedMinHash as WeightedMinHash
     from gpulsh.studies.compare import compare as compare
     from gpulsh.studies.curve import study as study
     from gpulsh.studies.sample import sample as sample
+    from gpulsh.text.documents import shingle as shingle
+    from gpulsh.text.documents import weigh as weigh
     from gpulsh.text.profiles import md5_signatures as md5_signatures
     from gpulsh.text.profiles import text_profiles as text_profiles
     from gpulsh.text.sets import fingerprint as fingerprint
-    from gpulsh.text.shingling import shingle as shingle
-    from gpulsh.text.weights import weigh as weigh
     from gpulsh.theory import SCurve as SCurve
     from gpulsh.theory import choose_banding as choose_banding
 
@@ -87,37 +87,31 @@ _NAMES = {  # of each module
         "UnknownParameterError",
     ),
     "index.index": ("Index",),
-    "lsh.banding": ("Banding",),
-    "lsh.bit_sampling": ("BitSampling",),
+    "lsh.banding": ("Banding", "BitSampling", "Supershingles"),
     "lsh.collisions": ("candidate_pairs",),
     "lsh.hamming_tables": ("HammingTables",),
     "lsh.similarity": ("containment", "cosine", "jaccard"),
-    "lsh.supershingles": ("Supershingles",),
     "params": ("Folding", "Shingling"),
     "run.files": ("deduplicate_files",),
     "run.memory": ("deduplicate",),
-    "sketch.sets.given": ("minima",),
-    "sketch.sets.minhash": ("MinHash",),
-    "sketch.sets.one_permutation": ("OnePermutation",),
-    "sketch.sets.c_minhash": ("CMinHash",),
-    "sketch.sets.fast_similarity": ("FastSimilarity",),
-    "sketch.sets.b_bit": ("BBit",),
-    "sketch.samples.bottom_s": ("BottomS",),
-    "sketch.samples.mod_m": ("ModM",),
-    "sketch.bits.hamming": ("hamming",),
-    "sketch.bits.hyperplanes": ("Hyperplanes",),
-    "sketch.bits.simhash": ("SimHash",),
-    "sketch.weighted.weighted_minhash": ("WeightedMinHash",),
-    "sketch.weighted.kleinberg_tardos": ("KleinbergTardos",),
-    "sketch.weighted.earth_mover": ("EarthMover",),
-    "text.profiles": ("md5_signatures", "text_profiles"),
-    "text.sets": ("fingerprint",),
-    "text.shingling": ("shingle",),
-    "text.weights": ("weigh",),
-    "theory": ("SCurve", "choose_banding"),
+    "sketch.b_bit": ("BBit",),
+    "sketch.bits": ("hamming",),
+    "sketch.c_minhash": ("CMinHash",),
+    "sketch.earth_mover": ("EarthMover",),
+    "sketch.fast_similarity": ("FastSimilarity",),
+    "sketch.hyperplanes": ("Hyperplanes",),
+    "sketch.minhash": ("MinHash", "minima"),
+    "sketch.one_permutation": ("OnePermutation",),
+    "sketch.samples": ("BottomS", "ModM"),
+    "sketch.simhash": ("SimHash",),
+    "sketch.weighted": ("KleinbergTardos", "WeightedMinHash"),
     "studies.compare": ("compare",),
     "studies.sample": ("sample",),
     "studies.curve": ("study",),
+    "text.documents": ("shingle", "weigh"),
+    "text.profiles": ("md5_signatures", "text_profiles"),
+    "text.sets": ("fingerprint",),
+    "theory": ("SCurve", "choose_banding"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 

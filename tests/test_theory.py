@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.errors import ParameterError
-from gpulsh.lsh.table_designs import designs
+from gpulsh.lsh.hamming_tables import designs
 from gpulsh.params import NearBits
 from gpulsh.theory import (
     SCurve,

@@ -21,7 +21,7 @@ import gpulsh
 from benchmarks import truth
 from benchmarks.bench import Bench
 from benchmarks.score import Truth
-from gpulsh.sketch.sets.set_sketch import SetSketch
+from gpulsh.sketch.base import SetSketch
 from gpulsh.theory import default_banding
 
 TITLE = "FastSimilarity beside MinHash, on the CPU"

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from gpulsh.arrays import BandDigests, BitSignatures, Signatures, Values, on_host
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
-from gpulsh.lsh.banding import Banding
-from gpulsh.lsh.bit_sampling import BitSampling
+from gpulsh.lsh.banding import Banding, BitSampling
 from gpulsh.params import Folding, Shingling, check_type
-from gpulsh.sketch.bits.simhash import SimHash
-from gpulsh.sketch.sets.minhash import MinHash
-from gpulsh.sketch.sets.set_sketch import SetSketch
+from gpulsh.sketch.base import SetSketch
+from gpulsh.sketch.minhash import MinHash
+from gpulsh.sketch.simhash import SimHash
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin

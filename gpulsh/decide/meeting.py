@@ -19,18 +19,13 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import NONE, compare
-from gpulsh.decide.compare.edges import Edges
-from gpulsh.decide.compare.measures import measure_of
-from gpulsh.decide.compare.readable import Readable
-from gpulsh.decide.compare.sample import Draw
-from gpulsh.decide.compare.shingled_texts import ShingledTexts
-from gpulsh.decide.crowd.held_join import HeldJoin, can_be_held
-from gpulsh.decide.crowd.join import Crowded, CrowdJoin
-from gpulsh.decide.crowd.prefix_join import PrefixJoin
-from gpulsh.decide.near import near_relation
-from gpulsh.decide.relation import ALL, Relation
+from gpulsh.decide.compare import NONE, compare, measure_of
+from gpulsh.decide.large_buckets import Crowded, CrowdJoin, HeldJoin, can_be_held
+from gpulsh.decide.prefix_join import PrefixJoin
+from gpulsh.decide.readable import Readable, ShingledTexts
+from gpulsh.decide.relation import ALL, Edges, Relation, near_relation
 from gpulsh.decide.resolve import distinct_edges, first_places, resolve_kept, witnesses
+from gpulsh.decide.sample import Draw
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs

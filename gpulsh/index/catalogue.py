@@ -34,7 +34,7 @@ from gpulsh.method import Method
 from gpulsh.params import check_integer
 from gpulsh.ragged import within_runs
 from gpulsh.secret import evidence_keys
-from gpulsh.sketch.bits.simhash import SimHash
+from gpulsh.sketch.simhash import SimHash
 from gpulsh.stats.stages import Funnel
 from gpulsh.store.allocators import give_back
 from gpulsh.text.documents import folded_batches

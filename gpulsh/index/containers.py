@@ -12,7 +12,7 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.prefixes import least_share, prefix_lengths
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.containment_join import Owners, containing_pairs
+from gpulsh.decide.containment import Owners, containing_pairs
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.meetings import Meetings
 from gpulsh.index.readable import HeldSets

@@ -12,7 +12,7 @@ from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts, in_part
 from gpulsh.backends.prefixes import lengths_with_rare
 from gpulsh.backends.protocol import Backend, overlaps
-from gpulsh.decide.compare.readable import Readable
+from gpulsh.decide.readable import Readable
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.segments.fingerprint_blocks import in_places
 from gpulsh.io.rows import gathered

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import compare
-from gpulsh.decide.compare.containment_join import containing_pairs
-from gpulsh.decide.compare.measures import measure_of
+from gpulsh.decide.compare import compare, measure_of
+from gpulsh.decide.containment import containing_pairs
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.readable import HeldSets
 from gpulsh.lsh.collisions import SmallBuckets

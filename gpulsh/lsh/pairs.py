@@ -1,11 +1,14 @@
-"""Pairs of documents as one number each, which sorts and compares faster than two columns."""
+"""Pairs of documents as one number each, which sorts and compares faster than two columns.
+
+How counts become a similarity, in one place: what is compared with a threshold is the same float64 everywhere.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Array, Numbers
 from gpulsh.ragged import first_of_runs
 
 FLAGS = 64  # bytes a pair up to which flags take less time than a sort
@@ -62,3 +65,11 @@ def renumbered(pairs: Numbers, count: int) -> tuple[Numbers, Numbers]:
     occurs = np.zeros(count, bool)
     occurs[pairs] = True
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[pairs]
+
+
+def share(part: Array, whole: Array) -> Array:
+    """float64 [m]: how much of `whole` [m] the `part` [m] is, integers of NumPy or CuPy; 0 of nothing.
+
+    Rounding is monotone: of counts that bound others the share bounds theirs.
+    """
+    return part.astype(np.float64) / np.maximum(whole, 1).astype(np.float64)

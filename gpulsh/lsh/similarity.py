@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.lsh.share import share
+from gpulsh.lsh.pairs import share
 from gpulsh.params import check_type
 from gpulsh.ragged import cuts, offsets, within_runs
-from gpulsh.sketch.agreement import checked_pairs, estimates
+from gpulsh.sketch.base import checked_pairs, estimates
 
 AT_ONCE = 1 << 20  # weights of rows of pairs that are looked up
 
@@ -33,7 +33,7 @@ def jaccard(
     `gpulsh.shingle` are public hashes, scheme 1: exact for text that nobody made to collide. `deduplicate` decides by
     fingerprints under a secret instead. Raises ParameterError where `pairs` are no rows of them.
 
-    >>> from gpulsh.text.shingling import shingle
+    >>> from gpulsh.text.documents import shingle
     >>> fingerprints = shingle(["a b c d e f", "a b c d e g", ""], backend="cpu")
     >>> jaccard(fingerprints, [[0, 1], [0, 2]], backend="cpu")
     array([0.33333333, 0.        ])
@@ -58,7 +58,7 @@ def containment(
 
     Of public hashes, scheme 1, as `jaccard` is: text can be made to collide in them. Raises ParameterError as it does.
 
-    >>> from gpulsh.text.shingling import shingle
+    >>> from gpulsh.text.documents import shingle
     >>> fingerprints = shingle(["a b c d e", "a b c d e f"], backend="cpu")
     >>> containment(fingerprints, [[0, 1], [1, 0]], backend="cpu")
     array([1. , 0.5])
@@ -80,7 +80,7 @@ def cosine(
     float64 in ascending order of the fingerprints. What `SimHash` estimates, by `weights` of the same name. Of public
     hashes, scheme 1, as `jaccard` is: text can be made to collide in them. Raises ParameterError as it does.
 
-    >>> from gpulsh.text.shingling import shingle
+    >>> from gpulsh.text.documents import shingle
     >>> fingerprints = shingle(["a b c d e", "a b c d e f g h", ""], backend="cpu")
     >>> cosine(fingerprints, [[0, 1], [0, 2]], backend="cpu")
     array([0.5, 0. ])

@@ -26,8 +26,8 @@ import numpy as np
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import EXACT_COST
-from gpulsh.decide.compare.sample import NOTHING, Sample
-from gpulsh.decide.judgement import is_read
+from gpulsh.decide.decide import is_read
+from gpulsh.decide.sample import NOTHING, Sample
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import offsets

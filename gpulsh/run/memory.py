@@ -18,11 +18,11 @@ from gpulsh.arrays import Array, Numbers, Values, on_host
 from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.decide.compare.containment_join import containing_pairs
-from gpulsh.decide.compare.shingled_texts import ShingledTexts
+from gpulsh.decide.containment import containing_pairs
 from gpulsh.decide.copies import first_copies
+from gpulsh.decide.decide import Case, involved_in, is_read
 from gpulsh.decide.decision import Decision
-from gpulsh.decide.judgement import Case, involved_in, is_read
+from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.tables import column_of

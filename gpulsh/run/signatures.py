@@ -21,7 +21,7 @@ from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.files.form import Form
 from gpulsh.io.normalize import normalized
-from gpulsh.lsh.bit_signing import words_and_digests
+from gpulsh.lsh.signing import words_and_digests
 from gpulsh.method import Method
 from gpulsh.run.indexing import open_inputs
 from gpulsh.run.output.paths import marked, refuse_overlap, refuse_present, refuse_url

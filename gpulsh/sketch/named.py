@@ -7,9 +7,9 @@ from typing import get_args
 
 from gpulsh.errors import ParameterError
 from gpulsh.params import SKETCHES, BitSketch, Family, MinHashFamily, Sketch
-from gpulsh.sketch.bits.bit_sketch import WORD_BITS
-from gpulsh.sketch.bits.simhash import SimHash
-from gpulsh.sketch.sets.set_sketch import SetSketch
+from gpulsh.sketch.base import SetSketch
+from gpulsh.sketch.bits import WORD_BITS
+from gpulsh.sketch.simhash import SimHash
 
 SHORT = {"fast_similarity": "fast"}  # names of the command that are not their file's
 
@@ -89,7 +89,7 @@ def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None
         )
     if colon and num_perm is not None and num_perm != int(size):
         raise ParameterError(f"sketch is {text!r} and num_perm is {num_perm}; give the number of values once")
-    module = import_module(f"gpulsh.sketch.sets.{file}")
+    module = import_module(f"gpulsh.sketch.{file}")
     kind = next(kind for kind in SetSketch.__subclasses__() if kind.__module__ == module.__name__)
     given = {"num_perm": int(size) if colon else num_perm, "seed": seed}
     return kind(**{name: value for name, value in given.items() if value is not None})

@@ -18,11 +18,11 @@ from gpulsh.lsh.pairs import distinct, packed
 from gpulsh.lsh.similarity import jaccard
 from gpulsh.method import Verify
 from gpulsh.params import Folding, Shingling, check_choice, check_type, shown, text_reading
-from gpulsh.sketch.agreement import checked_pairs
+from gpulsh.sketch.base import checked_pairs
 from gpulsh.studies.brute_force import brute_force
 from gpulsh.studies.corpus import DEFAULT, draw_sample
 from gpulsh.studies.methods import Finder, Finders, How, Where
-from gpulsh.text.shingling import shingle
+from gpulsh.text.documents import shingle
 from gpulsh.theory import checked_threshold
 
 METHODS = ("minhash:128", "fast:128", "one-permutation:128", "c-minhash:128", "simhash:64")

@@ -18,10 +18,10 @@ from gpulsh.errors import ParameterError
 from gpulsh.lsh.banding import Banding
 from gpulsh.lsh.collisions import candidate_pairs
 from gpulsh.params import MAX_NUM_PERM, Folding, Shingling, check_integer, text_reading
-from gpulsh.sketch.sets.minhash import MinHash
+from gpulsh.sketch.minhash import MinHash
 from gpulsh.studies.brute_force import Spread, brute_force
 from gpulsh.studies.corpus import DEFAULT, draw_sample
-from gpulsh.text.shingling import shingle
+from gpulsh.text.documents import shingle
 from gpulsh.theory import SCurve, checked_requirement, checked_threshold, choose_banding, default_banding
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # whose default bandings are tried

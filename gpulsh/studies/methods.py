@@ -16,21 +16,18 @@ import numpy as np
 from gpulsh.arrays import Array, BandDigests, Fingerprints, Numbers, TextBatch, Values, on_host
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
-from gpulsh.lsh.banding import Banding
+from gpulsh.lsh.banding import Banding, Supershingles
 from gpulsh.lsh.collisions import candidate_pairs
 from gpulsh.lsh.hamming_tables import HammingTables
-from gpulsh.lsh.supershingles import Supershingles
 from gpulsh.params import Folding, MinHashFamily, Shingling
-from gpulsh.sketch.bits.hamming import hamming
-from gpulsh.sketch.bits.simhash import SimHash, Weights
+from gpulsh.sketch.b_bit import BBit
+from gpulsh.sketch.base import SetSketch
+from gpulsh.sketch.bits import hamming
+from gpulsh.sketch.minhash import MinHash
 from gpulsh.sketch.named import parse_bits, parse_sketch, sketch_names
-from gpulsh.sketch.samples.bottom_s import BottomS
-from gpulsh.sketch.samples.mod_m import ModM
-from gpulsh.sketch.samples.sample_sketch import SampleSketch
-from gpulsh.sketch.sets.b_bit import BBit
-from gpulsh.sketch.sets.minhash import MinHash
-from gpulsh.sketch.sets.set_sketch import SetSketch
-from gpulsh.sketch.weighted.weighted_minhash import WeightedMinHash
+from gpulsh.sketch.samples import BottomS, ModM, SampleSketch
+from gpulsh.sketch.simhash import SimHash, Weights
+from gpulsh.sketch.weighted import WeightedMinHash
 from gpulsh.studies.brute_force import shared_counts
 from gpulsh.text.profiles import md5_signatures, text_profiles
 from gpulsh.theory import default_banding, default_distance, near_probability

@@ -17,7 +17,7 @@ from gpulsh.params import Folding, Shingling, check_integer, shown, text_reading
 from gpulsh.studies.brute_force import Spread, brute_force
 from gpulsh.studies.corpus import DEFAULT, Sample, draw_sample, draw_similar
 from gpulsh.studies.kind import Kind
-from gpulsh.text.shingling import shingle
+from gpulsh.text.documents import shingle
 from gpulsh.theory import checked_threshold
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)

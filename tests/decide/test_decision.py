@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import gpulsh
 from gpulsh import Decision, Shingling
 from gpulsh.backends.select import select_backend
-from gpulsh.decide import greedy
+from gpulsh.decide import resolve as resolving
 from gpulsh.decide.copies import first_copies
 from gpulsh.theory import default_banding
 from tests.support import naive
@@ -482,11 +482,11 @@ def test_the_greedy_in_rounds_and_in_order(pairs: list[tuple[int, int]], cut: in
     earlier, later = np.array(pairs, np.int64).reshape(-1, 2).T
     status = np.zeros(15, np.int8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(greedy, "ROUNDS", rounds)
+        patch.setattr(resolving, "ROUNDS", rounds)
         for start, stop in ((0, cut), (cut, 15)):
             inside = (later >= start) & (later < stop)
-            greedy.settle(status, start, stop, earlier[inside], later[inside])
-    assert (status == greedy.KEPT).tolist() == wanted
+            resolving.settle(status, start, stop, earlier[inside], later[inside])
+    assert (status == resolving.KEPT).tolist() == wanted
 
 
 def test_copies_have_all_128_bits_in_common() -> None:

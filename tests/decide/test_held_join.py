@@ -13,9 +13,9 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.decide.crowd import held_join, join
-from gpulsh.decide.crowd.held_join import HeldJoin, can_be_held
-from gpulsh.decide.crowd.prefix_join import PrefixJoin
+from gpulsh.decide import large_buckets
+from gpulsh.decide.large_buckets import HeldJoin, can_be_held
+from gpulsh.decide.prefix_join import PrefixJoin
 from gpulsh.decide.relation import Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.method import Method
@@ -35,8 +35,8 @@ def test_it_finds_what_all_pairs_do(monkeypatch: pytest.MonkeyPatch, texts: list
     wanted = all_pairs(texts, 0.8)
     backends: list[Backend] = [CpuBackend(1), CpuBackend(2), ReferenceBackend()]
     for first, most in ((64, 1 << 22), (1, 1 << 22), (1 << 20, 1 << 22), (64, 50)):
-        monkeypatch.setattr(join, "FIRST_BLOCK", first)
-        monkeypatch.setattr(join, "LARGEST_JOIN", most)
+        monkeypatch.setattr(large_buckets, "FIRST_BLOCK", first)
+        monkeypatch.setattr(large_buckets, "LARGEST_JOIN", most)
         for ops in backends:
             assert joined(join_of(texts, ops, kind=HeldJoin), len(texts)) == wanted
 
@@ -67,7 +67,7 @@ def test_what_can_be_held_is_few_short_and_measured() -> None:
     assert can_be_held(readable, exact, CpuBackend(1))
     assert not can_be_held(readable, exact, CpuBackend(1, memory=1 << 18))
     assert not can_be_held(readable, Method.chosen(verify="signature"), CpuBackend(1))
-    many = readable.renumbered(np.arange(held_join.MOST_DOCUMENTS + 1) % len(texts))
+    many = readable.renumbered(np.arange(large_buckets.MOST_DOCUMENTS + 1) % len(texts))
     assert not can_be_held(many, exact, CpuBackend(1))
 
 

@@ -14,13 +14,12 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.decide.compare.edges import Edges
-from gpulsh.decide.compare.shingled_texts import ShingledTexts
-from gpulsh.decide.crowd import prefix_join, prefixes
-from gpulsh.decide.crowd.join import Crowded, CrowdJoin
-from gpulsh.decide.crowd.prefix_join import PrefixJoin
-from gpulsh.decide.crowd.prefixes import CrowdPrefixes
-from gpulsh.decide.relation import ALL, Relation
+from gpulsh.decide import prefix_join, prefixes
+from gpulsh.decide.large_buckets import Crowded, CrowdJoin
+from gpulsh.decide.prefix_join import PrefixJoin
+from gpulsh.decide.prefixes import CrowdPrefixes
+from gpulsh.decide.readable import ShingledTexts
+from gpulsh.decide.relation import ALL, Edges, Relation
 from gpulsh.decide.resolve import resolve_kept
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.texts import open_texts

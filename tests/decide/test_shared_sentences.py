@@ -20,11 +20,11 @@ from gpulsh import Shingling
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.budget import Cut
-from gpulsh.decide.compare import measures
-from gpulsh.decide.compare.bounds import FEWEST_WORDS, MOST_WORDS, bounds_allow, words_for
-from gpulsh.decide.crowd import bitmaps, held_join
-from gpulsh.decide.crowd.bitmaps import CrowdBitmaps
-from gpulsh.decide.crowd.prefix_index import Matches
+from gpulsh.decide import compare as comparing
+from gpulsh.decide import large_buckets
+from gpulsh.decide.compare import FEWEST_WORDS, MOST_WORDS, bounds_allow, words_for
+from gpulsh.decide.large_buckets import CrowdBitmaps
+from gpulsh.decide.prefix_join import Matches
 from gpulsh.lsh.collisions import SmallBuckets
 from gpulsh.stats.stages import Progress
 from tests.decide.test_decision import assert_decision, described
@@ -62,7 +62,7 @@ def known(ordered: bool) -> naive.Documents:
 @pytest.fixture(params=[4096, 0], ids=["held", "by prefixes"])
 def most_held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fingerprints of a few hundred documents of large buckets are held, or their prefixes are made."""
-    monkeypatch.setattr(held_join, "MOST_DOCUMENTS", request.param)
+    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", request.param)
 
 
 @pytest.mark.usefixtures("most_held")
@@ -76,13 +76,13 @@ def test_the_decision_is_the_naive_one(
         monkeypatch.setattr(CrowdBitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
     asked: list[int] = []
-    near = bitmaps.near
+    near = large_buckets.near
 
     def counted(known: Any, *others: Any) -> Any:
         asked.append(len(known))
         return near(known, *others)
 
-    for module in (bitmaps, held_join):
+    for module in (large_buckets,):
         monkeypatch.setattr(module, "near", counted)
     for threshold in (0.5, 0.8):
         texts = pages(90, 4, ordered)
@@ -116,13 +116,13 @@ def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch)
     texts = pages(600, 25)
     measured: list[int] = []
 
-    exact = measures.exact
+    exact = comparing.exact
 
     def counted(rows: Any, parts: Any, ops: Any) -> Any:
         measured.append(len(rows))
         return exact(rows, parts, ops)
 
-    monkeypatch.setattr(measures, "exact", counted)
+    monkeypatch.setattr(comparing, "exact", counted)
     result = gpulsh.deduplicate(texts, backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 600 and result.funnel.dropped > 5
     assert 0 < sum(measured) < 600 * 599 // 2 // 10
@@ -138,7 +138,7 @@ def test_matches_beyond_all_pairs_are_never_listed(monkeypatch: pytest.MonkeyPat
         return packed(matches)
 
     monkeypatch.setattr(Matches, "packed_pairs", counted)
-    monkeypatch.setattr(held_join, "MOST_DOCUMENTS", 0)
+    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
     result = gpulsh.deduplicate(pages(400, 25), backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 400 and sum(listed) < 400 * 399 // 2
 
@@ -210,7 +210,7 @@ def test_progress_is_told_while_a_group_is_compared(tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("gpulsh.run.files.cut", lambda memory, sizes, cut=cut: cut)
             patch.setattr("gpulsh.run.files.open_progress", lambda show: Told())
-            patch.setattr("gpulsh.decide.compare.comparison.PAIRS_AT_ONCE", 1000)
+            patch.setattr("gpulsh.decide.compare.PAIRS_AT_ONCE", 1000)
             gpulsh.deduplicate_files(tmp_path / "in.parquet", tmp_path / f"out{group}", backend="cpu", progress=True)
         assert told[stage][0] > 0, told
         total, *steps = told[stage]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import gpulsh
-from gpulsh.decide.tables import NAMES
+from gpulsh.decide.decision import NAMES
 from gpulsh.stats.counts import DUPLICATES
 
 WORDS = [f"w{number}" for number in range(30)]

@@ -107,8 +107,8 @@ def test_hyperplanes(everywhere: CudaBackend, monkeypatch: pytest.MonkeyPatch) -
     vectors = np.random.default_rng(1).normal(size=(9, 13))
     vectors[4] = 0
     both(everywhere, gpulsh.Hyperplanes(bits=128), vectors)
-    monkeypatch.setattr("gpulsh.sketch.bits.hyperplanes.AT_ONCE", 700)
-    monkeypatch.setattr("gpulsh.sketch.bits.hyperplanes.ROWS", 2)
+    monkeypatch.setattr("gpulsh.sketch.hyperplanes.AT_ONCE", 700)
+    monkeypatch.setattr("gpulsh.sketch.hyperplanes.ROWS", 2)
     both(everywhere, gpulsh.Hyperplanes(bits=128), vectors.astype(np.float32))
     both(everywhere, gpulsh.Hyperplanes(), vectors[:0])
     with pytest.raises(gpulsh.ParameterError, match="row 3"):
@@ -135,7 +135,7 @@ def test_hamming_tables(everywhere: CudaBackend, monkeypatch: pytest.MonkeyPatch
 
 
 def test_bit_sampling_and_supershingles(everywhere: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulsh.lsh.bit_sampling.BITS_AT_ONCE", 50)
+    monkeypatch.setattr("gpulsh.lsh.banding.BITS_AT_ONCE", 50)
     words = np.random.default_rng(2).integers(0, 2**64, (20, 2), np.uint64)
     both(everywhere, gpulsh.BitSampling(bands=5, rows=3), BitSignatures(words))
     signatures = gpulsh.Signatures(np.random.default_rng(1).integers(0, 2, (30, 8)).astype(np.uint32))

@@ -15,8 +15,7 @@ import gpulsh
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.index import index
 from gpulsh.lsh import banding, collisions, similarity
-from gpulsh.sketch.samples import sample_sketch as samples
-from gpulsh.sketch.sets import b_bit, set_sketch
+from gpulsh.sketch import b_bit, base, minhash, samples
 from gpulsh.text import documents as reading
 from tests.decide.test_shared_sentences import pages
 from tests.kernels.cuts import WHERE, selecting
@@ -31,10 +30,9 @@ def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cud
     """`backend="cuda"` takes the backend under test; other names what they always take."""
     import gpulsh.run.engines as engines
     from gpulsh.run import memory
-    from gpulsh.sketch.sets import given, minhash
     from gpulsh.text import sets
 
-    sketches = b_bit, given, minhash, samples, set_sketch
+    sketches = b_bit, base, minhash, samples
     for module in (banding, collisions, similarity, *sketches, sets, reading, memory, engines, index):
         monkeypatch.setattr(module, "select_backend", selecting(cuda))
     yield cuda
@@ -114,7 +112,7 @@ def test_large_buckets(selected: CudaBackend) -> None:
 def test_pages_of_shared_sentences(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets of any size, whose pairs bitmaps rule out."""
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 20)
-    monkeypatch.setattr("gpulsh.decide.crowd.bitmaps.CrowdBitmaps.cost", lambda *given: -(1 << 40))
+    monkeypatch.setattr("gpulsh.decide.large_buckets.CrowdBitmaps.cost", lambda *given: -(1 << 40))
     options: dict[str, Any] = {"shingling": gpulsh.Shingling(size=2), "num_perm": 6, "bands": 6, "rows": 1}
     for threshold in (0.5, 0.8):
         wanted = gpulsh.deduplicate(pages(60, 4), backend="reference", threshold=threshold, **options)

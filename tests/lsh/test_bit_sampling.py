@@ -29,7 +29,7 @@ def test_the_definition(backend: Any, width: int, monkeypatch: pytest.MonkeyPatc
     bits = [[row[place // 64] >> place % 64 & 1 for place in places] for row in signatures.values.tolist()]
     wanted = ReferenceBackend().band_digests(np.array(bits, np.uint32), BandShape(bands=5, rows=4))
     for at_once in (1, 100, 1 << 20):
-        monkeypatch.setattr("gpulsh.lsh.bit_sampling.BITS_AT_ONCE", at_once)
+        monkeypatch.setattr("gpulsh.lsh.banding.BITS_AT_ONCE", at_once)
         found = BitSampling(bands=5, rows=4, seed=7)(signatures, backend=backend)
         np.testing.assert_array_equal(found.values, wanted)
     assert BitSampling(bands=5, rows=4)(BitSignatures(signatures.values[:0]), backend=backend).shape == (0, 5)

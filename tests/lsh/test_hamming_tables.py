@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh import BitSignatures, HammingTables, ParameterError
-from gpulsh.lsh.table_designs import designs
+from gpulsh.lsh.hamming_tables import designs
 
 words = st.integers(0, 2**64 - 1) | st.integers(0, 15) | st.integers(0, 63).map(lambda bit: 1 << bit)
 THREE = sorted(designs(64, 3))

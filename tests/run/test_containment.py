@@ -47,7 +47,7 @@ OPTIONS: dict[str, Any] = {"measure": "containment", "backend": "cpu", "threads"
 def small_joins() -> Iterator[None]:
     """Documents come in several runs each, and pairs in several, too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.lsh.set_signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
+        patch.setattr("gpulsh.lsh.signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
         patch.setattr("gpulsh.run.records.postings.RUN_POSTINGS", 20)
         patch.setattr("gpulsh.run.records.postings.POSTINGS_AT_ONCE", 15)
         patch.setattr("gpulsh.run.stages.containment.TASK_BITS", 8)
@@ -122,8 +122,8 @@ def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefixes are of public fingerprints, and of slots that the documents decide."""
-    monkeypatch.setattr("gpulsh.decide.compare.containment_join.FEWEST_BITS", 3)
-    monkeypatch.setattr("gpulsh.decide.compare.containment_join.MOST_BITS", 3)
+    monkeypatch.setattr("gpulsh.decide.containment.FEWEST_BITS", 3)
+    monkeypatch.setattr("gpulsh.decide.containment.MOST_BITS", 3)
     monkeypatch.setattr("gpulsh.run.stages.containment.FEWEST_BITS", 3)
     monkeypatch.setattr("gpulsh.run.stages.containment.MOST_BITS", 3)
     texts = [" ".join(f"w{number % 97}" for number in range(start, start + 40)) for start in range(0, 1500, 29)]

@@ -13,8 +13,8 @@ import pytest
 import gpulsh
 from gpulsh.backends.protocol import Sizes
 from gpulsh.budget import Cut
-from gpulsh.decide.compare import sample
-from gpulsh.decide.compare.sample import NOTHING, Draw, Sample
+from gpulsh.decide import sample
+from gpulsh.decide.sample import NOTHING, Draw, Sample
 from gpulsh.permutations import splitmix64
 from gpulsh.report.evidence import by_similarity
 
@@ -53,7 +53,7 @@ def test_candidates_below_the_threshold_are_as_similar_as_brute_force_says(
     """Of all pairs, whether one task compares them, in tiles after a pass for bitmaps, too, or several their shares."""
     if tile is not None:
         monkeypatch.setattr("gpulsh.backends.cpu.backend.SIZES", Sizes(tile, tile, tile))
-        monkeypatch.setattr("gpulsh.decide.compare.comparison.REREAD", 0)
+        monkeypatch.setattr("gpulsh.decide.compare.REREAD", 0)
     source = random.Random(3)
     words = [f"word{number}" for number in range(60)]
     texts = [" ".join(words[:16] + source.sample(words[16:], source.randrange(2, 40))) for _ in range(60)]

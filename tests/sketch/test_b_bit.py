@@ -14,7 +14,7 @@ from gpulsh.arrays import PackedSignatures, Signatures
 from gpulsh.backends.protocol import STREAM_BITS
 from gpulsh.backends.reference.hashing import key, mix64
 from gpulsh.errors import ParameterError
-from gpulsh.sketch.sets.b_bit import BITS
+from gpulsh.sketch.b_bit import BITS
 from tests.sketch.test_theory import NORMAL, sets_with
 
 

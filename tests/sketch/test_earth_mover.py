@@ -142,8 +142,8 @@ def naive_label(row: list[int], tree: Any) -> int:
 
 @pytest.mark.parametrize("name", METRICS)
 def test_against_plain_integers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulsh.sketch.weighted.earth_mover.CELLS_AT_ONCE", 90)
-    monkeypatch.setattr("gpulsh.sketch.weighted.earth_mover.DRAWS_AT_ONCE", 3)
+    monkeypatch.setattr("gpulsh.sketch.earth_mover.CELLS_AT_ONCE", 90)
+    monkeypatch.setattr("gpulsh.sketch.earth_mover.DRAWS_AT_ONCE", 3)
     masses, sketch = distributions(7, len(METRICS[name])), gpulsh.EarthMover(METRICS[name], num_trees=4, seed=7)
     units = np.rint(masses * 2**30).astype(int).tolist()
     wanted = [[naive_label(row, tree) for tree in sketch.trees] for row in units]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import BitSignatures, ParameterError
-from gpulsh.sketch.bits.hamming import ones
+from gpulsh.sketch.bits import ones
 from tests.kernels.device_arrays import DeviceArray
 from tests.support.rows import table
 

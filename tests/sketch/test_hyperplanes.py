@@ -53,8 +53,8 @@ def test_types_and_sizes_of_chunks(dtype: Any, monkeypatch: pytest.MonkeyPatch) 
     wanted = Hyperplanes(bits=128)(vectors.astype(np.float64), backend="cpu").values
     assert (wanted[5] == 0).all() and (wanted[:5] != 0).all()
     for at_once, rows in ((1 << 20, 512), (128, 3), (300, 5), (128 * 7, 1)):
-        monkeypatch.setattr("gpulsh.sketch.bits.hyperplanes.AT_ONCE", at_once)
-        monkeypatch.setattr("gpulsh.sketch.bits.hyperplanes.ROWS", rows)
+        monkeypatch.setattr("gpulsh.sketch.hyperplanes.AT_ONCE", at_once)
+        monkeypatch.setattr("gpulsh.sketch.hyperplanes.ROWS", rows)
         for one in (vectors, np.asfortranarray(vectors), vectors[:, ::-1][:, ::-1]):
             np.testing.assert_array_equal(Hyperplanes(bits=128)(one, backend="reference").values, wanted)
     np.testing.assert_array_equal(Hyperplanes(bits=128)(vectors.tolist(), backend="cpu").values, wanted)
@@ -74,7 +74,7 @@ def test_sparse_vectors_have_the_bits_of_dense_ones(monkeypatch: pytest.MonkeyPa
     given = [kind(vectors) for kind in (sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix)]
     unsummed = sparse.csr_array((np.array([1.0, 2.0, -3.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
     for at_once in (1 << 20, 200, 1):
-        monkeypatch.setattr("gpulsh.sketch.bits.hyperplanes.AT_ONCE", at_once)
+        monkeypatch.setattr("gpulsh.sketch.hyperplanes.AT_ONCE", at_once)
         for one in (*given, twice):
             np.testing.assert_array_equal(Hyperplanes(bits=128)(one, backend="cpu").values, wanted)
         found = Hyperplanes()(unsummed, backend="cpu").values

@@ -16,8 +16,8 @@ import gpulsh
 from gpulsh.cli import group as command
 from gpulsh.errors import ParameterError
 from gpulsh.params import SKETCHES
+from gpulsh.sketch.base import SetSketch
 from gpulsh.sketch.named import parse_sketch, sketch_names
-from gpulsh.sketch.sets.set_sketch import SetSketch
 
 every_sketch = pytest.mark.parametrize("name", sorted(sketch_names()))
 

@@ -13,8 +13,8 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import SKETCHES, Family, FamilyName, MinHashFamily, Shingling
+from gpulsh.sketch.base import SetSketch
 from gpulsh.sketch.named import sketch_names
-from gpulsh.sketch.sets.set_sketch import SetSketch
 from tests.backends.test_giants import operations, pieces_of
 from tests.support.same import same
 from tests.support.texts import batches
@@ -26,7 +26,7 @@ def test_every_family_has_a_sketch_of_its_own() -> None:
     assert set(SKETCHES) == set(get_args(FamilyName))
     files = set(sketch_names().values())
     for module in files:
-        import_module(f"gpulsh.sketch.sets.{module}")
+        import_module(f"gpulsh.sketch.{module}")
     assert {kind.__module__.rpartition(".")[2] for kind in SetSketch.__subclasses__()} >= files
     assert {SKETCHES[family] for family in set(SKETCHES) - set(get_args(MinHashFamily))} | {"minhash"} == files
 

@@ -18,7 +18,7 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import mix64
 from gpulsh.permutations import words_at
-from gpulsh.sketch.bits.document_frequencies import DocumentFrequencies, log2
+from gpulsh.sketch.simhash import DocumentFrequencies, log2
 from tests.backends.test_giants import pieces_of
 from tests.support.rows import LENGTHS, random_table, table
 from tests.support.same import same

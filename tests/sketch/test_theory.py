@@ -17,7 +17,7 @@ from gpulsh.arrays import Fingerprints
 from gpulsh.backends.hashing import mixed
 from gpulsh.errors import ParameterError
 from gpulsh.params import MinHashFamily
-from gpulsh.sketch.sets.set_sketch import SetSketch
+from gpulsh.sketch.base import SetSketch
 
 SKETCHES: list[type[SetSketch]] = [gpulsh.MinHash, gpulsh.OnePermutation, gpulsh.FastSimilarity, gpulsh.CMinHash]
 ESTIMATES = 8000  # for each case: the deviation of a variance is then 1.6 %

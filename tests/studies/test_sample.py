@@ -21,7 +21,7 @@ from gpulsh.stats.stages import Funnel
 from gpulsh.studies.corpus import draw_sample, draw_similar
 from gpulsh.studies.kind import Kind, one_changed
 from gpulsh.studies.sample import Resemblance
-from gpulsh.text.shingling import shingle
+from gpulsh.text.documents import shingle
 from tests.studies.test_studies import NAIVE, SHINGLING, TEXTS
 
 OPTIONS: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu"}

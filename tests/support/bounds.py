@@ -11,17 +11,12 @@ import pytest
 
 import gpulsh.backends.cpu
 import gpulsh.decide
-import gpulsh.decide.compare
-import gpulsh.decide.crowd
 import gpulsh.lsh
 import gpulsh.sketch
 import gpulsh.text
 from gpulsh.backends.protocol import Sizes
 
-PACKAGES = [
-    *(gpulsh.backends.cpu, gpulsh.decide, gpulsh.decide.compare, gpulsh.decide.crowd, gpulsh.lsh, gpulsh.sketch),
-    gpulsh.text,
-]
+PACKAGES = [gpulsh.backends.cpu, gpulsh.decide, gpulsh.lsh, gpulsh.sketch, gpulsh.text]
 # Not SMALL_BUCKET, which is part of the decision's definition, nor the blocks by which `content` is hashed.
 BOUND = re.compile(
     r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|REREAD|SAMPLE"

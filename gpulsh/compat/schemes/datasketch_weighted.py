@@ -14,9 +14,8 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.compat.schemes.draws import MAX_SEED
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, check_type, set_integer
-from gpulsh.sketch.agreement import checked_pairs, of_pairs
-from gpulsh.sketch.vectors import dense_vectors
-from gpulsh.sketch.weighted.vectors import weighted_rows
+from gpulsh.sketch.base import checked_pairs, of_pairs
+from gpulsh.sketch.vectors import dense_vectors, weighted_rows
 
 AT_ONCE = 1 << 20  # numbers of rows, samples and elements
 

@@ -15,7 +15,7 @@ from gpulsh.compat.schemes.hashes import Hash, Sha1
 from gpulsh.errors import InputTypeError, ParameterError
 from gpulsh.params import GivenFamily, check_type
 from gpulsh.ragged import offsets
-from gpulsh.sketch.signature_sketch import SignatureSketch
+from gpulsh.sketch.base import SignatureSketch
 
 Token = bytes | str
 TokenRows = Iterable[Iterable[Token]]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
-from gpulsh.decide.compare.sample import Sample
+from gpulsh.decide.sample import Sample
 from gpulsh.errors import OutputError
 from gpulsh.lsh.collisions import Crowd
 from gpulsh.run.job import step_file, step_of

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.prefixes import least_share, prefix_lengths
-from gpulsh.decide.compare.containment_join import Owners
+from gpulsh.decide.containment import Owners
 from gpulsh.lsh.pairs import distinct, packed, renumbered, unpacked
 from gpulsh.ragged import first_of_runs
 from gpulsh.run.job import Layout, Made, Workplace, step_of

@@ -19,8 +19,7 @@ from gpulsh.arrays import Signed, Values
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.lsh.set_signing import SignedSets, sign_sets
-from gpulsh.lsh.signing import sign_batches, sign_by_method
+from gpulsh.lsh.signing import SignedSets, sign_batches, sign_by_method, sign_sets
 from gpulsh.run.job import Made, Workplace
 from gpulsh.run.policy import kind_of
 from gpulsh.run.records.documents import PassedOver, write_facts

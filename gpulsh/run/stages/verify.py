@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.compare.edges import Edges
-from gpulsh.decide.compare.sample import Draw
-from gpulsh.decide.compare.shingled_texts import ShingledTexts
-from gpulsh.decide.judgement import Case, Compared
+from gpulsh.decide.decide import Case, Compared
 from gpulsh.decide.meeting import Meeting
+from gpulsh.decide.readable import ShingledTexts
+from gpulsh.decide.relation import Edges
+from gpulsh.decide.sample import Draw
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Crowd
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.run.job import Layout, Made, Workplace, step_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.params import BandShape, Family, Shingling
-from gpulsh.sketch.bits.simhash import keys_of
+from gpulsh.sketch.simhash import keys_of
 from tests.backends.parity.agreement import agree, said
 from tests.support.same import same
 from tests.support.texts import KEYS, all_shinglings, any_text, word_shinglings

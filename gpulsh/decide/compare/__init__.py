@@ -1,1 +1,0 @@
-"""How similar the documents are that met: pairs of small buckets, a join over large ones."""

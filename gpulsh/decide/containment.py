@@ -1,0 +1,85 @@
+"""Which documents may contain a share of which later ones: an exact prefix filter of one side, by all of the other.
+
+Whoever contains a share t of a set A has one of any |A| - ceil(t |A|) + 1 of its elements (prefix filter: Chaudhuri,
+Ganti, Kaushik 2006). These are taken to be A's rarest; of every other document all elements are looked up among them.
+Unlike Jaccard similarity, containment bounds no size from above, and a sketch of fixed length would miss a short
+document within a long one.
+
+Near-copies of one page meet one another in all pairs, over each shingle of their prefixes: time grows with the square
+of how many they are. Where there are thousands, a run by Jaccard similarity, which meets kept ones only, goes before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Numbers
+from gpulsh.backends.prefixes import least_share
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.readable import Readable, in_runs, row_sizes
+from gpulsh.lsh.pairs import distinct, packed, unpacked
+from gpulsh.ragged import cuts, first_of_runs, offsets, within_runs
+
+SHINGLE_BYTES = 8  # of text, or fewer, for a slot of the table of frequencies
+FEWEST_BITS, MOST_BITS = 10, 28
+LARGEST_JOIN = 1 << 20  # (fingerprint, pair) rows looked at together
+
+
+def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers:
+    """int64 [m, 2], lexicographic and unique: places (i, j), i < j, of all texts i that may contain `threshold` of j.
+
+    Places are in decision order; no text is empty.
+    """
+    text_sizes, at_once = texts.text_sizes(), ops.sizes().tile
+    every = np.arange(len(text_sizes))
+    counts = _frequencies(texts, text_sizes, ops)
+    share = least_share(threshold)
+    owners, owned, sizes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], np.zeros(len(every), np.int64)
+    for places, (prefixes, numbers) in in_runs(
+        every, text_sizes, at_once, lambda some: texts.prefixes(some, counts, rare=0, share=share)
+    ):
+        sizes[places] = ops.asnumpy(numbers)
+        owners.append(np.repeat(places, row_sizes(prefixes, ops)))
+        owned.append(ops.asnumpy(prefixes.values))
+    owned_by = Owners(np.concatenate(owned), np.concatenate(owners))
+    found = [np.empty(0, np.uint64)]
+    for places, rows in in_runs(every, text_sizes, at_once, texts.fingerprints):
+        holders = np.repeat(places, row_sizes(rows, ops))
+        for earlier, later in owned_by.met_by(ops.asnumpy(rows.values), holders):
+            may = (earlier < later) & (sizes[earlier] >= share * sizes[later])
+            found.append(distinct(packed(earlier[may], later[may])))
+    return unpacked(distinct(np.concatenate(found)))
+
+
+class Owners:
+    """Whose prefixes each fingerprint is in; those of `known`, which ascend, are in some."""
+
+    def __init__(self, fingerprints: NDArray[np.uint64], owners: Numbers) -> None:
+        order = np.argsort(fingerprints, kind="stable")
+        ordered = fingerprints[order]
+        begins = np.flatnonzero(first_of_runs(ordered))
+        self.known, self._offset, self._owners = ordered[begins], np.append(begins, len(ordered)), owners[order]
+
+    def met_by(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+        """Every holder [h] of `fingerprints` [h] with every owner of it, some at a time: two columns."""
+        slots = np.searchsorted(self.known, fingerprints)
+        slots[slots == len(self.known)] = 0
+        met = np.flatnonzero(self.known[slots] == fingerprints) if len(self.known) else np.empty(0, np.int64)
+        holders, slots = holders[met], slots[met]
+        begin, counts = self._offset[slots], self._offset[slots + 1] - self._offset[slots]
+        for start, stop in cuts(offsets(counts), LARGEST_JOIN):
+            some = counts[start:stop]
+            which = np.repeat(begin[start:stop], some) + within_runs(some)
+            yield np.repeat(holders[start:stop], some), self._owners[which]
+
+
+def _frequencies(texts: Readable, text_sizes: Numbers, ops: Backend) -> Array:
+    """How often each slot of shingles occurs: any counts give an exact join, good ones a fast one."""
+    bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), FEWEST_BITS, MOST_BITS))
+    counts = ops.asarray(np.zeros(1 << bits, np.uint8))
+    for start, stop in cuts(offsets(text_sizes), ops.sizes().tile):
+        counts = texts.frequencies(np.arange(start, stop), counts)
+    return counts

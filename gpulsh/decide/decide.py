@@ -1,0 +1,163 @@
+"""Decides about texts once it is known who meets whom: resolves the `Meeting` of those that do, then puts copies back.
+
+The documents may be all of a run, or a group that shares no bucket and no copy with the rest: of a group the decision
+is the same as of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.decision import Decision
+from gpulsh.decide.meeting import Meeting
+from gpulsh.decide.readable import ShingledTexts
+from gpulsh.decide.relation import Edges, Relation
+from gpulsh.decide.sample import Draw
+from gpulsh.io.source import ChosenTexts
+from gpulsh.lsh.collisions import Collisions
+from gpulsh.lsh.pairs import packed, unpacked
+from gpulsh.method import Method
+from gpulsh.secret import EvidenceKeys
+from gpulsh.stats.stages import OF_MEMORY, Funnel, Progress
+
+NO_TWINS = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def involved_in(met: Collisions, documents: int) -> Numbers:
+    """The documents that meet others, ascending."""
+    meets = np.zeros(documents, bool)
+    meets[met.pairs] = meets[met.crowded] = True
+    return np.flatnonzero(meets)
+
+
+def is_read(method: Method, crowded: int) -> bool:
+    """Whether texts are read again: without a measure only the prefix filter of large buckets does."""
+    return method.verify != "none" or method.also is not None or crowded > 0
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Documents that are connected with one another, whose pairs of small buckets were compared before, by position."""
+
+    involved: Numbers  # [v] ascending: those that meet others
+    edges: Callable[[], Edges]  # reads those at or above the threshold, which are many and asked for once
+
+
+@dataclass(frozen=True)
+class Case:
+    """Documents to decide about, n of them, by position."""
+
+    met: Collisions
+    copies: Numbers  # [c] ascending: exact copies, which take part in no pair
+    first: Numbers  # [c] the first copy of each in decision order
+    rank: Numbers  # [n] numbers that ascend in decision order
+    relation: Relation
+    texts: ChosenTexts  # of the documents that meet others, ascending
+    method: Method
+    keys: EvidenceKeys
+    ops: Backend
+    compared: Compared | None = None  # then `met` has no pairs
+    draw: Draw | None = None  # from the pairs that are compared
+    twins: tuple[Numbers, Numbers] = NO_TWINS  # [t] of `copies`' first ones, copies too, and [t] the first of these
+
+    def decide(self, funnel: Funnel, progress: Progress, *, tell_pairs: bool = True) -> Decision:
+        """The decision; counts pairs and documents in `funnel`, whose documents are counted.
+
+        Without `tell_pairs` its pairs are in no order and without similarity: there may be many.
+        """
+        with self.ops.here(), funnel.stage(progress, OF_MEMORY["verify"], len(self.met.pairs)):
+            small = self._small(progress)
+        with self.ops.here(), funnel.stage(progress, OF_MEMORY["resolve"], len(self.met.crowded)):
+            kept, edges = self.meeting.resolve(small, progress.advance)
+            funnel.candidates = len(self.met.pairs) + len(edges.later) - len(small.later)
+            decision = self._put_back(kept, edges, funnel, tell_pairs)
+            progress.count(dropped=funnel.dropped)
+            return decision
+
+    @cached_property
+    def meeting(self) -> Meeting:
+        """Those that meet others."""
+        ascending = involved_in(self.met, len(self.rank)) if self.compared is None else self.compared.involved
+        order = np.argsort(self.rank[ascending], kind="stable")
+        texts = ShingledTexts(order, self.ops, self.texts, self.method, self.keys)
+        parts = self.met, ascending[order], self.relation, texts, self.method, self.ops
+        return Meeting(*parts, connected=self.compared is not None)
+
+    def _small(self, progress: Progress) -> Edges:
+        """The pairs of small buckets at or above the threshold."""
+        if self.compared is None:
+            return self.meeting.similar(progress.advance, self.draw)
+        return self.compared.edges().named(self.meeting.places)
+
+    def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel, tell_pairs: bool) -> Decision:
+        """The decision about all documents: those that met nobody stay, each copy follows its first copy."""
+        count, ops, numbers = len(self.rank), self.ops, self.meeting.numbers
+        counted = self.relation.can_be_dropped(self.copies)
+        copies, first = self.copies[counted], self.first[counted]
+        like, first_of = ops.asarray(copies), ops.asarray(first)
+        place = np.arange(count, dtype=np.int64, like=like)
+        target, similarity = place.copy(), np.ones_like(place, np.float64)
+        dropped = self.meeting.dropped(kept, edges)
+        later = ops.asarray(numbers[dropped.later])
+        target[later] = ops.asarray(numbers[dropped.earlier])
+        similarity[later] = ops.asarray(dropped.similarity)
+        target[like], similarity[like] = target[first_of], similarity[first_of]
+        joined = like, first_of, np.ones_like(similarity[like])
+        if self.relation.across:  # a copy is of its first copy's source: it is dropped for what that is dropped for
+            stays = target[like] == first_of
+            target[like[stays]] = like[stays]
+            joined = like[~stays], target[like[~stays]], similarity[like[~stays]]
+        keep = target == place
+        alike = self._count_copies(ops.asnumpy(target), funnel)
+        similarity[ops.asarray(alike)] = 1.0  # also where nothing is measured
+
+        pairs = self._all_pairs(edges, *map(ops.asnumpy, joined[:2]))
+        funnel.verified, funnel.kept = len(pairs), int(keep.sum())
+        funnel.similar, funnel.dissimilar = len(edges.later), funnel.candidates - len(edges.later)
+        funnel.dropped = count - funnel.kept
+        funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
+        how_similar = np.empty(0, np.float32)
+        if tell_pairs:
+            pairs, how_similar = _in_order(pairs, np.concatenate([edges.similarity, ops.asnumpy(joined[2])]))
+        found = ops.asarray(pairs)
+        cluster = ops.components(count, found)
+        return Decision(keep, target, similarity.astype(np.float32), cluster, found, ops.asarray(how_similar), funnel)
+
+    def _count_copies(self, target: Numbers, funnel: Funnel) -> Numbers:
+        """Count the documents with the words of an earlier one, by what each is dropped for, its `target`; those that
+        are dropped for one with the same words.
+        """
+        again, before = self.twins
+        words = np.arange(len(target))  # the first document with the same ones
+        words[again] = before
+        words[self.copies] = words[self.first]
+        copies = np.concatenate([self.copies, again])
+        copies = copies[self.relation.can_be_dropped(copies)]
+        stays = target[copies] == copies
+        is_alike = words[target[copies]] == words[copies]
+        alike: Numbers = copies[is_alike & ~stays]
+        funnel.exact_copies, funnel.copies_left = len(copies), int(stays.sum())
+        funnel.copies_of_kept, funnel.copies_of_dropped = len(alike), int((~is_alike).sum())
+        return alike
+
+    def _all_pairs(self, edges: Edges, later: Numbers, earlier: Numbers) -> Numbers:
+        """Verified pairs and then copies, of positions: int64 [m, 2]."""
+        count, numbers = len(edges.later), self.meeting.numbers
+        pairs = np.empty((count + len(later), 2), np.int64)
+        pairs[:count, 0], pairs[count:, 0] = numbers[edges.earlier], earlier
+        pairs[:count, 1], pairs[count:, 1] = numbers[edges.later], later
+        return pairs
+
+
+def _in_order(pairs: Numbers, similarity: NDArray[np.float64]) -> tuple[Numbers, NDArray[np.float32]]:
+    """Pairs [m, 2], the lesser position first, lexicographic, and how similar they are."""
+    both = packed(np.minimum(*pairs.T), np.maximum(*pairs.T))
+    order = np.argsort(both, kind="stable")
+    return unpacked(both[order]), similarity[order].astype(np.float32)

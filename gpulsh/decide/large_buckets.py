@@ -1,0 +1,265 @@
+"""Bitmaps of the documents of large buckets, from when they first pay: all pairs of them at a few instructions each.
+
+The pairs of large buckets, document after document in decision order, without comparing all of them.
+
+A document is compared only with *kept* earlier ones, so that near-copies of one page meet that page and not one
+another. One join over the documents of all large buckets serves every bucket: a pair counts where it shares one of
+them. How the pairs of a block are found depends on how many documents there are: `held_join`, `prefix_join`.
+
+
+The join of few documents, whose fingerprints are all held: bitmaps find their pairs, and nothing is read again.
+
+Up to some thousands all pairs of bitmaps cost less than making all prefixes, for which the texts are read three times.
+
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Numbers
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare import BOUNDS_AT_ONCE, bounds_allow, measure_of, sizes_allow, words_for
+from gpulsh.decide.readable import Readable, in_runs, row_sizes
+from gpulsh.decide.relation import ALL, Edges, Relation
+from gpulsh.errors import DeviceMemoryError
+from gpulsh.lsh.collisions import Collisions
+from gpulsh.lsh.pairs import chosen_pairs
+from gpulsh.method import Method
+from gpulsh.ragged import cuts, offsets
+from gpulsh.stats.stages import Advance, untold
+
+TEXT_AT_ONCE = 16 << 20  # bytes
+
+
+class CrowdBitmaps:
+    """Documents go by their place in the crowd."""
+
+    def __init__(self, texts: Readable, threshold: float, ops: Backend) -> None:
+        self._texts, self._text_sizes, self._threshold, self._ops = texts, texts.text_sizes(), threshold, ops
+        self._made = np.zeros(len(self._text_sizes), bool)
+        self._bitmaps: Array | None = None  # uint64 [c, words]
+        self._sizes: Array | None = None  # int64 [c]
+
+    def cost(self, known: Numbers, asking: Numbers, sizes: Numbers) -> int:
+        """Fingerprints, of the `sizes` [c] of all, that are still to be read for bitmaps of these documents."""
+        return int(sizes[self._missing(known, asking)].sum())
+
+    def near(self, known: Numbers, asking: Numbers) -> Iterator[Numbers]:
+        """Pairs (known, later asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
+        self._make(self._missing(known, asking))
+        yield from near(known, asking, self._bitmaps, self._sizes, self._threshold, self._ops)
+
+    def _missing(self, *documents: Numbers) -> Numbers:
+        wanted = np.zeros(len(self._made), bool)
+        for places in documents:
+            wanted[places] = True
+        return np.flatnonzero(wanted & ~self._made)
+
+    def _make(self, missing: Numbers) -> None:
+        for places, fingerprints in in_runs(missing, self._text_sizes, TEXT_AT_ONCE, self._texts.fingerprints):
+            if self._bitmaps is None or self._sizes is None:
+                documents = len(self._made)
+                words = words_for(row_sizes(fingerprints, self._ops), documents, self._threshold)
+                self._bitmaps = self._ops.asarray(np.zeros((documents, words), np.uint64))
+                self._sizes = self._ops.asarray(np.zeros(documents, np.int64))
+            rows = self._ops.asarray(places)
+            self._bitmaps[rows] = self._ops.bitmaps(fingerprints, self._bitmaps.shape[1])
+            self._sizes[rows] = fingerprints.lengths
+            self._made[places] = True
+
+
+def near(
+    known: Numbers, asking: Numbers, bitmaps: Array, sizes: Array, threshold: float, ops: Backend
+) -> Iterator[Numbers]:
+    """Pairs (known, later asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time.
+
+    `bitmaps` uint64 [c, words] and `sizes` int64 [c] are those of all documents that these may name.
+    """
+    if len(asking) == 0:
+        return
+    at_once = max(1, BOUNDS_AT_ONCE // len(asking))
+    for start in range(0, len(known), at_once):
+        pairs = product(known[start : start + at_once], asking)
+        if known[-1] >= asking[0]:  # of one block, where every pair is there twice
+            pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
+        yield chosen_pairs(pairs, bounds_allow(pairs, bitmaps, sizes, threshold, ops))
+
+
+def product(known: Numbers, asking: Numbers) -> Numbers:
+    """Each known document with each asking one: int64 [known * asking, 2], lexicographic."""
+    pairs = np.empty((len(known), len(asking), 2), np.int64)
+    pairs[:, :, 0], pairs[:, :, 1] = known[:, None], asking
+    return pairs.reshape(-1, 2)
+
+
+FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
+BLOCK_BYTES = 16 << 20  # text of a block
+LARGEST_JOIN = 1 << 22  # matches, or pairs, looked at together
+
+
+@dataclass(frozen=True)
+class Block:
+    """Documents [start, stop) of the crowd, with all that could decide them."""
+
+    start: int
+    stop: int
+    with_kept: Edges  # earlier: kept documents before the block
+    within: Edges  # earlier: documents of the block that no kept document rules out yet
+
+
+@dataclass(frozen=True)
+class Crowded:
+    """The documents of all large buckets, c of them, which go by their place here."""
+
+    documents: Numbers  # [c] in decision order: what `collisions` and `relation` know each by
+    collisions: Collisions
+    texts: Readable  # by place
+    method: Method
+    ops: Backend
+    relation: Relation = ALL
+    advance: Advance = untold  # is told how many more are decided
+
+
+class CrowdJoin(ABC):
+    """A crowd joined block by block, all by place.
+
+    For each block of `blocks()` the caller decides its documents and calls `keep` before it asks for the next.
+    """
+
+    def __init__(self, crowd: Crowded) -> None:
+        texts, method, ops = crowd.texts, crowd.method, crowd.ops
+        self._crowd, self._relation, self._advance = crowd.documents, crowd.relation, crowd.advance
+        self._rows = np.searchsorted(crowd.collisions.crowded, crowd.documents)
+        self._collisions = crowd.collisions
+        self._texts, self._offset, self._ops = texts, offsets(texts.text_sizes()), ops
+        self._measure, self._threshold = measure_of(method), method.threshold
+        self._sizes = np.zeros(len(crowd.documents), np.int64)  # unique shingles, of those read
+        self._known = np.empty(0, np.int64)  # kept
+        whole = ops.sizes().whole
+        self._block_bytes, self._largest_join = BLOCK_BYTES, LARGEST_JOIN
+        if whole is not None:
+            self._block_bytes = min(BLOCK_BYTES, max(whole >> 2, 1))
+            self._largest_join = min(LARGEST_JOIN, max(whole >> 5, 1))
+
+    def blocks(self) -> Iterator[Block]:
+        """All documents in order, in blocks that grow while they have little in common."""
+        start, size = 0, FIRST_BLOCK
+        while start < len(self._rows):
+            _, stop = next(cuts(self._offset[start:], self._block_bytes, size))
+            stop += start
+            try:
+                block = self._block(start, stop)
+            except DeviceMemoryError:
+                if stop - start == 1:
+                    raise
+                block = None
+            if block is None:
+                size = (stop - start) // 2
+                continue
+            yield block
+            self._advance(stop - start)
+            start, size = stop, min(size * 2, LAST_BLOCK)
+
+    def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
+        """Documents of the block marked in `kept` [stop - start] stay, and later ones are compared with them."""
+        kept = kept & self._relation.can_be_witness(self._crowd[block.start : block.stop])
+        self._known = np.concatenate([self._known, block.start + np.flatnonzero(kept)])
+
+    def _block(self, start: int, stop: int) -> Block | None:
+        """Documents joined; None where they, more than one, ask for too much to be looked at together."""
+        here, numbers = np.arange(start, stop), self._crowd[start:stop]
+        asking = here[self._relation.can_be_dropped(numbers)]
+        most = self._largest_join if len(here) > 1 else None
+        outer = self._pairs_with_kept(here, asking, most)
+        if outer is None:
+            return None
+        with_kept = self._verified(outer)
+        # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
+        is_open = self._relation.can_be_witness(numbers)
+        is_open[with_kept.later - start] = False
+        inner = self._pairs_within(here[is_open], asking, most)
+        if inner is None:
+            return None
+        return Block(start, stop, with_kept, self._verified(inner))
+
+    @abstractmethod
+    def _pairs_with_kept(self, here: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
+        """Pairs (kept, later asking) [m, 2], lexicographic, that may be similar enough, for a block of places `here`.
+
+        None where to find them would ask for more than `most` matches or pairs.
+        """
+
+    @abstractmethod
+    def _pairs_within(self, still_open: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
+        """The same of documents of that block with one another."""
+
+    @abstractmethod
+    def _verified(self, pairs: Numbers) -> Edges:
+        """Those of lexicographic `pairs` [m, 2] at or above the threshold."""
+
+    def _allowed(self, pairs: Numbers) -> Numbers:
+        """The pairs [m, 2] that count, share a large bucket, and whose sizes allow the threshold."""
+        pairs = chosen_pairs(pairs, sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold))
+        return chosen_pairs(pairs, self._count(pairs))
+
+    def _count(self, pairs: Numbers) -> NDArray[np.bool_]:
+        """bool [m]: which of `pairs` [m, 2] count, and share a large bucket."""
+        earlier, later = pairs.T
+        allowed = self._relation.allows(self._crowd[earlier], self._crowd[later])
+        return allowed & self._collisions.share_large_bucket(self._rows[earlier], self._rows[later])
+
+    def _near(self, found: Iterator[Numbers], most: int | None) -> Numbers | None:
+        """Those of pairs, found some at a time, that are allowed; None where they are more than `most`."""
+        near, count = [np.empty((0, 2), np.int64)], 0
+        for pairs in found:
+            near.append(self._allowed(pairs))
+            count += len(near[-1])
+            if most is not None and count > most:
+                return None
+        return np.concatenate(near)
+
+    def _similar(self, pairs: Numbers, similarity: NDArray[np.float64]) -> Edges:
+        edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
+        return edges.where(~(similarity < self._threshold))  # NaN, not measured, counts as similar
+
+
+MOST_DOCUMENTS = 4096
+MOST_BYTES = 16 << 20  # of text
+
+
+def can_be_held(texts: Readable, method: Method, ops: Backend) -> bool:
+    """Whether the fingerprints of all `texts` fit; only an exact measure needs no prefixes to say what is compared."""
+    whole = ops.sizes().whole
+    most = MOST_BYTES if whole is None else min(MOST_BYTES, whole >> 2)
+    sizes = texts.text_sizes()
+    return method.verify == "exact" and len(sizes) <= MOST_DOCUMENTS and int(sizes.sum()) <= most
+
+
+class HeldJoin(CrowdJoin):
+    """Documents that `can_be_held`; DeviceMemoryError where they do not fit after all."""
+
+    def __init__(self, crowd: Crowded) -> None:
+        super().__init__(crowd)
+        self._fingerprints = crowd.texts.fingerprints(np.arange(len(crowd.documents)))
+        self._sizes = row_sizes(self._fingerprints, crowd.ops)
+        words = words_for(self._sizes, len(self._sizes), self._threshold)
+        self._bitmaps = crowd.ops.bitmaps(self._fingerprints, words)
+
+    def _pairs_with_kept(self, here: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
+        return self._pairs(self._known, asking, most)
+
+    def _pairs_within(self, still_open: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
+        return self._pairs(still_open, asking, most)
+
+    def _pairs(self, known: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
+        of_all = self._bitmaps, self._fingerprints.lengths
+        return self._near(near(known, asking, *of_all, self._threshold, self._ops), most)
+
+    def _verified(self, pairs: Numbers) -> Edges:
+        return self._similar(pairs, self._measure(pairs, [self._fingerprints], self._ops))

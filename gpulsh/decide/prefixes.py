@@ -1,0 +1,157 @@
+"""Prefixes of the documents of large buckets: made once for all, and of them only what several documents have.
+
+A table of exact counts would cost a pass over all texts. Where an exact measure follows, one document of thirty-two
+tells what is common instead, and one pass takes of each document all that is rare by that, or its prefix where that is
+more. Only what was taken is counted: then the prefix is the rarest of it. One order of all shingles comes of both,
+which is all that the filter asks for, and a shingle that one document alone has taken leads to nobody. Of a page of a
+common template, whose prefix is its own content, nothing is left.
+
+What was taken is a tenth to a half of the texts. It is held where the budget allows that; else only its counts are, and
+a document is read again when its prefix is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
+from gpulsh.backends.prefixes import least_share, prefix_lengths
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
+from gpulsh.lsh.pairs import packed
+from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
+
+SAMPLED = 32  # of so many documents one is counted
+SAMPLE_BYTES = 2 << 20  # text of a sample, at least
+SLOTS_OF_A_SHINGLE = 6  # of a prefix: what shares a slot is looked at, as if it met somebody
+LEAST_TABLE, LARGEST_TABLE = 16, 27  # bits: 128 MB of counts
+LARGEST_OF_ALL = 26  # bits, of a table that says what is compared
+AT_ONCE = 16 << 20  # bytes of text
+MET = 2  # where counts of a sample begin, so that `Backend.prefixes` leaves nothing out
+RARE = MET + 2  # counted less: at most once in a sample
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Prefix shingles and whose they are: uint64 or, cut to their upper halves, uint32 [e], and uint32 [e]."""
+
+    shingles: NDArray[np.unsignedinteger]
+    documents: NDArray[np.uint32]
+
+    def sorted(self) -> Entries:
+        """By shingle: sorted queries walk an index in its own order."""
+        if self.shingles.dtype == np.uint32:  # both fit into a word, which a vector sort orders in a tenth of the time
+            both = packed(self.shingles, self.documents)
+            both.sort()
+            return Entries((both >> np.uint64(32)).astype(np.uint32), both.astype(np.uint32))
+        order = np.argsort(self.shingles, kind="stable")
+        return Entries(self.shingles[order], self.documents[order])
+
+    def where(self, chosen: NDArray[np.bool_]) -> Entries:
+        """The entries that `chosen` [e] marks."""
+        return Entries(self.shingles[chosen], self.documents[chosen])
+
+    def owners(self) -> Numbers:
+        """int64, ascending: the documents, each once; those of a block are numbers near each other."""
+        first = int(self.documents.min()) if len(self.documents) else 0
+        return np.flatnonzero(np.bincount(self.documents - np.uint32(first))) + first
+
+
+class CrowdPrefixes:
+    """Documents go by their place in the crowd."""
+
+    def __init__(self, places: Numbers, texts: Readable, threshold: float, ops: Backend, *, exact: bool) -> None:
+        """Reads the documents at `places` [p], which ascend: no others are asked for.
+
+        `exact` says that the Jaccard follows. Then any counts serve, and shingles may be taken for others.
+        """
+        self._places, self._texts, self._text_sizes = places, texts, texts.text_sizes()
+        self._ops, self._exact = ops, exact
+        self._share = least_share(threshold)
+        self._at_once, self._most_held, self._largest_table = AT_ONCE, math.inf, LARGEST_TABLE
+        whole = ops.sizes().whole
+        if whole is not None:
+            self._at_once, self._most_held = min(AT_ONCE, max(whole >> 2, 1)), whole >> 2
+            self._largest_table = min(LARGEST_TABLE, max(whole.bit_length() - 1, LEAST_TABLE))
+        self.sizes = np.zeros(len(self._text_sizes), np.int64)  # fingerprints of the documents read
+        self._counts = self._frequencies()
+        self._several, held = self._read()
+        self._held = None if held is None else self._prefixes(self._places, held)
+
+    def of(self, places: Numbers) -> Entries:
+        """The entries of documents [m], row after row, less those that no other document has."""
+        if self._held is None:
+            rows = self._prefixes(places, [self._rows(taken) for taken in self._taken(places)])
+        else:
+            rows = chosen_rows(self._held, np.searchsorted(self._places, places))
+        return Entries(rows.values, np.repeat(places.astype(np.uint32), rows.lengths))
+
+    def _frequencies(self) -> Array:
+        """How often each slot of shingles occurs; any counts give an exact join, good ones a fast one.
+
+        Without an exact measure they say what is compared, and depend on nothing but the texts.
+        """
+        everything, documents = int(self._text_sizes.sum()), len(self._text_sizes)
+        if not self._exact:
+            return self._counted(np.arange(documents), 0, _bits(everything / 3, LARGEST_OF_ALL))
+        step = int(np.clip(everything // SAMPLE_BYTES, 1, SAMPLED))
+        bits = _bits(everything / step / TEXT_OF_A_SHINGLE, self._largest_table)
+        return self._counted(np.arange(0, documents, step), MET, bits)
+
+    def _counted(self, places: Numbers, first: int, bits: int) -> Array:
+        """A table of 2^bits counts, from `first` on, of the shingles of documents."""
+        counts = self._ops.asarray(np.full(1 << bits, first, np.uint8))
+        for start, stop in cuts(offsets(self._text_sizes[places]), self._at_once):
+            counts = self._texts.frequencies(places[start:stop], counts)
+        return counts
+
+    def _read(self) -> tuple[Array, list[Rows] | None]:
+        """How many documents each slot of shingles was taken of, and what was taken, if it is not too much."""
+        entries = (1 - self._share) * float(self._text_sizes.sum()) / TEXT_OF_A_SHINGLE + len(self._places)
+        slots = 1 << _bits(SLOTS_OF_A_SHINGLE * entries, self._largest_table)
+        several, held, size = self._ops.asarray(np.zeros(slots, np.uint8)), [], 0
+        for taken in self._taken(self._places):
+            several = self._ops.frequencies(taken, several)
+            if size <= self._most_held:
+                held.append(self._rows(taken))
+                size += held[-1].values.nbytes
+            else:
+                held.clear()
+        return several, held if size <= self._most_held else None
+
+    def _taken(self, places: Numbers) -> Iterator[Fingerprints]:
+        """What is rare in documents, or first, some at a time, in order."""
+        rare = RARE if self._exact else 0
+        read = partial(self._texts.prefixes, counts=self._counts, rare=rare, share=self._share)
+        for some, (taken, sizes) in in_runs(places, self._text_sizes, self._at_once, read):
+            self.sizes[some] = self._ops.asnumpy(sizes)
+            yield taken
+
+    def _rows(self, taken: Fingerprints) -> Rows:
+        """As they are held, like the shingles of `Entries`: 32 bits of each where these are enough."""
+        values, offset = self._ops.asnumpy(taken.values), self._ops.asnumpy(taken.offset)
+        return Rows((values >> np.uint64(32)).astype(np.uint32) if self._exact else values, offset)
+
+    def _prefixes(self, places: Numbers, taken: list[Rows]) -> Rows:
+        """Cut what was taken of documents down to their prefixes, without what only one document took."""
+        lengths = prefix_lengths(self.sizes[places], self._share)
+        found, done = [], 0
+        for rows in taken:
+            end = done + len(rows)
+            values = rows.values.astype(np.uint64) << np.uint64(32) if self._exact else rows.values
+            fingerprints = Fingerprints(values, rows.offset).moved(self._ops.asarray)
+            chosen = self._ops.prefixes(fingerprints, self._several, self._ops.asarray(lengths[done:end]))
+            found.append(self._rows(chosen))
+            done = end
+        return end_to_end(found)
+
+
+def _bits(slots: float, most: int) -> int:
+    """Return the bits that number at least so many slots, at most `most` bits."""
+    return int(np.clip(np.ceil(np.log2(max(slots, 1))), LEAST_TABLE, most))

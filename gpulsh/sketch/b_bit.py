@@ -1,0 +1,139 @@
+"""`gpulsh.BBit`: a few bits of each value of signatures, packed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulsh.arrays import Array, PackedSignatures, Signatures
+from gpulsh.backends.hashing import mixed
+from gpulsh.backends.protocol import GOLDEN, STREAM_BITS
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_choice, check_type, set_integer
+from gpulsh.sketch.base import TextSketch, check_estimated, check_maker, checked_pairs, of_pairs
+from gpulsh.sketch.bits import ones
+from gpulsh.sketch.minhash import MinHash
+from gpulsh.text.documents import Documents
+
+BITS = (1, 2, 4, 8, 16, 32)
+ROWS_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class BBit(TextSketch[PackedSignatures]):
+    """`bits` bits, one of 1, 2, 4, 8, 16 and 32, of each of the `num_perm` values of signatures.
+
+    Two values that differ have the same bits with probability 2^-bits, which the estimate takes into account. In the
+    room of uint32 signatures there are 32 / bits times as many values, which err less. The bits of a value v at place i
+    are the lowest of NOT mix64(NOT v * key(STREAM_BITS, i)), as `gpulsh.backends.protocol` defines both. (Scheme 1 took
+    the lowest bits of v, which depend on those of the fingerprint alone. So two short documents agreed in all places or
+    in none.) `seed` is that of the MinHash that `from_texts` makes. A row of all ones belongs to an empty document; of
+    another the chance to have one is 2^-(bits * num_perm).
+    Source: Li, Koenig 2010, *b-Bit minwise hashing*, for documents small beside the universe.
+    Raises ParameterError for other `bits`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
+
+    >>> signatures = MinHash(num_perm=256).from_texts(["a b c d e f", "A b c d e f!", "g h"], backend="cpu")
+    >>> packed = BBit(bits=2, num_perm=256)(signatures, backend="cpu")
+    >>> packed.shape, BBit(bits=2, num_perm=256).estimate(packed, [[0, 1]], backend="cpu")
+    ((3, 8), array([1.]))
+    """
+
+    bits: int = 1
+    num_perm: int = 128
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        check_choice("bits", self.bits, BITS)
+        set_integer(self, "bits", 1, 32)  # not True, nor 1.0
+        set_integer(self, "num_perm", 1, MAX_NUM_PERM)
+        set_integer(self, "seed", 0, MAX_SEED)
+
+    def __call__(
+        self, signatures: Signatures, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> PackedSignatures:
+        """PackedSignatures, uint64 [n, ceil(num_perm * bits / 64)], of Signatures [n, num_perm].
+
+        Raises ParameterError where signatures have another number of values.
+        """
+        check_type("signatures", signatures, Signatures)
+        if signatures.shape[1] != self.num_perm:
+            raise ParameterError(
+                f"the signatures have {signatures.shape[1]} values and num_perm is {self.num_perm}; give signatures of"
+                f" {self.num_perm} values, or BBit(num_perm={signatures.shape[1]})"
+            )
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            return self._all_packed(ops.asarray(signatures.values))
+
+    def _of_documents(self, documents: Documents) -> PackedSignatures:
+        return self._all_packed(MinHash(num_perm=self.num_perm, seed=self.seed)._of_documents(documents).values)
+
+    def estimate(
+        self, packed: PackedSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """The estimate of Jaccard similarity of each pair of rows, float64 [m]; 0 where a document is empty.
+
+        (share - 2^-bits) / (1 - 2^-bits), share being that of equal values; below 0 where fewer agree than by chance.
+        Raises ParameterError where `packed` is of other parameters, or `pairs` are no rows of it.
+        """
+        check_type("packed", packed, PackedSignatures)
+        words = -(-self.num_perm * self.bits // 64)
+        if packed.shape[1] != words:
+            raise ParameterError(
+                f"the packed signatures have {packed.shape[1]} words a row; {self.num_perm} values of {self.bits} bits"
+                f" have {words}"
+            )
+        check_maker("packed", packed, self)
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            rows, values = checked_pairs(pairs, len(packed), ops), ops.asarray(packed.values)
+            return of_pairs(rows, lambda some: self._corrected(values[some[:, 0]], values[some[:, 1]]))
+
+    def standard_deviation(self, value: float, size: int | None = None) -> float:
+        """What theory says of the estimate where the similarity is `value`; that of any `size` of the union.
+
+        Of signatures whose values are independent of one another, as MinHash's are. Raises ParameterError for a `value`
+        outside 0 to 1 and a `size` below 1.
+        """
+        check_estimated(value, size)
+        share = self._chance + (1 - self._chance) * value
+        return float(np.sqrt(share * (1 - share) / self.num_perm) / (1 - self._chance))
+
+    @property
+    def _chance(self) -> float:
+        return 2.0**-self.bits
+
+    def _corrected(self, left: Array, right: Array) -> Array:
+        share = 1 - self._differing(left ^ right) / self.num_perm
+        some = (self._differing(~left) > 0) & (self._differing(~right) > 0)
+        return (share - self._chance) / (1 - self._chance) * some
+
+    def _all_packed(self, values: Array) -> PackedSignatures:
+        starts = range(0, max(len(values), 1), ROWS_AT_ONCE)
+        packed = [self._packed(values[i : i + ROWS_AT_ONCE]) for i in starts]
+        return PackedSignatures(np.concatenate(packed), maker=self)
+
+    def _packed(self, values: Array) -> Array:
+        a_word = 64 // self.bits
+        words = -(-self.num_perm // a_word)
+        lowest = np.zeros((len(values), words * a_word), np.uint64, like=values)
+        places = np.arange(1, self.num_perm + 1, dtype=np.uint64, like=values)
+        keys = mixed(places * np.uint64(GOLDEN) + np.uint64(STREAM_BITS)) | np.uint64(1)
+        bits = ~mixed((~values).astype(np.uint64) * keys)  # all ones of no value: mix64(0) is 0
+        lowest[:, : self.num_perm] = bits & np.uint64(2**self.bits - 1)
+        shifts = np.arange(0, 64, self.bits, dtype=np.uint64, like=values)
+        return (lowest.reshape(len(values), words, a_word) << shifts).sum(axis=2, dtype=np.uint64)
+
+    def _differing(self, words: Array) -> Array:
+        """int64 [m]: how many fields of [m, words] are not 0, of those that hold a value."""
+        a_word, shift = 64 // self.bits, self.bits // 2
+        while shift:
+            words = words | words >> np.uint64(shift)
+            shift //= 2
+        lowest = np.uint64(sum(1 << self.bits * field for field in range(a_word)))
+        last = np.uint64((1 << self.bits * (self.num_perm - (words.shape[1] - 1) * a_word)) - 1)
+        differ = ones(words & lowest)
+        differ[:, -1] = ones(words[:, -1] & lowest & last)
+        return differ.sum(axis=1, dtype=np.int64)

@@ -1,1 +1,0 @@
-"""Signatures of bits, and the distance between them."""

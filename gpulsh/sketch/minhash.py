@@ -1,0 +1,178 @@
+"""`gpulsh.MinHash`: signatures whose values agree between two documents with probability their Jaccard similarity.
+
+`gpulsh.minima`: MinHash by permutations or hash functions that are given, as textbooks do it by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import comb
+from typing import get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpulsh.arrays import Array, Fingerprints, Signatures
+from gpulsh.backends.protocol import NO_VALUE, Backend, sketched
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
+from gpulsh.params import Family, MinHashFamily, check_choice, check_type
+from gpulsh.sketch.base import SetSketch
+from gpulsh.text.sets import numbered_sets
+
+AT_ONCE = 256  # elements that are signed together
+MANY = 200  # elements, whose trie is as that of more
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinHash(SetSketch):
+    """Signatures of `num_perm` minima over a family of hash functions drawn from `seed`.
+
+    ================  ======================================================  =====================================
+    family            h(x), x a fingerprint, y its upper half
+    ================  ======================================================  =====================================
+    `affine32`        a y + b mod 2^32, a odd                                 the default: as theory says; fastest
+    `affine61`        a x + b mod 2^61 - 1, a not 0; signatures are uint64    2-independent below 2^61 - 1
+    `multiply_shift`  the upper half of a x + b mod 2^64, a odd               Dietzfelbinger 1996
+    `xor`             y, then y ^ mask                                        for study: errs more than theory says
+    `tabulation`      the exclusive-or of a table's entries for y's bytes     Zobrist 1970; Patrascu, Thorup 2012
+    ================  ======================================================  =====================================
+
+    To `affine61` fingerprints x and x + 2^61 - 1 are the same, as are all that differ by a multiple of 2^61 - 1; two
+    random ones are with a probability of 2^-61.
+
+    Masks keep a set's binary trie: under `xor` an element is the minimum with probability 2^-(the branchings on its way
+    from the root), not 1 / |set|. So the estimate of two given sets tends to another number than their similarity, and
+    their bands meet by that number, not by the `SCurve` of their similarity. Over random sets the estimate is unbiased.
+    `.standard_deviation(value, size)` includes how that number varies; longer signatures do not make it smaller.
+
+    No other family shows a relative error beyond chance for random numbers, which fingerprints stand for; for numbers
+    in arithmetic progression `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly (by the record
+    `families.md`, in `benchmarks/record`). `.epsilon(sets)` measures it of sets of your own.
+    Source: Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*, a minimum of each; Broder
+    1997, *On the resemblance and containment of documents*, estimates by one permutation, as `BottomS` does.
+    Raises ParameterError for another `family`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
+
+    >>> from gpulsh.text.documents import shingle
+    >>> signatures = MinHash(num_perm=128, seed=1)(shingle(["a text", "A  text!"]), backend="cpu")
+    >>> signatures.shape, bool((signatures[0] == signatures[1]).all())
+    ((2, 128), True)
+
+    `gpulsh.fingerprint` takes sets that are not text:
+
+    >>> from gpulsh.text.sets import fingerprint
+    >>> baskets = fingerprint([range(80), range(20, 100), range(100, 180)], backend="cpu")
+    >>> sketch = MinHash(num_perm=1024)
+    >>> sketch.estimate(sketch(baskets, backend="cpu"), [[0, 1], [0, 2]], backend="cpu").round(1)
+    array([0.6, 0. ])
+    """
+
+    family: MinHashFamily = "affine32"
+
+    @property
+    def functions(self) -> Family:
+        """What the backends make signatures by. ParameterError where a parameter is wrong."""
+        check_choice("family", self.family, get_args(MinHashFamily))
+        return Family(name=self.family, num_perm=self.num_perm, seed=self.seed)
+
+    def epsilon(
+        self, sets: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> NDArray[np.float64]:
+        """How far the functions drawn are from min-wise independence on each set, float64 [n]; 0 of an empty set.
+
+        The greatest relative error, over the elements x of a set X, of the share of functions under which x is the
+        minimum, which is 1 / |X| of a min-wise independent family. A finite number of functions errs by chance, too:
+        `gpulsh.theory.epsilon_of_chance(size, functions)` says by how much. It takes any numbers as they are. Source:
+        Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*, section 1.
+
+        >>> rows = Fingerprints(np.array([0, 1, 2], np.uint64) << np.uint64(32), np.array([0, 3]))
+        >>> MinHash(num_perm=65536, family="xor").epsilon(rows, backend="cpu").round(
+        ...     1
+        ... )  # 2 is the least of half
+        array([0.5])
+        """
+        check_type("sets", sets, Fingerprints)
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            rows = ops.unique(sets.moved(ops.asarray))
+            values, offset = rows.values, ops.asnumpy(rows.offset)
+            bounds = zip(offset[:-1].tolist(), offset[1:].tolist(), strict=True)
+            return np.array([self._epsilon(values[start:stop], ops) for start, stop in bounds], np.float64)
+
+    def _epsilon(self, elements: Array, ops: Backend) -> float:
+        """That of one set, whose elements are signed as sets of one."""
+        winners, least = np.zeros(self.num_perm, np.int64), None
+        for start in range(0, len(elements), AT_ONCE):
+            some = elements[start : start + AT_ONCE]
+            alone = Fingerprints(some, ops.asarray(np.arange(len(some) + 1)))
+            found = ops.asnumpy(sketched(ops, alone, self.functions))
+            best = found.min(axis=0)
+            better = np.ones(self.num_perm, bool) if least is None else best < least
+            winners[better] = found.argmin(axis=0)[better] + start
+            least = best if least is None else np.minimum(least, best)
+        shares = np.bincount(winners, minlength=len(elements)) / self.num_perm
+        return float(abs(shares * len(elements) - 1).max(initial=0)) if len(elements) else 0.0
+
+    def _variance(self, value: float, size: int | None) -> float:
+        """Under `xor` that of the number to which the share tends, over random sets, and of the share about it."""
+        independent = value * (1 - value) / self.num_perm
+        if self.family != "xor" or size in (None, 1):
+            return independent
+        assert size is not None
+        varies = value * (1 - value) * (_concentration(size) - 1) / (size - 1)
+        return varies + (value * (1 - value) - varies) / self.num_perm
+
+
+@cache
+def _concentration(size: int) -> float:
+    """n times the mean sum of squares of the chances of n random elements under random masks.
+
+    Of k and n - k elements below the first branching each chance is half of that below; beyond MANY it varies no more.
+    """
+    found = [0.0, 1.0]
+    for n in range(2, min(size, MANY) + 1):
+        sides = sum(comb(n, k) / (2**n - 2) * found[k] for k in range(1, n))
+        found.append(sides / 2)
+    return found[-1] * min(size, MANY)
+
+
+def minima(
+    sets: object, functions: ArrayLike, *, backend: BackendName = "auto", threads: int | None = None
+) -> Signatures:
+    """Signatures of sets by functions that are given: the least value of each function over each set.
+
+    `functions` are integers [elements, num_perm] from 0 to 2^32 - 2: column i holds the value of function i at each
+    element, of a permutation the element's place. `sets` holds the numbers of elements, from 0 on, as
+    `gpulsh.fingerprint` takes them. Returns Signatures uint32 [n, num_perm], all ones of an empty set, which `Banding`
+    and `gpulsh.jaccard` take. Raises ParameterError for other functions and elements, InputTypeError for other sets.
+    Source: Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.3.
+
+    >>> x = np.arange(5)
+    >>> functions = np.stack([(x + 1) % 5, (2 * x + 3) % 5], axis=1)
+    >>> minima([[0, 2, 3], [1, 2, 4]], functions, backend="cpu").values.tolist()
+    [[1, 2], [0, 0]]
+    """
+    ops = select_backend(backend, threads=threads)
+    table = _table(functions)
+    rows = numbered_sets(sets, len(table))
+    empty = np.full(table.shape[1], NO_VALUE, np.uint32)
+    found = np.array([table[row].min(axis=0) if len(row) else empty for row in rows], np.uint32)
+    return Signatures(ops.asarray(found.reshape(len(rows), table.shape[1])))
+
+
+def _table(functions: ArrayLike) -> NDArray[np.uint32]:
+    try:
+        table = np.asarray(functions)
+    except ValueError as error:  # rows of unequal length
+        raise ParameterError(f"functions is no array: {error}; give integers of shape [elements, num_perm]") from None
+    if table.ndim != 2 or table.dtype.kind not in "iu" or not table.shape[1]:
+        raise ParameterError(
+            f"functions is an array of {table.dtype} with shape {table.shape}; give integers of shape"
+            " [elements, num_perm]"
+        )
+    if table.size and not 0 <= int(table.min()) <= int(table.max()) < NO_VALUE:
+        raise ParameterError(
+            f"functions holds values from {table.min()} to {table.max()}; give values from 0 to {NO_VALUE - 1}"
+        )
+    return table.astype(np.uint32)

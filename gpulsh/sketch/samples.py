@@ -1,0 +1,226 @@
+"""Broder's sketches: a sample of a set, by a permutation of all fingerprints that every set shares.
+
+`gpulsh.BottomS`: the least of a set under one permutation, Broder's MIN_s.
+
+`gpulsh.ModM`: what a modulus divides of a set, Broder's MOD_m, which knows containment, too.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import exp, lgamma, log, log1p
+from typing import ClassVar
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints, Samples
+from gpulsh.backends.hashing import mixed
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
+from gpulsh.params import MAX_SEED, check_type, set_integer
+from gpulsh.permutations import stream
+from gpulsh.ragged import counted, end_to_end, offsets, rows_at
+from gpulsh.sketch.base import TextSketch, check_estimated, check_maker, checked_pairs, of_pairs
+from gpulsh.text.documents import Documents
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSketch(TextSketch[Samples]):
+    """Samples of the permuted fingerprints of sets; all that a sketch of this kind says of itself is whom it samples.
+
+    The permutation is y = mix64((a | 1) * x + b modulo 2^64), a and b drawn from `seed`; mix64 as in
+    `gpulsh.backends.protocol`.
+    """
+
+    seed: int = 1
+    stream: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        set_integer(self, "seed", 0, MAX_SEED)
+
+    @abstractmethod
+    def _sampled(self, permuted: Fingerprints) -> Samples:
+        """Of unique rows, ascending."""
+
+    @abstractmethod
+    def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
+        """Of each pair, int64 [m] how many of its union's sample are in both, and how many there are."""
+
+    @abstractmethod
+    def _variance(self, value: float, size: int | None) -> float: ...
+
+    def __call__(
+        self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Samples:
+        """Samples of Fingerprints of n rows: `values` uint64, each row ascending, `offset` int64 [n + 1].
+
+        Raises ParameterError where it is given anything else.
+        """
+        check_type("fingerprints", fingerprints, Fingerprints)
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            return replace(self._sample(fingerprints.moved(ops.asarray), ops), maker=self)
+
+    def _of_documents(self, documents: Documents) -> Samples:
+        samples = end_to_end([self._sample(rows, documents.ops) for rows in documents.fingerprints()])
+        return replace(samples, maker=self)
+
+    def estimate(
+        self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """The estimate of Jaccard similarity of each pair of rows, float64 [m]; NaN where nothing is known of it.
+
+        Raises ParameterError where another sketch made the samples, or `pairs` are no rows of them.
+        """
+        return self._of_pairs(self._shared, samples, pairs, backend, threads)
+
+    def standard_deviation(self, value: float, size: int | None = None) -> float:
+        """What theory says of the estimate where the similarity is `value` and the union has `size` shingles.
+
+        Raises ParameterError for a `value` outside 0 to 1 and a `size` below 1.
+        """
+        check_estimated(value, size)
+        return float(np.sqrt(max(self._variance(float(value), size), 0.0)))
+
+    def _of_pairs(
+        self,
+        shares: Callable[[Samples, Array, Backend], tuple[Array, Array]],
+        samples: Samples,
+        pairs: Array,
+        backend: BackendName,
+        threads: int | None,
+    ) -> Array:
+        check_type("samples", samples, Samples)
+        check_maker("samples", samples, self)
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            rows, there = checked_pairs(pairs, len(samples), ops), samples.moved(ops.asarray)
+            return of_pairs(rows, lambda some: _ratio(*shares(there, some, ops)))
+
+    def _sample(self, fingerprints: Fingerprints, ops: Backend) -> Samples:
+        multiplier, addend = stream(self.stream, self.seed, 2)
+        permuted = mixed(fingerprints.values * (multiplier | np.uint64(1)) + addend)
+        return self._sampled(ops.unique(Fingerprints(permuted, fingerprints.offset)))
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BottomS(SampleSketch):
+    """The `size` least permuted fingerprints of each set, all of a smaller one.
+
+    The estimate of resemblance is the share, among the `size` least of the union, of those in both: unbiased, and exact
+    where the union has no more than `size`; of two empty documents it is 0. Source: Broder 1997, *On the resemblance
+    and containment of documents*, theorem 1. Raises ParameterError for `size` outside 1 to 2^31.
+
+    >>> from gpulsh.text.documents import shingle
+    >>> sketch = BottomS(size=100)
+    >>> samples = sketch(shingle(["a b c d e f", "a b c d e g", ""], backend="cpu"), backend="cpu")
+    >>> sketch.estimate(samples, [[0, 1], [0, 2]], backend="cpu")
+    array([0.33333333, 0.        ])
+    """
+
+    size: int = 128
+    stream: ClassVar[str] = "bottom_s"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_integer(self, "size", 1, 2**31)
+
+    def _sampled(self, permuted: Fingerprints) -> Samples:
+        return Samples(*self._least(permuted.values, permuted.offset))
+
+    def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
+        """What is in both, of the least of the union, is in the two samples twice."""
+        two = rows_at(samples, pairs.reshape(-1))
+        together = Fingerprints(two.values, two.offset[::2].copy())
+        union = ops.unique(together)
+        sizes = np.minimum(union.lengths, self.size)
+        some = sizes > 0
+        last = np.where(some, union.offset[:-1] + sizes - 1, 0)
+        greatest = union.values[last] if len(union.values) else np.zeros(len(pairs), np.uint64, like=union.values)
+        row = np.searchsorted(together.offset, np.arange(len(together.values), like=pairs), side="right") - 1
+        within = counted(together.values <= greatest[row], together.offset)
+        return within - sizes, np.maximum(sizes, 1)  # nothing is sampled only where nothing is there: 0, no NaN
+
+    def _variance(self, value: float, size: int | None) -> float:
+        """Of a sample without replacement."""
+        independent = value * (1 - value) / self.size
+        if size is None:
+            return independent
+        return independent * (size - self.size) / (size - 1) if size > self.size else 0.0
+
+    def _least(self, values: Array, offset: Array) -> tuple[Array, Array]:
+        cut = offsets(np.minimum(np.diff(offset), self.size))
+        place = np.arange(int(cut[-1]), like=offset)
+        row = np.searchsorted(cut, place, side="right") - 1
+        return values[place - cut[row] + offset[row]], cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModM(SampleSketch):
+    """The permuted fingerprints that `modulus` divides: of a set of n about n / modulus.
+
+    With L for what is left of a set, the estimate of resemblance is |L(A) and L(B)| / |L(A) or L(B)|, that of
+    containment |L(A) and L(B)| / |L(A)|. Where something is left to divide by, both are unbiased; else they are NaN,
+    which the theorem does not speak of.
+    Source: Broder 1997, *On the resemblance and containment of documents*, theorem 1, whose second and third estimates
+    these are. Raises ParameterError for `modulus` outside 1 to 2^32.
+
+    >>> from gpulsh.text.documents import shingle
+    >>> sketch = ModM(modulus=1)  # keeps all
+    >>> samples = sketch(shingle(["a b c d e", "a b c d e f"], backend="cpu"), backend="cpu")
+    >>> (
+    ...     sketch.estimate(samples, [[0, 1]], backend="cpu"),
+    ...     sketch.estimate_containment(samples, [[0, 1]], backend="cpu"),
+    ... )
+    (array([0.5]), array([1.]))
+    """
+
+    modulus: int = 16
+    stream: ClassVar[str] = "mod_m"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_integer(self, "modulus", 1, 2**32)
+
+    def estimate_containment(
+        self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """The estimate of |A and B| / |A| of each pair (A, B), float64 [m]; NaN where A has no sample.
+
+        Raises as `estimate` does.
+        """
+        return self._of_pairs(self._contained, samples, pairs, backend, threads)
+
+    def _sampled(self, permuted: Fingerprints) -> Samples:
+        left = permuted.values % np.uint64(self.modulus) == 0
+        return Samples(permuted.values[left], offsets(left)[permuted.offset])
+
+    def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
+        return ops.intersect(pairs, Fingerprints(samples.values, samples.offset))
+
+    def _contained(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
+        return self._shared(samples, pairs, ops)[0], samples.lengths[pairs[:, 0]]
+
+    def _variance(self, value: float, size: int | None) -> float:
+        """That of a sample without replacement of k of the union, k binomial and not 0."""
+        if size is None:
+            raise ParameterError("size is not given; give the number of shingles that either document has")
+        if self.modulus == 1 or size == 1:
+            return 0.0
+        mean = size / self.modulus
+        spread = 12 * np.sqrt(mean) + 12
+        counts = range(max(1, int(mean - spread)), min(size, int(mean + spread)) + 1)
+        chances = np.array([_binomial(k, size, 1 / self.modulus) for k in counts])
+        k = np.array(counts)
+        return float(value * (1 - value) * (chances * (size - k) / (k * (size - 1))).sum() / chances.sum())
+
+
+def _binomial(k: int, n: int, p: float) -> float:
+    return exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(p) + (n - k) * log1p(-p))

@@ -1,1 +1,0 @@
-"""Broder's samples of sets."""

@@ -1,1 +1,0 @@
-"""Sketches of sets: signatures whose values agree as often as sets are similar."""

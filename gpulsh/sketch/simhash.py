@@ -1,0 +1,188 @@
+"""In how many documents a shingle is, and the inverse of that in whole numbers, which are the same everywhere.
+
+`gpulsh.SimHash`: bits in which two documents differ the more often, the wider the angle of their weights is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, BitSignatures, Fingerprints
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
+from gpulsh.params import NearBits, check_choice, check_type
+from gpulsh.permutations import stream
+from gpulsh.sketch.base import TextSketch
+from gpulsh.sketch.bits import WORD_BITS, BitSketch
+from gpulsh.text.documents import Documents
+
+FRACTION = 16  # bits of a logarithm behind the point
+
+
+class _Counted(NamedTuple):
+    """Fingerprints uint64 [m], ascending, each once, and how many documents each is in, int64 [m]."""
+
+    values: Array
+    counts: Array
+
+
+class DocumentFrequencies:
+    """Counts of distinct fingerprints, 16 bytes each, on the device or the host that they are given on.
+
+    They come in batches, which are kept as runs, each at most half as long as the one before it.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[_Counted] = []
+        self._documents = 0
+
+    def add(self, fingerprints: Fingerprints) -> None:
+        """More documents: unique rows."""
+        self._documents += len(fingerprints)
+        values = np.sort(fingerprints.values[int(fingerprints.offset[0]) : int(fingerprints.offset[-1])])
+        self._push(values, np.arange(1, len(values) + 1, dtype=np.int64, like=values))
+        while len(self._runs) > 1 and len(self._runs[-2].values) < 2 * len(self._runs[-1].values):
+            self._merge()
+
+    def weights(self, fingerprints: Fingerprints) -> Array:
+        """int64 [nnz]: log2(documents + 1) - log2(documents with it) of fingerprints, all added, in units of 2^-16."""
+        while len(self._runs) > 1:
+            self._merge()
+        values, counts = self._runs[0]
+        if bool((counts == 1).any()):  # most are, and are better looked for in vain among the few that are not
+            values, counts = self._runs[0] = _Counted(values[counts > 1], counts[counts > 1])
+        found = np.ones_like(fingerprints.values, np.int64)
+        if len(values):
+            place = np.minimum(np.searchsorted(values, fingerprints.values), len(values) - 1)
+            found = np.where(values[place] == fingerprints.values, counts[place], found)
+        most = max(int(found.max()), 1) if len(found) else 1
+        logarithms = log2(np.arange(1, most + 1, dtype=np.int64, like=found))
+        return int(log2(np.array([self._documents + 1]))[0]) - logarithms[found - 1]
+
+    def _merge(self) -> None:
+        parts = self._runs.pop(), self._runs.pop()
+        values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(values, kind="stable")
+        self._push(values[order], np.cumsum(counts[order]))
+
+    def _push(self, values: Array, sums: Array) -> None:
+        """Values, ascending, with repeats, and the sums of the counts up to each."""
+        last = np.ones_like(values, bool)
+        last[:-1] = values[1:] != values[:-1]
+        ends = sums[last]
+        counts = ends.copy()
+        counts[1:] = ends[1:] - ends[:-1]
+        self._runs.append(_Counted(values[last], counts))
+
+
+def log2(numbers: Array) -> Array:
+    """floor(2^16 log2) of int64 numbers from 1 to 2^31 - 1, but for the error of a rule in whole numbers.
+
+    The rule: y is the number times the power of two that brings it into [2^31, 2^32); 16 times y becomes y * y >> 31
+    and, where that is not below 2^32, is halved and the next bit of the fraction, from the highest on, is set.
+
+    >>> log2(np.array([1, 2, 3, 1000])).tolist(), int(2**16 * np.log2(3))
+    ([0, 65536, 103872, 653117], 103872)
+    """
+    exponent = sum((numbers >> np.int64(power) != 0).astype(np.int64) for power in range(1, 31))
+    y = numbers.astype(np.uint64) << (31 - exponent).astype(np.uint64)
+    found = exponent
+    for _ in range(FRACTION):
+        y = y * y >> np.uint64(31)
+        carry = y >> np.uint64(32)
+        y = y >> carry
+        found = 2 * found + carry.astype(np.int64)
+    return found
+
+
+Weights = Literal["set", "count", "idf"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimHash(TextSketch[BitSignatures], BitSketch):
+    """A bit is 1 where the weights of the shingles whose hash has it are more than half of all; at a tie it is 0.
+
+    =========  =========================================================================================================
+    `weights`
+    =========  =========================================================================================================
+    `"set"`    each distinct shingle weighs 1: the cosine is |A and B| / sqrt(|A| |B|), as `gpulsh.cosine` has it
+    `"count"`  each occurrence weighs 1
+    `"idf"`    each occurrence weighs L(n + 1) - L(the documents of all n that have the shingle), where L is the
+               logarithm to the base 2 in units of 2^-16, by the rule of
+               `gpulsh.sketch.simhash.log2`; texts are read twice, and the distinct fingerprints of
+               all are held with their counts
+    =========  =========================================================================================================
+
+    By "count" and "idf" the cosine is that of `gpulsh.weigh`, as `gpulsh.cosine` has it, too. Sums are of integers, so
+    that bits are the same everywhere; a sum of 0 gives no bit. A document without a shingle has no bit set. Hyperplanes
+    whose coordinates are 1 and -1 stand for all directions where documents have some hundred shingles; of fewer, ties
+    are frequent, and estimates lie above the cosine. Source: Charikar 2002, *Similarity estimation techniques from
+    rounding algorithms*; Manku, Jain, Das Sarma 2007, *Detecting near-duplicates for web crawling*, section 2.
+    Raises ParameterError for other `weights`, `bits` that are no multiple of 64 up to 384, `seed` above 2^64 - 1.
+
+    >>> from gpulsh.text.documents import shingle
+    >>> sketch = SimHash(bits=128)
+    >>> signatures = sketch(shingle(["a b c d e f g h", "A b, c d e: f g h!"]), backend="cpu")
+    >>> signatures.shape, sketch.estimate(signatures, [[0, 1]], backend="cpu")
+    ((2, 2), array([1.]))
+    """
+
+    weights: Weights = "set"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("weights", self.weights, get_args(Weights))
+
+    def __call__(
+        self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> BitSignatures:
+        """BitSignatures [n, bits / 64] of Fingerprints of n rows; by `"idf"`, documents are those n.
+
+        Raises ParameterError where it is given anything else.
+        """
+        check_type("fingerprints", fingerprints, Fingerprints)
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            there = fingerprints.moved(ops.asarray)
+            if self.weights == "idf":
+                return self._by_frequency(lambda: [there], ops)
+            rows = ops.unique(there) if self.weights == "set" else there
+            return BitSignatures(ops.simhash(rows, self._keys()), maker=self)
+
+    def _of_documents(self, documents: Documents) -> BitSignatures:
+        ops, shingling, distinct = documents.ops, documents.shingling, self.weights == "set"
+        if self.weights == "idf":
+            return self._by_frequency(documents.fingerprints, ops)
+        none = ops.asarray(np.empty((0, self.bits // WORD_BITS), np.uint64))
+        parts = [ops.text_simhash(batch, shingling, self._keys(), distinct) for batch in documents.batches()]
+        return BitSignatures(np.concatenate([none, *parts]), maker=self)
+
+    def near(self, distance: int) -> NearBits:
+        """Documents whose signatures differ in at most `distance` bits, as a run asks for them.
+
+        Raises ParameterError where `weights` is "idf", and for a distance that takes too many tables.
+        """
+        if self.weights == "idf":
+            raise ParameterError("weights is 'idf', which only all documents together have; give 'set' or 'count'")
+        return NearBits(bits=self.bits, weights=self.weights, seed=self.seed, distance=distance)
+
+    def _by_frequency(self, batches: Callable[[], Iterable[Fingerprints]], ops: Backend) -> BitSignatures:
+        frequencies = DocumentFrequencies()
+        for rows in map(ops.unique, batches()):
+            frequencies.add(rows)
+        parts = [ops.simhash(rows, self._keys(), frequencies.weights(rows)) for rows in batches()]
+        return BitSignatures(np.concatenate(parts), maker=self)
+
+    def _keys(self) -> NDArray[np.uint64]:
+        return keys_of(self.bits, self.seed)
+
+
+def keys_of(bits: int, seed: int) -> NDArray[np.uint64]:
+    """What a fingerprint is combined with for each word of bits."""
+    return stream("simhash", seed, bits // WORD_BITS)

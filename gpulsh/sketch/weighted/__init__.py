@@ -1,1 +1,0 @@
-"""Sketches of weighted sets and of vectors."""
