@@ -33,7 +33,7 @@ NO_TWINS = (np.empty(0, np.int64), np.empty(0, np.int64))
 def involved_in(met: Collisions, documents: int) -> Numbers:
     """The documents that meet others, ascending."""
     meets = np.zeros(documents, bool)
-    meets[met.pairs] = meets[met.crowded] = True
+    meets[met.pairs] = meets[met.in_large] = True
     return np.flatnonzero(meets)
 
 
@@ -51,7 +51,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Case:
+class Undecided:
     """Documents to decide about, n of them, by position."""
 
     met: Collisions
@@ -74,7 +74,7 @@ class Case:
         """
         with self.ops.here(), funnel.stage(progress, OF_MEMORY["verify"], len(self.met.pairs)):
             small = self._small(progress)
-        with self.ops.here(), funnel.stage(progress, OF_MEMORY["resolve"], len(self.met.crowded)):
+        with self.ops.here(), funnel.stage(progress, OF_MEMORY["resolve"], len(self.met.in_large)):
             kept, edges = self.meeting.resolve(small, progress.advance)
             funnel.candidates = len(self.met.pairs) + len(edges.later) - len(small.later)
             decision = self._put_back(kept, edges, funnel, tell_pairs)

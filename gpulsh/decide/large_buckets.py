@@ -37,7 +37,7 @@ from gpulsh.stats.stages import Advance, untold
 TEXT_AT_ONCE = 16 << 20  # bytes
 
 
-class CrowdBitmaps:
+class Bitmaps:
     """Documents go by their place in the crowd."""
 
     def __init__(self, texts: Readable, threshold: float, ops: Backend) -> None:
@@ -114,7 +114,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Crowded:
+class BucketDocuments:
     """The documents of all large buckets, c of them, which go by their place here."""
 
     documents: Numbers  # [c] in decision order: what `collisions` and `relation` know each by
@@ -126,16 +126,16 @@ class Crowded:
     advance: Advance = untold  # is told how many more are decided
 
 
-class CrowdJoin(ABC):
+class LargeBucketJoin(ABC):
     """A crowd joined block by block, all by place.
 
     For each block of `blocks()` the caller decides its documents and calls `keep` before it asks for the next.
     """
 
-    def __init__(self, crowd: Crowded) -> None:
+    def __init__(self, crowd: BucketDocuments) -> None:
         texts, method, ops = crowd.texts, crowd.method, crowd.ops
         self._crowd, self._relation, self._advance = crowd.documents, crowd.relation, crowd.advance
-        self._rows = np.searchsorted(crowd.collisions.crowded, crowd.documents)
+        self._rows = np.searchsorted(crowd.collisions.in_large, crowd.documents)
         self._collisions = crowd.collisions
         self._texts, self._offset, self._ops = texts, offsets(texts.text_sizes()), ops
         self._measure, self._threshold = measure_of(method), method.threshold
@@ -241,10 +241,10 @@ def can_be_held(texts: Readable, method: Method, ops: Backend) -> bool:
     return method.verify == "exact" and len(sizes) <= MOST_DOCUMENTS and int(sizes.sum()) <= most
 
 
-class HeldJoin(CrowdJoin):
+class HeldJoin(LargeBucketJoin):
     """Documents that `can_be_held`; DeviceMemoryError where they do not fit after all."""
 
-    def __init__(self, crowd: Crowded) -> None:
+    def __init__(self, crowd: BucketDocuments) -> None:
         super().__init__(crowd)
         self._fingerprints = crowd.texts.fingerprints(np.arange(len(crowd.documents)))
         self._sizes = row_sizes(self._fingerprints, crowd.ops)

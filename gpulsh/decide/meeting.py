@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare import NONE, compare, measure_of
-from gpulsh.decide.large_buckets import Crowded, CrowdJoin, HeldJoin, can_be_held
+from gpulsh.decide.large_buckets import BucketDocuments, HeldJoin, LargeBucketJoin, can_be_held
 from gpulsh.decide.prefix_join import PrefixJoin
 from gpulsh.decide.readable import Readable, ShingledTexts
 from gpulsh.decide.relation import ALL, Edges, Relation, near_relation
@@ -82,7 +82,7 @@ class Meeting:
     def resolve(self, small: Edges, advance: Advance = untold) -> tuple[NDArray[np.bool_], Edges]:
         """Which are kept, and all verified pairs; `small` are those of small buckets."""
         count = len(self.numbers)
-        crowd = self.met.crowded
+        crowd = self.met.in_large
         if len(crowd):
             crowd = np.flatnonzero(np.isin(self.numbers, crowd))
         if len(crowd) == 0:
@@ -131,7 +131,7 @@ class Meeting:
         """int64 [v]: of documents connected by candidate pairs and large buckets the same number."""
         if self.connected:
             return np.zeros(len(self.numbers), np.int64)
-        rows = np.searchsorted(self.met.crowded, self.numbers[crowd])
+        rows = np.searchsorted(self.met.in_large, self.numbers[crowd])
         edges = [self._pairs]
         for band in self.met.bucket.T:
             bucket = band[rows]
@@ -142,9 +142,9 @@ class Meeting:
         label: Numbers = ops.asnumpy(ops.components(len(self.numbers), ops.asarray(np.concatenate(edges))))
         return label
 
-    def _join(self, crowd: Numbers, advance: Advance) -> CrowdJoin:
+    def _join(self, crowd: Numbers, advance: Advance) -> LargeBucketJoin:
         texts, numbers = self.texts.renumbered(crowd), self.numbers[crowd]
-        crowded = Crowded(numbers, self.met, texts, self.method, self.ops, self.allowed, advance)
+        crowded = BucketDocuments(numbers, self.met, texts, self.method, self.ops, self.allowed, advance)
         if can_be_held(texts, self.method, self.ops):
             with suppress(DeviceMemoryError):
                 return HeldJoin(crowded)

@@ -17,7 +17,7 @@ What is held follows the budget that the backend tells (`Sizes.whole`): where th
 index is a document and 32 bits of a shingle, for a wrong match is a pair that the measure rules out.
 
 Where no exact measure follows (`verify="signature"` or `"none"`), the pairs that pass the filter are the compared ones:
-they share a prefix shingle by the frequencies that `CrowdPrefixes` counts over all documents of large buckets.
+they share a prefix shingle by the frequencies that `Prefixes` counts over all documents of large buckets.
 
 """
 
@@ -30,8 +30,16 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.compare import compare, unmeasured
-from gpulsh.decide.large_buckets import FIRST_BLOCK, LARGEST_JOIN, Block, CrowdBitmaps, Crowded, CrowdJoin, product
-from gpulsh.decide.prefixes import CrowdPrefixes, Entries
+from gpulsh.decide.large_buckets import (
+    FIRST_BLOCK,
+    LARGEST_JOIN,
+    Bitmaps,
+    Block,
+    BucketDocuments,
+    LargeBucketJoin,
+    product,
+)
+from gpulsh.decide.prefixes import Entries, Prefixes
 from gpulsh.decide.readable import row_sizes
 from gpulsh.decide.relation import Edges
 from gpulsh.errors import DeviceMemoryError
@@ -113,14 +121,14 @@ class Matches:
 FEW_KEPT = 8  # kept documents that a block is compared with before anything else
 
 
-class PrefixJoin(CrowdJoin):
+class PrefixJoin(LargeBucketJoin):
     """Documents of which prefixes are held."""
 
-    def __init__(self, crowd: Crowded) -> None:
+    def __init__(self, crowd: BucketDocuments) -> None:
         super().__init__(crowd)
         self._exact = crowd.method.verify == "exact"
-        self._bitmaps = CrowdBitmaps(crowd.texts, self._threshold, crowd.ops)
-        self._prefixes: CrowdPrefixes | None = None
+        self._bitmaps = Bitmaps(crowd.texts, self._threshold, crowd.ops)
+        self._prefixes: Prefixes | None = None
         self._kept = PrefixIndex()
         self._entries: Entries | None = None  # of the block in hand; None: no prefixes were made of it
 
@@ -199,10 +207,10 @@ class PrefixJoin(CrowdJoin):
         chosen[places] = True
         return self._entries.where(chosen[self._entries.documents])
 
-    def _read(self, start: int) -> CrowdPrefixes:
+    def _read(self, start: int) -> Prefixes:
         """The prefixes of all documents from `start` on, and of the kept ones before, which enter the index."""
         read = np.concatenate([self._known, np.arange(start, len(self._rows))])
-        prefixes = CrowdPrefixes(read, self._texts, self._threshold, self._ops, exact=self._exact)
+        prefixes = Prefixes(read, self._texts, self._threshold, self._ops, exact=self._exact)
         self._sizes[read] = prefixes.sizes[read]
         if len(self._known):
             self._kept.add(prefixes.of(self._known).sorted())

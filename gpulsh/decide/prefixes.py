@@ -63,7 +63,7 @@ class Entries:
         return np.flatnonzero(np.bincount(self.documents - np.uint32(first))) + first
 
 
-class CrowdPrefixes:
+class Prefixes:
     """Documents go by their place in the crowd."""
 
     def __init__(self, places: Numbers, texts: Readable, threshold: float, ops: Backend, *, exact: bool) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.large_buckets import CrowdJoin
+from gpulsh.decide.large_buckets import LargeBucketJoin
 from gpulsh.decide.relation import Edges
 from gpulsh.lsh.pairs import order_of, packed
 from gpulsh.ragged import first_of_runs
@@ -58,7 +58,9 @@ def _walk(status: NDArray[np.int8], earlier: Numbers, later: Numbers) -> None:
                 decided[j] = DROPPED
 
 
-def resolve_kept(count: int, small: Edges, join: CrowdJoin | None, crowd: Numbers) -> tuple[NDArray[np.bool_], Edges]:
+def resolve_kept(
+    count: int, small: Edges, join: LargeBucketJoin | None, crowd: Numbers
+) -> tuple[NDArray[np.bool_], Edges]:
     """(kept bool [count], all verified pairs): the greedy over small buckets and, block by block, over large ones.
 
     Places are in decision order; `small` holds the verified pairs of small buckets, `crowd` [c] ascending the places of

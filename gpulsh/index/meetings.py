@@ -13,7 +13,7 @@ from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.relation import Relation
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.readable import HeldSets
-from gpulsh.lsh.collisions import Collisions, Crowd
+from gpulsh.lsh.collisions import Collisions, Memberships
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.method import Method
 from gpulsh.ragged import offsets, within_runs
@@ -54,7 +54,7 @@ def meet(digests: NDArray[np.uint64], holdings: Holdings, ops: Backend, *, one_a
         if part.is_large.any():
             crowds.append(part.crowd(places, len(held)))
     found = unpacked(distinct(np.concatenate(pairs)))
-    return Meetings(held, Collisions.of(found, Crowd.joined(crowds), digests.shape[1]))
+    return Meetings(held, Collisions.of(found, Memberships.joined(crowds), digests.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,11 @@ class _Buckets:
         among = ops.asnumpy(ops.candidates(buckets))
         return np.concatenate([found, packed(*among.T)])
 
-    def crowd(self, held: Numbers, base: int) -> Crowd:
+    def crowd(self, held: Numbers, base: int) -> Memberships:
         """The members of large buckets, by place."""
         known = np.flatnonzero(self.is_large[self.held_bucket])
         bucket = np.repeat(np.arange(len(self.arriving)), self.arriving)
         fresh = self.is_large[bucket]
         members = np.concatenate([held[known], self.rows[fresh] + base])
         bucket = np.concatenate([self.held_bucket[known], bucket[fresh]])
-        return Crowd(members, self.band[bucket], bucket)
+        return Memberships(members, self.band[bucket], bucket)

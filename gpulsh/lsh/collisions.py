@@ -1,4 +1,4 @@
-"""Band digests to candidate pairs, buckets too large for all pairs set apart."""
+"""Turns band digests into candidate pairs, and keeps buckets that are too large for all pairs apart."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gpulsh.lsh.pairs import renumbered
 from gpulsh.params import check_type
 from gpulsh.ragged import first_of_runs
 
-SMALL_BUCKET = 256  # documents up to which all pairs of a bucket are compared; part of the decision's definition
-FEW_DOCUMENTS = 1 << 16  # of which a band is work for one thread
-MOST_PARTS = 1 << 12  # ranges of digests that a band is cut into at most
-MOST_PACKED = 1 << 32  # documents whose numbers `candidates` packs two of into 64 bits
+SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the definition of the decision
+FEW_DOCUMENTS = 1 << 16  # up to this number a band is work for one thread
+MOST_PARTS = 1 << 12  # ranges of digests in a band
+MOST_PACKED = 1 << 32  # documents; `candidates` packs two numbers below this into 64 bits
 
 
 def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
     """Every pair of documents that share a digest in some band: int64 [m, 2], i < j, lexicographic, unique.
 
-    All pairs of every bucket, however large; `deduplicate` compares large buckets by a prefix filter instead. Raises
-    ParameterError where it is given anything but BandDigests.
+    Lists all pairs of every bucket, however large; `deduplicate` uses a prefix filter for large buckets instead. Raises
+    ParameterError for anything but BandDigests.
 
     >>> digests = BandDigests(np.array([[7, 1], [7, 2], [3, 2]], np.uint64))
     >>> candidate_pairs(digests, backend="cpu")
@@ -44,15 +44,15 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
     return SmallBuckets.joined([bucket.ids for bucket in buckets], sizes, len(digests), ops).pairs()
 
 
-class Crowd(NamedTuple):
-    """Memberships in large buckets: int64 [r] each; a bucket is named by the first of its documents."""
+class Memberships(NamedTuple):
+    """Memberships in large buckets: int64 [r] each; the first document of a bucket names it."""
 
     document: Numbers
     band: Numbers
     bucket: Numbers
 
     @classmethod
-    def joined(cls, parts: Sequence[Crowd]) -> Crowd:
+    def joined(cls, parts: Sequence[Memberships]) -> Memberships:
         """Several, end to end."""
         none = np.empty(0, np.int64)
         return cls(*map(np.concatenate, zip((none, none, none), *parts, strict=True)))
@@ -60,22 +60,22 @@ class Crowd(NamedTuple):
 
 @dataclass(frozen=True)
 class Collisions:
-    """Who shares a bucket with whom."""
+    """Which documents share a bucket."""
 
     pairs: Numbers  # [m, 2] i < j, lexicographic: all pairs of the small buckets
-    crowded: Numbers  # [c] ascending: documents in a large bucket
-    bucket: NDArray[np.signedinteger]  # [c, bands]: each one's large bucket in each band, by any number, or -1
+    in_large: Numbers  # [c] ascending: documents in a large bucket
+    bucket: NDArray[np.signedinteger]  # [c, bands]: the large bucket of each in each band, by any number, or -1
 
     @classmethod
-    def of(cls, pairs: Numbers, crowd: Crowd, bands: int) -> Collisions:
+    def of(cls, pairs: Numbers, large: Memberships, bands: int) -> Collisions:
         """From pairs and memberships."""
-        crowded, place = renumbered(crowd.document, int(crowd.document.max(initial=-1)) + 1)
-        bucket = np.full((len(crowded), bands), -1, np.int64)
-        bucket[place, crowd.band] = crowd.bucket
-        return cls(pairs, crowded, bucket)
+        in_large, place = renumbered(large.document, int(large.document.max(initial=-1)) + 1)
+        bucket = np.full((len(in_large), bands), -1, np.int64)
+        bucket[place, large.band] = large.bucket
+        return cls(pairs, in_large, bucket)
 
     def share_large_bucket(self, i: Numbers, j: Numbers) -> NDArray[np.bool_]:
-        """bool [m]: whether rows i [m] and j [m] of `crowded` stand in one large bucket."""
+        """bool [m]: whether rows i [m] and j [m] of `in_large` share a large bucket."""
         shared = np.zeros(len(i), bool)
         for band in self.bucket.T:
             shared |= (band[i] == band[j]) & (band[i] >= 0)
@@ -83,19 +83,19 @@ class Collisions:
 
 
 class Digests(Protocol):
-    """Band digests of documents, band by band, in the backend's memory when they are asked for."""
+    """Band digests of documents; `band` puts those of one band into the backend's memory."""
 
     documents: int
     bands: int
-    ascending: bool  # whether the ids of a band ascend; otherwise those of equal digests do
+    ascending: bool  # whether the ids of a band ascend; otherwise only the ids of equal digests do
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
-        """The digests uint64 [m] of a band in range `part` of `parts` equal ones, and the ids int64 [m]."""
+        """The digests uint64 [m] of a band in range `part` of `parts` equal ranges, and their ids int64 [m]."""
 
 
 @dataclass(frozen=True)
 class SmallBuckets:
-    """The small buckets of all bands at once, so that a pair found in many bands is given once."""
+    """The small buckets of all bands together, so that a pair found in many bands appears once."""
 
     ids: Array
     offset: Array
@@ -104,19 +104,19 @@ class SmallBuckets:
 
     @classmethod
     def joined(cls, members: list[Array], sizes: list[Array], documents: int, ops: Backend) -> SmallBuckets:
-        """The buckets of several bands, of `documents` in all."""
+        """The buckets of several bands, for `documents` in all."""
         none = ops.asarray(np.zeros(1, np.int64))
         ids, offset = np.concatenate([none[:0], *members]), np.cumsum(np.concatenate([none, *sizes]))
         return cls(ids, offset, documents, ops)
 
     def pairs(self) -> Array:
-        """All pairs of each: int64 [m, 2], i < j, lexicographic, unique."""
+        """All pairs of each bucket: int64 [m, 2], i < j, lexicographic, unique."""
         ids, known = self._numbered()
         found = self.ops.candidates(Buckets(ids, self.offset))
         return found if known is None else known[found]
 
     def pieces(self, most: int) -> Iterator[Numbers]:
-        """Yield the pairs on the host, in pieces of about `most` at most, a pair counted in every band."""
+        """Yield the pairs on the host in pieces of at most about `most`; a pair counts once in every band."""
         members, offset = self.ops.asnumpy(self.ids), self.ops.asnumpy(self.offset)
         sizes = np.diff(offset)
         if int((sizes * (sizes - 1) // 2).sum()) <= most:
@@ -134,46 +134,46 @@ class SmallBuckets:
             yield self.ops.asnumpy(found if known is None else known[found])
 
     def _numbered(self) -> tuple[Array, Array | None]:
-        """The ids, or numbers that fit where those among all documents do not, and the ids that these stand for."""
+        """The ids and None; or, where ids do not fit, smaller numbers and the ids that they stand for."""
         if self.documents <= MOST_PACKED:
             return self.ids, None
         involved = np.unique(self.ids)
         return np.searchsorted(involved, self.ids), involved
 
 
-def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[Numbers, Crowd]:
+def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[Numbers, Memberships]:
     """All pairs [m, 2] of the small buckets, i < j, lexicographic, and the members of large ones."""
-    small, crowd = bucketed(digests, ops, advance)
-    return ops.asnumpy(small.pairs()), crowd
+    small, large = bucketed(digests, ops, advance)
+    return ops.asnumpy(small.pairs()), large
 
 
-def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Crowd]:
-    """The small buckets, and the members of large ones, of band after band."""
-    parts = 1  # that memory asks for; a band begins with as many as the last one took
+def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Memberships]:
+    """The small buckets of all bands, and the members of the large ones."""
+    parts = 1  # as memory requires; each band begins with the number that the last one took
 
     def of_band(ops: Backend, band: int) -> list[Buckets]:
         nonlocal parts
         found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
         return found
 
-    small: list[tuple[Array, Array]] = []
-    large: list[Crowd] = []
+    members: list[Array] = []
+    member_sizes: list[Array] = []
+    large: list[Memberships] = []
     for band, found in enumerate(_each_band(digests.bands, digests.documents, ops, of_band)):
         for buckets in found:
-            sizes = buckets.lengths
+            ids, sizes = buckets.ids, buckets.lengths
             is_large = sizes > SMALL_BUCKET
-            if not bool(is_large.any()):
-                small.append((buckets.ids, sizes))
-                continue
-            of_member = bucket_of_member(buckets)
-            crowded = is_large[of_member]
-            small.append((buckets.ids[~crowded], sizes[~is_large]))
-            first = buckets.ids[buckets.offset[:-1]][of_member[crowded]]
-            members = ops.asnumpy(buckets.ids[crowded])
-            large.append(Crowd(members, np.full(len(members), band), ops.asnumpy(first)))
+            if bool(is_large.any()):
+                bucket = bucket_of_member(buckets)
+                in_large = is_large[bucket]
+                documents = ops.asnumpy(ids[in_large])
+                first = ops.asnumpy(ids[buckets.offset[:-1]][bucket[in_large]])
+                large.append(Memberships(documents, np.full(len(documents), band), first))
+                ids, sizes = ids[~in_large], sizes[~is_large]
+            members.append(ids)
+            member_sizes.append(sizes)
         advance(1)
-    members, member_sizes = [ids for ids, _ in small], [sizes for _, sizes in small]
-    return SmallBuckets.joined(members, member_sizes, digests.documents, ops), Crowd.joined(large)
+    return SmallBuckets.joined(members, member_sizes, digests.documents, ops), Memberships.joined(large)
 
 
 def _each_band(bands: int, documents: int, ops: Backend, work: Callable[[Backend, int], Result]) -> Iterable[Result]:
@@ -182,19 +182,20 @@ def _each_band(bands: int, documents: int, ops: Backend, work: Callable[[Backend
 
 
 def _buckets(digests: Digests, band: int, ops: Backend, parts: int) -> list[Buckets]:
-    """The buckets of a band, from ranges of digests, one after another."""
-    return [_buckets_of(*digests.band(band, part, parts), digests.ascending, ops) for part in range(parts)]
-
-
-def _buckets_of(digests: Array, ids: Array, ascending: bool, ops: Backend) -> Buckets:
-    if ascending:
-        return ops.collisions(digests, ids)
-    found = ops.collisions(digests, ops.asarray(np.arange(len(ids))))  # spares it the sort by ids
-    return Buckets(ids[found.ids], found.offset)
+    """The buckets of a band, from one range of digests after another."""
+    found = []
+    for part in range(parts):
+        values, ids = digests.band(band, part, parts)
+        if digests.ascending:
+            found.append(ops.collisions(values, ids))
+        else:  # places ascend, which saves `collisions` the sort by ids
+            buckets = ops.collisions(values, ops.asarray(np.arange(len(ids))))
+            found.append(Buckets(ids[buckets.ids], buckets.offset))
+    return found
 
 
 def bucket_of_member(buckets: Buckets) -> Array:
-    """int64 [members]: the number of each one's bucket; no bucket is empty."""
+    """int64 [members]: the number of each member's bucket; no bucket is empty."""
     steps = np.zeros(len(buckets.ids), np.int64, like=buckets.ids)
     steps[buckets.offset[1:-1]] = 1
     return np.cumsum(steps)

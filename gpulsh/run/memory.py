@@ -20,7 +20,7 @@ from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.decide.containment import containing_pairs
 from gpulsh.decide.copies import first_copies
-from gpulsh.decide.decide import Case, involved_in, is_read
+from gpulsh.decide.decide import Undecided, involved_in, is_read
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
@@ -28,7 +28,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.memory.tables import column_of
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.source import TextSource, TextsReadAgain
-from gpulsh.lsh.collisions import Collisions, Crowd, collide
+from gpulsh.lsh.collisions import Collisions, Memberships, collide
 from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
@@ -245,12 +245,12 @@ def decide(
             digests = DigestsByBand(signed.digests, method.banding.bands, funnel.documents, ops)
             met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
         signed.digests.let_go()
-        funnel.crowded = len(met.crowded)
+        funnel.crowded = len(met.in_large)
     involved = involved_in(met, funnel.documents)
     with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
-        chosen = source.choose(involved if is_read(method, len(met.crowded)) else involved[:0])
+        chosen = source.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
         progress.count(size=int(chosen.sizes().sum()))
-    return Case(met, copies, first, rank, ALL, chosen, method, keys, ops).decide(funnel, progress)
+    return Undecided(met, copies, first, rank, ALL, chosen, method, keys, ops).decide(funnel, progress)
 
 
 def _containing(documents: Numbers, rank: Numbers, source: TextsReadAgain, method: Method, ops: Backend) -> Collisions:
@@ -258,7 +258,7 @@ def _containing(documents: Numbers, rank: Numbers, source: TextsReadAgain, metho
     order = np.argsort(rank[documents], kind="stable")
     texts = ShingledTexts(order, ops, source.choose(documents), method, None)  # what is only proposed proves nothing
     pairs = np.sort(documents[order][containing_pairs(texts, method.threshold, ops)], axis=1)
-    none = Crowd(*(np.empty(0, np.int64) for _ in range(3)))
+    none = Memberships(*(np.empty(0, np.int64) for _ in range(3)))
     return Collisions.of(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], none, method.banding.bands)
 
 

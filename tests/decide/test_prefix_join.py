@@ -15,15 +15,15 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.decide import prefix_join, prefixes
-from gpulsh.decide.large_buckets import Crowded, CrowdJoin
+from gpulsh.decide.large_buckets import BucketDocuments, LargeBucketJoin
 from gpulsh.decide.prefix_join import PrefixJoin
-from gpulsh.decide.prefixes import CrowdPrefixes
+from gpulsh.decide.prefixes import Prefixes
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL, Edges, Relation
 from gpulsh.decide.resolve import resolve_kept
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.lsh.collisions import Collisions, Crowd
+from gpulsh.lsh.collisions import Collisions, Memberships
 from gpulsh.method import Method
 from tests.decide.test_shared_sentences import pages
 from tests.support.traced import at_most
@@ -38,22 +38,26 @@ def readable_of(texts: list[str], ops: Backend, threshold: float = 0.8) -> Shing
     return ShingledTexts(ids, ops, open_texts(pa.array(texts), ops).choose(ids), method, None)
 
 
-def prefixes_of(texts: list[str], ops: Backend, is_exact: bool) -> CrowdPrefixes:
+def prefixes_of(texts: list[str], ops: Backend, is_exact: bool) -> Prefixes:
     readable = readable_of(texts, ops)
-    return CrowdPrefixes(np.arange(len(texts)), readable, 0.8, ops, exact=is_exact)
+    return Prefixes(np.arange(len(texts)), readable, 0.8, ops, exact=is_exact)
 
 
 def join_of(
-    texts: list[str], ops: Backend, threshold: float = 0.8, relation: Relation = ALL, kind: type[CrowdJoin] = PrefixJoin
-) -> CrowdJoin:
+    texts: list[str],
+    ops: Backend,
+    threshold: float = 0.8,
+    relation: Relation = ALL,
+    kind: type[LargeBucketJoin] = PrefixJoin,
+) -> LargeBucketJoin:
     """All documents in one large bucket."""
     ids, readable = np.arange(len(texts)), readable_of(texts, ops, threshold)
-    crowd = Crowd(ids, np.zeros_like(ids), np.zeros_like(ids))
+    crowd = Memberships(ids, np.zeros_like(ids), np.zeros_like(ids))
     met = Collisions.of(np.empty((0, 2), np.int64), crowd, 1)
-    return kind(Crowded(ids, met, readable, Method.chosen(threshold=threshold), ops, relation))
+    return kind(BucketDocuments(ids, met, readable, Method.chosen(threshold=threshold), ops, relation))
 
 
-def joined(join: CrowdJoin, count: int) -> tuple[list[bool], list[tuple[int, int, float]]]:
+def joined(join: LargeBucketJoin, count: int) -> tuple[list[bool], list[tuple[int, int, float]]]:
     kept, edges = resolve_kept(count, Edges(NONE, NONE, np.empty(0)), join, np.arange(count))
     found = zip(edges.earlier.tolist(), edges.later.tolist(), edges.similarity.tolist(), strict=True)
     return kept.tolist(), list(found)
@@ -126,9 +130,9 @@ def test_who_only_asks_meets_those_before_alone(texts: list[str]) -> None:
 @pytest.mark.parametrize("first", [0, 1 << 40])
 def test_memberships_go_by_document_however_sparse(first: int) -> None:
     """Numbers of a run are dense, those of a group of a large run are not."""
-    crowd = Crowd(*(np.array(column) for column in ([7, 3, 3, 9, 7], [0, 0, 1, 1, 2], [3, 3, 3, 3, 7])))
+    crowd = Memberships(*(np.array(column) for column in ([7, 3, 3, 9, 7], [0, 0, 1, 1, 2], [3, 3, 3, 3, 7])))
     found = Collisions.of(np.empty((0, 2), np.int64), crowd._replace(document=crowd.document + first), 3)
-    assert found.crowded.tolist() == [first + 3, first + 7, first + 9]
+    assert found.in_large.tolist() == [first + 3, first + 7, first + 9]
     assert found.bucket.tolist() == [[3, 3, -1], [3, -1, 7], [-1, 3, -1]]
 
 

@@ -23,7 +23,7 @@ from gpulsh.budget import Cut
 from gpulsh.decide import compare as comparing
 from gpulsh.decide import large_buckets
 from gpulsh.decide.compare import FEWEST_WORDS, MOST_WORDS, bounds_allow, words_for
-from gpulsh.decide.large_buckets import CrowdBitmaps
+from gpulsh.decide.large_buckets import Bitmaps
 from gpulsh.decide.prefix_join import Matches
 from gpulsh.lsh.collisions import SmallBuckets
 from gpulsh.stats.stages import Progress
@@ -73,7 +73,7 @@ def test_the_decision_is_the_naive_one(
 ) -> None:
     if bounds:
         set_bounds(monkeypatch, *bounds)
-        monkeypatch.setattr(CrowdBitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
+        monkeypatch.setattr(Bitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
     asked: list[int] = []
     near = large_buckets.near

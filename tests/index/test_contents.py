@@ -234,7 +234,7 @@ def test_a_template_of_many_held_documents_is_looked_up_once() -> None:
     ops = index.catalogue.ops
     for one_another in (True, False):
         met = meetings.meet(source[0].digests, index.catalogue.holdings(), ops, one_another=one_another)
-        assert len(met.held) > 250 and len(met.collisions.crowded) > 350
+        assert len(met.held) > 250 and len(met.collisions.in_large) > 350
         assert len(met.collisions.pairs) < 5000  # of 100 x 300
     with mock.patch.object(meeting, "HeldJoin", wraps=meeting.HeldJoin) as joins:
         assert len(index.query(given)) == 300

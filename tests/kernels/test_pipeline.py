@@ -112,7 +112,7 @@ def test_large_buckets(selected: CudaBackend) -> None:
 def test_pages_of_shared_sentences(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets of any size, whose pairs bitmaps rule out."""
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 20)
-    monkeypatch.setattr("gpulsh.decide.large_buckets.CrowdBitmaps.cost", lambda *given: -(1 << 40))
+    monkeypatch.setattr("gpulsh.decide.large_buckets.Bitmaps.cost", lambda *given: -(1 << 40))
     options: dict[str, Any] = {"shingling": gpulsh.Shingling(size=2), "num_perm": 6, "bands": 6, "rows": 1}
     for threshold in (0.5, 0.8):
         wanted = gpulsh.deduplicate(pages(60, 4), backend="reference", threshold=threshold, **options)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.sample import Sample
 from gpulsh.errors import OutputError
-from gpulsh.lsh.collisions import Crowd
+from gpulsh.lsh.collisions import Memberships
 from gpulsh.run.job import step_file, step_of
 from gpulsh.run.policy import Order
 from gpulsh.store.columns import ColumnsFile, FlagColumn, MappedColumns, columns_file, kinds_of, write_columns
@@ -232,7 +232,7 @@ WEIGHTS = Table("weigh", "weights", Weights)  # prefix
 PREFIXES = Table("prefix", "prefixes", PostingRows)  # join
 SET_SIZES = Table("prefix", "sizes", SetSizes)  # join
 PAIRS = Table("collide", "pairs", Pairs)  # route
-CROWD = Table("collide", "crowd", Crowd)  # route
+CROWD = Table("collide", "crowd", Memberships)  # route
 STARS = Table("collide", "stars", StarRows)  # connect, which merges them to others
 MEMBERS = Table("connect", "members", Members)  # route, gather
 RANKS = Table("rank", "ranks", Ranks)  # who admits documents to an index

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.decide import Case, Compared
+from gpulsh.decide.decide import Compared, Undecided
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import Edges
 from gpulsh.decide.sample import Draw
-from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Crowd
+from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import ranks_of, relation_of
@@ -63,7 +63,7 @@ def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: S
     involved = np.argsort(rank)
     wanted = ((number, members[part]) for number, part in layout.by_partition(members))
     texts = ShingledTexts(involved, place.ops, GroupTexts(place.folder, group, wanted), job.method, place.keys)
-    met_here = Collisions.of(candidates, Crowd.joined([]), job.method.banding.bands)
+    met_here = Collisions.of(candidates, Memberships.joined([]), job.method.banding.bands)
     relation = relation_of(members, job.policy, layout)
     done = 0
 
@@ -113,7 +113,7 @@ def verify(
 
     collisions = Collisions.of(
         unpacked(distinct(packed(*map(number, met)))),  # a pair may meet in several ranges
-        Crowd(number(crowd.document), crowd.band, number(crowd.bucket)),
+        Memberships(number(crowd.document), crowd.band, number(crowd.bucket)),
         job.method.banding.bands,
     )
     order = np.argsort(later)
@@ -122,7 +122,7 @@ def verify(
         raise tampered(place.folder, "first copies that are copies of others")
     rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
     draw = Draw(members)
-    case = Case(
+    case = Undecided(
         collisions,
         number(later),
         number(first),
@@ -136,8 +136,8 @@ def verify(
         draw,
         (number(again), number(before)),
     )
-    funnel = Funnel(documents=len(members), crowded=len(collisions.crowded))
-    told = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.crowded))
+    funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
+    told = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
     decision = case.decide(funnel, told, tell_pairs=False).to_numpy()
     is_witness = np.zeros(len(members), bool)
     is_witness[decision.duplicate_of[~decision.keep]] = True
