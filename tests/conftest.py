@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,6 +103,16 @@ def mortals() -> Iterator[Mortals]:
     """Runs the command in processes that end at any call."""
     with Mortals() as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def memory_unlimited() -> Iterator[None]:
+    """Fails a test that leaves a limit of memory behind, which would fail or crash the tests after it."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    yield
+    after = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, before)
+    assert after == before, "the test left RLIMIT_DATA changed"
 
 
 def pytest_collection_finish() -> None:
