@@ -11,7 +11,7 @@ from gpulsh.errors import InputError
 from gpulsh.io.compression.streams import Compression
 from gpulsh.io.file import File
 from gpulsh.io.format import Format
-from gpulsh.io.formats.arrow_ipc.format import Ipc
+from gpulsh.io.formats.arrow_ipc import Ipc
 from gpulsh.io.formats.delimited.format import Delimited
 from gpulsh.io.formats.jsonl.array import Json
 from gpulsh.io.formats.jsonl.format import JsonLines

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.errors import DamagedInputError, InputError, MemoryLimitError
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.indexing import build_index
 from tests.support.runs import run
@@ -147,7 +147,10 @@ def test_a_type_without_arrays(nested: bool, tmp_path: Path) -> None:
         content[place] = 0 if found else 2
     assert changed
     (tmp_path / "a.arrow").write_bytes(content)
-    with pytest.raises(DamagedInputError, match=r"column 'other' is of type .*month_interval.*, of which"):
+    if nested:  # pyarrow copies it without making an array of it
+        assert run(str(tmp_path / "a.arrow"), tmp_path / "out").funnel["documents"] == ROWS
+        return
+    with pytest.raises(DamagedInputError, match=r"column 'other' is of type month_interval, of which"):
         run(str(tmp_path / "a.arrow"), tmp_path / "out")
 
 
@@ -176,7 +179,7 @@ def test_other_nulls_than_are_told(tmp_path: Path, kind: str, ending: str) -> No
     make = pa.ipc.new_file if ending == ".arrow" else pa.ipc.new_stream
     with pa.OSFile(str(tmp_path / f"a{ending}"), "wb") as sink, make(sink, table.schema) as out:
         out.write_table(table)
-    with pytest.raises(DamagedInputError, match=rf"a{ending}: column 'other' is damaged: it says that \d values are"):
+    with pytest.raises(DamagedInputError, match=rf"a{ending}: column 'other' is damaged: .*null_count"):
         deduplicate_files(tmp_path / f"a{ending}", tmp_path / "out", backend="cpu")
     assert not (tmp_path / "out").exists()
 
@@ -209,7 +212,7 @@ def test_compressed_buffers_that_claim_any_length(tmp_path: Path, codec: str, si
     before, told, after = path.read_bytes().rpartition(packed(len("".join(LONG)) * 999, kind="q"))
     path.write_bytes(before + packed(size, kind="q") + after)
     assert told
-    with pytest.raises(InputError, match=r"a\.arrow: "):
+    with pytest.raises((InputError, MemoryLimitError), match=r"a\.arrow: "):
         run(str(path), tmp_path / "out")
 
 

@@ -1,4 +1,4 @@
-"""Row groups and record batches of any size are read and written a part at a time, with the same result."""
+"""Row groups of any size are read and written a part at a time, with the same result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Divisible, Known, Part, Writing
-from gpulsh.io.formats.arrow_ipc import format as ipc
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import format as parquet
 
@@ -111,24 +110,6 @@ def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytes
     for block in source.read_part(file, Columns("text"), part, 1 << 20):
         assert block.texts.lengths().sum() <= 1 << 20
     assert documents(tmp_path / "a.parquet") == [page.encode(), b"small"] * 1000
-
-
-@pytest.mark.parametrize("kind", ["string", "large_string"])
-@pytest.mark.parametrize("ending", ["arrow", "arrows"])
-def test_a_large_record_batch_in_parts(kind: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = table(kind)
-    path = tmp_path / f"a.{ending}"
-    with (pa.ipc.new_file if ending == "arrow" else pa.ipc.new_stream)(str(path), given.schema) as out:
-        out.write_table(given, max_chunksize=3000)
-    whole = documents(path)
-    assert whole == [(text or "").encode() for text in given.column("text").to_pylist()]
-    monkeypatch.setattr(ipc, "BLOCK_BYTES", 5000)
-    monkeypatch.setattr(ipc, "BATCH_BYTES", 10_000)
-    assert documents(path) == whole
-    keep = np.random.default_rng(3).random(ROWS) < 0.7
-    write_kept(path, tmp_path / "out", keep)
-    with (pa.ipc.open_file if ending == "arrow" else pa.ipc.open_stream)(str(tmp_path / "out")) as reader:
-        assert reader.read_all().equals(given.filter(pa.array(keep)))
 
 
 def test_row_groups_of_any_size_by_several_threads(tmp_path: Path) -> None:

@@ -1,0 +1,203 @@
+"""Arrow IPC by pyarrow, as a file or as a stream: read and written batch by batch.
+
+Only the columns that are used are decoded. gpulsh validates each batch before it uses a value, because offsets in a
+file may point anywhere. A whole batch is in memory, and the kernel enforces `--memory` (`gpulsh.memory_limit`).
+
+Rejected: mapping the file. A file that is cut short while it is mapped ends the process by a signal.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from gpulsh.arrays import Numbers
+from gpulsh.errors import DamagedInputError
+from gpulsh.io.arrow.rows import arrow_rows, bytes_of
+from gpulsh.io.arrow.selection import chosen, kept
+from gpulsh.io.arrow.soundness import check_batch, check_values
+from gpulsh.io.arrow.texts import column_named, stray, text_column
+from gpulsh.io.arrow.types import check_columns, type_named
+from gpulsh.io.columns import Columns, place_named
+from gpulsh.io.file import File, reading
+from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Writing, counting
+from gpulsh.io.formats.keys import KeyColumn
+from gpulsh.io.limits import Limit, check_sizes, check_values_fit
+from gpulsh.io.rows import ROW_COST
+
+BATCH_BYTES = 64 << 20  # of a record batch that are written together
+MAGIC = b"ARROW1"  # begins a file, not a stream
+
+
+class Ipc(Format):
+    """Files and streams of record batches."""
+
+    in_order = False
+
+    def check(self, file: File, columns: Columns) -> int | None:
+        """Check the columns and their types, which are in the schema."""
+        with reading(file), _opened(file) as source:
+            check_columns(file, source.schema, columns)
+            return file.size()
+
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
+        """Blocks of about BLOCK_BYTES of each record batch."""
+        with reading(file), _opened(file) as source:
+            check_columns(file, source.schema, columns)
+            used = [column for column, *_ in columns.texts]
+            if columns.key is not None:
+                used.append(place_named(columns.key, source.schema.names)[0])
+            keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
+            start = 0
+            for batch in source.batches(used):
+                for part in _slices(batch, BLOCK_BYTES):
+                    if wanted is None or wanted[start : start + len(part)].any():
+                        key = None if keys is None else keys.of(part, start)
+                        found = text_column(part, columns)
+                        texts = arrow_rows(found)
+                        check_sizes(file, start, texts.lengths(), rules.limit)
+                        yield Block(start, texts, key, stray=stray(found))
+                        del key, texts, found
+                    start += len(part)
+                    del part
+                del batch  # before the next one is read
+
+    def kind(self, file: File, column: str) -> pa.DataType:
+        """The type of the column, from the schema."""
+        with reading(file), _opened(file) as source:
+            return type_named(source.schema, column)
+
+    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
+        """The column at `rows`, batch by batch."""
+        found: list[pa.Array] = []
+        start = held = done = 0
+        with reading(file), _opened(file) as source:
+            kind = type_named(source.schema, column)
+            for batch in source.batches([place_named(column, source.schema.names)[0]]):
+                first, last = np.searchsorted(rows, [start, start + len(batch)])
+                if first < last:
+                    part = check_values(file, column, chosen(column_named(batch, column), rows[first:last] - start))
+                    found.append(part)
+                    held, done = held + bytes_of(part), done + len(part)
+                    check_values_fit(file, column, held, done, len(rows), limit)
+                start += len(batch)
+                if last == len(rows):
+                    break
+        return pa.concat_arrays(found) if found else pa.nulls(0, kind)
+
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
+        """Write a batch for each batch, several for one beyond BATCH_BYTES. A stream stays a stream."""
+        with _opened(file) as source:
+            _write(source, target, _kept(file, source, keep))
+
+    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+        """The kept rows of each record batch."""
+        with _opened(file) as source:
+            yield from _kept(file, source, keep)
+
+    def write_sample(self, file: File, share: float, target: str) -> float:
+        """The first rows of each record batch."""
+        rows = taken = 0
+
+        def sample(source: _Source) -> Iterator[pa.RecordBatch]:
+            nonlocal rows, taken
+            for batch in source.batches():
+                rows += len(batch)
+                if count := min(math.ceil(share * rows) - taken, len(batch)):
+                    taken += count
+                    yield batch.slice(0, count)
+
+        with reading(file), _opened(file) as source:
+            _write(source, target, sample(source))
+        return taken / rows if rows else 1.0
+
+
+class _Source:
+    """An open file or `stream`; `source` is a pyarrow.NativeFile."""
+
+    def __init__(self, file: File, source: pa.NativeFile) -> None:
+        self._file, self._source = file, source
+        self.stream = source.read(len(MAGIC)) != MAGIC
+        self.schema: pa.Schema = self._reader().schema
+        for field in self.schema:
+            _check_type(file, field)
+
+    def batches(self, used: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All batches, validated, with the columns of these names or all columns."""
+        names = self.schema.names
+        fields = None if used is None else [place for place, name in enumerate(names) if name in used]
+        reader = self._reader(fields)
+        # A stream's reader hands out one batch after another itself.
+        found = reader if self.stream else map(reader.get_batch, range(reader.num_record_batches))
+        for batch in found:
+            check_batch(self._file, batch)
+            yield batch
+            del batch  # before the next one is read
+
+    def _reader(self, fields: list[int] | None = None) -> pa.RecordBatchReader | pa.RecordBatchFileReader:
+        self._source.seek(0)
+        options = pa.ipc.IpcReadOptions(use_threads=False)
+        if fields is not None:
+            options.included_fields = fields
+        return (pa.ipc.open_stream if self.stream else pa.ipc.open_file)(self._source, options=options)
+
+
+@contextmanager
+def _opened(file: File) -> Iterator[_Source]:
+    with reading(file):
+        # pyarrow opens only paths that are UTF-8, as every printable one is.
+        plain = file.filesystem is None and file.path.isprintable()
+        opened = pa.OSFile(os.path.abspath(file.path)) if plain else pa.PythonFile(file.open(), "r")
+    with opened:
+        with reading(file):
+            source = _Source(file, opened)
+        yield source
+
+
+def _check_type(file: File, field: pa.Field) -> None:
+    """DamagedInputError for a type of which pyarrow makes no arrays, such as an interval of months."""
+    try:
+        pa.nulls(0, field.type)
+    except KeyError:
+        raise DamagedInputError(
+            f"{file.name}: column {field.name!r} is of type {field.type}, of which pyarrow has no arrays;"
+            " write the file without it"
+        ) from None
+    except pa.ArrowException:  # no empty array can be made; reading one may work
+        return
+
+
+def _slices(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """The batch in parts of about `most` bytes; an empty batch is one part."""
+    size = max(batch.get_total_buffer_size(), ROW_COST * len(batch), 1)
+    rows = max(1, len(batch) * most // size)
+    for first in range(0, max(len(batch), 1), rows):
+        yield batch.slice(first, rows)
+
+
+def _kept(file: File, source: _Source, keep: Mask) -> Iterator[pa.RecordBatch]:
+    with counting(file, keep) as read, reading(file):
+        for batch in source.batches():
+            rows = max(1, len(batch) * BATCH_BYTES // max(batch.get_total_buffer_size(), 1))
+            for first in range(0, len(batch), rows):
+                part = batch.slice(first, rows)
+                stays = keep[read.rows : read.rows + len(part)]
+                read.rows += len(part)
+                if stays.any():
+                    yield kept(part, stays)
+            del batch
+
+
+def _write(source: _Source, target: str, batches: Iterable[pa.RecordBatch]) -> None:
+    with open(target, "wb") as sink:
+        writer = (pa.ipc.new_stream if source.stream else pa.ipc.new_file)(sink, source.schema)
+        for batch in batches:
+            writer.write_batch(batch)
+            del batch  # before the next one is read
+        writer.close()

@@ -1,1 +1,0 @@
-"""Arrow IPC files and streams."""
