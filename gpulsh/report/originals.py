@@ -26,7 +26,7 @@ from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Divisible
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.jsonl.format import JsonLines
+from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.limits import Limit
 from gpulsh.report.evidence import Evidence, spread
 from gpulsh.report.excerpts import Place, read_texts

@@ -203,4 +203,4 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
 
     patch.setattr(driver, stage, begin)
     patch.setattr(File, "open", open_or_not)
-    patch.setattr("gpulsh.io.formats.parquet.format._opened", parquet_opened)
+    patch.setattr("gpulsh.io.formats.parquet._opened", parquet_opened)

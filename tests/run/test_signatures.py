@@ -77,7 +77,7 @@ def test_the_two_classical_queries(texts: list[str | None], tmp_path: Path) -> N
 
 def test_parts_of_a_file(texts: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table({"text": texts, "name": range(len(texts))}), tmp_path / "c.parquet", row_group_size=7)
-    monkeypatch.setattr("gpulsh.io.formats.parquet.format.RUN_ROWS", 7)
+    monkeypatch.setattr("gpulsh.io.formats.parquet.RUN_ROWS", 7)
     for name, size in (("whole", 64 << 20), ("parts", 600)):
         monkeypatch.setattr("gpulsh.run.signatures.PARTITION_BYTES", size)
         sign_files([str(tmp_path / "c.parquet")], tmp_path / f"{name}.parquet", id_column="name", num_perm=12, bands=4)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,10 +23,10 @@ from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
+from gpulsh.io.formats import lines as blank_lines
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.jsonl import blank_lines
-from gpulsh.io.formats.jsonl.format import split_lines
-from gpulsh.io.formats.warc.records import warc_records
+from gpulsh.io.formats.lines import split_lines
+from gpulsh.io.formats.warc_records import warc_records
 from gpulsh.run.records.tables import DECISIONS, Decisions
 from gpulsh.run.stages.write import dropped_in
 
@@ -136,7 +137,7 @@ def test_blank_lines(name: str, ending: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100, 5000])
 def test_blank_lines_are_left_out_wherever_blocks_end(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blank_lines, "RUN", 3)
+    monkeypatch.setattr(blank_lines, "GAP", re.compile(rb"(?<!\s)\s{3,}+"))
     draw = random.Random(size)
     for _ in range(100):
         content = b"".join(draw.choice([b"\n", b"\n\n\n\n", b" ", b"\r\n", b"a", b"\n  \n"]) for _ in range(40))

@@ -18,10 +18,9 @@ from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
 from gpulsh.io.files.places import climbs, refuse_outside, told_apart, with_places
 from gpulsh.io.files.results import refuse_results
-from gpulsh.io.formats.delimited.format import Delimited
+from gpulsh.io.formats.delimited import Delimited
 from gpulsh.io.formats.endings import FORMATS, format_of, known_format, none_known
-from gpulsh.io.formats.text.lines import TextLines, tell_of_lines
-from gpulsh.io.formats.text.plain import PlainText
+from gpulsh.io.formats.text import PlainText, TextLines, tell_of_lines
 
 _log = logging.getLogger("gpulsh")
 

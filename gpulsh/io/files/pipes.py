@@ -23,8 +23,8 @@ from gpulsh.io.compression.streams import Compression, blocks
 from gpulsh.io.compression.zstd import MAGIC as ZSTD
 from gpulsh.io.file import File, reading
 from gpulsh.io.files.form import USUAL, Form
-from gpulsh.io.formats.jsonl.record import BOM
-from gpulsh.io.formats.warc.records import FIRST
+from gpulsh.io.formats.json_record import BOM
+from gpulsh.io.formats.warc_records import FIRST
 
 STANDARD_INPUT = "-"
 STEP = 1 << 20

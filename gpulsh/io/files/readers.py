@@ -15,7 +15,7 @@ from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts, Pie
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.parquet.format import Parquet
+from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.limits import Limit, check_sizes
 from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.ragged import cuts, offsets

@@ -12,13 +12,12 @@ from gpulsh.io.compression.streams import Compression
 from gpulsh.io.file import File
 from gpulsh.io.format import Format
 from gpulsh.io.formats.arrow_ipc import Ipc
-from gpulsh.io.formats.delimited.format import Delimited
-from gpulsh.io.formats.jsonl.array import Json
-from gpulsh.io.formats.jsonl.format import JsonLines
-from gpulsh.io.formats.parquet.format import Parquet
-from gpulsh.io.formats.text.lines import TextLines
-from gpulsh.io.formats.text.plain import PlainText
-from gpulsh.io.formats.warc.format import Warc
+from gpulsh.io.formats.delimited import Delimited
+from gpulsh.io.formats.json_array import Json
+from gpulsh.io.formats.jsonl import JsonLines
+from gpulsh.io.formats.parquet import Parquet
+from gpulsh.io.formats.text import PlainText, TextLines
+from gpulsh.io.formats.warc import Warc
 
 COMPRESSIONS: tuple[Compression, ...] = ("", "gz", "bz2", "xz", "zst")
 STREAMED: dict[str, Callable[[Compression], Format]] = {

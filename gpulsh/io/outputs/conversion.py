@@ -13,8 +13,8 @@ from gpulsh.io.compression.streams import Compression, packed_writer
 from gpulsh.io.file import File
 from gpulsh.io.format import Mask, Writing
 from gpulsh.io.formats.endings import COMPRESSIONS, ending_of, format_of
-from gpulsh.io.formats.jsonl.format import JsonLines
-from gpulsh.io.formats.parquet.format import Parquet
+from gpulsh.io.formats.jsonl import JsonLines
+from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.outputs.json_lines import json_lines
 from gpulsh.io.outputs.row_groups import write_row_groups
 

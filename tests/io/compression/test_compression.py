@@ -15,7 +15,7 @@ import zstandard
 from gpulsh.io.compression import streams as compression
 from gpulsh.io.compression.streams import Compression, blocks, packed_writer
 from gpulsh.io.compression.zstd import Window, WindowError
-from gpulsh.io.formats.jsonl.format import split_lines
+from gpulsh.io.formats.lines import split_lines
 
 MEMBER_BYTES = 1 << 17
 CONTENT = random.Random(5).randbytes(1 << 16) * (2 * MEMBER_BYTES // (1 << 16)) + b"the end of the last member"

@@ -19,7 +19,7 @@ from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, ParameterError
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.files.form import Form
-from gpulsh.io.formats.text import lines as text_lines
+from gpulsh.io.formats import text as text_lines
 from tests.support.runs import run
 
 CODE = "def add(one, other):\n    return one + other\n"

@@ -19,9 +19,9 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.files.held_texts import BLOCK_COST, OFFSET_BYTES, Blocks, HeldTexts
-from gpulsh.io.formats.jsonl.format import JsonLines
-from gpulsh.io.formats.parquet import format as parquet
-from gpulsh.io.formats.parquet.format import Parquet
+from gpulsh.io.formats import parquet
+from gpulsh.io.formats.jsonl import JsonLines
+from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.rows import Rows
 from gpulsh.run import files as local
 from gpulsh.run.engines import local as in_process

@@ -18,8 +18,8 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
+from gpulsh.io.formats import json_record as record
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.jsonl import record
 from gpulsh.io.limits import Limit
 
 ROWS: list[dict[str, Any]] = [

@@ -14,8 +14,8 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Divisible, Known, Part, Writing
+from gpulsh.io.formats import parquet
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.parquet import format as parquet
 
 ROWS = 5000
 

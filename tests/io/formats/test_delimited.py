@@ -22,8 +22,8 @@ from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDo
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
-from gpulsh.io.formats.delimited import format as delimited
-from gpulsh.io.formats.delimited.records import OpenQuoteError, split_records
+from gpulsh.io.formats import delimited
+from gpulsh.io.formats.delimited import OpenQuoteError, split_records
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from tests.support.runs import run

@@ -16,9 +16,9 @@ from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
+from gpulsh.io.formats import json_array as array
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.jsonl import array
-from gpulsh.io.formats.jsonl.array import split_elements
+from gpulsh.io.formats.json_array import split_elements
 from gpulsh.io.limits import Limit
 from gpulsh.run.files import deduplicate_files
 from tests.support.runs import run

@@ -16,9 +16,9 @@ from gpulsh.errors import DamagedInputError, LargeDocumentError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.formats.jsonl import format as jsonl
-from gpulsh.io.formats.jsonl import record
-from gpulsh.io.formats.jsonl.large_object import LargeObject, LongString
+from gpulsh.io.formats import json_record as record
+from gpulsh.io.formats import jsonl
+from gpulsh.io.formats.large_object import LargeObject, LongString
 from gpulsh.io.limits import CostError, Limit
 from tests.support.traced import at_most
 

@@ -68,9 +68,9 @@ def test_columns_of_one_name_and_with_points_in_it(kind: pa.DataType, tmp_path: 
 
 def test_a_large_row_group_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole rows, of which each part holds at most so many bytes; small row groups stay as they are."""
-    monkeypatch.setattr("gpulsh.io.formats.parquet.format.RUN_ROWS", 1)
-    monkeypatch.setattr("gpulsh.io.formats.parquet.format.GROUP_BYTES", 20_000)
-    monkeypatch.setattr("gpulsh.io.formats.parquet.row_groups.GROUP_BYTES", 20_000)
+    monkeypatch.setattr("gpulsh.io.formats.parquet.RUN_ROWS", 1)
+    monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_BYTES", 20_000)
+    monkeypatch.setattr("gpulsh.io.formats.row_groups.GROUP_BYTES", 20_000)
     table = pa.table({"text": [f"{row:04}" * 250 for row in range(100)]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=60, use_dictionary=False)
     assert write_kept(tmp_path / "a.parquet", np.ones(100, bool), tmp_path / "out", None).equals(table)

@@ -21,8 +21,8 @@ from gpulsh.errors import DamagedInputError, GpulshError, InputError, LargeDocum
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.format import Rules
-from gpulsh.io.formats.text import lines as text_lines
-from gpulsh.io.formats.text.lines import TextLines
+from gpulsh.io.formats import text as text_lines
+from gpulsh.io.formats.text import TextLines
 from gpulsh.io.limits import Limit
 
 PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(9)]

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import DamagedInputError, InputError
-from gpulsh.io.formats.warc import records as framing
+from gpulsh.io.formats import warc_records as framing
 from tests.support.runs import evidence, run
 
 HTTP = "application/http; msgtype=response"

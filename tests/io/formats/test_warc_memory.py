@@ -14,8 +14,8 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
+from gpulsh.io.formats import warc_records
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.warc import records as warc_records
 from gpulsh.io.limits import Limit
 from tests.support.traced import at_most
 

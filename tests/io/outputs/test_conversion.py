@@ -20,7 +20,7 @@ from gpulsh.cli import main
 from gpulsh.errors import InputError, LargeDocumentError, OutputError, ParameterError
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.formats.jsonl.shape import MOST_FIELDS, Odd, Shape, record_batch
+from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.limits import Limit
 from gpulsh.io.outputs import json_lines as as_json
 from gpulsh.io.outputs import row_groups

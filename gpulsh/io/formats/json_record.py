@@ -11,17 +11,16 @@ from typing import Any
 from gpulsh.errors import DamagedInputError, InputTypeError
 from gpulsh.io.columns import BETWEEN, Columns, Place, place_named
 from gpulsh.io.file import File
-from gpulsh.io.formats.jsonl.large_object import LargeObject, Line, LongString
+from gpulsh.io.formats.large_object import LargeObject, LongString
+from gpulsh.io.formats.lines import END, LARGE_LINE, Line
 from gpulsh.io.formats.streamed import UTF16, utf16
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.rows import Bytes
 
-LARGE_LINE = 1 << 20  # bytes of a line from which on it is parsed in little memory
 PARSE_COPIES = 2  # of the largest document that a line and what is made of it may take
 PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest text
 BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
-END = b"\n"
 JSON_NAMES = {
     dict: "an object",
     list: "a list",

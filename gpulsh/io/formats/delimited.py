@@ -12,8 +12,9 @@ from __future__ import annotations
 import csv
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Unpack
 
 import numpy as np
@@ -27,7 +28,6 @@ from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
 from gpulsh.io.compression.streams import Compression
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
-from gpulsh.io.formats.delimited.records import LongRecordError, OpenQuoteError, Records, split_records
 from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
 from gpulsh.io.limits import COPIES, Limit, check_sizes, check_values_fit, too_large
@@ -41,6 +41,8 @@ MOST_ROWS = 1 << 14  # of a block
 CHECKED_HEADER = 1 << 20  # bytes up to which a header is looked at before the work begins
 DELIMITERS = {"tabs": "tab", "semicolons": "';'", "bars": "'|'", "commas": "','"}  # as --delimiter takes them
 SIGNS = {"tabs": "\t", "semicolons": ";", "bars": "|", "commas": ","}
+LINE_ENDS = np.frombuffer(b"\n\r", np.uint8)
+BOM = b"\xef\xbb\xbf"
 HEADER = -1  # in place of a row's number
 
 
@@ -285,3 +287,100 @@ def _strings(texts: Column) -> list[str | None]:
         None if null else str(data[start:stop], "utf-8", "replace")
         for start, stop, null in zip(offset[:-1], offset[1:], texts.null.tolist(), strict=True)
     ]
+
+
+class Records(NamedTuple):
+    """Whole records `content[begin[i] : end[i]]` with their ends, blank ones left out."""
+
+    content: bytes | bytearray
+    begin: Numbers  # int64 [n]
+    end: Numbers  # int64 [n]
+    line: int  # of the content's first byte, from 1
+
+    def part(self, rows: slice | Numbers) -> Records:
+        """Some of the records."""
+        return self._replace(begin=self.begin[rows], end=self.end[rows])
+
+    def lines(self) -> Iterator[int]:
+        """The line that each record begins in."""
+        line, at = self.line, 0
+        for begin in self.begin.tolist():
+            line += line_ends(self.content[at:begin])
+            at = begin
+            yield line
+
+
+class OpenQuoteError(Exception):
+    """The file ends within quotes; `line` is the one that the record begins in."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class LongRecordError(Exception):
+    """A record from line `line` on has `size` bytes, more than allowed."""
+
+    def __init__(self, line: int, size: int) -> None:
+        super().__init__(line, size)
+        self.line, self.size = line, size
+
+
+def split_records(source: Iterable[bytes], delimiter: int, most: int | None = None) -> Iterator[Records]:
+    """All records of a file whose content comes in blocks. One of more than `most` bytes is a LongRecordError.
+
+    >>> for records in split_records([b'a,"x', b'y"', b"\\n" + b"b,"], ord(",")):
+    ...     print(bytes(records.content), records.begin, records.end)
+    b'a,"xy"\\n' [0] [7]
+    b'b,' [0] [2]
+    """
+    from gpulsh.backends.cpu.delimited import BEGIN, QUOTED, record_ends
+
+    source = iter(source)
+    head = b""
+    while len(head) < len(BOM) and (block := next(source, b"")):
+        head += block
+    skip = len(BOM) if head.startswith(BOM) else 0
+    held = bytearray(head[:skip])
+    line, size, state = 1, skip, BEGIN  # size of the record that is held, or was too large for it
+    for block in chain([head[skip:]], source):
+        ends, state = record_ends(block, delimiter, state)
+        first = int(ends[0]) if len(ends) else len(block)
+        size += first
+        if most is not None and size > most:
+            held.clear()
+            if len(ends):
+                raise LongRecordError(line, size)
+            continue
+        held += block[:first]
+        if not len(ends):
+            continue
+        yield _filled(held, np.array([size]), line, skip)
+        line, skip = line + line_ends(held), 0
+        last = int(ends[-1])
+        if last > first:
+            rest = block[first:last]
+            yield _filled(rest, ends[1:] - first, line)
+            line += line_ends(rest)
+            del rest
+        held = bytearray(block[last:])
+        size = len(held)
+    if state == QUOTED:
+        raise OpenQuoteError(line)
+    if most is not None and size > most:
+        raise LongRecordError(line, size)
+    if held:
+        yield _filled(held, np.array([size]), line, skip)
+
+
+def line_ends(content: bytes | bytearray) -> int:
+    """How many lines end there: by a newline, a carriage return, or both."""
+    returns = content.count(b"\r")
+    return content.count(b"\n") + (returns - content.count(b"\r\n") if returns else 0)
+
+
+def _filled(content: bytes | bytearray, end: Numbers, line: int, skip: int = 0) -> Records:
+    begin = np.concatenate([[skip], end[:-1]])
+    first = np.frombuffer(memoryview(content).toreadonly(), np.uint8)[np.minimum(begin, len(content) - 1)]
+    filled = ~np.isin(first, LINE_ENDS) & (begin < end)
+    return Records(content, begin[filled], end[filled], line)

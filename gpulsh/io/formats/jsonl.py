@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from io import BytesIO
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import BinaryIO, TypeVar, Unpack
 
@@ -20,11 +19,7 @@ from gpulsh.io.compression.streams import IntactBlocks, Sink, blocks
 from gpulsh.io.compression.zstd import Window, WindowError
 from gpulsh.io.file import File, reading, reason, wrong_length
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
-from gpulsh.io.formats.jsonl.blank_lines import BlankLines
-from gpulsh.io.formats.jsonl.large_object import Line
-from gpulsh.io.formats.jsonl.record import (
-    END,
-    LARGE_LINE,
+from gpulsh.io.formats.json_record import (
     Lenient,
     Parse,
     Record,
@@ -41,10 +36,10 @@ from gpulsh.io.formats.jsonl.record import (
     text_of,
     whole_record,
 )
-from gpulsh.io.formats.jsonl.shape import MOST_FIELDS, Odd, Shape, record_batch
+from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys
+from gpulsh.io.formats.lines import END, LARGE_LINE, BlankLines, Line, LongLineError, split_lines
 from gpulsh.io.formats.streamed import Beginning, Streamed, window_too_large
-from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.limits import COPIES, Limit, check_values_fit, too_large
 from gpulsh.io.rows import Bytes, piece_rows
 
@@ -354,27 +349,6 @@ def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
         else:
             lines.pop()
         number += 1
-
-
-def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[list[Line]]:
-    """Groups of lines, each with its end; the file's last may have none.
-
-    A line of more than `most` bytes is a LongLineError.
-
-    >>> list(split_lines([b"a\\nb", b"c\\n", b"d"]))
-    [[b'a\\n'], [b'bc\\n'], [b'd']]
-    """
-    for begun, block in whole_lines(source, most):
-        lines = list[Line](BytesIO(block).readlines())  # faster than split, above all of long lines
-        if begun:
-            lines.insert(0, begun if len(begun) > LARGE_LINE else bytes(begun))
-        if most is not None and max(map(len, lines)) > most:
-            sizes = [len(line) - line.endswith(END) for line in lines]
-            if max(sizes) > most:
-                raise LongLineError(max(sizes), place=sizes.index(max(sizes)))
-        del begun, block
-        yield lines
-        lines = []
 
 
 def write_lines(out: Sink, lines: list[Line]) -> None:

@@ -45,8 +45,7 @@ from gpulsh.io.format import (
     spread,
 )
 from gpulsh.io.formats.keys import KeyColumn
-from gpulsh.io.formats.parquet.packing import writer_options
-from gpulsh.io.formats.parquet.row_groups import GROUP_BYTES, GROUP_ROWS, in_groups
+from gpulsh.io.formats.row_groups import GROUP_BYTES, GROUP_ROWS, in_groups, writer_options
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit
 from gpulsh.io.rows import piece_rows
 

@@ -16,7 +16,8 @@ from gpulsh.errors import DamagedInputError, LargeDocumentError
 from gpulsh.io.compression.streams import Sink
 from gpulsh.io.compression.zstd import Window
 from gpulsh.io.file import File
-from gpulsh.io.formats.jsonl.format import (
+from gpulsh.io.formats.json_record import BOM
+from gpulsh.io.formats.jsonl import (
     Group,
     JsonLines,
     Layout,
@@ -25,8 +26,7 @@ from gpulsh.io.formats.jsonl.format import (
     nothing_lost,
     write_lines,
 )
-from gpulsh.io.formats.jsonl.large_object import Line
-from gpulsh.io.formats.jsonl.record import BOM, LARGE_LINE
+from gpulsh.io.formats.lines import LARGE_LINE, Line
 from gpulsh.io.limits import Limit, too_large
 
 STEP = 1 << 20  # bytes split at once

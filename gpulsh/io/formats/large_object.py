@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gpulsh.io.formats.lines import Line
 from gpulsh.io.limits import CostError
 from gpulsh.io.rows import Bytes
-
-Line = bytes | bytearray  # the latter where it is longer than a block
 
 STEP = 1 << 20  # bytes of a string that are decoded at once
 # No group is possessive: Python's releases differ in what such a one matches. So each takes few steps at once.

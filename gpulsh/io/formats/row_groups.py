@@ -1,4 +1,4 @@
-"""Rows in row groups of one size, whatever pieces they come in: the bytes of a Parquet file follow from its rows."""
+"""How Parquet is written: in row groups that follow from the rows alone, encoded and compressed as the input is."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.compression.packing import Packing
 
 GROUP_ROWS = 1 << 18
 GROUP_BYTES = 64 << 20
+CODECS = {"UNCOMPRESSED": "none", "SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
+CODECS |= {"LZ4": "lz4", "LZ4_RAW": "lz4"}
 
 
 def in_groups(
@@ -48,3 +52,18 @@ def _sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     if not is_text(column.type):
         return np.zeros(len(column), np.int64)
     return np.concatenate([np.empty(0, np.int64), *(arrow_rows(chunk).lengths() for chunk in column.chunks)])
+
+
+def writer_options(source: pq.ParquetFile, asked: Packing | None) -> dict[str, object]:
+    """Options of pyarrow.parquet.ParquetWriter for the rows of `source`, a pyarrow.parquet.ParquetFile."""
+    groups = [source.metadata.row_group(number) for number in range(source.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    if not chunks:
+        return {"compression": asked.codec if asked else "zstd", "compression_level": asked.level if asked else None}
+    codecs = {chunk.path_in_schema: CODECS.get(chunk.compression, "zstd") for chunk in chunks}
+    return {
+        "compression": asked.codec if asked else codecs,
+        "compression_level": asked.level if asked else None,
+        "use_dictionary": sorted({chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}),
+        "write_statistics": sorted({chunk.path_in_schema for chunk in chunks if chunk.is_stats_set}),
+    }

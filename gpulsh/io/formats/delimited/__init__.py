@@ -1,1 +1,0 @@
-"""Values separated by commas (CSV) or tabs (TSV)."""

@@ -1,1 +1,0 @@
-"""Plain text: a document a file, or a document a line."""

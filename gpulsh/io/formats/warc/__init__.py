@@ -1,1 +1,0 @@
-"""WARC and WET: archives of web crawls."""
