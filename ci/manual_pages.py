@@ -16,7 +16,7 @@ import click
 
 import gpulsh
 from gpulsh.cli import group
-from gpulsh.cli.sections import SectionedCommand
+from gpulsh.cli.options import SectionedCommand
 
 TUTORIAL = Path(__file__).parents[1] / "examples/tutorial.ipynb"
 PLAIN = re.compile(r"^(\s{2,}\S|\S.*\S {2,}\S|[=-]{3,})", re.MULTILINE)  # a table or a list of fields

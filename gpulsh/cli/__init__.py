@@ -6,7 +6,7 @@ import sys
 
 try:
     from gpulsh.cli.commands import group, main
-except KeyboardInterrupt:  # before there is a command that could tell
+except KeyboardInterrupt:  # before a command could report it
     sys.stderr.write("gpulsh: interrupted\n")
     sys.exit(130)
 

@@ -1,4 +1,4 @@
-"""`gpulsh dedup`: files in, kept rows and evidence out."""
+"""`gpulsh dedup` removes near-duplicates from files; `gpulsh sign` writes their signatures."""
 
 from __future__ import annotations
 
@@ -11,150 +11,171 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.ending import ended_cleanly
-from gpulsh.cli.options import backend_options, choice, method_options, parsed, text_options
-from gpulsh.cli.sections import SectionedCommand
-from gpulsh.cli.terminal import conclude, say, tell
+from gpulsh.cli.options import SectionedCommand, backend_options, choice, method_options, parsed, text_options
+from gpulsh.cli.terminal import clean_end, conclude, note, say
 
 SECTIONS = {  # first option -> heading
     "text_column": "Input",
     "output": "Output",
-    "threshold": "What a duplicate is",
-    "keep": "Which of two is kept",
-    "sketch": "How candidates are found",
+    "threshold": "Duplicates",
+    "keep": "The kept one of two duplicates",
+    "sketch": "Candidates",
     "backend": "Machine",
 }
+COMMON = (
+    *("output", "text_column", "id_column", "threshold", "shingle", "keep", "protect"),
+    *("on_error", "memory", "dry_run", "resume", "overwrite"),
+)
 SHOWN = 12  # files that a run would write
-EXAMPLES = {  # command -> what it is for
+EXAMPLES = {  # command -> its purpose; --help shows the first three
     "gpulsh dedup crawl/ -o clean/": "A folder of Parquet, JSON lines, CSV, WARC or text files",
-    "gpulsh dedup crawl/ -o clean/ --format parquet": "Whatever comes in, kept rows as Parquet",
     "gpulsh dedup posts.jsonl.gz -o clean/ --text-column body --id-column id": "Another column; ids in the evidence",
-    "gpulsh dedup titles.csv -o clean/ --text-column title --shingle char:4+symbols": "Texts of a few words",
-    "gpulsh dedup code/ -o clean/ --as-text '*.py'": "Source files, each one text",
     "gpulsh dedup train/ -o clean/ --protect test/": "Drop from a training set what is near a test set",
-    "gpulsh dedup march/ -o clean/march --index known/ --id-column url": "Drop what earlier months had, too",
+    "gpulsh dedup crawl/ -o clean/ --format parquet": "Any input, kept rows as Parquet",
+    "gpulsh dedup titles.csv -o clean/ --text-column title --shingle char:4+symbols": "Texts of a few words",
+    "gpulsh dedup code/ -o clean/ --as-text '*.py'": "Source files, each one document",
+    "gpulsh dedup march/ -o clean/march --index known/ --id-column url": "Also drop duplicates of earlier months",
     "gpulsh dedup s3://lake/crawl/ -o s3://lake/clean/ --work /scratch/clean": "From a bucket to a bucket",
-    "gpulsh dedup crawl/ -o clean/ --dry-run": "What a run will take and write, before it begins",
-    "gpulsh dedup crawl/ -o clean/ --resume": "Go on after a kill",
+    "gpulsh dedup crawl/ -o clean/ --dry-run": "Estimate time, memory and disk before a run",
+    "gpulsh dedup crawl/ -o clean/ --resume": "Continue after a kill",
 }
+
+
+def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | None) -> list[int] | None:
+    if given is None:
+        return None
+    parts = given.split(",")
+    if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
+        raise click.BadParameter(f"{given!r} is not a list of device numbers; give them as 0,1", ctx, option)
+    return [int(part) for part in parts]
 
 
 @click.command(
-    cls=SectionedCommand, sections=SECTIONS, examples=EXAMPLES, short_help="Remove near-duplicates from files."
+    cls=SectionedCommand,
+    sections=SECTIONS,
+    examples=EXAMPLES,
+    common=COMMON,
+    short_help="Remove near-duplicates from files.",
 )
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@text_options(ids="Column or field to name documents by in duplicates.parquet.")
-@choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and go on.")
-@click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here, or a URL.")
-@choice("--write", "data", "duplicates", help="Kept rows and the evidence, or the evidence alone.")
+@text_options(ids="Column or field whose values name the documents in duplicates.parquet.")
+@choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and continue.")
+@click.option("-o", "--output", required=True, metavar="OUT", help="Folder or URL for the results.")
+@choice("--write", "data", "duplicates", help="Write kept rows and evidence, or the evidence alone.")
 @click.option(
     "--format",
     type=click.Choice(["parquet", "jsonl"]),
-    help="Of the kept rows: WARC gets the columns id, url, date and text.  [default: that of each file]",
+    help="Format of the kept rows; from WARC, with the columns id, url, date and text."
+    "  [default: match the input's format]",
 )
 @click.option(
     "--compression",
     metavar="CODEC[:LEVEL]",
-    help="Codec of the kept rows. Parquet: none, snappy, lz4, gzip, brotli or zstd, as zstd:9. JSON lines by --format:"
-    " none, gzip or zstd. Other .gz and .zst files: a level of their own codec.  [default: the input's codec]",
+    help="Codec of the kept rows. For Parquet: none, snappy, lz4, gzip, brotli or zstd, as zstd:9. For --format jsonl:"
+    " none, gzip or zstd. For other .gz and .zst files: a level of their own codec."
+    "  [default: match the input's compression]",
 )
 @click.option(
     "--work",
     metavar="PATH",
-    help="Local folder with room for the results where OUT is a URL, which --resume needs; one in TMPDIR where not"
-    " given.",
+    help="Local folder with room for the results, if OUT is a URL; --resume needs it."
+    "  [default: a new folder in TMPDIR]",
 )
-@click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")
+@click.option("--resume", is_flag=True, help="Continue an unfinished run of the same job in OUT.")
+@click.option("--overwrite", is_flag=True, help="Replace the results of an earlier run in OUT, and nothing else.")
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Check options, INPUT and OUT, run a sample, say what the run will take and write; write nothing.",
+    help="Check options, INPUT and OUT, run a sample, and print an estimate of the run; write nothing.",
 )
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print the report as JSON instead of the table, and the progress as JSON lines on standard error.",
+    help="Print the report as JSON, and progress as JSON lines on standard error.",
 )
 @method_options("threshold", "shingle", "normalize", "measure")
-@choice("--verify", "exact", "signature", "none", help="How candidates are judged.")
+@choice("--verify", "exact", "signature", "none", help="Way to compare candidates.")
 @click.option(
     "--keep",
     metavar="first|longest|source:INPUT,...|COLUMN",
-    help="Which of two duplicates is kept: by order, by length, by input, or by the highest number or latest date of a"
-    " column."
+    help="Rule for the kept one of two duplicates: the first, the longest, the first INPUT of a list, or the highest"
+    " number or latest date in a column."
     "  [default: first; longest with --measure containment, but not with --index]",
 )
 @choice(
     "--resolve",
     "kept",
     "components",
-    help="Drop only what duplicates a kept document, or all but one of a connected component.",
+    help="Drop only duplicates of kept documents, or all but one document of each connected component.",
 )
 @click.option(
     "--protect",
     multiple=True,
     metavar="PATH",
-    help="Documents that are never dropped and that others are dropped for, as a test set; not written.",
+    help="Documents that are never dropped nor written, as a test set; their duplicates are dropped. May be repeated.",
 )
-@click.option("--within", is_flag=True, help="Only documents of one INPUT are duplicates of one another.")
-@click.option("--across", is_flag=True, help="Only documents of two INPUTs are duplicates of one another.")
+@click.option("--within", is_flag=True, help="Compare only documents of the same INPUT.")
+@click.option("--across", is_flag=True, help="Compare only documents of different INPUTs.")
 @click.option(
     "--index",
     metavar="PATH",
-    help="Index of earlier runs, made where absent: drop what it holds too, and add the documents by id or FILE:ROW.",
+    help="Index of earlier runs, made if missing: also drop duplicates of its documents, and add the new ones by id or"
+    " FILE:ROW.",
 )
 @method_options("sketch", "num-perm", "bands", "rows", "seed")
 @click.option(
     "--and",
     "also",
     metavar="simhash[:BITS][:DISTANCE]",
-    help="Only candidates whose SimHash signatures differ in at most DISTANCE bits are compared; where not given, in as"
-    " many as pairs at the threshold may.",
+    help="Compare only candidates whose SimHash signatures differ in at most DISTANCE bits."
+    "  [default DISTANCE: suits the threshold]",
 )
 @backend_options
 @click.option(
     "--devices",
     metavar="N[,N...]",
-    callback=lambda context, option, given: None if given is None else _device_numbers(given),
-    help="Numbers of the CUDA devices that share the work; all where not given.",
+    callback=_device_numbers,
+    help="Numbers of the CUDA devices that share the work.  [default: all]",
 )
-@choice("--reader", "arrow", "cudf", help="cudf decodes Parquet files on the device, with --backend cuda.")
+@choice("--reader", "arrow", "cudf", help="Reader of Parquet files; cudf needs --backend cuda.")
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="What the run may take, as 4GiB; 8GiB, or half of the memory where that is less, where not given.",
+    help="Memory for the run, as 4GiB.  [default: 8GiB, or half of the memory if that is less]",
 )
 @choice(
     "--engine",
     "local",
     "ray",
-    help="This process, or workers on a Ray cluster, which --memory and --threads are then of.",
+    help="This process, or workers on a Ray cluster; then --memory and --threads are for each worker.",
 )
 @click.option(
     "--address",
     metavar="HOST:PORT",
-    help="Ray cluster to join, or auto, with --engine ray; one is started on this machine where not given.",
+    help="Ray cluster to join, or auto, with --engine ray.  [default: start one on this machine]",
 )
-def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
+@click.pass_obj
+def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without its near-duplicates to OUT.
 
     INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, WARC and WET (plain, .gz), or of JSON lines or arrays,
-    CSV and TSV with a header, or text (plain, .gz, .bz2, .xz, .zst), or - for standard input. A quoted
-    glob is one INPUT, one that the shell expands as many as it finds. OUT gets data/ (the kept rows, file by file; with
-    several folders or globs, or equal names, in a folder for each INPUT, named by the end of its path),
-    duplicates.parquet (each dropped document with the kept one it duplicates), report.json and, where jinja2 is
-    installed (pip install "gpulsh[report]"), report.html.
+    CSV and TSV with a header, or text (plain, .gz, .bz2, .xz, .zst), or - for standard input. A quoted glob is one
+    INPUT; one that the shell expands is many.
 
-    With --engine ray all nodes must see INPUT and OUT under the same paths: stages hand on what they make in OUT/_work.
+    OUT gets data/ with the kept rows, file by file. With several folders or globs, or equal names, each INPUT has a
+    folder there, named by the end of its path. duplicates.parquet names the kept duplicate of each dropped document.
+    report.json has all counts; report.html shows them, if jinja2 is installed (pip install "gpulsh[report]").
 
-    --verbose shows where an error comes from.
+    With --engine ray all nodes must see INPUT and OUT under the same paths, because stages exchange files in
+    OUT/_work.
+
+    --verbose also prints a table of all counts, or where an error comes from.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     # Ray prints which of its processes ended, and standard output is for the result.
     with (
-        ended_cleanly(),
+        clean_end(),
         redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout),
         _limited(options),
     ):
@@ -164,20 +185,20 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
             _dry_run(inputs, output, as_json, options)
             return
         result = deduplicate_files(list(inputs), output, progress="json" if as_json else True, **parsed(options))
+    report = result.report
     if as_json:
-        conclude(json.dumps(result.report, indent=2))
+        conclude(json.dumps(report, indent=2))
         return
-    if not result.report.get("page", {}).get("written", True):
-        tell(f"gpulsh: {result.report['page']['reason']}")
-    from gpulsh.report.summary import funnel_table
+    if not report.get("page", {}).get("written", True):
+        note(f"gpulsh: {report['page']['reason']}")
+    from gpulsh.report.summary import funnel_table, summary
 
-    began = result.report["began"]
-    before = f", of this run as it was finished before; it began {began}" if datetime.fromisoformat(began) < now else ""
-    conclude(f"{funnel_table(result.report)}\n\nResults are in {output}{before}")
+    table = f"{funnel_table(report)}\n\n" if verbose else ""
+    conclude(table + summary(report, output, earlier=datetime.fromisoformat(report["began"]) < now))
 
 
 def _limited(options: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Have the kernel enforce `--memory`; workers of Ray do so themselves, and nothing is known of CUDA."""
+    """Let the kernel enforce `--memory`. Workers of Ray do so themselves; runs on CUDA have no limit."""
     from gpulsh.backends.parallel import processors
     from gpulsh.backends.select import backend_status
     from gpulsh.budget import parse_memory
@@ -190,7 +211,7 @@ def _limited(options: Mapping[str, Any]) -> AbstractContextManager[None]:
 
 
 def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]) -> None:
-    from gpulsh.cli.plan import plan_table
+    from gpulsh.cli.plan import sample_lines
     from gpulsh.forecast.sample import plan
     from gpulsh.run.files import deduplicate_files
 
@@ -202,15 +223,26 @@ def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Mappi
         say(json.dumps({**found.to_dict(), "outputs": outputs}, indent=2))
         return
     some = outputs if len(outputs) <= SHOWN else [*outputs[: SHOWN - 1], f"and {len(outputs) - SHOWN + 1:,} more files"]
-    say(
-        "\n".join(
-            [plan_table(found), "", f"{output} is as it was; the run would write", *(f"  {name}" for name in some)]
-        )
-    )
+    names = (f"  {name}" for name in some)
+    say("\n".join([*sample_lines(found), "", f"{output} is unchanged. The run would write", *names]))
 
 
-def _device_numbers(given: str) -> list[int]:
-    parts = given.split(",")
-    if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
-        raise click.BadParameter(f"{given!r} is no list of device numbers; give them as 0,1")
-    return [int(part) for part in parts]
+@click.command(short_help="Write signatures and band digests of files, for SQL engines.")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Parquet file to write.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE, if gpulsh wrote it.")
+@text_options(ids="Column of ids to write next to file and row.")
+@method_options()
+@backend_options
+def sign(inputs: tuple[str, ...], output: str, **options: Any) -> None:
+    """Write a row for each document of INPUT, to find candidates in SQL.
+
+    The columns are document, file, row, the signature's values v0, v1, ... and the band digests band0, band1, ...
+    Documents with the same value in a band column are candidates. The values of simhash are words of 64 bits; near
+    documents differ in at most DISTANCE bits.
+    """
+    from gpulsh.run.signatures import sign_files
+
+    with clean_end():
+        documents = sign_files(inputs, output, progress=True, **parsed(options))
+    conclude(f"Signatures of {documents} documents are in {output}.")

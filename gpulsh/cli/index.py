@@ -1,4 +1,4 @@
-"""`gpulsh index`: an index of files, built, added to, asked, told about and compacted."""
+"""`gpulsh index`: builds an index of files, adds to it, queries it, and keeps it in shape."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpulsh.cli.ending import ended_cleanly
 from gpulsh.cli.options import DECISION, backend_options, method_options, parsed, text_options, together
-from gpulsh.cli.terminal import conclude, say
+from gpulsh.cli.terminal import clean_end, conclude, say
 
 if TYPE_CHECKING:  # pyarrow is loaded only when a command runs
     from gpulsh.run.indexing import Indexed
@@ -18,19 +17,20 @@ if TYPE_CHECKING:  # pyarrow is loaded only when a command runs
 
 @click.group(short_help="Keep an index of documents and find their near-duplicates later.")
 def index() -> None:
-    """Find near-duplicates of documents that came earlier, when their texts are gone.
+    """Find near-duplicates of earlier documents without their texts.
 
-    PATH is the folder of the index. An index holds the shingles of kept documents and knows the dropped ones: what is
-    added is decided as gpulsh dedup would decide over everything in order. A commit is whole or not at all.
+    PATH is the folder of the index. An index holds the shingles of kept documents, and the keys of dropped ones. It
+    keeps and drops the same documents as gpulsh dedup over all files in order. A change is written completely or not
+    at all.
     """
 
 
 _files = together(
     click.argument("path", metavar="PATH"),
     click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
-    text_options(ids="Column of strings or integers to name documents by, else FILE:ROW."),
-    click.option("-o", "--output", metavar="FILE", help="Write the duplicates found to FILE: .parquet or .jsonl."),
-    click.option("--overwrite", is_flag=True, help="Replace FILE where gpulsh wrote it, and no other."),
+    text_options(ids="Column of strings or integers that are the keys.  [default: FILE:ROW]"),
+    click.option("-o", "--output", metavar="FILE", help="File for the duplicates found, .parquet or .jsonl."),
+    click.option("--overwrite", is_flag=True, help="Replace FILE, if gpulsh wrote it."),
     backend_options,
 )
 
@@ -40,52 +40,62 @@ _files = together(
 @method_options(*DECISION)
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
-    """Make an index in the new folder PATH of the documents of INPUT, near-duplicates dropped."""
+    """Make an index of the documents of INPUT in the new folder PATH, without near-duplicates."""
     from gpulsh.run.indexing import build_index
 
-    with ended_cleanly():
+    with clean_end():
         built = build_index(path, inputs, output=output, progress=True, **parsed(options))
-    _told(built, as_json)
+    _conclude(built, as_json)
 
 
 @index.command(short_help="Add files to an index.")
 @_files
-@method_options(*DECISION, otherwise="the index's own, or an error")
+@method_options(*DECISION, otherwise="default: as in the index; other values are refused")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
-    """Add the documents of INPUT that duplicate none of the index at PATH or of INPUT, and know the others."""
+    """Add the documents of INPUT to the index at PATH, except duplicates, of which only the keys are added."""
     from gpulsh.run.indexing import add_to_index
 
-    with ended_cleanly():
+    with clean_end():
         added = add_to_index(path, inputs, output=output, progress=True, **parsed(options))
-    _told(added, as_json)
+    _conclude(added, as_json)
 
 
 @index.command(short_help="Find what files duplicate in an index.")
 @_files
 @click.option(
-    "--top", type=int, default=1, metavar="K", show_default=True, help="The K most similar documents of the index."
+    "--top",
+    type=int,
+    default=1,
+    metavar="K",
+    show_default=True,
+    help="Most documents of the index to list.",
 )
-@click.option("--every", is_flag=True, help="All documents of the index that are similar enough, not K of them.")
-@click.option("--threshold", type=float, metavar="J", help="Least similarity; the index's own, or above it.")
+@click.option("--every", is_flag=True, help="List all documents of the index that are similar enough, not K of them.")
+@click.option(
+    "--threshold",
+    type=float,
+    metavar="J",
+    help="Least similarity, not below the index's.  [default: the index's]",
+)
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
-    """Print, for each document of INPUT that duplicates one of the index at PATH, which: a JSON line each."""
+    """Print a JSON line for each document of INPUT that duplicates a document of the index at PATH."""
     from gpulsh.run.indexing import query_index
 
-    with ended_cleanly():
+    with clean_end():
         found = query_index(path, inputs, output=output, progress=True, **parsed(options))
     if output is not None:
-        conclude(f"{len(found)} duplicates are in {output}")
+        conclude(f"{len(found)} duplicates are in {output}.")
         return
     for line in found.lines():
         say(line)
 
 
-@index.command(short_help="Tell what an index holds, and how it was made.")
+@index.command(short_help="Show the contents and parameters of an index.")
 @click.argument("path", metavar="PATH")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(path: str, as_json: bool) -> None:
-    """Print what the index at PATH holds and the parameters that it was made with."""
+    """Print the numbers of documents in the index at PATH, and its parameters."""
     from gpulsh.index.index import Index
     from gpulsh.report.wording import size
 
@@ -95,10 +105,10 @@ def info(path: str, as_json: bool) -> None:
         return
     counts = {name: value for name, value in facts.items() if name != "parameters"}
     lines = {**counts, "bytes": size(facts["bytes"]), **facts["parameters"]}
-    say("\n".join(f"{name:<10} {_told_parameter(value)}" for name, value in lines.items()))
+    say("\n".join(f"{name:<10} {_parameter(value)}" for name, value in lines.items()))
 
 
-@index.command(short_help="Forget documents of an index.")
+@index.command(short_help="Remove documents from an index.")
 @click.argument("path", metavar="PATH")
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
 @click.option(
@@ -106,12 +116,12 @@ def info(path: str, as_json: bool) -> None:
     "listed",
     type=click.File(encoding="utf-8", errors="surrogateescape"),
     metavar="FILE",
-    help="The keys in FILE, too, one a line; - is standard input.",
+    help="File with more keys, one a line; - is standard input.",
 )
 def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> None:
-    """Forget the documents of the index at PATH with the keys KEY, held or dropped, all or none.
+    """Remove the documents with the keys KEY from the index at PATH, all or none.
 
-    With a held one those go that were dropped for it. Their keys are free again.
+    The duplicates of a removed document are removed, too. All these keys may be added again.
     """
     from gpulsh.index.index import Index
     from gpulsh.index.keys import parsed_keys
@@ -125,10 +135,10 @@ def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> No
         conclude(f"{len(opened) - opened.dropped()} documents are held in {path}")
 
 
-@index.command(short_help="Merge an index's segments and forget removed documents.")
+@index.command(short_help="Merge an index's segments, without removed documents.")
 @click.argument("path", metavar="PATH")
 def compact(path: str) -> None:
-    """Merge all segments of the index at PATH into one, and remove files that are not needed any more."""
+    """Merge all segments of the index at PATH into one, and delete files that are no longer needed."""
     from gpulsh.index.index import Index
 
     with Index.open(path, backend="cpu") as opened:
@@ -136,10 +146,10 @@ def compact(path: str) -> None:
         conclude(f"{len(opened) - opened.dropped()} documents are held in {path}")
 
 
-def _told_parameter(value: object) -> str:
-    """A parameter in a word; one of several values as NAME=VALUE, those left open left out.
+def _parameter(value: object) -> str:
+    """A parameter; one of several values as NAME=VALUE, without missing values.
 
-    >>> _told_parameter({"unit": "word", "size": 5, "stop": None})
+    >>> _parameter({"unit": "word", "size": 5, "stop": None})
     'unit=word size=5'
     """
     if not isinstance(value, dict):
@@ -147,7 +157,7 @@ def _told_parameter(value: object) -> str:
     return " ".join(f"{name}={each}" for name, each in value.items() if each is not None)
 
 
-def _told(indexed: Indexed, as_json: bool) -> None:
+def _conclude(indexed: Indexed, as_json: bool) -> None:
     counts = indexed.counts()
     if as_json:
         conclude(json.dumps(counts, indent=2))

@@ -1,132 +1,132 @@
-"""Options that several commands take, each written once."""
+"""Options that several commands share, and the layout of help."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
-Command = Callable[..., Any]
-Option = Callable[[Command], Command]
+Function = Callable[..., Any]
+Option = Callable[[Function], Function]
 METHOD = ("threshold", "shingle", "normalize", "sketch", "num-perm", "bands", "rows", "seed")
 DECISION = (*METHOD, "measure")
+LEAST_WIDTH = 30  # columns of help
+OTHER = "Other"  # heading for the options that show help
+ALL = "gpulsh.help_all"  # whether to show every option
 
 
 def together(*options: Option) -> Option:
-    """Several as one, shown in this order."""
+    """Several options as one, in this order."""
 
-    def taken(command: Command) -> Command:
+    def decorate(function: Function) -> Function:
         for option in reversed(options):
-            command = option(command)
-        return command
+            function = option(function)
+        return function
 
-    return taken
+    return decorate
 
 
 def method_options(*names: str, otherwise: str | None = None) -> Option:
-    """The parameters `names` of a method, all where none is named; `parsed` makes keywords of what is given.
+    """The parameters `names` of a method, all by default; `parsed` makes keywords of their values.
 
-    `otherwise` says what holds where one is left open, if that is not its default.
+    `otherwise` describes the default, if it is another than usual.
     """
 
-    def help_of(meaning: str, default: object) -> str:
-        return f"{meaning}.  [default: {default}]" if otherwise is None else f"{meaning}; {otherwise}."
+    def text(meaning: str, default: object) -> str:
+        return f"{meaning}.  [default: {default}]" if otherwise is None else f"{meaning}.  [{otherwise}]"
 
     known: Mapping[str, Mapping[str, Any]] = {
-        "threshold": {"type": float, "metavar": "J", "help": help_of("Jaccard similarity of duplicates", 0.8)},
+        "threshold": {"type": float, "metavar": "J", "help": text("Least Jaccard similarity of duplicates", 0.8)},
         "shingle": {
             "metavar": "UNIT:SIZE",
-            "help": help_of(
-                "What is compared: runs of SIZE words, or char:SIZE; +symbols: signs, too; +labels: all occurrences",
+            "help": text(
+                "Unit of comparison: runs of SIZE words (word:SIZE) or characters (char:SIZE). +symbols adds signs,"
+                " +labels numbers repeated shingles",
                 "word:5",
             ),
         },
         "normalize": {
             "type": click.Choice(["NFC", "NFKC"]),
-            "help": f"Unicode normalization of the text; {otherwise or 'none where not given'}.",
+            "help": text("Unicode normal form to compare texts in", "none"),
         },
         "sketch": {
             "metavar": "NAME[:K]",
-            "help": help_of(
-                "Finds candidates: minhash, fast, one-permutation, c-minhash, simhash[:BITS][:DISTANCE]", "minhash"
+            "help": text(
+                "Sketch that finds candidates: minhash, fast, one-permutation, c-minhash, simhash[:BITS][:DISTANCE]",
+                "minhash",
             ),
         },
-        "num-perm": {"type": int, "metavar": "K", "help": help_of("Values of a signature", 128)},
+        "num-perm": {"type": int, "metavar": "K", "help": text("Number of values in a signature", 128)},
         "bands": {
             "type": int,
             "metavar": "B",
-            "help": "Bands; "
-            f"{otherwise or 'where not given --num-perm divided by --rows, or chosen for the threshold'}.",
+            "help": text("Number of bands", "--num-perm divided by --rows, or chosen for the threshold"),
         },
         "rows": {
             "type": int,
             "metavar": "R",
-            "help": f"Rows of a band; {otherwise or 'where not given --num-perm divided by --bands, or chosen'}.",
+            "help": text("Rows of a band", "--num-perm divided by --bands, or chosen for the threshold"),
         },
-        "seed": {"type": int, "metavar": "N", "help": help_of("Of the hash functions", 1)},
+        "seed": {"type": int, "metavar": "N", "help": text("Seed of the hash functions", 1)},
         "measure": {
             "type": click.Choice(["jaccard", "containment"]),
-            "help": help_of(
-                "What of two documents is compared: all that either has, or how much of one a kept one contains",
-                "jaccard",
-            ),
+            "help": text("Measure of two documents: shingles shared, or share of one that is in the other", "jaccard"),
         },
     }
     return together(*(click.option(f"--{name}", **known[name]) for name in names or METHOD))
 
 
 def choice(name: str, *values: str, help: str) -> Option:
-    """An option that takes one of `values`, the first where it is not given."""
+    """An option with one of `values`; the first is the default."""
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
 def text_options(*, ids: str | None = None) -> Option:
-    """Where the texts of files are, and their ids, where `ids` says the use of them."""
-    where = (
+    """The place of texts in files, and of their ids, if `ids` describes their use."""
+    options = [
         click.option(
             "--text-column",
             default="text",
             show_default=True,
             metavar="NAME[.FIELD][,NAME...]",
-            help="Column of the text, or a field of its objects; several are joined by a line end, nulls left out."
-            " column:NAME for a name with a dot or comma.",
+            help="Column or nested field of the text. Several are joined by line ends, without nulls."
+            " Write column:NAME if a name has a dot or comma.",
         ),
-        click.option(
-            "--lines", is_flag=True, help="Each line of a text file (.txt, .txt.gz, ...) is a document, not the file."
-        ),
+        click.option("--lines", is_flag=True, help="Treat each line of a text file as a document, not the whole file."),
         click.option(
             "--as-text",
             multiple=True,
             metavar="PATTERN",
-            help="Files of such names, as '*.py', are one text each; in folders no others count. May be repeated.",
+            help="Treat each file of this name as a document, as '*.py'. Folders are searched for such files only."
+            " May be repeated.",
         ),
-        click.option("--delimiter", metavar="CHARACTER", help="Between the values of CSV and TSV, as ';' or tab."),
-        click.option("--encoding", metavar="NAME", help="Of CSV, TSV and text files, as latin-1.  [default: UTF-8]"),
-    )
-    return together(*where, *([click.option("--id-column", metavar="NAME[.FIELD]", help=ids)] if ids else []))
+        click.option(
+            "--delimiter",
+            metavar="CHARACTER",
+            help="Separator of CSV and TSV values, as ';' or tab.  [default: comma, or tab in TSV]",
+        ),
+        click.option(
+            "--encoding", metavar="NAME", help="Encoding of CSV, TSV and text files, as latin-1.  [default: UTF-8]"
+        ),
+    ]
+    if ids:
+        options.append(click.option("--id-column", metavar="NAME[.FIELD]", help=ids))
+    return together(*options)
 
 
-sample_option = click.option(
-    "--sample", type=int, default=10_000, show_default=True, metavar="N", help="Documents to draw; all where fewer."
+threads_option = click.option(
+    "--threads", type=int, metavar="N", help="Threads of the CPU backend.  [default: all processors]"
 )
-backend_options = together(
-    choice("--backend", "auto", "cpu", "cuda", "reference", help="auto takes CUDA where it works."),
-    click.option(
-        "--threads", type=int, metavar="N", help="Threads of the CPU backend; all processors where not given."
-    ),
-)
-
-
-def form_of(options: dict[str, Any]) -> dict[str, Any]:
-    """How files are read where their names do not say it, which is taken out of the options."""
-    return {name: options.pop(name) for name in ("lines", "as_text", "delimiter", "encoding")}
+backend_option = choice("--backend", "auto", "cpu", "cuda", "reference", help="Backend; auto uses CUDA if it works.")
+backend_options = together(backend_option, threads_option)
 
 
 def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are given, as Python's keywords; a parameter that is left open is left out."""
+    """The given options as keywords in Python; a missing option has no keyword."""
     given = {name: value for name, value in options.items() if value is not None}
-    seed = given.get("seed")  # of all sketches
+    seed = given.get("seed")  # one for all sketches
     if "shingle" in given:
         from gpulsh.params import Shingling
 
@@ -151,3 +151,97 @@ def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
         if distance is not None and given.setdefault("distance", distance) != distance:
             raise click.BadParameter(f"--sketch and --and give distances {given['distance']} and {distance}; give one")
     return given
+
+
+# --- help ---
+
+
+class Formatter(click.HelpFormatter):
+    """Help with a second column of whole words, also in a narrow terminal."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.width = min(self.width, max(shutil.get_terminal_size().columns - 2, LEAST_WIDTH))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write rows of two columns."""
+        super().write_dl(rows, min(col_max, self.width // 3), col_spacing)
+
+
+class Context(click.Context):
+    """The context of every command; `obj` is whether --verbose was given."""
+
+    formatter_class = Formatter
+
+
+def _show_all(ctx: click.Context, option: click.Parameter, given: bool) -> None:
+    if given and not ctx.resilient_parsing:
+        ctx.meta[ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+class SectionedCommand(click.Command):
+    """A command with examples, and headings for its options in the order of their declaration.
+
+    `sections` maps the first option of each section to its heading, and `examples` a command line to its purpose. With
+    `common`, --help shows these options and three examples, and --help-all shows everything.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        sections: Mapping[str, str],
+        examples: Mapping[str, str],
+        common: Sequence[str] = (),
+        **attributes: Any,
+    ) -> None:
+        super().__init__(*args, **attributes)
+        self.sections, self.examples, self.common = sections, examples, common
+        if common:
+            flags: Any = {"is_flag": True, "is_eager": True, "expose_value": False}
+            everything = click.Option(
+                ["--help-all"], **flags, callback=_show_all, help="Show every option, and more examples."
+            )
+            self.params.append(everything)
+
+    def options_by_section(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """The options below each heading: how each is written, and its meaning."""
+        rows: dict[str, list[tuple[str, str]]] = {}
+        heading = OTHER
+        for option in self.get_params(ctx):
+            own = option in self.params and option.name != "help_all"
+            heading = self.sections.get(option.name or "", heading) if own else OTHER
+            row = option.get_help_record(ctx) if isinstance(option, click.Option) else None
+            if row is not None:
+                rows.setdefault(heading, []).append(row)
+        return rows
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the usage, the examples, the description and the options."""
+        if not self.common or ctx.meta.get(ALL):
+            super().format_help(ctx, formatter)
+            self._write_examples(formatter, self.examples)
+            return
+        self.format_usage(ctx, formatter)
+        self._write_examples(formatter, dict(list(self.examples.items())[:3]))
+        formatter.write_paragraph()
+        formatter.write_text(self.get_short_help_str(limit=200))
+        options = {option.name: option for option in self.params}
+        shown = [*(options[name] for name in (*self.common, "help_all")), self.get_help_option(ctx)]
+        rows = [option.get_help_record(ctx) for option in shown if option is not None]
+        with formatter.section("Options for most runs"):
+            formatter.write_dl([row for row in rows if row is not None])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each section below its heading."""
+        for heading, rows in self.options_by_section(ctx).items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    def _write_examples(self, formatter: click.HelpFormatter, examples: Mapping[str, str]) -> None:
+        """Write each example below its purpose; a command line is never wrapped."""
+        with formatter.section("Examples"):
+            for line, meaning in examples.items():
+                indent = " " * formatter.current_indent
+                formatter.write(f"{indent}# {meaning}\n{indent}{line}\n")

@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from gpulsh.cli.options import DECISION, choice, method_options, parsed, text_options
-from gpulsh.cli.sections import SectionedCommand
+from gpulsh.cli.options import (
+    DECISION,
+    SectionedCommand,
+    backend_option,
+    choice,
+    method_options,
+    parsed,
+    text_options,
+    threads_option,
+)
 from gpulsh.cli.terminal import say
 from gpulsh.stats.stages import ESTIMATED
 
@@ -25,9 +33,9 @@ SECTIONS = {  # first option -> heading
     "docs": "For numbers",
     "threshold": "For both",
 }
-EXAMPLES = {  # command -> what it is for
-    "gpulsh plan crawl/": "How long your own files will take on this machine",
-    "gpulsh plan --docs 1e11 --bytes 5e14 --threads 8192 --nodes 64": "What a cluster needs for 10^11 pages",
+EXAMPLES = {  # command -> its purpose
+    "gpulsh plan crawl/": "Time, memory and disk for your own files on this machine",
+    "gpulsh plan --docs 1e11 --bytes 5e14 --threads 8192 --nodes 64": "Needs of a cluster for 10^11 pages",
 }
 SHARES = ("met", "pairs", "dropped")
 OF_INPUT = {
@@ -39,7 +47,7 @@ OF_BOTH = {"threshold", "num_perm", "bands", "rows", "threads", "memory"}
 
 
 def _number(given: str) -> float:
-    """A number, where a unit may follow: 1TB is 10^12 bytes, 1TiB is 2^40; ValueError otherwise."""
+    """A number, perhaps with a unit: 1TB is 10^12 bytes, 1TiB is 2^40; ValueError otherwise."""
     found = re.fullmatch(r"(.*?[0-9.])\s*([kKMGTP]?)(i?)B?", given.strip())
     if found is None:
         return float(given)
@@ -51,7 +59,7 @@ def _bytes(ctx: click.Context, param: click.Parameter, given: str | None) -> flo
     try:
         return None if given is None else _number(given)
     except ValueError:
-        raise click.BadParameter(f"{given!r} is no number of bytes, as 5e14 or 500TB", ctx, param) from None
+        raise click.BadParameter(f"{given!r} is not a number of bytes, as 5e14 or 500TB", ctx, param) from None
 
 
 def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -74,16 +82,16 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 @click.argument("inputs", nargs=-1, metavar="[INPUT...]")
 @text_options()
 @method_options("shingle", "normalize", "measure", "sketch", "seed")
-@choice("--backend", "auto", "cpu", "cuda", "reference", help="auto takes CUDA where it works.")
-@choice("--write", "data", "duplicates", help="Kept rows and the evidence, or the evidence alone.")
-@click.option("--docs", type=float, metavar="N", help="Documents, as 1e11.")
+@backend_option
+@choice("--write", "data", "duplicates", help="Write kept rows and evidence, or the evidence alone.")
+@click.option("--docs", type=float, metavar="N", help="Number of documents, as 1e11.")
 @click.option("--bytes", "size", callback=_bytes, metavar="N", help="Bytes of their text, as 5e14 or 500TB.")
 @click.option(
-    "--gpus", type=int, metavar="N", help="GPUs, the workers. Each has its own machine, unless --nodes is given."
+    "--gpus", type=int, metavar="N", help="Number of GPUs, the workers. Each has a machine, unless --nodes is given."
 )
 @click.option("--nodes", type=int, metavar="N", help="Machines that share the workers evenly.  [default: 1]")
-@click.option("--remote", is_flag=True, help="Inputs and results are behind the network, as in S3, not on local disks.")
-@click.option("--hours", type=float, metavar="H", help="Also print how many workers finish in this time.")
+@click.option("--remote", is_flag=True, help="Read and write over the network, as with S3, not on local disks.")
+@click.option("--hours", type=float, metavar="H", help="Time limit: also print how many workers meet it.")
 @click.option("--met", type=float, metavar="SHARE", help="Share of the documents in a candidate pair, from 0 to 1.")
 @click.option("--pairs", type=float, metavar="N", help="Compared pairs per document.")
 @click.option("--dropped", type=float, metavar="SHARE", help="Share of the documents that are dropped, from 0 to 1.")
@@ -97,8 +105,8 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
     " copies, connect and collect, digests for collide, pairs for route. For disk and network: bytes of a machine.",
 )
 @method_options("threshold", "num-perm", "bands", "rows")
-@click.option("--threads", type=int, metavar="N", help="CPU threads, the workers.  [default: those of this machine]")
-@click.option("--memory", metavar="SIZE", help="Memory budget of a machine, as 64GiB.  [default: 8GiB]")
+@threads_option
+@click.option("--memory", metavar="SIZE", help="Memory for the run on each machine, as 64GiB.  [default: 8GiB]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
 @click.pass_context
 def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **options: Any) -> None:
@@ -117,6 +125,7 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
             (option,) = (option.opts[0] for option in ctx.command.params if option.name == name)
             kind, other = ("numbers", "INPUT") if inputs else ("files", "--docs and --bytes")
             raise click.UsageError(f"{option} is for a plan from {kind}; leave it out, or {other}")
+    facts: Mapping[str, Any]
     if inputs:
         from gpulsh.budget import parse_memory
         from gpulsh.forecast.sample import plan as sampled
@@ -125,49 +134,51 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
         Asked(**parsed({name: value for name, value in options.items() if name.replace("_", "-") in DECISION})).method()
         parse_memory(options["memory"])
         found = sampled(inputs, {name: value for name, value in options.items() if name in {*OF_INPUT, *OF_BOTH}})
-        say(json.dumps(found.to_dict(), indent=2) if as_json else plan_table(found))
-        return
-    if options["docs"] is None or options["size"] is None:
+        facts, lines = found.to_dict(), sample_lines(found)
+    elif options["docs"] is None or options["size"] is None:
         raise click.UsageError("give INPUT, or the amount of text by --docs and --bytes")
-    if options["gpus"] is not None and options["threads"] is not None:
+    elif options["gpus"] is not None and options["threads"] is not None:
         raise click.UsageError("give --gpus or --threads, not both")
-    given, estimated = _from_numbers(options)
-    say(json.dumps({**given, **estimated.to_dict()}, indent=2) if as_json else _table(given, estimated, options))
+    else:
+        given, estimated = _from_numbers(options)
+        facts, lines = {**given, **estimated.to_dict()}, _number_lines(given, estimated, options)
+    say(json.dumps(facts, indent=2) if as_json else "\n".join(lines))
 
 
-def plan_table(plan: Plan) -> str:
-    """A plan from samples, for a terminal."""
-    from gpulsh.report.wording import duration, share, size
+def sample_lines(plan: Plan) -> Iterator[str]:
+    """A plan from samples, for a terminal; stages of less than 0.05 s are left out."""
+    from gpulsh.report.summary import SHORT
+    from gpulsh.report.wording import duration, many, share, size
 
     likely, most, corpus = plan.likely, plan.most, plan.likely.corpus
 
-    def up_to(likely: str, most: str) -> str:
-        return f"{likely:>14}" + (f"  at most {most}" if most != likely else "")
+    def row(name: str, value: str, rest: str = "") -> str:
+        return f"{name:<9}{value:>14}{rest}"
 
-    of = share(plan.sample, corpus.documents)
-    part = "ran all of them" if plan.whole else f"ran {plan.sample:,.0f} of them ({of})"
-    lines = [
+    def up_to(name: str, likely: str, most: str) -> str:
+        return row(name, likely, f"  at most {most}" if most != likely else "")
+
+    part = f"{plan.sample:,.0f} of them ({share(plan.sample, corpus.documents)})"
+    yield (
         f"{corpus.documents:,.0f} documents, {size(int(corpus.bytes))} of text in "
-        f"{_many(plan.files, 'file')} of {size(plan.bytes)}",
-        f"gpulsh {part} on this machine in {duration(plan.measured)}: {plan.backend}, {_many(plan.threads, 'thread')}",
-        "",
-        "stage              time",
-        *(f"{name:<9}{duration(seconds):>14}" for name, seconds in likely.seconds.items()),
-        f"{'all':<9}{up_to(duration(likely.all), duration(most.all))}",
-        f"{'':<9}{duration(likely.processor):>14}  of processor time",
-        "",
-        f"memory   {size(int(likely.memory)):>14}  at most, with a budget of {size(plan.memory)}",
-        f"OUT      {size(int(plan.work + likely.data + likely.evidence)):>14}  at most; the end of the run removes "
-        f"{size(int(plan.work))} of it",
-        f"kept rows{size(int(likely.data)):>14}",
-        f"dropped  {up_to(*(share(of.corpus.dropped, 1) for of in (likely, most)))}",
-    ]
+        f"{many(plan.files, 'file')} of {size(plan.bytes)}"
+    )
+    yield (
+        f"gpulsh ran {'all of them' if plan.whole else part} on this machine in {duration(plan.measured)}: "
+        f"{plan.backend}, {many(plan.threads, 'thread')}"
+    )
+    yield "\nstage              time"
+    yield from (row(name, duration(seconds)) for name, seconds in likely.seconds.items() if seconds >= SHORT)
+    yield up_to("all", duration(likely.all), duration(most.all))
+    yield row("", duration(likely.processor), "  of processor time")
+    yield ""
+    yield row("memory", size(int(likely.memory)), f"  at most, with a budget of {size(plan.memory)}")
+    out = plan.work + likely.data + likely.evidence
+    yield row("OUT", size(int(out)), f"  at most; the end of the run removes {size(int(plan.work))} of it")
+    yield row("kept rows", size(int(likely.data)))
+    yield up_to("dropped", *(share(of.corpus.dropped, 1) for of in (likely, most)))
     if not plan.whole:
-        lines += [
-            "",
-            "Documents repeat one another as in the sample. At most: as if copies were anywhere in the files.",
-        ]
-    return "\n".join(lines)
+        yield "\nDocuments repeat one another as in the sample. At most: as if copies were anywhere in the files."
 
 
 def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estimate]:
@@ -226,75 +237,65 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
     }, found
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' if count != 1 else ''}"
-
-
-def _table(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> str:
-    """A plan from numbers, for a terminal."""
+def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> Iterator[str]:
+    """A plan from numbers, for a terminal; stages of less than 0.05 s are left out."""
     from gpulsh.forecast.formula import CONNECT_BYTES
-    from gpulsh.report.wording import duration, share, size
-
-    def row(name: str, time: str, bound: str = "", amounts: Iterable[object] = ()) -> str:
-        return (f"{name:<9}{time:>14}  {bound:<9}" + "".join(f"{amount:>14}" for amount in amounts)).rstrip()
+    from gpulsh.report.summary import SHORT
+    from gpulsh.report.wording import duration, many, share, size
 
     rates, assumed, kind, stages = given["rates"], given["assumed"], given["worker"], found.stages
     columns = ("disk_read", "disk_written", "network", "memory_each")
-    lines = [
-        f"{given['documents']:,.0f} documents, {size(int(given['bytes']))} of text, on "
-        f"{_many(given['workers'], kind)} of {_many(given['nodes'], 'machine')}",
-        f"threshold {given['threshold']:g}: {given['bands']} bands of {given['rows']} rows",
-        "",
-        row("stage", "time", "bound by", ("disk read", "disk written", "network", "memory each")),
-    ]
+
+    def row(name: str, time: str, bound: str = "", *amounts: str) -> str:
+        return (f"{name:<9}{time:>14}  {bound:<9}" + "".join(f"{amount:>14}" for amount in amounts)).rstrip()
+
+    machines = f"{many(given['workers'], kind)} of {many(given['nodes'], 'machine')}"
+    yield f"{given['documents']:,.0f} documents, {size(int(given['bytes']))} of text, on {machines}"
+    yield f"threshold {given['threshold']:g}: {given['bands']} bands of {given['rows']} rows"
+    yield ""
+    yield row("stage", "time", "bound by", "disk read", "disk written", "network", "memory each")
     for stage in stages:
-        time = "not measured" if stage.seconds is None else duration(stage.seconds)
-        lines.append(row(stage.name, time, stage.bound or "", (size(int(getattr(stage, name))) for name in columns)))
+        if stage.seconds is None or stage.seconds >= SHORT:
+            time = "not measured" if stage.seconds is None else duration(stage.seconds)
+            yield row(stage.name, time, stage.bound or "", *(size(int(getattr(stage, name))) for name in columns))
     if found.start:
-        lines.append(row("start", duration(found.start)))
+        yield row("start", duration(found.start))
     sums = (size(int(sum(getattr(stage, name) for stage in stages))) for name in columns[:-1])
-    lines.append(row("all", "not known" if found.seconds is None else duration(found.seconds), amounts=sums))
-    unknown = [name for name in ESTIMATED if rates[name] is None]
-    if unknown:
-        lines.append(f"{'':<9}measure a sample and give {' '.join(f'--rate {name}=...' for name in unknown)}")
+    yield row("all", "not known" if found.seconds is None else duration(found.seconds), "", *sums)
+    if unknown := [name for name in ESTIMATED if rates[name] is None]:
+        yield f"{'':<9}measure a sample and give {' '.join(f'--rate {name}=...' for name in unknown)}"
     each = size(round(found.index / given["documents"]))
-    lines += [
-        "",
-        f"OUT/_work at most      {size(int(found.work_disk)):>10}  beside {size(int(found.output))} of kept text",
-        f"index of kept documents{size(int(found.index)):>10}  for later crawls, {each} a document",
-        "",
-        "False candidate pairs cost time and drop nothing. Their number, by the similarity of unrelated documents:",
-    ]
+    yield ""
+    yield f"OUT/_work at most      {size(int(found.work_disk)):>10}  plus {size(int(found.output))} of kept text"
+    yield f"index of kept documents{size(int(found.index)):>10}  for later crawls, {each} a document"
+    yield ""
+    yield "False candidate pairs cost time and drop nothing. Their number, by the similarity of unrelated documents:"
     for similarity, pairs in found.false_candidates.items():
         seconds = found.false_seconds[similarity]
         time = f"{duration(seconds):>14} to compare" if seconds is not None else ""
         chance = "  (digests of 64 bits that agree by chance)" if similarity == 0 else ""
-        many = f"{pairs / given['documents']:.2g} a document"
-        lines.append(f"{similarity:>9g}  {pairs:>10.3g} pairs, {many:<19}{time}{chance}".rstrip())
+        rate = f"{pairs / given['documents']:.2g} a document"
+        yield f"{similarity:>9g}  {pairs:>10.3g} pairs, {rate:<19}{time}{chance}".rstrip()
     met, dropped = (share(assumed[name], 1) for name in ("met", "dropped"))
-    lines += [
-        "",
-        f"Assumed: {met} of the documents are in a candidate pair, and {dropped} are dropped;",
-        f"{assumed['pairs']:g} pairs per document are compared. The time above includes no further false candidates.",
-        f"Memory fits a budget of {size(given['memory'])}. But `connect` needs, on one machine, {CONNECT_BYTES}",
-        "bytes for each document that met another.",
-    ]
+    yield ""
+    yield f"Assumed: {met} of the documents are in a candidate pair, and {dropped} are dropped;"
+    yield f"{assumed['pairs']:g} pairs per document are compared. The time above includes no further false candidates."
+    yield f"Memory fits a budget of {size(given['memory'])}. But `connect` needs, on one machine, {CONNECT_BYTES}"
+    yield "bytes for each document that met another."
     slow = [name for name in ("disk", "network") if rates[name] is None]
     if slow and found.seconds is not None:
-        lines.append(f"Not limited here: {' and '.join(slow)}; give {' '.join(f'--rate {name}=...' for name in slow)}.")
+        yield f"Not limited here: {' and '.join(slow)}; give {' '.join(f'--rate {name}=...' for name in slow)}."
     if given["nodes"] > 1:
-        lines.append("Several machines are calculated as work that divides evenly; none were run.")
-    used = [name for name in ESTIMATED if rates[name] is not None and name not in options["rates"]]
-    if used:
-        lines.append(f"Rates of {', '.join(used)}: {given['measured_worker']}, {given['source']}")
+        yield "Several machines are calculated as work that divides evenly; none were run."
+    if used := [name for name in ESTIMATED if rates[name] is not None and name not in options["rates"]]:
+        yield f"Rates of {', '.join(used)}: {given['measured_worker']}, {given['source']}"
     if "hours" in given:
         needed = given["workers_needed"]
         if needed is not None:
             nodes = options["nodes"] or (1 if kind == "thread" else needed)
-            answer = f"{_many(needed, kind)} on {_many(nodes, 'machine')}"
+            answer = f"{many(needed, kind)} on {many(nodes, 'machine')}"
         elif found.seconds is None:
             answer = "not known until every rate is measured"
         else:
             answer = f"no number of {kind}s is enough: start, disks or networks alone take longer"
-        lines += ["", f"To finish in {given['hours']:g} h: {answer}"]
-    return "\n".join(lines)
+        yield f"\nTo finish in {given['hours']:g} h: {answer}"

@@ -1,29 +1,30 @@
-"""`gpulsh show`: dropped documents beside what is kept instead, in the terminal."""
+"""Commands that show something: `gpulsh show` and `gpulsh report` a finished run, `gpulsh info` this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
-from gpulsh.cli.terminal import marks, say_marked, tell
+from gpulsh.cli.terminal import conclude, marks, note, say, say_marked
 
 
-@click.command(short_help="Show what an earlier run dropped, beside what is kept instead.")
+@click.command(short_help="Show dropped documents of a run and their kept duplicates.")
 @click.argument("output", metavar="OUT")
-@click.option("--cluster", type=int, metavar="N", help="Of the cluster N, as duplicates.parquet numbers it.")
-@click.option("--id", "name", metavar="ID", help="With this id, or dropped for the document with this id.")
-@click.option("--near-threshold", is_flag=True, help="The least similar first.")
+@click.option("--cluster", type=int, metavar="N", help="Number of a cluster, as in duplicates.parquet.")
+@click.option("--id", "name", metavar="ID", help="Id of a dropped document, or of a kept duplicate.")
+@click.option("--near-threshold", is_flag=True, help="Show the least similar documents first.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Show so many at most."
+    "--limit", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Most documents to show."
 )
 def show(output: str, cluster: int | None, name: str | None, near_threshold: bool, limit: int) -> None:
-    """Show documents that were dropped in OUT, each beside the one it was dropped for, differences marked.
+    """Show documents that were dropped in OUT, each with its kept duplicate, and mark the differences.
 
-    Without a choice some are shown, from the least similar to the most, each of another cluster. Texts are read again
-    from INPUT, where that is as it was. What differs is coloured in a terminal, and stands in [-brackets-] or
-    {+braces+} elsewhere.
+    Without options it shows a few documents, from the least similar to the most, each of another cluster. It reads the
+    texts again from INPUT, if that is unchanged. Differences are coloured in a terminal; elsewhere they are in
+    [-brackets-] or {+braces+}.
     """
     from gpulsh.report.originals import Review
     from gpulsh.run.output.finished import Finished
@@ -33,24 +34,79 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     review = Review(finished.file("duplicates.parquet"), report)
     places = review.chosen(cluster=cluster, name=name, near_threshold=near_threshold)
     pairs = review.pairs(places[:limit])
-    dropped = report["funnel"]["dropped"]
-    of = f", {len(places):,} of them as asked for" if cluster is not None or name is not None else ""
-    say_marked(f"{dropped:,} dropped{of}; shown are {len(pairs):,}\n")
+    dropped = f"{report['funnel']['dropped']:,} dropped documents"
+    which = dropped if cluster is None and name is None else f"{len(places):,} matching of {dropped}"
+    say_marked(f"Showing {len(pairs):,} of {which}.\n")
     for pair in pairs:
-        say_marked("\n".join(_told(pair, report)) + "\n")
-    for told in review.missing.values():
-        tell(f"gpulsh: no text to show: {told}")
+        say_marked("\n".join(_lines(pair, report)) + "\n")
+    for reason in review.missing.values():
+        note(f"gpulsh: no text to show: {reason}")
 
 
-def _told(pair: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
+def _lines(pair: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
     from gpulsh.report.excerpts import marked
     from gpulsh.report.wording import cluster_name, measure_name, place_name
 
     parameters = report["parameters"]
     score = "not measured" if pair["similarity"] is None else f"{pair['similarity']:.4f}"
     yield f"{measure_name(parameters)} {score}, {cluster_name(pair['cluster'], report['files'])}"
-    sides: Sequence[list[tuple[bool, str]]] = marked(pair["texts"], parameters)
-    for kind, pieces in zip(("dropped", "kept"), sides, strict=True):
+    for kind, pieces in zip(("dropped", "kept"), marked(pair["texts"], parameters), strict=True):
         yield f"{kind:<7}  {place_name(pair[kind])}"
         if text := marks(pieces, kept=kind == "kept"):
             yield f"  {text}"
+
+
+@click.command(short_help="Make report.html of an earlier run again.")
+@click.argument("output", metavar="OUT")
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column of INPUT, as lang: count dropped documents by its values. May be repeated.",
+)
+def report(output: str, by: tuple[str, ...]) -> None:
+    """Write OUT/report.html again from OUT/report.json, for example because jinja2 was missing during the run.
+
+    With --by it reads a column again from INPUT, if that is unchanged, and adds the counts to report.json.
+    """
+    from gpulsh.run.output.finished import Finished
+
+    conclude(Finished.of(output).remake_page(by))
+
+
+@click.command(short_help="Show backends, devices and versions.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def info(as_json: bool) -> None:
+    """Show the backends, with the reason if one is not available, devices, the cache of compiled kernels, and versions
+    of libraries.
+    """
+    from gpulsh.backends.kernel_cache import kernel_cache
+    from gpulsh.backends.parallel import processors
+    from gpulsh.backends.select import backend_status
+    from gpulsh.report.machine import versions
+
+    status, cache, gpus = backend_status(), kernel_cache(), list[str]()
+    if status["cuda"] is None:
+        from gpulsh.backends.cuda import devices
+
+        gpus = devices()
+    found: Mapping[str, Any] = {
+        "backends": {name: {"available": reason is None, "reason": reason} for name, reason in status.items()},
+        "devices": {"cpu": {"threads": processors()}, "cuda": gpus},
+        "kernels": {"cache": cache.folder, "refused": list(cache.refused)},
+        "versions": versions(),
+    }
+    if as_json:
+        say(json.dumps(found, indent=2))
+        return
+    sections = {
+        "Backends": [(name, f"not available: {reason}" if reason else "works") for name, reason in status.items()],
+        "Devices": [("cpu", f"{processors()} threads"), *((f"cuda:{place}", gpu) for place, gpu in enumerate(gpus))],
+        "Compiled kernels of the cpu": [
+            ("kept in", cache.folder or "no folder: each run compiles them"),
+            *(("not in", reason) for reason in cache.refused),
+        ],
+        "Versions": [(name, version or "not installed") for name, version in found["versions"].items()],
+    }
+    for heading, rows in sections.items():
+        say("\n".join([heading, *(f"  {name:<12}{value}" for name, value in rows)]))

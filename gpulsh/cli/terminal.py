@@ -1,8 +1,7 @@
-"""Prints for commands: no control character from outside gets through, and no finished run fails for want of a reader.
+"""Prints for commands, and ends them: no control character from outside gets through.
 
-Standard output and standard error may be closed, full, or a pipe whose reader has gone. What goes to standard output
-must arrive where somebody wants it, or the command failed: a report that ends amid a full disk is no report. What is
-told on standard error need not.
+Standard output and standard error may be closed, full, or a pipe without a reader. A result that cannot be written to
+standard output is an error, unless nobody reads it. Notes on standard error are dropped if they cannot be written.
 """
 
 from __future__ import annotations
@@ -12,9 +11,11 @@ import logging
 import os
 import re
 import shutil
+import signal
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
@@ -23,37 +24,123 @@ import click
 from gpulsh.errors import Advice, OutputError
 from gpulsh.report.wording import printable, printable_lines
 
-INDENT = 4  # of lines that are wrapped
-UNWRITABLE = (OSError, ValueError)  # of a stream that was closed in this process the latter
+INDENT = 4  # of wrapped lines
+UNWRITABLE = (OSError, ValueError)  # errors of a stream; ValueError if this process closed it
+
+
+# --- writing ---
 
 
 def open_standard_streams() -> None:
-    """Open the null device in place of a closed standard stream: else a file of the run would get its number, and what
-    anybody writes to the stream, a library's C code too, would go to that file.
+    """Open the null device for each standard stream that is closed.
+
+    Otherwise a file of the run would get the stream's number, and text for the stream would go to that file.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_WRONLY)  # takes the lowest free number; standard input can still not be read
+            os.open(os.devnull, os.O_WRONLY)  # takes the lowest free number
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def say(text: str) -> None:
-    """A result, on standard output; OutputError where it cannot be written, BrokenPipeError where nobody reads it."""
+    """Print a result; OutputError if it cannot be written, BrokenPipeError if nobody reads it."""
     say_marked(printable_lines(text))
 
 
 def say_marked(text: str) -> None:
-    """The same of a text that is printable but for the colours that `marks` gave it."""
+    """As `say`, for text that is printable except for the colours of `marks`."""
     with _writing():
         columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         click.echo("\n".join(wrapped(line, columns) for line in text.split("\n")) if columns else text)
 
 
+def note(text: str) -> None:
+    """Print on standard error, if that can be written."""
+    try:
+        click.echo(printable_lines(text), err=True)
+    except UNWRITABLE:
+        silence(sys.stderr)
+
+
+def conclude(text: str) -> None:
+    """Print what a command has done. OutputError as in `say`, but no error if nobody reads it."""
+    try:
+        say(text)
+    except BrokenPipeError:
+        silence(sys.stdout)
+    except OutputError as error:
+        raise OutputError(f"all is done, but {error.message}") from error
+
+
+def flush() -> None:
+    """Write what is still in the buffer of standard output, with the errors of `say`."""
+    with _writing():
+        sys.stdout.flush()
+
+
+def silence(stream: TextIO) -> None:
+    """Drop all further text for the stream, also what its buffer holds at the end of the process."""
+    with suppress(*UNWRITABLE):  # a stream of a test may have no number
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except UNWRITABLE as error:
+        if isinstance(error, OSError) and _terminal_closed(error):
+            raise BrokenPipeError(error.errno, error.strerror) from error
+        raise unwritable(error) from error
+
+
+def _terminal_closed(error: OSError) -> bool:
+    """Whether standard output is a closed terminal; a broken disk gives the same error."""
+    with suppress(*UNWRITABLE):
+        return error.errno == errno.EIO and stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
+    return False
+
+
+def unwritable(error: OSError | ValueError) -> OutputError:
+    """The error of standard output, which gets no more text."""
+    silence(sys.stdout)
+    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    return OutputError(f"standard output cannot be written: {reason}")
+
+
+class _Warnings(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.msg.message if isinstance(record.msg, Advice) else record.getMessage()
+        note(f"gpulsh: {printable(message)}")
+
+
+@contextmanager
+def printed_warnings() -> Iterator[None]:
+    """Print gpulsh's warnings, unless there is another handler."""
+    logger = logging.getLogger("gpulsh")
+    if logger.hasHandlers():
+        yield
+        return
+    handler = _Warnings(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+# --- layout ---
+
+
 def wrapped(line: str, columns: int) -> str:
-    """A line that is wrapped between words, below where its last column begins.
+    """A line wrapped between words, with its last column indented.
 
     >>> print(wrapped("kept      2  = 1 null + 1 of a word", 28))
     kept      2  = 1 null + 1 of
@@ -75,8 +162,18 @@ def wrapped(line: str, columns: int) -> str:
     return "\n".join(lines)
 
 
+def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> Iterator[str]:
+    """The lines of a table, its first `left` columns aligned to the left; gaps shrink if it is wider than 80."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    gap = "  " if sum(widths) + 2 * len(widths) - 2 <= 80 else " "
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        sides = (f"{cell:{'<' if place < left else '>'}{width}}" for place, (cell, width) in enumerate(cells))
+        yield gap.join(sides).rstrip()
+
+
 def marks(pieces: Iterable[tuple[bool, str]], *, kept: bool) -> str:
-    """A text on one line, those pieces marked that differ: by colour in a terminal, otherwise as `wdiff` does."""
+    """A text on one line with its differing pieces marked: by colour in a terminal, otherwise as `wdiff` does."""
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     start, end = "{+" if kept else "[-", "+}" if kept else "-]"
 
@@ -89,80 +186,50 @@ def marks(pieces: Iterable[tuple[bool, str]], *, kept: bool) -> str:
     return "".join(mark(piece) if differs else piece for differs, piece in lines)
 
 
-def flush() -> None:
-    """As `say`, for what it left to be written."""
-    with _writing():
-        sys.stdout.flush()
-
-
-def conclude(text: str) -> None:
-    """Say what a command has done, on standard output; OutputError as of `say`, and no error where nobody reads it."""
-    try:
-        say(text)
-    except BrokenPipeError:  # nobody wants to know
-        forsake(sys.stdout)
-    except OutputError as error:
-        raise OutputError(f"all is done, but {error.message}") from error
-
-
-def tell(text: str) -> None:
-    """Say anything else, on standard error, or nowhere."""
-    try:
-        click.echo(printable_lines(text), err=True)
-    except UNWRITABLE:
-        forsake(sys.stderr)
-
-
-def forsake(stream: TextIO) -> None:
-    """Drop what is written to the stream from here on, and what its buffer holds at the end of the process."""
-    with suppress(*UNWRITABLE):  # one of a test may have no number
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, stream.fileno())
-        os.close(null)
+# --- signals ---
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except UNWRITABLE as error:
-        if isinstance(error, OSError) and _has_gone(error):
-            raise BrokenPipeError(error.errno, error.strerror) from error
-        raise unwritable(error) from error
+def clean_end() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP clean up as Ctrl-C does.
 
-
-def _has_gone(error: OSError) -> bool:
-    """Whether standard output is a terminal that was closed. Its error is also that of a broken disk."""
-    with suppress(*UNWRITABLE):
-        return error.errno == errno.EIO and stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
-    return False
-
-
-def unwritable(error: OSError | ValueError) -> OutputError:
-    """What standard output answered, and nothing more is written to it."""
-    forsake(sys.stdout)
-    told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-    return OutputError(f"standard output cannot be written: {told}")
-
-
-class _Told(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        told = record.msg.message if isinstance(record.msg, Advice) else record.getMessage()
-        tell(f"gpulsh: {printable(told)}")
-
-
-@contextmanager
-def warnings_told() -> Iterator[None]:
-    """Print gpulsh's warnings, unless somebody else handles them."""
-    logger = logging.getLogger("gpulsh")
-    if logger.hasHandlers():
+    A library that is being imported may turn the signal into an error of its own; the signal still counts.
+    """
+    if threading.current_thread() is not threading.main_thread():  # others may not set handlers
         yield
         return
-    handler = _Told(logging.WARNING)
-    logger.addHandler(handler)
+    received: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        received.append(number)
+        raise _ending(number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    before = {number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)}  # nohup
+    for number in before:
+        signal.signal(number, end)
     try:
-        yield
+        try:
+            yield
+        except Exception as error:
+            if not received:
+                raise
+            raise _ending(received[0]) from error
+    except _Ended as ended:
+        note(f"gpulsh: interrupted by {signal.Signals(ended.number).name}")
+        raise
     finally:
-        logger.removeHandler(handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Ended(SystemExit):
+    """The process ends because of the signal `number`, with the status for it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+def _ending(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else _Ended(number)

@@ -1,8 +1,8 @@
 """The exact answer for a sample: how many shingles any two of its documents share, without a sketch or a filter.
 
-Documents that share a shingle stand together in its list. Most lists are short, and walking them counts little more
-than the pairs that share anything; the few that a large part of all documents stand in are counted as a product of
-matrices. A block of documents is counted against all later ones at a time, so that memory follows the block.
+Each shingle has a list of its documents. Most lists are short, and all pairs in them are counted one by one. Shingles
+in a large part of all documents are counted as a product of matrices. A block of documents is counted against all later
+ones at a time, so memory depends on the block.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from gpulsh.ragged import cuts, offsets, within_runs
 from gpulsh.theory import SCurve
 
 FINE = 1000  # steps of similarity in which pairs are counted
-FREQUENT = 16  # of so many documents one has a frequent shingle
+FREQUENT = 16  # a shingle is frequent if one of so many documents has it
 CELLS = 1 << 22  # counts of a block, and steps along lists
-SPARSE = 16  # cells a step above which steps are sorted, not counted
+SPARSE = 16  # cells for each step, above which steps are sorted instead of counted in an array
 COLUMNS = 512  # frequent shingles in a product
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spread(Arrays):
-    """How similar the pairs of n documents are: `pairs` in all, and of those that share a shingle, by similarity,
-    `counts` int64 [FINE] and the `sums` float64 [FINE] of their similarities.
+    """The similarities of all pairs of n documents: `pairs` is their number.
+
+    For the pairs that share a shingle, `counts` int64 [FINE] and `sums` float64 [FINE] have the number and the sum of
+    the similarities in each step of similarity.
     """
 
     pairs: int
@@ -37,13 +39,13 @@ class Spread(Arrays):
     sums: NDArray[np.float64] = field(repr=False)
 
     def expected(self, curve: SCurve, below: float = np.inf) -> float:
-        """How many of the pairs, of those less similar than `below`, the banding of `curve` is expected to find."""
+        """The expected number of candidate pairs of a banding, of similarity less than `below`."""
         some = self.counts > 0
         means = np.minimum(self.sums[some] / self.counts[some], 1.0)
         return float((self.counts[some] * curve.probability(means))[means < below].sum())
 
     def histogram(self, bins: int) -> Numbers:
-        """int64 [bins]: the pairs that share a shingle, in so many equal steps of similarity; `bins` divides FINE."""
+        """int64 [bins]: the pairs that share a shingle, in equal steps of similarity; `bins` divides FINE."""
         if FINE % check_integer("bins", bins, 1, FINE):
             raise ParameterError(f"bins is {bins}; give a divisor of {FINE}")
         counts: Numbers = self.counts.reshape(bins, -1).sum(axis=1)
@@ -51,8 +53,10 @@ class Spread(Arrays):
 
 
 def brute_force(sets: Fingerprints, threshold: float) -> tuple[Spread, Numbers, NDArray[np.float64]]:
-    """The spread of all pairs of `sets`, whose rows ascend without repeats, on the host; and those with a Jaccard
-    similarity of at least `threshold`: int64 [m, 2], i < j, lexicographic, and float64 [m].
+    """The spread of all pairs of `sets`, and the pairs with a Jaccard similarity of at least `threshold`.
+
+    Rows of `sets` ascend without repeats, on the host. The pairs are int64 [m, 2], i < j, lexicographic, with float64
+    [m] similarities.
     """
     count, sizes = len(sets), sets.lengths
     counts, sums = np.zeros(FINE, np.int64), np.zeros(FINE)
@@ -73,59 +77,39 @@ def shared_counts(sets: Fingerprints) -> Iterator[tuple[Numbers, Numbers, Number
 
     Rows hold distinct values. Pairs are lexicographic.
     """
-    lists = _Lists.of(sets)
     count = len(sets)
-    for start, stop in cuts(lists.work, CELLS, max(CELLS // max(count, 1), 1)):
-        steps = lists.steps(start, stop)
+    owner = np.repeat(np.arange(count), sets.lengths)
+    _, slot, met = np.unique(sets.values[sets.offset[0] : sets.offset[-1]], return_inverse=True, return_counts=True)
+    often = met * FREQUENT > max(count, FREQUENT)
+    frequent = np.zeros((int(often.sum()), count), bool)  # whether a document has a frequent value
+    known = often[slot]
+    frequent[(np.cumsum(often) - 1)[slot[known]], owner[known]] = True
+
+    # The lists of rare values, end to end: for each document of a list, the later ones in it are
+    # documents[begin : begin + later].
+    rare = (met[slot] > 1) & ~known
+    owner, slot = owner[rare], slot[rare]
+    order = np.argsort(slot, kind="stable")
+    documents = owner[order]
+    begin = np.empty(len(order), np.int64)
+    begin[order] = np.arange(1, len(order) + 1)
+    later = np.cumsum(np.where(often | (met < 2), 0, met))[slot] - begin
+    work = offsets(np.bincount(owner, later, count).astype(np.int64))
+
+    for start, stop in cuts(work, CELLS, max(CELLS // max(count, 1), 1)):
+        some = slice(*np.searchsorted(owner, [start, stop]))
+        others = documents[np.repeat(begin[some], later[some]) + within_runs(later[some])]
+        steps = np.repeat((owner[some] - start) * count, later[some]) + others
         size = (stop - start) * count
-        if len(steps) * SPARSE < size and not len(lists.frequent):
+        if len(steps) * SPARSE < size and not len(frequent):
             cells, both = np.unique(steps, return_counts=True)
         else:
             shared = np.bincount(steps, minlength=size).reshape(-1, count)
-            for first in range(0, len(lists.frequent), COLUMNS):
-                part = lists.frequent[first : first + COLUMNS].astype(np.float32)
+            for first in range(0, len(frequent), COLUMNS):
+                part = frequent[first : first + COLUMNS].astype(np.float32)
                 product = part[:, start:stop].T @ part  # below 2^24, exact
                 shared += np.triu(product, start + 1).astype(np.int64)
             cells = np.flatnonzero(shared)
             both = shared.ravel()[cells]
         i, j = np.divmod(cells, count)
         yield i + start, j, both
-
-
-@dataclass(frozen=True, eq=False)
-class _Lists:
-    """The documents of each rare value, end to end, and the flags of the documents of each frequent one."""
-
-    documents: Numbers  # [r] ascending within a list
-    owner: Numbers  # [r] of each membership, in the order of documents
-    begin: Numbers  # [r] where the later ones of its list begin
-    later: Numbers  # [r] and how many there are
-    work: Numbers  # [n + 1] steps of each document, end to end
-    frequent: NDArray[np.bool_]  # [values, n]
-
-    @classmethod
-    def of(cls, sets: Fingerprints) -> _Lists:
-        count = len(sets)
-        owner = np.repeat(np.arange(count), sets.lengths)
-        _, slot, met = np.unique(sets.values[sets.offset[0] : sets.offset[-1]], return_inverse=True, return_counts=True)
-        often = met * FREQUENT > max(count, FREQUENT)
-        flags = np.zeros((int(often.sum()), count), bool)
-        known = often[slot]
-        flags[(np.cumsum(often) - 1)[slot[known]], owner[known]] = True
-        rare = (met[slot] > 1) & ~known
-        owner, slot = owner[rare], slot[rare]
-        order = np.argsort(slot, kind="stable")
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        later = np.cumsum(np.where(often, 0, np.where(met > 1, met, 0)))[slot] - place - 1
-        steps = offsets(np.bincount(owner, later, count).astype(np.int64))
-        return cls(owner[order], owner, place + 1, later, steps, flags)
-
-    def steps(self, start: int, stop: int) -> Numbers:
-        """(i - start) * n + j for each rare value that a row i of [start, stop) shares with a later one j."""
-        count = len(self.work) - 1
-        some = slice(*np.searchsorted(self.owner, [start, stop]))
-        later = self.later[some]
-        others = self.documents[np.repeat(self.begin[some], later) + within_runs(later)]
-        cells: Numbers = np.repeat((self.owner[some] - start) * count, later) + others
-        return cells

@@ -1,40 +1,41 @@
-"""`gpulsh.compare`: methods side by side on the user's own text, judged by brute force."""
+"""`gpulsh.compare`: methods on the user's own text, judged by brute force."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any, get_args
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, TextBatch, on_host
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.display import html_table
-from gpulsh.errors import ParameterError
+from gpulsh.errors import InputError, ParameterError
 from gpulsh.lsh.pairs import distinct, packed
 from gpulsh.lsh.similarity import jaccard
 from gpulsh.method import Verify
 from gpulsh.params import Folding, Shingling, check_choice, check_type, shown, text_reading
 from gpulsh.sketch.base import checked_pairs
 from gpulsh.studies.brute_force import brute_force
-from gpulsh.studies.corpus import DEFAULT, draw_sample
-from gpulsh.studies.methods import Finder, Finders, How, Where
+from gpulsh.studies.methods import Finder, Finders
+from gpulsh.studies.study import DEFAULT, How, Study, Where, draw_sample, fingerprints
 from gpulsh.text.documents import shingle
 from gpulsh.theory import checked_threshold
 
 METHODS = ("minhash:128", "fast:128", "one-permutation:128", "c-minhash:128", "simhash:64")
-HEAD = ("method", "verify", "pairs", "found", "precision", "recall", "F1", "seconds", "bytes")
-WARM = 8  # documents that each method does before the clock runs, so that its kernels are there
+WARM = 8  # documents that each method does before the clock starts, so that its kernels are compiled
 
 
 @dataclass(frozen=True)
 class MethodOnText:
-    """How a method did: its `found` pairs, verified as `verify` says, of which `true` are pairs by brute force.
+    """The result of a method: its `found` pairs, verified as `verify` says; brute force finds `true` of them, too.
 
-    `precision` is None where nothing is found, `recall` where nothing is to be found, `f1` where one of both is None.
+    `precision` is None if nothing is found, `recall` if there is nothing to find, `f1` if either is None.
     """
 
     method: str
@@ -48,38 +49,32 @@ class MethodOnText:
     seconds: float  # from text to found pairs
     bytes: float  # of the sketch of a document
 
-    def told(self) -> tuple[str, ...]:
-        """What stands under each of HEAD, as people read it."""
-        shares = ("" if share is None else f"{share:.4f}" for share in (self.precision, self.recall, self.f1))
-        counts = f"{self.candidates:,}", f"{self.found:,}"
-        return self.method, self.verify, *counts, *shares, f"{self.seconds:.3f}", f"{self.bytes:,.1f}"
 
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparison(Study):
+    """Methods on a sample that has `similar` pairs at or above the threshold."""
 
-@dataclass(frozen=True, repr=False)
-class Comparison:
-    """Methods on a sample of `sample` of `documents` documents, of which `similar` pairs reach the threshold."""
-
-    documents: int
-    sample: int
     threshold: float
     similar: int
     methods: tuple[MethodOnText, ...]
 
     def __str__(self) -> str:
-        return (
-            f"{self.sample:,} of {self.documents:,} documents, {self.similar:,} pairs with a Jaccard similarity of"
-            f" {self.threshold:g} or more"
-        )
+        pairs = f"{self.similar:,} pairs with a Jaccard similarity of {self.threshold:g} or more"
+        return f"{self.sample:,} of {self.documents:,} documents, {pairs}"
 
-    def __repr__(self) -> str:
-        return f"Comparison({len(self.methods)} rows: {self})"
-
-    def _repr_html_(self) -> str:
-        return html_table(str(self), HEAD, (row.told() for row in self.methods))
+    def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+        """A row for each method and verification."""
+        head = ("method", "verify", "pairs", "found", "precision", "recall", "F1", "seconds", "bytes")
+        rows = []
+        for row in self.methods:
+            shares = ("" if share is None else f"{share:.4f}" for share in (row.precision, row.recall, row.f1))
+            counts = f"{row.candidates:,}", f"{row.found:,}"
+            rows.append((row.method, row.verify, *counts, *shares, f"{row.seconds:.3f}", f"{row.bytes:,.1f}"))
+        return head, rows
 
     def facts(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {**vars(self), "methods": [asdict(method) for method in self.methods]}
+        """The comparison as JSON values."""
+        return asdict(self)
 
 
 def compare(
@@ -96,23 +91,21 @@ def compare(
     backend: BackendName = "auto",
     threads: int | None = None,
 ) -> Comparison:
-    """Run `methods` on a sample of `texts`, and count which of the pairs at or above `threshold` each finds.
+    """Run `methods` on a sample of `texts`, and count the pairs at or above `threshold` that each finds.
 
-    `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.studies.corpus.open_corpus` gives them; `sample`
-    of them, from 2 to 65,536, are drawn by `seed`. Methods are named as `--sketch` names them, as "minhash:256" or
-    "simhash:64:9", or are `affine32`, `affine61`, `multiply-shift`, `xor`, `tabulation` and `weighted-minhash`, each
-    with a number of values; `b-bit:BITS`; `bottom-s:SIZE`; `mod-m:MODULUS`; `simhash-count` and `simhash-idf` with bits
-    and distance; `supershingles`; `henzinger`, which are those whose SimHash of words is near, too; `md5`;
-    `text-profile`.
+    `texts` is any kind that `deduplicate` takes. `sample` of them, from 2 to 65,536, are drawn by `seed`. Methods have
+    the names of the option `--sketch`, as "minhash:256" or "simhash:64:9". There are also `affine32`, `affine61`,
+    `multiply-shift`, `xor`, `tabulation` and `weighted-minhash`, each with a number of values; `b-bit:BITS`;
+    `bottom-s:SIZE`; `mod-m:MODULUS`; `simhash-count` and `simhash-idf` with bits and distance; `supershingles`;
+    `henzinger`, which keeps pairs of supershingles whose SimHash of words is near; `md5`; `text-profile`.
 
-    Signatures meet in the default banding for the threshold. For each of `verify` a method has a row: candidates are
-    found as they are ("none"), where their estimate reaches the threshold ("signature", of methods that estimate the
-    Jaccard similarity), or where the exact Jaccard similarity does ("exact"). Empty documents are in no pair. All
-    candidates are held at once, in 16 bytes each.
+    Signatures meet in the default banding for the threshold. Each of `verify` gives a row for each method: all
+    candidates ("none"), candidates whose estimate reaches the threshold ("signature", if the method estimates the
+    Jaccard similarity), or whose exact Jaccard similarity does ("exact"). Empty documents are in no pair. All
+    candidates are held in memory, 16 bytes each.
 
-    True are all pairs of the sample with exact Jaccard similarity >= `threshold`, by brute force, or those of `truth`,
-    int64 [m, 2], positions in `texts`, where it is given. Returns a Comparison, a row a method and verification.
-    Raises ParameterError and InputTypeError.
+    True pairs are all pairs of the sample with exact Jaccard similarity >= `threshold`, found by brute force, or those
+    in `truth`, int64 [m, 2], positions in `texts`. Returns a Comparison. Raises ParameterError and InputTypeError.
 
     >>> texts = [
     ...     "one two three four five six",
@@ -135,10 +128,8 @@ def compare(
     how: How = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
     finders = Finders(threshold=threshold, seed=seed, how=how)
     chosen = {name: finders.named(name) for name in methods}
-    ops = select_backend(backend, threads=threads)
     drawn = draw_sample(texts, sample, seed)
-    with ops.here():
-        sets = ops.unique(shingle(drawn.texts, **how)).moved(ops.asnumpy)
+    sets = fingerprints(drawn.texts, how)
     if truth is None:
         true = brute_force(sets, threshold)[1]
     else:
@@ -149,19 +140,36 @@ def compare(
     return Comparison(drawn.documents, len(drawn.texts), threshold, len(sought), tuple(rows))
 
 
+def read_pairs(path: str, threshold: float) -> Numbers:
+    """The pairs `i`, `j` of a Parquet file, as positions in the corpus, with a `jaccard` of at least `threshold`.
+
+    All pairs if it has no such column. Raises InputError if the file cannot be read so.
+    """
+    try:
+        table = pq.read_table(Path(path))
+        pairs = np.stack([table[name].to_numpy() for name in ("i", "j")], axis=1).astype(np.int64)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; give Parquet with the columns i and j") from None
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read as pairs: {error}; give Parquet with the columns i and j") from error
+    if "jaccard" in table.column_names:
+        pairs = pairs[table["jaccard"].to_numpy() >= threshold]
+    return np.sort(pairs, axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class _Judge:
-    """Runs methods on the texts, some of which are not `filled` (bool [n]), beside the packed `true` pairs [m]."""
+    """Runs methods on the texts, and compares their pairs with the packed `true` pairs [m]."""
 
     texts: TextBatch
-    filled: NDArray[np.bool_]
+    filled: NDArray[np.bool_]  # [n], whether a text has a shingle
     true: NDArray[np.uint64]
     threshold: float
     how: How
     where: Where
 
     def rows(self, name: str, finder: Finder, verify: Sequence[Verify]) -> Iterator[MethodOnText]:
-        """A row for each verification that the method knows."""
+        """A row for each verification that the method has."""
         few = self.texts.slice(0, min(WARM, len(self.texts)))
         finder(few).pairs()
         jaccard(shingle(few, **self.how), [[0, 0]] if len(few) else [], **self.where)
@@ -182,15 +190,10 @@ class _Judge:
             else:
                 found = candidates[on_host(sketched.estimate(candidates)) >= self.threshold]
             seconds = searched + perf_counter() - began
-            yield self._row(name, one, len(candidates), found, seconds, sketched.size)
-
-    def _row(
-        self, name: str, verify: Verify, candidates: int, found: Numbers, seconds: float, size: int
-    ) -> MethodOnText:
-        true = int(np.isin(packed(*found.T), self.true, assume_unique=True).sum())
-        precision = true / len(found) if len(found) else None
-        recall = true / len(self.true) if len(self.true) else None
-        # Of both the harmonic mean, also where nothing of what was found is true.
-        f1 = None if precision is None or recall is None else 2 * true / (len(found) + len(self.true))
-        counts = candidates, len(found), true
-        return MethodOnText(name, verify, *counts, precision, recall, f1, seconds, size / max(len(self.texts), 1))
+            true = int(np.isin(packed(*found.T), self.true, assume_unique=True).sum())
+            precision = true / len(found) if len(found) else None
+            recall = true / len(self.true) if len(self.true) else None
+            # The harmonic mean, also if no found pair is true.
+            f1 = None if precision is None or recall is None else 2 * true / (len(found) + len(self.true))
+            counts, size = (len(candidates), len(found), true), sketched.size / max(len(self.texts), 1)
+            yield MethodOnText(name, one, *counts, precision, recall, f1, seconds, size)

@@ -1,10 +1,10 @@
-"""`gpulsh.study`: what bandings find, and find in vain, among documents of the user's own."""
+"""`gpulsh.study`: the candidate pairs that several bandings find in the user's own documents, and their cost."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,34 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values, on_host
-from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.display import html_table
+from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.banding import Banding
 from gpulsh.lsh.collisions import candidate_pairs
 from gpulsh.params import MAX_NUM_PERM, Folding, Shingling, check_integer, text_reading
 from gpulsh.sketch.minhash import MinHash
 from gpulsh.studies.brute_force import Spread, brute_force
-from gpulsh.studies.corpus import DEFAULT, draw_sample
-from gpulsh.text.documents import shingle
+from gpulsh.studies.picture import plot_curves
+from gpulsh.studies.study import DEFAULT, How, Study, Where, draw_sample, fingerprints
 from gpulsh.theory import SCurve, checked_requirement, checked_threshold, choose_banding, default_banding
 
-THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # whose default bandings are tried
-BINS = 20  # of similarity, in JSON
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # the study has the default banding of each
+BINS, FINE_BINS = 20, 50  # steps of similarity, in JSON and in pictures
 
 
 @dataclass(frozen=True)
 class BandingOnText:
-    """What a banding of MinHash signatures does to a sample."""
+    """A banding of MinHash signatures on a sample."""
 
     bands: int
     rows: int
     probability: float  # of finding a pair at the threshold
     expected: float  # candidate pairs of the sample, by the S-curve
-    in_vain: float  # of these the pairs below the threshold
-    candidates: int  # and those found
-    recall: float | None  # the share found of the pairs at or above the threshold; None where there is none
-    expected_of_all: float  # candidate pairs of the whole corpus, were it like the sample
+    in_vain: float  # expected candidate pairs below the threshold
+    candidates: int  # candidate pairs found
+    recall: float | None  # the share found of the pairs at or above the threshold; None if there are none
+    expected_of_all: float  # candidate pairs of the whole corpus, if it is like the sample
 
     @property
     def curve(self) -> SCurve:
@@ -47,36 +46,34 @@ class BandingOnText:
         return SCurve(bands=self.bands, rows=self.rows)
 
 
-@dataclass(frozen=True, repr=False)
-class Study:
-    """A sample of `sample` of `documents` documents, all pairs of which were compared; bandings, and one of them."""
+@dataclass(frozen=True, repr=False, eq=False)
+class BandingStudy(Study):
+    """A sample with all its pairs compared; some bandings, and the best of them."""
 
-    documents: int
-    sample: int
     threshold: float
     similar: int  # pairs of the sample at or above the threshold
     spread: Spread
     bandings: tuple[BandingOnText, ...]
-    best: int  # the place of the recommended one among them
+    best: int  # the place of the recommended banding in `bandings`
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         of = f"{self.sample:,} of {self.documents:,} documents, {self.similar:,} pairs of {self.threshold:g} or more"
-        return f"Study({of}, {len(self.bandings)} bandings, recommended {self.recommended.curve})"
+        return f"{of}, {len(self.bandings)} bandings, recommended {self.recommended.curve}"
 
-    def _repr_html_(self) -> str:
-        head = "bands", "rows", f"P({self.threshold:g})", "recall", "candidates", "in vain", ""
-        rows = (
-            (
-                *(row.bands, row.rows, f"{row.probability:.4f}", None if row.recall is None else f"{row.recall:.4f}"),
-                *(f"{row.candidates:,}", f"{row.in_vain:,.0f}", "recommended" if row == self.recommended else None),
-            )
-            for row in self.bandings
-        )
-        return html_table(repr(self), head, rows)
+    def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+        """A row for each banding."""
+        head = ("bands", "rows", f"P({self.threshold:g})", "recall", "found", "expected", "wasted", "corpus", "")
+        rows = []
+        for row in self.bandings:
+            recall = "" if row.recall is None else f"{row.recall:.4f}"
+            counts = map(_count, (row.candidates, row.expected, row.in_vain, row.expected_of_all))
+            mark = "recommended" if row == self.recommended else ""
+            rows.append((str(row.bands), str(row.rows), f"{row.probability:.4f}", recall, *counts, mark))
+        return head, rows
 
     @property
     def recommended(self) -> BandingOnText:
-        """The banding to take."""
+        """The banding to use."""
         return self.bandings[self.best]
 
     def histogram(self, bins: int = BINS) -> Numbers:
@@ -87,13 +84,13 @@ class Study:
         return self.spread.histogram(bins)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write the histogram with the recommended S-curve laid over it, PNG or SVG by the ending of `path`."""
-        from gpulsh.studies.picture import plot
-
-        plot(self, path)
+        """Write the histogram with the S-curves of the bandings over it, PNG or SVG by the ending of `path`."""
+        curves = [self.recommended.curve, *(row.curve for row in self.bandings if row != self.recommended)]
+        label = f"pairs of {self.sample:,} documents that share a shingle"
+        plot_curves(path, curves, self.threshold, (label, self.histogram(FINE_BINS)))
 
     def facts(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The study as JSON values."""
         return {
             "documents": self.documents,
             "sample": self.sample,
@@ -125,20 +122,19 @@ def study(
     seed: int = 1,
     backend: BackendName = "auto",
     threads: int | None = None,
-) -> Study:
-    """Compare all pairs of a sample of `texts` exactly, and say what several bandings would find among them.
+) -> BandingStudy:
+    """Compare all pairs of a sample of `texts` exactly, and count the candidate pairs of several bandings.
 
-    `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.studies.corpus.open_corpus` gives them; `sample`
-    of them, from 2 to 65,536, are drawn by `seed`. Recommended is the banding of at most `num_perm` values with the
-    fewest candidates below `threshold` expected on this text among those that find a pair at `threshold` with
-    probability `recall` or more; where `capture` is given, among those that meet it; and `reject`, where it is given,
-    both as `choose_banding` takes them. Studied beside it are the default bandings for thresholds from 0.5 to 0.9, and
-    the one of `bands` and `rows`, where one of both is given. Found candidates are those of signatures by `MinHash`.
+    `texts` is any kind that `deduplicate` takes. `sample` of them, from 2 to 65,536, are drawn by `seed`. The study
+    recommends the banding of at most `num_perm` values with the fewest expected candidates below `threshold` on this
+    text, among those that find a pair at `threshold` with probability `recall` or more. `capture` and `reject` are
+    requirements as in `choose_banding`; `capture` replaces the one of `threshold` and `recall`. The study also has the
+    default bandings for thresholds from 0.5 to 0.9, and the one of `bands` and `rows`. Candidates come from `MinHash`.
 
-    A sample has few of a corpus's duplicates: of n documents out of N it has (n / N)^2 of the pairs. What it tells is
-    how similar unrelated documents are, hence how many candidates are in vain.
+    A sample has few of a corpus's duplicates: n documents out of N have (n / N)^2 of the pairs. But it shows how
+    similar unrelated documents are, and so how many candidates are wasted.
 
-    Returns a Study. Raises ParameterError, also where no banding meets the requirements, and InputTypeError.
+    Returns a BandingStudy. Raises ParameterError, also if no banding meets the requirements, and InputTypeError.
 
     >>> texts = [f"page {i % 50} of a book has these words and {i}" for i in range(100)]
     >>> found = study(texts, threshold=0.5, backend="cpu")
@@ -149,25 +145,24 @@ def study(
     threshold = checked_threshold(threshold)
     name, stated = ("capture", capture) if capture is not None else ("threshold and recall", (threshold, recall))
     capture = checked_requirement(name, stated)
-    # With a similarity to reject this checks it, and says what comes closest where nothing meets both.
+    # With a similarity to reject, this checks it, and names the closest banding if none meets both.
     captured = [choose_banding(num_perm, capture, reject)] if reject is not None else []
-    captured += [curve for curve in _capturing(num_perm, *capture) if reject is None or _rejects(curve, *reject)]
-    shown = _bandings(num_perm, threshold, bands, rows)
-    ops = select_backend(backend, threads=threads)
+    for curve in _capturing(num_perm, *capture):
+        if reject is None or curve.probability(reject[0]) <= reject[1]:
+            captured.append(curve)
+    always = _bandings(num_perm, threshold, bands, rows)
+    how: How = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
+    where: Where = {"backend": backend, "threads": threads}
     drawn = draw_sample(texts, sample, seed)
-    with ops.here():
-        read = shingle(drawn.texts, shingling=shingling, folding=folding, backend=backend, threads=threads)
-        sets = ops.unique(read).moved(ops.asnumpy)
-    spread, pairs, _ = brute_force(sets, threshold)
+    spread, pairs, _ = brute_force(fingerprints(drawn.texts, how), threshold)
 
-    chosen = min(captured, key=lambda curve: (spread.expected(curve, threshold), -curve.rows))
-    curves = sorted({*shown, chosen}, key=lambda curve: (curve.rows, curve.bands))
+    best = min(captured, key=lambda curve: (spread.expected(curve, threshold), -curve.rows))
+    curves = sorted({*always, best}, key=lambda curve: (curve.rows, curve.bands))
     minhash = MinHash(num_perm=max(curve.bands * curve.rows for curve in curves), seed=seed)
-    signatures = minhash(read, backend=backend, threads=threads)
+    signatures = minhash.from_texts(drawn.texts, **how)
 
     def on_text(curve: SCurve) -> BandingOnText:
-        digests = Banding(bands=curve.bands, rows=curve.rows)(signatures, backend=backend, threads=threads)
-        candidates = candidate_pairs(digests, backend=backend, threads=threads)
+        digests = Banding(bands=curve.bands, rows=curve.rows)(signatures, **where)
         expected = spread.expected(curve)
         return BandingOnText(
             bands=curve.bands,
@@ -175,30 +170,24 @@ def study(
             probability=float(curve.probability(threshold)),
             expected=expected,
             in_vain=spread.expected(curve, threshold),
-            candidates=len(candidates),
-            recall=_met(on_host(digests.values), pairs),
+            candidates=len(candidate_pairs(digests, **where)),
+            recall=_share_met(on_host(digests.values), pairs),
             expected_of_all=expected * drawn.documents * (drawn.documents - 1) / max(2 * spread.pairs, 1),
         )
 
-    return Study(
-        documents=drawn.documents,
-        sample=len(drawn.texts),
-        threshold=threshold,
-        similar=len(pairs),
-        spread=spread,
-        bandings=tuple(map(on_text, curves)),
-        best=curves.index(chosen),
-    )
+    bandings = tuple(map(on_text, curves))
+    counts = drawn.documents, len(drawn.texts), threshold, len(pairs)
+    return BandingStudy(*counts, spread, bandings, best=curves.index(best))
 
 
 def _capturing(num_perm: int, similarity: float, probability: float) -> Iterator[SCurve]:
     """For each number of rows the fewest bands that find pairs of `similarity` with `probability` or more."""
     num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
-    default_banding(num_perm, similarity, probability)  # says which num_perm would do where none does
+    default_banding(num_perm, similarity, probability)  # its error names the num_perm that would do
     for rows in range(1, num_perm + 1):
         power = similarity**rows
         needed = math.log1p(-probability) / math.log1p(-power) if 0 < power < 1 else power and 1.0
-        for bands in (math.ceil(needed), math.ceil(needed) + 1):  # whichever way it was rounded
+        for bands in (math.ceil(needed), math.ceil(needed) + 1):  # rounding may have gone either way
             if 1 <= bands <= num_perm // rows:
                 curve = SCurve(bands=bands, rows=rows)
                 if curve.probability(similarity) >= probability:
@@ -206,23 +195,24 @@ def _capturing(num_perm: int, similarity: float, probability: float) -> Iterator
                     break
 
 
-def _rejects(curve: SCurve, similarity: float, probability: float) -> bool:
-    return bool(curve.probability(similarity) <= probability)
-
-
 def _bandings(num_perm: int, threshold: float, bands: int | None, rows: int | None) -> set[SCurve]:
-    """Those to study whatever the text is like."""
+    """The bandings of every study, whatever the texts are."""
     given = bands is not None or rows is not None
     found = {default_banding(num_perm, threshold, bands=bands, rows=rows)} if given else set()
     for at in THRESHOLDS:
         try:
             found.add(default_banding(num_perm, at))
-        except ParameterError:  # not with so few values
+        except ParameterError:  # with so few values there is none
             continue
     return {SCurve(bands=bands, rows=rows) for bands, rows in found}
 
 
-def _met(digests: Values, pairs: Numbers) -> float | None:
-    """The share of pairs that agree in some band."""
+def _share_met(digests: Values, pairs: Numbers) -> float | None:
+    """The share of pairs that agree in a band."""
     met: NDArray[np.bool_] = (digests[pairs[:, 0]] == digests[pairs[:, 1]]).any(axis=1)
     return float(met.mean()) if len(pairs) else None
+
+
+def _count(number: float) -> str:
+    """A count in at most seven characters."""
+    return f"{number:,.0f}" if number < 1e6 - 0.5 else f"{number:.1e}"

@@ -1,7 +1,7 @@
-"""What can be compared: every method that finds near-duplicates in texts, by its name.
+"""Every method that finds near-duplicates in texts, by its name.
 
-A finder makes sketches of texts, and candidate pairs of the sketches. Most meet in bands; the bits of SimHash are
-searched by Hamming tables, Broder's samples are joined, and whole-document signatures are equal or are not.
+A finder makes sketches of texts, and candidate pairs of the sketches. Most sketches meet in bands. Hamming tables
+search the bits of SimHash, Broder's samples are joined, and whole-document signatures are compared for equality.
 """
 
 from __future__ import annotations
@@ -9,44 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypedDict, cast, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from gpulsh.arrays import Array, BandDigests, Fingerprints, Numbers, TextBatch, Values, on_host
-from gpulsh.backends.select import BackendName
+from gpulsh.arrays import Array, BandDigests, Fingerprints, Numbers, Samples, TextBatch, Values, on_host
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.banding import Banding, Supershingles
 from gpulsh.lsh.collisions import candidate_pairs
 from gpulsh.lsh.hamming_tables import HammingTables
-from gpulsh.params import Folding, MinHashFamily, Shingling
-from gpulsh.sketch.b_bit import BBit
-from gpulsh.sketch.base import SetSketch
+from gpulsh.params import MinHashFamily, Shingling
 from gpulsh.sketch.bits import hamming
-from gpulsh.sketch.minhash import MinHash
 from gpulsh.sketch.named import parse_bits, parse_sketch, sketch_names
 from gpulsh.sketch.samples import BottomS, ModM, SampleSketch
 from gpulsh.sketch.simhash import SimHash, Weights
 from gpulsh.sketch.weighted import WeightedMinHash
 from gpulsh.studies.brute_force import shared_counts
+from gpulsh.studies.study import How, Where
 from gpulsh.text.profiles import md5_signatures, text_profiles
 from gpulsh.theory import default_banding, default_distance, near_probability
 
-BITS, ALIKE = 384, 355  # bits of all tokens, and how many of them a pair of supershingles shares (Henzinger 2006)
-
-
-class Where(TypedDict):
-    """Who does the work."""
-
-    backend: BackendName
-    threads: int | None
-
-
-class How(Where):
-    """And how texts are read."""
-
-    shingling: Shingling
-    folding: Folding
+BITS, ALIKE = 384, 355  # bits of all tokens, and the number of them that a pair shares (Henzinger 2006)
 
 
 @dataclass(frozen=True)
@@ -61,6 +44,19 @@ class Sketched:
 Finder = Callable[[TextBatch], Sketched]
 
 
+def _finder(
+    sketch: Callable[[TextBatch], Any],
+    pairs: Callable[[Any], Array],
+    estimate: Callable[[Any, Numbers], Array] | None = None,
+    size: Callable[[Any], int] = lambda sketches: sketches.values.nbytes,
+) -> Finder:
+    def find(texts: TextBatch) -> Sketched:
+        made = sketch(texts)
+        return Sketched(size(made), lambda: pairs(made), None if estimate is None else partial(estimate, made))
+
+    return find
+
+
 @dataclass(frozen=True)
 class Finders:
     """Makes finders of pairs with a Jaccard similarity of `threshold` or more."""
@@ -71,11 +67,11 @@ class Finders:
 
     @property
     def where(self) -> Where:
-        """Who does the work."""
+        """The backend that does the work."""
         return {"backend": self.how["backend"], "threads": self.how["threads"]}
 
     def named(self, name: str) -> Finder:
-        """That of a NAME, with numbers as `--sketch` takes them. ParameterError where there is none."""
+        """The finder of a NAME, with numbers as in `--sketch`. ParameterError if there is none."""
         name = name.replace("_", "-")
         kind, *numbers = name.split(":")
         if kind in SIMHASH:
@@ -93,114 +89,96 @@ class Finders:
 
     def banded(self, sketch: SetSketch | WeightedMinHash) -> Finder:
         """Signatures that meet in a band."""
-        bands, rows = default_banding(sketch.num_perm, self.threshold)
-        banding, where = Banding(bands=bands, rows=rows), self.where
-
-        def find(texts: TextBatch) -> Sketched:
-            signatures = sketch.from_texts(texts, **self.how)
-            return Sketched(
-                signatures.values.nbytes,
-                lambda: candidate_pairs(banding(signatures, **where), **where),
-                lambda pairs: sketch.estimate(signatures, pairs, **where),
-            )
-
-        return find
+        banding, where = self._banding(sketch.num_perm), self.where
+        return _finder(
+            lambda texts: sketch.from_texts(texts, **self.how),
+            lambda signatures: candidate_pairs(banding(signatures, **where), **where),
+            lambda signatures, pairs: sketch.estimate(signatures, pairs, **where),
+        )
 
     def b_bit(self, bits: int) -> Finder:
-        """MinHash of 128 values in bands, whose digests find, and `bits` bits of each value, which estimate."""
+        """MinHash of 128 values: digests of bands find pairs, and `bits` bits of each value estimate them."""
         minhash, where = MinHash(seed=self.seed), self.where
-        bands, rows = default_banding(minhash.num_perm, self.threshold)
-        banding, b_bit = Banding(bands=bands, rows=rows), BBit(bits=bits, num_perm=minhash.num_perm)
+        banding, b_bit = self._banding(minhash.num_perm), BBit(bits=bits, num_perm=minhash.num_perm)
 
-        def find(texts: TextBatch) -> Sketched:
+        def sketch(texts: TextBatch) -> tuple[Any, BandDigests]:
             signatures = minhash.from_texts(texts, **self.how)
-            packed, digests = b_bit(signatures, **where), banding(signatures, **where)
-            return Sketched(
-                packed.values.nbytes + digests.values.nbytes,
-                lambda: candidate_pairs(digests, **where),
-                lambda pairs: b_bit.estimate(packed, pairs, **where),
-            )
+            return b_bit(signatures, **where), banding(signatures, **where)
 
-        return find
+        return _finder(
+            sketch,
+            lambda made: candidate_pairs(made[1], **where),
+            lambda made, pairs: b_bit.estimate(made[0], pairs, **where),
+            lambda made: made[0].values.nbytes + made[1].values.nbytes,
+        )
+
+    def _banding(self, num_perm: int) -> Banding:
+        bands, rows = default_banding(num_perm, self.threshold)
+        return Banding(bands=bands, rows=rows)
 
     def simhash(self, name: str, weights: Weights) -> Finder:
-        """Pairs whose bits differ in at most the distance that `name` says, or that suits the threshold."""
+        """Pairs whose bits differ in at most the distance in `name`, or the default one for the threshold."""
         sketch, distance = parse_bits(name, self.seed)
         if distance is None:
             distance = default_distance(sketch.near(0), self.threshold, near_probability).distance
         sketch, tables = replace(sketch, weights=weights), HammingTables(bits=sketch.bits, distance=distance)
-
-        def find(texts: TextBatch) -> Sketched:
-            signatures = sketch.from_texts(texts, **self.how)
-            return Sketched(signatures.values.nbytes, lambda: tables.pairs(signatures, **self.where))
-
-        return find
+        return _finder(
+            lambda texts: sketch.from_texts(texts, **self.how),
+            lambda signatures: tables.pairs(signatures, **self.where),
+        )
 
     def supershingles(self) -> Finder:
-        """Pairs of which two of six groups of signature values agree."""
+        """Pairs that agree in two of six groups of signature values."""
         supershingles = Supershingles()
         minhash = MinHash(num_perm=supershingles.groups * supershingles.of, seed=self.seed)
-
-        def find(texts: TextBatch) -> Sketched:
-            signatures = minhash.from_texts(texts, **self.how)
-            size = len(signatures) * 8 * supershingles.groups
-            return Sketched(size, lambda: supershingles(signatures, **self.where))
-
-        return find
+        return _finder(
+            lambda texts: minhash.from_texts(texts, **self.how),
+            lambda signatures: supershingles(signatures, **self.where),
+            size=lambda signatures: len(signatures) * 8 * supershingles.groups,
+        )
 
     def henzinger(self) -> Finder:
-        """Of the pairs of supershingles those whose SimHash of all words, however they are shingled, is near."""
+        """Pairs of supershingles whose SimHash of single words is near, whatever the shingles are."""
         supershingles, simhash = self.supershingles(), SimHash(bits=BITS, weights="count", seed=self.seed)
         words = Shingling(size=1, symbols=self.how["shingling"].symbols).under(self.how["folding"])
         how: How = {**self.how, "shingling": words}
 
-        def find(texts: TextBatch) -> Sketched:
-            found, bits = supershingles(texts), simhash.from_texts(texts, **how)
+        def pairs(made: tuple[Sketched, Any]) -> Array:
+            agreeing = made[0].pairs()
+            return agreeing[hamming(made[1], agreeing, **self.where) <= BITS - ALIKE]
 
-            def pairs() -> Array:
-                agreeing = found.pairs()
-                return agreeing[hamming(bits, agreeing, **self.where) <= BITS - ALIKE]
-
-            return Sketched(found.size + bits.values.nbytes, pairs)
-
-        return find
+        return _finder(
+            lambda texts: (supershingles(texts), simhash.from_texts(texts, **how)),
+            pairs,
+            size=lambda made: made[0].size + made[1].values.nbytes,
+        )
 
     def samples(self, sketch: SampleSketch) -> Finder:
         """Pairs that share a sampled fingerprint and have an estimate of the threshold or more."""
 
-        def find(texts: TextBatch) -> Sketched:
-            samples = sketch.from_texts(texts, **self.how)
+        def estimate(samples: Samples, pairs: Numbers) -> Values:
+            return np.asarray(on_host(sketch.estimate(samples, pairs, **self.where)))
+
+        def pairs(samples: Samples) -> Array:
             sets = Fingerprints(on_host(samples.values), on_host(samples.offset))
+            found, sizes = [np.empty((0, 2), np.int64)], sets.lengths
+            for i, j, both in shared_counts(sets):
+                # The sample of a union has as many values as either sample or more, and shares no more.
+                may = both / np.maximum(sizes[i], sizes[j]) >= self.threshold
+                some = np.stack([i[may], j[may]], axis=1)
+                found.append(some[estimate(samples, some) >= self.threshold])
+            return np.concatenate(found)
 
-            def pairs() -> Array:
-                found, sizes = [np.empty((0, 2), np.int64)], sets.lengths
-                for i, j, both in shared_counts(sets):
-                    # The sample of a union has no fewer values than that of either, and shares no more.
-                    may = both / np.maximum(sizes[i], sizes[j]) >= self.threshold
-                    some = np.stack([i[may], j[may]], axis=1)
-                    found.append(some[estimate(some) >= self.threshold])
-                return np.concatenate(found)
-
-            def estimate(pairs: Numbers) -> Values:
-                return cast(Values, on_host(sketch.estimate(samples, pairs, **self.where)))
-
-            return Sketched(sets.values.nbytes, pairs, estimate)
-
-        return find
+        return _finder(lambda texts: sketch.from_texts(texts, **self.how), pairs, estimate)
 
     def whole(self, signatures: Callable[[TextBatch], Values]) -> Finder:
         """Pairs whose whole-document signatures are equal."""
 
-        def find(texts: TextBatch) -> Sketched:
-            words = signatures(texts).view(np.uint64)
+        def pairs(words: Values) -> Array:
+            found = on_host(candidate_pairs(BandDigests(words[:, :1]), **self.where))
+            return found[words[found[:, 0], 1] == words[found[:, 1], 1]]
 
-            def pairs() -> Array:
-                found = on_host(candidate_pairs(BandDigests(words[:, :1]), **self.where))
-                return found[words[found[:, 0], 1] == words[found[:, 1], 1]]
-
-            return Sketched(words.nbytes, pairs)
-
-        return find
+        return _finder(lambda texts: signatures(texts).view(np.uint64), pairs, size=lambda words: words.nbytes)
 
 
 def _minhash(family: MinHashFamily, made: Finders, num_perm: int) -> Finder:
@@ -208,7 +186,7 @@ def _minhash(family: MinHashFamily, made: Finders, num_perm: int) -> Finder:
 
 
 SIMHASH: dict[str, Weights] = {"simhash": "set", "simhash-count": "count", "simhash-idf": "idf"}
-# The number that a name may be given, where nothing is said; None where it takes none.
+# By name: the default of its number, None if it takes no number, and the finder for a number.
 KINDS: dict[str, tuple[int | None, Callable[[Finders, int], Finder]]] = {
     **{family.replace("_", "-"): (128, partial(_minhash, family)) for family in get_args(MinHashFamily)},
     "weighted-minhash": (128, lambda made, number: made.banded(WeightedMinHash(num_perm=number, seed=made.seed))),
@@ -223,6 +201,6 @@ KINDS: dict[str, tuple[int | None, Callable[[Finders, int], Finder]]] = {
 
 
 def method_names() -> list[str]:
-    """All names, ascending, with the form of those that need more."""
+    """All names, ascending, with the form of those that take several numbers."""
     forms = (f"{name}[:BITS][:DISTANCE]" for name in SIMHASH)
     return sorted({*sketch_names(), *KINDS, *forms})

@@ -1,31 +1,26 @@
-"""The picture of an S-curve, alone or of a study: over how many pairs there are of each similarity."""
+"""Draws S-curves to a file, alone or over a histogram of pairs by similarity."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import ParameterError, install
 from gpulsh.params import is_path, shown_type
 from gpulsh.store.durable import writing
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from gpulsh.studies.curve import Study
-    from gpulsh.theory import SCurve
+from gpulsh.theory import SCurve
 
 ENDINGS = (".png", ".svg")
-BINS = 50
 BARS, CURVE, OTHERS = "#9db8d2", "#b3471f", "#8a8a8a"
 
 
 def check_plot(path: str | os.PathLike[str]) -> None:
-    """ParameterError where no picture can be made under this name, or at all."""
+    """ParameterError if no picture can be made under this name, or at all."""
     if not is_path(path):
         raise ParameterError(f"plot is {shown_type(path)}; give the path of a file")
     if Path(path).suffix not in ENDINGS:
@@ -34,63 +29,46 @@ def check_plot(path: str | os.PathLike[str]) -> None:
         raise ParameterError(f"plot is given and matplotlib is not installed: {install('report')}")
 
 
-def plot(study: Study, path: str | os.PathLike[str]) -> None:
-    """Write the picture, PNG or SVG by the ending of `path`; the same study gives the same SVG.
+def plot_curves(
+    path: str | os.PathLike[str],
+    curves: Sequence[SCurve],
+    threshold: float | None,
+    histogram: tuple[str, Numbers] | None = None,
+) -> None:
+    """Write a PNG or SVG file with the first curve, the others in grey, and a line at the threshold.
 
-    Raises ParameterError as `check_plot` does, and OutputError.
+    `histogram` has the label of the counts, and the counts in equal steps of similarity. The same input gives the same
+    SVG. Raises ParameterError as `check_plot` does, and OutputError.
     """
-    figure = _figure(path)
-    pairs = figure.subplots()
-    edges = np.linspace(0, 1, BINS + 1)
-    pairs.bar(edges[:-1], study.histogram(BINS), width=1 / BINS, align="edge", color=BARS, edgecolor="white")
-    pairs.set_yscale("symlog", linthresh=1)
-    pairs.set_xlim(0, 1)
-    pairs.set_ylim(bottom=0)
-    pairs.set_xlabel("exact Jaccard similarity")
-    pairs.set_ylabel(f"pairs of {study.sample:,} documents that share a shingle")
-    meet = pairs.twinx()
-    similarity = np.linspace(0, 1, 401)
-    for banding, height in zip(study.bandings, np.linspace(0.9, 0.1, len(study.bandings)), strict=True):
-        name, curve = f"{banding.bands} bands of {banding.rows} rows", banding.curve
-        if banding == study.recommended:
-            meet.plot(similarity, curve.probability(similarity), color=CURVE, linewidth=2, label=f"{name}, recommended")
-            continue
-        meet.plot(similarity, curve.probability(similarity), color=OTHERS, linewidth=0.7, label=f"_{name}")
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        place = float(curve.similarity_at(height)), height  # each on its own curve, none beside another
-        meet.text(*place, f"{banding.bands} x {banding.rows}", fontsize=7, ha="center", va="center", bbox=box)
-    meet.axvline(study.threshold, color="black", linewidth=1, linestyle=":", label=f"threshold {study.threshold:g}")
-    meet.set_ylim(0, 1.02)
-    meet.set_ylabel("probability to become candidates")
-    figure.legend(loc="outside upper center", ncols=3, title="grey: other bandings, bands x rows")
-    _write(figure, path)
-
-
-def plot_curve(curve: SCurve, path: str | os.PathLike[str], threshold: float | None) -> None:
-    """Write the curve alone, with a line at the threshold where there is one. Raises as `plot` does."""
-    figure = _figure(path)
-    meet, similarity = figure.subplots(), np.linspace(0, 1, 401)
-    name = f"{curve.bands} bands of {curve.rows} rows"
-    meet.plot(similarity, curve.probability(similarity), color=CURVE, linewidth=2, label=name)
-    if threshold is not None:
-        meet.axvline(threshold, color="black", linewidth=1, linestyle=":", label=f"threshold {threshold:g}")
-    meet.set_xlim(0, 1)
-    meet.set_ylim(0, 1.02)
-    meet.set_xlabel("exact Jaccard similarity")
-    meet.set_ylabel("probability to become candidates")
-    meet.legend(loc="upper left")
-    _write(figure, path)
-
-
-def _figure(path: str | os.PathLike[str]) -> Figure:
     check_plot(path)
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(9, 5), layout="constrained")
-
-
-def _write(figure: Figure, path: str | os.PathLike[str]) -> None:
-    from matplotlib import rc_context
-
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    axes = figure.subplots()
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("exact Jaccard similarity")
+    if histogram is not None:
+        label, counts = histogram
+        edges = np.linspace(0, 1, len(counts) + 1)
+        axes.bar(edges[:-1], counts, width=1 / len(counts), align="edge", color=BARS, edgecolor="white")
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel(label)
+        axes = axes.twinx()
+    similarity = np.linspace(0, 1, 401)
+    first, *others = curves
+    name = f"{first.bands} bands of {first.rows} rows" + (", recommended" if histogram is not None else "")
+    axes.plot(similarity, first.probability(similarity), color=CURVE, linewidth=2, label=name)
+    for curve, height in zip(others, np.linspace(0.9, 0.1, len(others)), strict=True):
+        axes.plot(similarity, curve.probability(similarity), color=OTHERS, linewidth=0.7, label="_")
+        place = float(curve.similarity_at(height)), height  # on its own curve, at its own height
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        axes.text(*place, f"{curve.bands} x {curve.rows}", fontsize=7, ha="center", va="center", bbox=box)
+    if threshold is not None:
+        axes.axvline(threshold, color="black", linewidth=1, linestyle=":", label=f"threshold {threshold:g}")
+    axes.set_ylim(0, 1.02)
+    axes.set_ylabel("probability to become candidates")
+    figure.legend(loc="outside upper center", ncols=3, title="grey: other bandings, bands x rows" if others else None)
     with writing(path), rc_context({"svg.hashsalt": "gpulsh"}):
         figure.savefig(path, dpi=110, metadata={"Date": None} if Path(path).suffix == ".svg" else None)

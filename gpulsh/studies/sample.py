@@ -1,36 +1,110 @@
-"""`gpulsh.sample`: pairs of the user's own texts by their similarity, and what to compare them by."""
+"""`gpulsh.sample`: pairs of the user's own texts by similarity, and a recommendation for shingles and threshold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, TextBatch
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.display import html_table
+from gpulsh.backends.unicode_table import SINGLE, WORD, unicode_table
 from gpulsh.errors import ParameterError
-from gpulsh.params import Folding, Shingling, check_integer, shown, text_reading
+from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, shown, text_reading
 from gpulsh.studies.brute_force import Spread, brute_force
-from gpulsh.studies.corpus import DEFAULT, Sample, draw_sample, draw_similar
-from gpulsh.studies.kind import Kind
-from gpulsh.text.documents import shingle
+from gpulsh.studies.study import DEFAULT, How, Sample, Study, draw_sample, draw_similar, fingerprints
 from gpulsh.theory import checked_threshold
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
-USUAL = 0.8  # what is recommended where thresholds are as good as one another
-WORTHWHILE = 2  # times as many documents near a threshold, for which another one is recommended
-NEAR = 0.05  # similarity within which a document lies near a threshold
-KIND_SAMPLE = 1000  # documents that tell what all are like
+USUAL = 0.8  # recommended if all thresholds are equally good
+WORTHWHILE = 2  # another threshold is recommended if the usual one has so many times as many documents near it
+NEAR = 0.05  # difference in similarity
+KIND_SAMPLE = 1000  # documents that show the kind of text
 SHOWN_BYTES = 4096  # of a text
+
+SIZES = (5, 4, 3, 2, 1)  # tokens of a shingle; longer is better
+SAME = 0.8  # similarity that a changed token in the middle of a document may leave at least
+CODE = 0.12  # share of signs among all characters, from which on a text counts as code
+CHARACTERS = 4  # in a shingle, for documents with too few words
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The kind of text of some `documents`, which all have a token: long or short, code, scripts without spaces."""
+
+    documents: int
+    tokens: int  # median
+    brief: float  # share of documents with fewer than five tokens
+    single: float  # share of the characters in words that are of scripts written without spaces
+    signs: float  # share of all characters that are of the categories P and S
+
+    @classmethod
+    def of(cls, texts: TextBatch, ops: Backend) -> Kind:
+        """The kind of `texts`, on the host."""
+        letters, single, signs = _classes(texts)
+        is_code = signs >= CODE * max(letters + single + signs, 1)
+        with ops.here():
+            read = ops.shingle(texts.moved(ops.asarray), Shingling(size=1, symbols=is_code))
+            tokens: Numbers = np.diff(ops.asnumpy(read.offset))
+        tokens = tokens[tokens > 0]
+        return cls(
+            documents=len(tokens),
+            tokens=int(np.median(tokens)) if len(tokens) else 0,
+            brief=float((tokens < SIZES[0]).mean()) if len(tokens) else 0.0,
+            single=single / max(letters + single, 1),
+            signs=signs / max(letters + single + signs, 1),
+        )
+
+    @property
+    def is_code(self) -> bool:
+        """Whether there are so many signs that they tell documents apart: code, mathematics, markup."""
+        return self.signs >= CODE
+
+    @property
+    def shingling(self) -> Shingling:
+        """The longest shingles that leave a median document similar after one changed word; else characters."""
+        for size in SIZES:
+            if one_changed(self.tokens, size) >= SAME:
+                return Shingling(size=size, symbols=self.is_code)
+        return Shingling(unit="char", size=CHARACTERS, symbols=True)
+
+    @property
+    def why(self) -> str:
+        """The reason for its `shingling`, in words."""
+        tokens = "words and signs" if self.is_code else "characters" if self.single > 0.5 else "words"
+        if self.shingling.unit == "char":
+            return f"with only {self.tokens} {tokens}, one changed word would change too much"
+        left = one_changed(self.tokens, self.shingling.size)
+        return f"documents of {self.tokens} {tokens} that differ in one have a similarity of {left:.2f}"
+
+
+def one_changed(tokens: int, size: int) -> float:
+    """Jaccard similarity of two documents of so many distinct tokens that differ in one, far from both ends.
+
+    >>> one_changed(49, 5)
+    0.8
+    """
+    return max(tokens - 2 * size + 1, 0) / (tokens + 1)
+
+
+def _classes(texts: TextBatch) -> tuple[int, int, int]:
+    """The numbers of letters, of characters of scripts without spaces, and of signs."""
+    values = texts.values[texts.offset[0] : texts.offset[-1]]
+    codes = np.frombuffer(values.tobytes().decode("utf-8", "replace").encode("utf-32-le"), np.uint32)
+    plain, with_signs = (
+        np.bincount(unicode_table(reading).entries(codes) & 3, minlength=SINGLE + 1)
+        for reading in (PLAIN, Reading(symbols=True))
+    )
+    return int(plain[WORD]), int(plain[SINGLE]), int(with_signs[SINGLE] - plain[SINGLE])
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two documents by their positions in the corpus, the beginnings of their texts, and their exact similarity."""
+    """Two documents: their positions in the corpus, the beginnings of their texts, and their exact similarity."""
 
     positions: tuple[int, int]
     texts: tuple[str, str] = field(repr=False)
@@ -39,46 +113,42 @@ class Pair:
 
 @dataclass(frozen=True)
 class ThresholdOnText:
-    """What a threshold parts."""
+    """A threshold, and the documents on both sides of it."""
 
     threshold: float
     pairs: int  # of the sample, at or above it
-    resembling: float  # documents of the whole corpus that are that similar to another one, estimated
-    near: float  # and those whose greatest similarity with another one lies within 0.05 of it
-    examples: tuple[Pair, ...]  # those nearest to it, the most similar first; no document twice
+    resembling: float  # documents of the corpus with another one at or above it, estimated
+    near: float  # documents of the corpus whose most similar one is within 0.05 of it, estimated
+    examples: tuple[Pair, ...]  # the nearest pairs on either side, most similar first; no document twice
 
 
-@dataclass(frozen=True, eq=False)
-class Resemblance:
-    """A sample of `sample` of `documents` documents, and who in it resembles whom."""
+@dataclass(frozen=True, repr=False, eq=False)
+class Resemblance(Study):
+    """A sample, and the similarity of its documents around some thresholds."""
 
-    documents: int
-    sample: int
     kind: Kind
     shingling: Shingling
     folding: Folding
     spread: Spread
     thresholds: tuple[ThresholdOnText, ...]
-    best: int  # the place of the recommended one among them
+    best: int  # the place of the recommended threshold in `thresholds`
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         of = f"{self.sample:,} of {self.documents:,} documents by {self.shingling}"
-        return f"Resemblance({of}, recommended threshold {self.recommended:g})"
+        return f"{of}, recommended threshold {self.recommended:g}"
 
-    def _repr_html_(self) -> str:
-        head = "threshold", "pairs", "documents with another one, about", f"just so, within {NEAR:g}", ""
-        rows = (
-            (
-                *(f"{row.threshold:g}", f"{row.pairs:,}", f"{row.resembling:,.0f}", f"{row.near:,.0f}"),
-                "recommended" if place == self.best else None,
-            )
-            for place, row in enumerate(self.thresholds)
-        )
-        return html_table(repr(self), head, rows)
+    def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+        """A row for each threshold: pairs of the sample, and documents of the corpus."""
+        head = ("threshold", "pairs", "similar documents, about", f"within {NEAR:g}", "")
+        rows = []
+        for row in self.thresholds:
+            mark = "recommended" if row.threshold == self.recommended else ""
+            rows.append((f"{row.threshold:g}", f"{row.pairs:,}", f"{row.resembling:,.0f}", f"{row.near:,.0f}", mark))
+        return head, rows
 
     @property
     def recommended(self) -> float:
-        """The threshold to take."""
+        """The threshold to use."""
         return self.thresholds[self.best].threshold
 
     @property
@@ -88,10 +158,10 @@ class Resemblance:
         near = f"{chosen.near:,.0f} documents have their most similar one within {NEAR:g} of it"
         if chosen == usual:
             return f"{near}, and no threshold has less than half as many"
-        return f"{near}, and {usual.near:,.0f} within {NEAR:g} of {usual.threshold:g}: fewer depend on the exact number"
+        return f"{near}, {usual.near:,.0f} within {NEAR:g} of {usual.threshold:g}: fewer depend on the exact number"
 
     def facts(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The study as JSON values."""
         return {
             "documents": self.documents,
             "sample": self.sample,
@@ -116,27 +186,25 @@ def sample(
     backend: BackendName = "auto",
     threads: int | None = None,
 ) -> Resemblance:
-    """Compare all pairs of a sample of `texts` exactly, and show those around each of `thresholds`.
+    """Compare all pairs of a sample of `texts` exactly, and show pairs around each of `thresholds`.
 
-    `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.studies.corpus.open_corpus` gives them; `sample`
-    of them, from 2 to 65,536, are drawn so that similar ones come together. Of the pairs of a threshold `examples` at
-    or above it and as many below it are given with their texts.
+    `texts` is any kind that `deduplicate` takes. `sample` of them, from 2 to 65,536, are drawn so that similar ones
+    come together. Each threshold gets `examples` pairs at or above it and as many below it, with their texts.
 
-    Where `shingling` is None it is chosen by what the texts are like, which `kind` tells: the longest run of at most
-    five words that leaves documents of the middle length similar where one word in them is another; single signs count
-    in code; characters are compared where documents have too few words. Recommended is the threshold that has the
-    fewest documents near it, for there it matters the least what is chosen; of those with at most twice as many the
-    one nearest to 0.8, of two the lower.
+    Without `shingling`, `kind` decides: the longest run of at most five words that leaves documents of median length
+    similar after one changed word. In code, single signs count; documents with too few words are compared by
+    characters. The recommended threshold has the fewest documents near it, because there the exact number matters
+    least. Among thresholds with at most twice as many it is the one nearest to 0.8, the lower of two.
 
     Returns a Resemblance. Raises ParameterError and InputTypeError.
 
     >>> texts = [
-    ...     f"page {i // 2 + 100}, and all that stands on page {i // 2 + 100}, in print {i}"
+    ...     f"page {i // 2 + 100}, and all that is written on page {i // 2 + 100}, in print {i}"
     ...     for i in range(100)
     ... ]
     >>> found = sample(texts, thresholds=[0.5, 0.8], backend="cpu")
     >>> found.kind.tokens, found.shingling
-    (12, Shingling(unit='word', size=1))
+    (13, Shingling(unit='word', size=1))
     >>> [row.pairs for row in found.thresholds]
     [4950, 50]
     """
@@ -144,22 +212,15 @@ def sample(
         raise ParameterError(f"thresholds is {shown(thresholds)}; give a list of numbers, not empty")
     limits = sorted({checked_threshold(threshold) for threshold in thresholds})
     examples = check_integer("examples", examples, 0, DEFAULT)
-    ops = select_backend(backend, threads=threads)
-    kind = Kind.of(draw_sample(texts, KIND_SAMPLE, seed).texts, ops)
+    kind = Kind.of(draw_sample(texts, KIND_SAMPLE, seed).texts, select_backend(backend, threads=threads))
     shingling, folding = text_reading(kind.shingling if shingling is None else shingling, folding)
-
-    def fingerprints(batch: TextBatch) -> Fingerprints:
-        read = shingle(batch, shingling=shingling, folding=folding, backend=backend, threads=threads)
-        with ops.here():
-            return ops.unique(read).moved(ops.asnumpy)
-
-    drawn = draw_similar(texts, sample, seed, fingerprints)
-    sets = fingerprints(drawn.texts)
-    spread, pairs, similarity = brute_force(sets, max(limits[0] - NEAR, 0.0))
-    most = np.zeros(len(drawn.texts))  # similarity of a document with the one most like it
-    for side in pairs.T:  # by itself: NumPy's `at` reads beyond values that it has to broadcast
+    how: How = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
+    drawn = draw_similar(texts, sample, seed, lambda batch: fingerprints(batch, how))
+    spread, pairs, similarity = brute_force(fingerprints(drawn.texts, how), max(limits[0] - NEAR, 0.0))
+    most = np.zeros(len(drawn.texts))  # similarity with the most similar other document
+    for side in pairs.T:  # one at a time: NumPy's `at` reads beyond values that it has to broadcast
         np.maximum.at(most, side, similarity)
-    # So many of the whole corpus stand for a document that was drawn together with the one most like it.
+    # A document that is drawn together with its most similar one represents so many of the corpus.
     weight = 1 / (drawn.share * (most + (1 - most) * drawn.share))
 
     def on_text(threshold: float) -> ThresholdOnText:
@@ -184,27 +245,21 @@ def _unusual(row: ThresholdOnText) -> float:
 def _examples(
     drawn: Sample, pairs: Numbers, similarity: NDArray[np.float64], threshold: float, count: int
 ) -> Iterator[Pair]:
-    """The `count` pairs nearest to the threshold on either side of it, in which no document stands twice."""
+    """The `count` pairs nearest to the threshold on either side of it, without a document twice."""
     seen: set[int] = set()
     chosen: list[int] = []
     for side in (similarity >= threshold, similarity < threshold):
-        places = np.flatnonzero(side)
-        some = 0
+        places, full = np.flatnonzero(side), len(chosen) + count
         for place in places[np.argsort(abs(similarity[places] - threshold), kind="stable")].tolist():
-            if some == count:
+            if len(chosen) == full:
                 break
-            two = pairs[place].tolist()
-            if seen.isdisjoint(two):
+            if seen.isdisjoint(two := pairs[place].tolist()):
                 seen.update(two)
                 chosen.append(place)
-                some += 1
     for place in sorted(chosen, key=lambda place: -similarity[place]):
         i, j = pairs[place].tolist()
-        yield Pair(
-            (int(drawn.positions[i]), int(drawn.positions[j])),
-            (_beginning(drawn.texts, i), _beginning(drawn.texts, j)),
-            float(similarity[place]),
-        )
+        positions = int(drawn.positions[i]), int(drawn.positions[j])
+        yield Pair(positions, (_beginning(drawn.texts, i), _beginning(drawn.texts, j)), float(similarity[place]))
 
 
 def _beginning(texts: TextBatch, row: int) -> str:

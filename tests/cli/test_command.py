@@ -20,7 +20,7 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import main
-from gpulsh.cli.dedup import EXAMPLES, SECTIONS, dedup
+from gpulsh.cli.dedup import COMMON, EXAMPLES, SECTIONS, dedup
 from tests.support.runs import environment
 
 TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
@@ -34,7 +34,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_dedup_prints_the_funnel(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference"]) == 0
+    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--verbose"]) == 0
     printed = capsys.readouterr()
     rows = {line.split("  ")[0]: line for line in printed.out.splitlines()}
     assert rows["documents"].split()[1] == "25"
@@ -43,6 +43,13 @@ def test_dedup_prints_the_funnel(corpus: Path, capsys: pytest.CaptureFixture[str
     # Without a terminal: a line a stage, no bars, no colours.
     assert all(line.startswith("gpulsh: ") for line in printed.err.splitlines())
     assert "\r" not in printed.err and "\x1b" not in printed.err + printed.out
+    kept, pairs, results = printed.out.splitlines()[-3:]
+    assert kept == "Kept 20 of 25 documents and dropped 5 (20.0 %): 5 exact copies."
+    assert pairs.startswith("0 candidate pairs compared") and re.match(
+        r"Results are in out, after \d+\.\d s on ", results
+    )
+    assert main(["dedup", "a.parquet", "-o", "again", "--backend", "reference"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [kept, pairs]
 
 
 def test_the_end_of_the_process_frees_nothing(corpus: Path) -> None:
@@ -178,6 +185,13 @@ def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 def test_dedup_has_its_options_under_headings_and_examples_that_parse(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dedup", "--help"]) == 0
     shown = capsys.readouterr().out
+    assert shown.index("# ") < shown.index("--output") and shown.count("gpulsh dedup ") == 4
+    flags = [option for option in dedup.params if option.name in COMMON]
+    assert re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, re.MULTILINE)[:12] == [
+        max((flag for flag in option.opts), key=len) for name in COMMON for option in flags if option.name == name
+    ]
+    assert main(["dedup", "--help-all"]) == 0
+    shown = capsys.readouterr().out
     headings = re.findall(r"^(\w.*):$", shown, flags=re.MULTILINE)
     assert headings == [*SECTIONS.values(), "Other", "Examples"]
     assert set(SECTIONS) <= {option.name for option in dedup.get_params(click.Context(dedup))}
@@ -229,7 +243,6 @@ def endless(*_):
 {endless} = endless
 signal.signal({int(number)}, signal.{"SIG_IGN" if ignored else usual})
 from gpulsh.cli import main
-from gpulsh.cli.dedup import EXAMPLES, SECTIONS, dedup
 sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
 """
     process = subprocess.Popen(
@@ -273,11 +286,11 @@ def test_what_is_finished_outlives_an_interrupt(
 
 def test_a_run_that_was_finished_before_is_called_so(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--resume"]
-    assert main(command) == 0 and capsys.readouterr().out.endswith("\nResults are in out\n")
+    assert main(command) == 0 and "\nResults are in out, after " in capsys.readouterr().out
     report = json.loads(Path("out/report.json").read_text())
     Path("out/report.json").write_text(json.dumps({**report, "began": "2026-01-31T23:59:59+00:00"}))
     assert main(command) == 0
-    told = "Results are in out, of this run as it was finished before; it began 2026-01-31T23:59:59+00:00"
+    told = "Results are in out, from the finished run that began at 2026-01-31T23:59:59+00:00."
     assert capsys.readouterr().out.splitlines()[-1] == told
 
 
@@ -328,7 +341,6 @@ class Pressed:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Pressed())
 from gpulsh.cli import main
-from gpulsh.cli.dedup import EXAMPLES, SECTIONS, dedup
 """
 WHILE_IT_ENDS = """
 import os, signal, sys, threading, time
@@ -385,21 +397,21 @@ def test_what_a_library_makes_of_a_signal_is_the_signal(number: signal.Signals) 
     code = f"""
 import os, signal
 signal.signal({int(number)}, signal.{"default_int_handler" if number == signal.SIGINT else "SIG_DFL"})
-import gpulsh.cli.info
-from gpulsh.cli.ending import ended_cleanly
+import gpulsh.cli.show
+from gpulsh.cli.terminal import clean_end
 from gpulsh.cli import main
 import click
 
 @click.command()
 def info():
-    with ended_cleanly():
+    with clean_end():
         try:
             os.kill(os.getpid(), {int(number)})
         except BaseException:
             pass
         raise ImportError("it failed to import")
 
-gpulsh.cli.info.info = info
+gpulsh.cli.show.info = info
 raise SystemExit(main(["info"]))
 """
     how: dict[str, Any] = {"capture_output": True, "text": True, "env": environment()}

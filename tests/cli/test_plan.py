@@ -241,7 +241,7 @@ def test_shares_of_a_sample_are_taken(capsys: pytest.CaptureFixture[str]) -> Non
         (["--docs", "0"], "documents is 0"),
         (["--docs", "nan"], "documents is nan"),
         (["--bytes", "inf"], "bytes is inf"),
-        (["--bytes", "1XB"], "'1XB' is no number of bytes, as 5e14 or 500TB"),
+        (["--bytes", "1XB"], "'1XB' is not a number of bytes, as 5e14 or 500TB"),
         (["--dropped", "1.5"], "dropped is 1.5"),
         (["--pairs", "-1"], "pairs is -1"),
         (["--gpus", "0"], "gpus is 0"),

@@ -39,7 +39,7 @@ def rows(lines: list[str]) -> list[int]:
 
 def test_documents_beside_what_is_kept(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, out)
-    assert lines[0] == "4 dropped; shown are 1" and rows(lines) == [1]  # one of each cluster, copies aside
+    assert lines[0] == "Showing 1 of 4 dropped documents." and rows(lines) == [1]  # one of each cluster, copies aside
     lines = shown(capsys, out, "--id", "4")
     at = lines.index("Jaccard 0.9259, cluster 0 of a.jsonl, row 0")
     assert lines[at + 1 : at + 5] == [
@@ -54,7 +54,7 @@ def test_those_that_are_asked_for(out: str, capsys: pytest.CaptureFixture[str]) 
     assert rows(shown(capsys, out, "--near-threshold")) == [4, 1, 3, 6]
     assert rows(shown(capsys, out, "--near-threshold", "--limit", "2")) == [4, 1]
     lines = shown(capsys, out, "--cluster", "2", "--limit", "1")
-    assert lines[0] == "4 dropped, 2 of them as asked for; shown are 1" and rows(lines) == [3]
+    assert lines[0] == "Showing 1 of 2 matching of 4 dropped documents." and rows(lines) == [3]
     assert rows(shown(capsys, out, "--id", "0")) == [1, 4]
     assert rows(shown(capsys, out, "--id", "6", "--cluster", "2")) == [6]
     for arguments, told in (

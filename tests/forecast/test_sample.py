@@ -14,7 +14,7 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import main
-from gpulsh.cli.plan import plan_table
+from gpulsh.cli.plan import sample_lines
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.forecast import sample
 from gpulsh.forecast.formula import Corpus, held_at_once, stage_works
@@ -168,7 +168,7 @@ def test_a_plan_names_its_numbers() -> None:
     most = replace(likely, corpus=replace(likely.corpus, dropped=0.08), seconds={**likely.seconds, "verify": 9000.0})
     machine: dict[str, Any] = {"backend": "cpu", "threads": 2, "memory": 8 << 30, "parameters": {}}
     plan = Plan(likely=likely, most=most, work=5e6, files=1, bytes=9_000_000, sample=LARGE, measured=3.0, **machine)
-    lines = plan_table(plan).splitlines()
+    lines = "\n".join(sample_lines(plan)).splitlines()
     assert lines[1] == "gpulsh ran 10,000 of them (25.0 %) on this machine in 3.00 s: cpu, 2 threads"
     assert f"{'all':<9}{duration(likely.all):>14}  at most {duration(most.all)}" in lines
     assert f"memory   {size(int(likely.memory)):>14}  at most, with a budget of 8.6 GB" in lines

@@ -380,7 +380,7 @@ def test_candidates_that_were_ruled_out_are_not_called_dissimilar(
         lines = [json.dumps({"text": page(number, changed)}) + "\n" for changed in (0, 1)]
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))
     inputs, out = [str(tmp_path / f"{name}.jsonl") for name in "ab"], tmp_path / "out"
-    assert main(["dedup", *inputs, "-o", str(out), "--across", "--backend", "reference"]) == 0
+    assert main(["dedup", *inputs, "-o", str(out), "--across", "--backend", "reference", "--verbose"]) == 0
     summary = capsys.readouterr().out
     assert re.search(r"candidates +2  = 2 others; exact Jaccard", summary) and "dissimilar" not in summary
     told = (out / "report.html").read_text()

@@ -140,7 +140,10 @@ def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: 
 
 def test_the_words_say_containment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = write(tmp_path, "a.jsonl", TEXTS)
-    assert main(["dedup", given, "-o", str(tmp_path / "out"), "--measure", "containment", "--backend", "cpu"]) == 0
+    assert (
+        main(["dedup", given, "-o", str(tmp_path / "out"), "--measure", "containment", "--backend", "cpu", "--verbose"])
+        == 0
+    )
     assert "exact containment 0.8 or more" in capsys.readouterr().out
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert report["parameters"]["measure"] == "containment"

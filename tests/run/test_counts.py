@@ -226,7 +226,7 @@ def test_the_command_tells_of_protected_documents(tmp_path: Path, capsys: pytest
     write(tmp_path, "test.jsonl", [page, page])
     write(tmp_path, "crawl.jsonl", [page, page + " more", "something else"])
     arguments = [str(tmp_path / "crawl.jsonl"), "--protect", str(tmp_path / "test.jsonl"), "-o", str(tmp_path / "out")]
-    assert main(["dedup", *arguments, "--backend", "reference"]) == 0
+    assert main(["dedup", *arguments, "--backend", "reference", "--verbose"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"^documents +5  = 2 protected \+ 2 dropped \+ 1 kept;", shown, re.MULTILINE)
     assert re.search(rf"^dropped +2 .*\n +2  for {tmp_path}/test.jsonl \(protected\)$", shown, re.MULTILINE)

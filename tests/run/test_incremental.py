@@ -182,7 +182,7 @@ def test_the_index_of_the_command_and_of_a_run_are_one(folder: Path, capsys: pyt
     assert main(["index", "build", "known", "jan.jsonl", "--shingle", "word:2", "--backend", "reference"]) == 0
     write("feb.jsonl", [PAGE + " z", PAGE + " z", OTHER, "new one here", None])
     capsys.readouterr()
-    assert run("feb.jsonl", "-o", "out") == 0
+    assert run("feb.jsonl", "-o", "out", "--verbose") == 0
     assert re.search("^dropped +[0-9]+ .*\n +3  for earlier runs$", capsys.readouterr().out, re.MULTILINE)
     names = ("row", "duplicate_of_file", "duplicate_of_row", "duplicate_of_id", "cluster")
     told = [tuple(row[name] for name in names) for row in evidence("out")]

@@ -68,7 +68,10 @@ def test_what_is_there_is_shown_and_its_page_made_again(
     run(inputs)
     assert main(["show", f"{URL}/"]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("2 dropped; shown are 1") and f"kept     {inputs}/a/x.jsonl, row 0\n  the same" in told
+    assert (
+        told.startswith("Showing 1 of 2 dropped documents.")
+        and f"kept     {inputs}/a/x.jsonl, row 0\n  the same" in told
+    )
     page = lake.cat_file("/lake/out/report.html")
     lake.rm_file("/lake/out/report.html")
     assert main(["report", URL]) == 0 and lake.cat_file("/lake/out/report.html") == page

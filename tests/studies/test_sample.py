@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpulsh.stats.funnel import Funnel
 
 import gpulsh
 from gpulsh.backends.select import select_backend
@@ -17,10 +18,8 @@ from gpulsh.cli import main
 from gpulsh.errors import ParameterError
 from gpulsh.method import Method
 from gpulsh.stats.hints import hints
-from gpulsh.stats.stages import Funnel
-from gpulsh.studies.corpus import draw_sample, draw_similar
-from gpulsh.studies.kind import Kind, one_changed
-from gpulsh.studies.sample import Resemblance
+from gpulsh.studies.sample import Kind, Resemblance, one_changed
+from gpulsh.studies.study import draw_sample, draw_similar
 from gpulsh.text.documents import shingle
 from tests.studies.test_studies import NAIVE, SHINGLING, TEXTS
 
@@ -125,7 +124,7 @@ def test_the_usual_threshold_is_recommended_unless_another_parts_the_text_better
     assert low.recommended == 0.7  # all about 0.78, and the next one without any is as far
     assert high.why.endswith("and no threshold has less than half as many")
     assert low.why == (
-        "0 documents have their most similar one within 0.05 of it, and 40 within 0.05 of 0.8:"
+        "0 documents have their most similar one within 0.05 of it, 40 within 0.05 of 0.8:"
         " fewer depend on the exact number"
     )
 

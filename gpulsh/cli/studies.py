@@ -1,0 +1,335 @@
+"""`gpulsh sample`, `gpulsh curve` and `gpulsh compare`: studies of a sample of files, and the curve of a banding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil, log1p
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from gpulsh.cli.options import backend_options, method_options, parsed, text_options, together
+from gpulsh.cli.terminal import aligned, marks, say, say_marked
+from gpulsh.errors import install
+
+if TYPE_CHECKING:  # numpy is loaded only when the command runs
+    from gpulsh.io.files.file_texts import FileTexts
+    from gpulsh.studies.curve import BandingStudy
+    from gpulsh.studies.sample import Pair, Resemblance
+    from gpulsh.studies.study import Study
+    from gpulsh.theory import SCurve
+
+# The defaults of `gpulsh dedup` and choose_banding(); repeated here because --help must not load NumPy.
+DEFAULT_THRESHOLD = 0.8
+DEFAULT_NUM_PERM = 128
+DEFAULT_CAPTURE = (0.5, 0.99)
+DEFAULT_REJECT = (0.05, 0.01)
+
+STEPS = 20  # of similarity, in the table of a curve
+BAR = 30  # characters of the longest bar
+
+sample_option = click.option(
+    "--sample",
+    type=int,
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Number of documents to draw; all if there are fewer.",
+)
+inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+of_files = together(text_options(), backend_options)
+
+
+def _run(
+    inputs: Sequence[str], as_json: bool, options: Mapping[str, Any], function: Callable[..., Study]
+) -> tuple[Any, FileTexts]:
+    """The study of the files that `function` makes, and the files; with `as_json` it is printed."""
+    from gpulsh.studies.study import open_corpus
+
+    given = dict(options)
+    form = {name: given.pop(name) for name in ("text_column", "lines", "as_text", "delimiter", "encoding")}
+    where = {name: given.pop(name) for name in ("backend", "threads")}
+    corpus = open_corpus(inputs, **form, **where)
+    found = function(corpus, **where, **parsed(given))
+    if as_json:
+        say(json.dumps(found.facts(), indent=2))
+    return found, corpus
+
+
+@click.command(short_help="Show pairs of a sample of files by similarity, and recommend shingles and threshold.")
+@inputs_argument
+@click.option(
+    "--threshold",
+    "thresholds",
+    type=float,
+    multiple=True,
+    metavar="J",
+    help="Similarity to show pairs around; may be repeated.  [default: 0.5 0.6 0.7 0.8 0.9]",
+)
+@click.option(
+    "--examples", type=int, default=2, show_default=True, metavar="N", help="Pairs to show on each side of a threshold."
+)
+@sample_option
+@method_options("shingle", otherwise="default: chosen for this kind of text")
+@method_options("normalize", "seed")
+@of_files
+@json_option
+def sample(inputs: Sequence[str], as_json: bool, thresholds: Sequence[float], **options: Any) -> None:
+    """Compare all pairs of a sample of INPUT exactly, and show pairs around some thresholds.
+
+    Documents are drawn so that similar ones come together. The recommended options suit `gpulsh dedup`: shingles for
+    this kind of text, and a threshold of 0.8, or one with less than half as many documents near it. Look at the pairs
+    around a threshold, with their differences marked: only you can decide whether they are duplicates.
+    """
+    from gpulsh.studies.sample import sample as sampled
+
+    given = {**options, "thresholds": thresholds or None}
+    found, corpus = _run(inputs, as_json, given, sampled)
+    if not as_json:
+        say_marked("\n".join(_sample_lines(found, corpus)))
+
+
+def _sample_lines(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
+    kind = found.kind
+    yield f"{found.sample:,} of {found.documents:,} documents compared, drawn so that similar ones come together."
+    yield (
+        f"Half of them have {kind.tokens:,} words or more; {kind.brief:.0%} have fewer than five. Signs are"
+        f" {kind.signs:.0%} of the characters; {kind.single:.0%} of the others are of scripts without spaces."
+    )
+    chosen = f": {kind.why}" if found.shingling == kind.shingling else ""
+    yield f"Compared by {found.shingling}{chosen}."
+    for row in reversed(found.thresholds):
+        if row.examples:
+            yield f"\naround {row.threshold:g}"
+        for pair in row.examples:
+            yield from _pair_lines(pair, found, corpus)
+    yield ""
+    head, rows = found.table()
+    yield from aligned([head, *rows])
+    yield ""
+    yield f"Threshold {found.recommended:g}: {found.why}."
+    normalize = f" --normalize {found.folding.form}" if found.folding.form else ""
+    yield f"recommended: --shingle {found.shingling}{normalize} --threshold {found.recommended:g}"
+
+
+def _pair_lines(pair: Pair, found: Resemblance, corpus: FileTexts) -> Iterator[str]:
+    import numpy as np
+
+    from gpulsh.report.excerpts import differences, excerpts
+
+    files, rows = corpus.locate(np.array(pair.positions))
+    sides = differences(excerpts(*pair.texts), found.shingling, found.folding.form)
+    for place, (file, row, pieces) in enumerate(zip(files.tolist(), rows.tolist(), sides, strict=True)):
+        yield f"{f'  {pair.similarity:.4f}' if place == 0 else '':<8}  {corpus.files[file].name}:{row}"
+        yield f"            {marks(pieces, kept=place == 0)}"
+
+
+@click.command(short_help="Run several methods on a sample of files, and judge them by brute force.")
+@inputs_argument
+@click.option(
+    "--methods",
+    metavar="NAME[,NAME...]",
+    help="Methods, with the names of dedup's --sketch and others.  [default: minhash:128,fast:128,one-permutation:128,"
+    "c-minhash:128,simhash:64]",
+)
+@click.option(
+    "--verify",
+    default="none,exact",
+    show_default=True,
+    metavar="HOW[,HOW...]",
+    help="Ways to verify candidates, a row each: none, signature, exact.",
+)
+@sample_option
+@method_options("threshold", "shingle", "normalize", "seed")
+@click.option(
+    "--truth",
+    metavar="PAIRS",
+    help="Parquet file of all true pairs: i, j, and jaccard to select by --threshold.  [default: brute force]",
+)
+@of_files
+@json_option
+def compare(
+    inputs: Sequence[str], as_json: bool, methods: str | None, verify: str, truth: str | None, **options: Any
+) -> None:
+    """Run METHODS on a sample of INPUT and judge them by brute force.
+
+    True pairs have an exact Jaccard similarity of --threshold or more. For each method and verification the table
+    shows candidate pairs, found pairs, precision, recall and F1, seconds from text to pairs, and bytes of a
+    document's sketch.
+    """
+    from gpulsh.studies.compare import METHODS, read_pairs
+    from gpulsh.studies.compare import compare as compared
+
+    threshold = DEFAULT_THRESHOLD if options["threshold"] is None else options["threshold"]
+    given = {
+        **options,
+        "methods": METHODS if methods is None else methods.split(","),
+        "verify": verify.split(","),
+        "truth": None if truth is None else read_pairs(truth, threshold),
+    }
+    found, _ = _run(inputs, as_json, given, compared)
+    if not as_json:
+        head, rows = found.table()
+        say("\n".join([f"{found}", "", *aligned([head, *rows], left=2)]))
+
+
+def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float] | None:
+    """The two numbers of S:P, or a usage error; `choose_banding` checks their values."""
+    if value is None:
+        return None
+    similarity, _, probability = value.partition(":")
+    try:
+        return float(similarity), float(probability)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not SIMILARITY:PROBABILITY, as 0.5:0.99", ctx, param) from None
+
+
+@click.command(short_help="Show which similarities a banding finds, alone or in your own files.")
+@click.option("--bands", type=int, metavar="B", help="Number of bands.")
+@click.option("--rows", type=int, metavar="R", help="Rows of a band.")
+@click.option("--num-perm", type=int, metavar="K", help="Most signature values to use.  [default: 128]")
+@click.option(
+    "--capture",
+    callback=_requirement,
+    metavar="S:P",
+    help="Find pairs of similarity S with probability P or more.  [default with --reject: 0.5:0.99]",
+)
+@click.option(
+    "--reject",
+    callback=_requirement,
+    metavar="S:P",
+    help="Find pairs of similarity S with probability P or less.  [default with --capture: 0.05:0.01]",
+)
+@json_option
+@click.option(
+    "--study",
+    multiple=True,
+    metavar="INPUT",
+    help="Files: compare all pairs of a sample, show what bandings find, and recommend one.",
+)
+@sample_option
+@method_options("threshold", "shingle", "normalize", "seed")
+@click.option(
+    "--recall",
+    type=float,
+    metavar="P",
+    help="Least probability to find a pair at the threshold, for the recommended banding.  [default: 0.995]",
+)
+@of_files
+@click.option("--plot", metavar="FILE", help=f"Draw the curve to a file, .png or .svg ({install('report')}).")
+@click.pass_context
+def curve(ctx: click.Context, /, study: tuple[str, ...], as_json: bool, plot: str | None, **options: Any) -> None:
+    """Show which similarities a banding finds.
+
+    Two documents become a candidate pair with probability 1 - (1 - s^rows)^bands, where s is their Jaccard similarity.
+    The default is the banding of `gpulsh dedup`, or of `gpulsh dedup --threshold`. Give another by --bands and --rows,
+    or let --capture and --reject choose: the banding with the most rows that meets both.
+
+    With --study, the choice is the banding with the fewest candidates below --threshold expected among the documents
+    of INPUT. Then --capture replaces --threshold and --recall.
+    """
+    if plot is not None:
+        from gpulsh.studies.picture import check_plot, plot_curves
+
+        check_plot(plot)
+    if study:
+        from gpulsh.studies.curve import study as studied
+
+        found, _ = _run(study, as_json, options, studied)
+        if plot is not None:
+            found.plot(plot)
+        if not as_json:
+            say("\n".join(_study_lines(found)))
+        return
+    for name in options.keys() - {"bands", "rows", "num_perm", "capture", "reject", "threshold"}:
+        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs --study INPUT")
+    chosen, threshold = _chosen(options)
+    if plot is not None:
+        plot_curves(plot, [chosen], threshold)
+    figures = _figures(chosen, threshold)
+    say(json.dumps(figures, indent=2) if as_json else "\n".join(_curve_lines(chosen, figures)))
+
+
+def _chosen(options: Mapping[str, Any]) -> tuple[SCurve, float | None]:
+    """The banding that the options ask for, and the threshold that chose it."""
+    from gpulsh.theory import SCurve, choose_banding, default_banding
+
+    bands, rows, threshold = options["bands"], options["rows"], options["threshold"]
+    capture, reject = options["capture"], options["reject"]
+    given, required = bands is not None or rows is not None, capture is not None or reject is not None
+    if given + required + (threshold is not None) > 1:
+        raise click.UsageError("give --bands and --rows, or --capture and --reject, or --threshold")
+    if bands is not None and rows is not None and options["num_perm"] is None:
+        return SCurve(bands=bands, rows=rows), None  # of any length
+    num_perm = DEFAULT_NUM_PERM if options["num_perm"] is None else options["num_perm"]
+    if required:
+        return choose_banding(num_perm, capture or DEFAULT_CAPTURE, reject or DEFAULT_REJECT), None
+    if not given:
+        threshold = DEFAULT_THRESHOLD if threshold is None else threshold
+    # With bands or rows given, the threshold decides nothing.
+    bands, rows = default_banding(num_perm, 1.0 if given else threshold, bands=bands, rows=rows)
+    return SCurve(bands=bands, rows=rows), threshold
+
+
+def _figures(curve: SCurve, threshold: float | None) -> Mapping[str, Any]:
+    """The figures of the curve, in the order in which they are printed."""
+    similarity = [step / STEPS for step in range(STEPS + 1)]
+    return {
+        "bands": curve.bands,
+        "rows": curve.rows,
+        "num_perm": curve.bands * curve.rows,
+        "threshold": threshold,
+        "steepest": curve.threshold,
+        "approximately": curve.approximate_threshold,
+        "slope": curve.slope,
+        "width": curve.width,
+        "curve": [{"similarity": s, "probability": float(curve.probability(s))} for s in similarity],
+    }
+
+
+def _curve_lines(curve: SCurve, figures: Mapping[str, Any]) -> Iterator[str]:
+    threshold, low, high = figures["threshold"], curve.similarity_at(0.05), curve.similarity_at(0.95)
+    meanings = {
+        "bands": "",
+        "rows": "",
+        "num_perm": "signature values used",
+        "threshold": f"pairs there meet with probability {curve.probability(threshold or 1):.4f}",
+        "steepest": "similarity at which the curve is steepest",
+        "approximately": "the same by (1 / bands) ^ (1 / rows)",
+        "slope": "rise of the probability there",
+        "width": f"probability 0.05 at {low:.4f}, 0.95 at {high:.4f}",
+    }
+    for name, meaning in meanings.items():
+        if figures[name] is not None:
+            number = f"{figures[name]:.4f}" if isinstance(figures[name], float) else str(figures[name])
+            yield f"{name.replace('_', ' '):<22}{number:>8}  {meaning}".rstrip()
+    yield ""
+    yield "similarity  probability"
+    for point in figures["curve"]:
+        probability = point["probability"]
+        yield f"{point['similarity']:>10.2f}  {probability:>11.6f}  {'#' * round(BAR * probability)}".rstrip()
+
+
+def _study_lines(study: BandingStudy) -> Iterator[str]:
+    best, spread = study.recommended, study.spread
+    yield f"{study.sample:,} of {study.documents:,} documents, all pairs compared exactly: of {spread.pairs:,} pairs"
+    sharing = f"{int(spread.counts.sum()):,} share a shingle"
+    yield f"{sharing}, and {study.similar:,} have a similarity of {study.threshold:g} or more"
+    yield ""
+    counts = study.histogram().tolist()
+    wide, most = max(len("pairs"), len(f"{max(counts):,}")), log1p(max(counts)) or 1.0
+    yield f"similarity   {'pairs':>{wide}}  P(meet)  (with the recommended banding; bars are logarithmic)"
+    for step, count in enumerate(counts):
+        low, high = step / len(counts), (step + 1) / len(counts)
+        meet = float(best.curve.probability((low + high) / 2))
+        bar = "#" * ceil(BAR * log1p(count) / most)
+        yield f"{low:.2f} - {high:.2f}  {count:>{wide},}   {meet:.4f}  {bar}".rstrip()
+    yield ""
+    head, rows = study.table()
+    yield from aligned([head, *rows])
+    yield ""
+    yield f"recommended: --num-perm {best.bands * best.rows} --bands {best.bands} --rows {best.rows}"

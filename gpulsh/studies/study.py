@@ -1,0 +1,187 @@
+"""The common part of `gpulsh.sample`, `gpulsh.study` and `gpulsh.compare`: a sample of a corpus, and a table about it.
+
+A sample is drawn in one pass over the corpus, in the memory of twice the sample. Every document gets a random number;
+the documents with the least numbers are the sample. The numbers come from positions, or from the texts, so that similar
+documents are drawn together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.display import html_table
+from gpulsh.io.columns import Columns, text_named
+from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.form import Form
+from gpulsh.io.memory.texts import open_texts
+from gpulsh.io.rows import concatenated, gathered
+from gpulsh.io.source import TextSource
+from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer
+from gpulsh.permutations import words_at
+from gpulsh.run.indexing import open_inputs
+from gpulsh.text.documents import BATCH_BYTES, shingle
+
+LARGEST = 1 << 16  # documents in a sample; all pairs of them are counted
+DEFAULT = 10_000
+NEVER = np.uint64(2**64 - 1)  # the random number of a document that is never drawn
+
+_Lots = NDArray[np.uint64]
+
+
+class Where(TypedDict):
+    """The backend that does the work."""
+
+    backend: BackendName
+    threads: int | None
+
+
+class How(Where):
+    """The backend, and how texts are read."""
+
+    shingling: Shingling
+    folding: Folding
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Study(ABC):
+    """A study of `sample` of the `documents` of a corpus."""
+
+    documents: int
+    sample: int
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The study in a sentence, without a full stop."""
+
+    @abstractmethod
+    def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+        """The names of the columns, and the rows."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """The study as JSON values."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+    def _repr_html_(self) -> str:
+        return html_table(str(self), *self.table())
+
+
+def open_corpus(
+    inputs: Sequence[str],
+    *,
+    text_column: str | Sequence[str] = "text",
+    backend: BackendName = "auto",
+    threads: int | None = None,
+    **form: Any,
+) -> FileTexts:
+    """The documents of files, folders, globs and URLs, not read yet; `form` says how the files are read."""
+    ops = select_backend(backend, threads=threads)
+    return open_inputs(inputs, Columns(text=text_named(text_column)), Form(**form), ops)
+
+
+def fingerprints(texts: TextBatch, how: How) -> Fingerprints:
+    """The fingerprints of the texts on the host, each row ascending without repeats."""
+    ops = select_backend(how["backend"], threads=how["threads"])
+    with ops.here():
+        return ops.unique(shingle(texts, **how)).moved(ops.asnumpy)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Documents of a corpus: `texts` [n], and their `positions` int64 [n], ascending, among all `documents`."""
+
+    texts: TextBatch
+    positions: Numbers
+    documents: int
+    share: float  # probability of a document to be drawn
+
+    def places(self, pairs: Numbers) -> Numbers:
+        """The `pairs` [m, 2] of positions in the corpus that are in the sample, int64 [k, 2], as places in it."""
+        place = np.full(self.documents, -1, np.int64)
+        place[self.positions] = np.arange(len(self.positions))
+        found = place[pairs]
+        return found[(found >= 0).all(axis=1)]
+
+
+def draw_sample(texts: object, size: int, seed: int) -> Sample:
+    """Draw `size` documents of any kind that `deduplicate` takes, or of `open_corpus`; all if there are fewer.
+
+    The same documents at the same positions give the same sample.
+    """
+
+    def lots(batch: TextBatch, positions: Numbers) -> _Lots:
+        return words_at("sample", seed, positions.astype(np.uint64))
+
+    return _drawn(texts, size, seed, lots)
+
+
+def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch], Fingerprints]) -> Sample:
+    """As `draw_sample`, without documents that have no shingle; the more similar two are, the likelier both are drawn.
+
+    The least of a document's fingerprints, in a random order, draws it. `read` gives them on the host. Two documents
+    have the same least fingerprint with the probability of their Jaccard similarity s (`gpulsh.theory`). So the sample
+    has a part `share` * (s + (1 - s) * `share`) of the pairs of that similarity, not `share` ** 2 as for documents
+    drawn one by one. A page with very many copies is drawn with all of them, and may then fill the sample.
+    """
+
+    def lots(batch: TextBatch, positions: Numbers) -> _Lots:
+        rows = read(batch)
+        found = np.full(len(rows), NEVER)
+        some = np.flatnonzero(rows.lengths)
+        least = np.minimum.reduceat(words_at("sample", seed, rows.values), rows.offset[some])
+        found[some] = words_at("sample", seed, least)  # otherwise the longest would come first
+        return found
+
+    return _drawn(texts, size, seed, lots)
+
+
+def _drawn(texts: object, size: int, seed: int, lots: Callable[[TextBatch, Numbers], _Lots]) -> Sample:
+    size = check_integer("sample", size, 2, LARGEST)
+    check_integer("seed", seed, 0, MAX_SEED)
+    if not isinstance(texts, FileTexts):
+        return _least(open_texts(texts), size, lots)
+    texts.check()
+    with texts.unchanged():
+        return _least(texts, size, lots)
+
+
+def _least(source: TextSource, size: int, lots_of: Callable[[TextBatch, Numbers], _Lots]) -> Sample:
+    """The documents with the `size` least random numbers, in input order."""
+    texts = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
+    positions, lots, bar, documents = np.empty(0, np.int64), np.empty(0, np.uint64), NEVER, 0
+    held = [texts]
+
+    def keep_least() -> None:
+        nonlocal texts, positions, lots, bar, held
+        texts = concatenated(held)
+        if len(lots) > size:
+            kept = np.sort(np.argpartition(lots, size - 1)[:size])
+            texts, positions, lots = _rows(texts, kept), positions[kept], lots[kept]
+            bar = lots.max()
+        held = [texts]
+
+    for batch in source.batches(BATCH_BYTES):
+        numbers = np.arange(documents, documents + len(batch))
+        documents += len(batch)
+        found = lots_of(batch, numbers)
+        drawn = np.flatnonzero((found <= bar) & (found < NEVER))
+        held.append(_rows(batch, drawn))
+        positions, lots = np.append(positions, numbers[drawn]), np.append(lots, found[drawn])
+        if len(lots) > 2 * size:
+            keep_least()
+    keep_least()
+    return Sample(texts, positions, documents, (int(bar) + 1) / 2**64)
+
+
+def _rows(batch: TextBatch, which: Numbers) -> TextBatch:
+    return gathered(batch.values, batch.offset[which], batch.offset[which + 1])
