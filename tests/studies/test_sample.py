@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpulsh.stats.funnel import Funnel
 
 import gpulsh
 from gpulsh.backends.select import select_backend
@@ -18,6 +17,7 @@ from gpulsh.cli import main
 from gpulsh.errors import ParameterError
 from gpulsh.method import Method
 from gpulsh.stats.hints import hints
+from gpulsh.stats.stages import Funnel
 from gpulsh.studies.sample import Kind, Resemblance, one_changed
 from gpulsh.studies.study import draw_sample, draw_similar
 from gpulsh.text.documents import shingle
