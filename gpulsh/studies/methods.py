@@ -19,7 +19,10 @@ from gpulsh.lsh.banding import Banding, Supershingles
 from gpulsh.lsh.collisions import candidate_pairs
 from gpulsh.lsh.hamming_tables import HammingTables
 from gpulsh.params import MinHashFamily, Shingling
+from gpulsh.sketch.b_bit import BBit
+from gpulsh.sketch.base import SetSketch
 from gpulsh.sketch.bits import hamming
+from gpulsh.sketch.minhash import MinHash
 from gpulsh.sketch.named import parse_bits, parse_sketch, sketch_names
 from gpulsh.sketch.samples import BottomS, ModM, SampleSketch
 from gpulsh.sketch.simhash import SimHash, Weights

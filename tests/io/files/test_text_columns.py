@@ -130,7 +130,7 @@ def test_every_command_that_reads_files(tmp_path: Path, capsys: pytest.CaptureFi
         (["index", "build", index, *given], "6 documents, 3 kept"),
         (["index", "query", index, *given], '"similarity": 1.0'),
         (["sign", *given, "-o", str(tmp_path / "signed.parquet")], "6 documents"),
-        (["sample", *given], "6 of 6 documents were compared"),
+        (["sample", *given], "6 of 6 documents compared"),
         (["curve", "--study", *given], "6 of 6 documents"),
         (["show", str(tmp_path / "out")], "t2 w2x0 w2x1"),
     ):
