@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpulsh.backends.cuda import CudaBackend
-from tests.kernels.cuts import WHERE, build_kernels, cuda_backend, on_device
+from tests.kernels.cuts import WHERE, build_kernels, cuda_backend, install, on_device
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +25,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def cuda(request: pytest.FixtureRequest) -> CudaBackend:
     """The CUDA backend."""
     return cuda_backend(request.param)
+
+
+@pytest.fixture
+def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
+    """`backend="cuda"` and "auto" take the backend under test."""
+    return install(monkeypatch, cuda)

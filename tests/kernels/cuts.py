@@ -2,56 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gpulsh.backends.cuda import CudaBackend, why_unavailable
 from gpulsh.backends.cuda.launcher import Geometry, expanded_source, kernel_folder
-from gpulsh.backends.select import select_backend
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.host import HostLauncher, build, compiler
 
+DECISION = ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity")
 # Small cuts make many blocks of little text; 40 and 33 threads leave warps that are not full.
-GEOMETRIES = {
-    "small": Geometry(
-        threads=40,
-        text_threads=3,
-        exact_items=2,
-        search_items=2,
-        span=5,
-        minhash_threads=64,
-        row_threads=64,
-        row_limit=33,
-        sort_span=20,
-    ),
-    "ones": Geometry(
-        threads=33,
-        text_threads=1,
-        exact_items=1,
-        search_items=1,
-        span=1,
-        minhash_threads=32,
-        row_threads=32,
-        row_limit=4,
-        sort_span=7,
-    ),
-    "medium": Geometry(
-        threads=96,
-        text_threads=67,
-        exact_items=5,
-        search_items=3,
-        span=300,
-        minhash_threads=128,
-        row_threads=256,
-        row_limit=600,
-        sort_span=400,
-    ),
-    "default": Geometry(),
+FIELDS = ["threads", "text_threads", "exact_items", "search_items", "span"]
+FIELDS += ["minhash_threads", "row_threads", "row_limit", "sort_span"]
+CUTS = {
+    "small": (40, 3, 2, 2, 5, 64, 64, 33, 20),
+    "ones": (33, 1, 1, 1, 1, 32, 32, 4, 7),
+    "medium": (96, 67, 5, 3, 300, 128, 256, 600, 400),
 }
+GEOMETRIES = {name: Geometry(**dict(zip(FIELDS, cut, strict=True))) for name, cut in CUTS.items()}
+GEOMETRIES["default"] = Geometry()
 
 WHERE = [f"host-{name}" for name in GEOMETRIES]
 if why_unavailable() is None:
@@ -77,15 +51,42 @@ def cuda_backend(where: str) -> CudaBackend:
     return CudaBackend(DeviceModule(), HostLauncher(), GEOMETRIES[name])
 
 
-def selecting(cuda: CudaBackend) -> Callable[..., Any]:
-    """In place of `select_backend`: `cuda` for who asks for "cuda", what anybody gets for who asks for another."""
-
-    def select(name: Any = "auto", **options: Any) -> Any:
-        return cuda if name == "cuda" else select_backend(name, **options)
-
-    return select
+def install(monkeypatch: pytest.MonkeyPatch, cuda: CudaBackend) -> CudaBackend:
+    """Make `cuda` the backend that the library finds by the name "cuda", and by "auto"."""
+    monkeypatch.setattr("gpulsh.backends.cuda.CudaBackend", lambda **_: cuda)
+    monkeypatch.setattr("gpulsh.backends.cuda.why_unavailable", lambda: None)
+    return cuda
 
 
 def on_device(where: object) -> bool:
     """Whether a test's parameter names a device."""
     return str(where).startswith("device-")
+
+
+def on_host(array: Any) -> np.ndarray:
+    """A NumPy array of an array of any backend."""
+    return np.asarray(array.get() if hasattr(array, "get") else array)
+
+
+def assert_decisions(found: Any, wanted: Any) -> None:
+    """Both decide alike, wherever their arrays are."""
+    for name in DECISION:
+        np.testing.assert_array_equal(on_host(getattr(found, name)), on_host(getattr(wanted, name)), err_msg=name)
+
+
+def texts(count: int, seed: int = 3) -> list[str | None]:
+    """Documents with planted near-duplicates, exact copies, nulls and empty ones."""
+    source = random.Random(seed)
+    words = [f"word{i}" for i in range(300)] + ["語", "नमस्ते", "É"]
+    found: list[str | None] = [None, "", "..."]
+    for _ in range(count):
+        kind = source.random()
+        earlier = [text for text in found if text and len(text) > 20]
+        if kind < 0.4 and earlier:
+            changed = source.choice(earlier).split()
+            for _ in range(source.randrange(3)):
+                changed[source.randrange(len(changed))] = source.choice(words)
+            found.append(" ".join(changed))
+        else:
+            found.append(" ".join(source.choice(words) for _ in range(source.randrange(40, 80))))
+    return found

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from gpulsh.backends.cuda.launcher import expanded_source
-from tests.kernels.device_compiler import ARCHITECTURES, Usage, compiler_for, compilers
 from tests.kernels.host import signatures
+from tests.soak.device_compiler import ARCHITECTURES, Usage, compiler_for, compilers
 from tests.soak.figures import FILES, committed, compiled, source_hash
 
 pytestmark = pytest.mark.kernels

@@ -12,15 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-import gpulsh.run.engines as engines
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.io.files import readers
-from tests.kernels.cuts import WHERE
+from tests.kernels.cuts import WHERE, texts
 from tests.kernels.test_device_texts import column
-from tests.kernels.test_pipeline import selected, texts
-
-__all__ = ["selected"]
 
 ON_HOST = [where for where in WHERE if where == "host-default"]
 pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", ON_HOST, indirect=True)]
@@ -71,21 +67,14 @@ def files(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def on_cuda(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
-    monkeypatch.setattr(engines, "select_backend", lambda name, **_: selected)
-    return selected
-
-
 def outcome(folder: Path) -> list[Any]:
     kept = [pq.read_table(path).to_pylist() for path in sorted((folder / "data").iterdir())]
     return [kept, pq.read_table(folder / "duplicates.parquet").to_pylist()]
 
 
-@pytest.mark.parametrize("old", [False, True])
-@pytest.mark.parametrize("keep", ["first", "longest", "rank"])
+@pytest.mark.parametrize(("keep", "old"), [("first", False), ("longest", True), ("rank", False)])
 def test_as_arrow(
-    on_cuda: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, old: bool
+    selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, old: bool
 ) -> None:
     monkeypatch.setattr(readers, "GROUP_BYTES", 9000)
     read: list[Any] = []
@@ -97,9 +86,8 @@ def test_as_arrow(
     assert outcome(tmp_path / "cudf") == outcome(tmp_path / "arrow")
     assert len(outcome(tmp_path / "arrow")[1]) > 5
     assert found.report["parameters"]["reader"] == "cudf" and wanted.report["parameters"]["reader"] == "arrow"
-    assert {name: found.funnel[name] for name in ("documents", "nulls", "bytes", "shingles", "kept")} == {
-        name: wanted.funnel[name] for name in ("documents", "nulls", "bytes", "shingles", "kept")
-    }
+    for name in ("documents", "nulls", "bytes", "shingles", "kept"):
+        assert found.funnel[name] == wanted.funnel[name]
     first = [groups for path, names, groups in read if path.endswith("a[1].parquet") and names == ["text"]]
     assert [group for groups in first for group in groups] == list(range(7)) and 1 < len(first) < 7
 
@@ -111,7 +99,7 @@ def refused(files: Path, tmp_path: Path, error: type[GpulshError], told: str) ->
 
 
 def test_what_it_cannot_read(
-    on_cuda: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pylibcudf", None)
     refused(files, tmp_path, BackendError, r"reader 'cudf' was asked for and cuDF cannot be imported .*gpulsh\[cudf\]")
@@ -135,18 +123,13 @@ def test_what_it_cannot_read(
     readers_read = cudf.read_row_groups
     monkeypatch.setattr(cudf, "read_row_groups", short)
     refused(files, tmp_path, InputError, r"a\[1\].parquet: changed while it was read")
-    (files / "d.jsonl").write_text('{"text": "words"}\n')
-    refused(files, tmp_path, InputError, r"d.jsonl: is no Parquet file, and the reader is 'cudf'")
-
-
-def test_columns_that_cudf_reads_otherwise(
-    on_cuda: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    monkeypatch.setattr(cudf, "read_row_groups", readers_read)
     module = pylibcudf([])
-    nothing = SimpleNamespace(tbl=SimpleNamespace(columns=lambda: ()))
-    module.io.parquet.read_parquet = lambda options: nothing
+    module.io.parquet.read_parquet = lambda options: SimpleNamespace(tbl=SimpleNamespace(columns=lambda: ()))
     monkeypatch.setitem(sys.modules, "pylibcudf", module)
     refused(files, tmp_path, InputError, r"a\[1\].parquet: cannot be read by cuDF: cuDF reads 0 columns for 'text'")
+    (files / "d.jsonl").write_text('{"text": "words"}\n')
+    refused(files, tmp_path, InputError, r"d.jsonl: is no Parquet file, and the reader is 'cudf'")
 
 
 def test_without_cuda(cuda: CudaBackend, files: Path, tmp_path: Path) -> None:

@@ -22,17 +22,13 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError, InputTypeError
 from gpulsh.io.memory.arrow_device import device_column
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
-from tests.kernels.cuts import WHERE
+from tests.kernels.cuts import WHERE, assert_decisions, texts
 from tests.kernels.device_arrays import DeviceArray, DeviceModule
-from tests.kernels.test_pipeline import selected, texts
-
-__all__ = ["selected"]
 
 ON_HOST = [where for where in WHERE if where == "host-default"]
 pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", ON_HOST, indirect=True)]
 
 TEXTS = ["a", "é" * 10, None, "x" * 40, "", "w" * 5, "日本語😀\0", None, "exactly 12 b"]
-DECISIONS = ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity")
 
 
 class TypeId(IntEnum):
@@ -240,29 +236,21 @@ def test_deduplicate(selected: CudaBackend, kind: str, options: dict[str, Any]) 
     wanted = gpulsh.deduplicate(given, backend="reference", **options)
     found = gpulsh.deduplicate(KINDS[kind](pa.array(given)), backend="cuda", **options)
     assert not wanted.keep.all()
-    for name in DECISIONS:
-        np.testing.assert_array_equal(selected.asnumpy(getattr(found, name)), getattr(wanted, name), err_msg=name)
+    assert_decisions(found, wanted)
     assert (found.funnel.bytes, found.funnel.nulls) == (wanted.funnel.bytes, 0 if kind == "TextBatch" else 1)
 
 
-@pytest.mark.usefixtures("text_stays")
 @pytest.mark.parametrize("kind", ["TextBatch", "Series", "Arrow large"])
 def test_the_single_steps(selected: CudaBackend, kind: str) -> None:
-    given = texts(20)
-    found, wanted = gpulsh.shingle(KINDS[kind](pa.array(given)), backend="cuda"), gpulsh.shingle(given, backend="cpu")
-    np.testing.assert_array_equal(found.values.get(), wanted.values)
-    np.testing.assert_array_equal(found.offset.get(), wanted.offset)
+    given = ["e\u0301 accent", None, "plain", "\ufb01", *texts(20)]
+    for folding in (None, gpulsh.Folding(form="NFKC")):
+        there = gpulsh.shingle(KINDS[kind](pa.array(given)), folding=folding, backend="cuda")
+        wanted = gpulsh.shingle(given, folding=folding, backend="cpu")
+        np.testing.assert_array_equal(there.values.get(), wanted.values)
+        np.testing.assert_array_equal(there.offset.get(), wanted.offset)
     minhash = gpulsh.MinHash(num_perm=16)
     signatures = minhash.from_texts(KINDS[kind](pa.array(given)), backend="cuda")
     np.testing.assert_array_equal(signatures, minhash.from_texts(given, backend="cpu"))
-
-
-@pytest.mark.parametrize("kind", ["TextBatch", "Series"])
-def test_normalization(selected: CudaBackend, kind: str) -> None:
-    given = ["e\u0301 accent", None, "plain", "\ufb01"]
-    folding = gpulsh.Folding(form="NFKC")
-    found = gpulsh.shingle(KINDS[kind](pa.array(given)), folding=folding, backend="cuda")
-    np.testing.assert_array_equal(found.values.get(), gpulsh.shingle(given, folding=folding, backend="cpu").values)
 
 
 def test_other_backends_copy_or_say_why_not(cuda: CudaBackend) -> None:
@@ -275,35 +263,24 @@ def test_other_backends_copy_or_say_why_not(cuda: CudaBackend) -> None:
     both = DeviceBytes(array)
     both.__arrow_c_array__ = array.__arrow_c_array__  # type: ignore[attr-defined]
     assert len(open_texts(both, ops)) == 9
-
-
-def test_arrow_memory_of_the_host_stays_there(cuda: CudaBackend) -> None:
-    array = pa.array(TEXTS)
-    both = SimpleNamespace(
+    hosted = SimpleNamespace(
         __arrow_c_device_array__=array.__arrow_c_device_array__, __arrow_c_array__=array.__arrow_c_array__
     )
-    (batch,) = open_texts(both, cuda).batches(1 << 20)
-    assert isinstance(batch.values, np.ndarray)
+    (batch,) = open_texts(hosted, cuda).batches(1 << 20)
+    assert isinstance(batch.values, np.ndarray), "Arrow memory of the host stays there"
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        (lambda: DeviceBytes(pa.array([1])), "a DeviceBytes, is of Arrow format 'l'; give strings"),
-        (lambda: DeviceBytes(pa.array(["a"]).dictionary_encode()), "is a dictionary; give strings"),
-        (lambda: Series(pa.array(["a"]), "int64"), "cuDF Series of int64"),
-    ],
-)
-def test_what_is_no_text_is_refused(cuda: CudaBackend, given: Any, told: str) -> None:
-    with pytest.raises(InputTypeError, match=told):
-        open_texts(given(), cuda)
-
-
-def test_a_column_that_is_no_text(cuda: CudaBackend) -> None:
-    series = Series(pa.array(["a"]))
-    series.to_pylibcudf = lambda: (Column(TypeId.INT32, 1, None, None, 0, 0, []), {})  # type: ignore[method-assign]
-    with pytest.raises(InputTypeError, match="cuDF column of INT32"):
-        open_texts(series, cuda)
+def test_columns_that_are_no_text_are_refused(cuda: CudaBackend) -> None:
+    odd = Series(pa.array(["a"]))
+    odd.to_pylibcudf = lambda: (Column(TypeId.INT32, 1, None, None, 0, 0, []), {})  # type: ignore[method-assign]
+    for odd_one, told in [
+        (DeviceBytes(pa.array([1])), "a DeviceBytes, is of Arrow format 'l'; give strings"),
+        (DeviceBytes(pa.array(["a"]).dictionary_encode()), "is a dictionary; give strings"),
+        (Series(pa.array(["a"]), "int64"), "cuDF Series of int64"),
+        (odd, "cuDF column of INT32"),
+    ]:
+        with pytest.raises(InputTypeError, match=told):
+            open_texts(odd_one, cuda)
 
 
 class Frame:

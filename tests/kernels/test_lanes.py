@@ -1,13 +1,20 @@
-"""Lanes have one owner at a time: results of one `each` may be read while another runs inside it."""
+"""Lanes and what they wait for: one owner at a time, pinned memory, streams, sleeping threads.
+
+Results of one `pipelined_map` may be read while another runs inside it. CuPy's own waiting keeps a core busy, so that
+the backend reads computed arrays only after it has slept until their stream was done.
+"""
 
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -15,19 +22,18 @@ import pytest
 
 import gpulsh
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cuda import CudaBackend, backend, device
+from gpulsh.backends.cuda import CudaBackend, backend, device, memory
 from gpulsh.backends.cuda.lanes import LANES
-from gpulsh.backends.cuda.memory import LEAST_PINNED
+from gpulsh.backends.cuda.memory import LEAST_PINNED, Staging
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.index import index as index_module
-from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.params import Family, Shingling
 from gpulsh.permutations import coefficients
-from gpulsh.secret import evidence_keys
-from tests.kernels.device_arrays import DeviceArray, DeviceModule, _Event, _Stream
+from tests.kernels.cuts import WHERE, install, on_device, texts
+from tests.kernels.device_arrays import CUDARuntimeError, DeviceArray, DeviceModule, _Event, _Stream
 from tests.kernels.host import HostLauncher
 from tests.kernels.host_cupy import HostCupy
-from tests.kernels.test_pipeline import texts
-from tests.support.texts import SECRETS
+from tests.support.rows import random_table
+from tests.support.texts import batch_of
 
 pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
 SHINGLING = Shingling(size=2)
@@ -105,7 +111,7 @@ class Watched(CudaBackend):
 @pytest.mark.parametrize("devices", [1, 2])
 def test_an_index_compares_in_other_lanes_than_it_signs_in(devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ops = Watched(DeviceModule(devices=devices), HostLauncher())
-    monkeypatch.setattr(index_module, "select_backend", lambda *_, **__: ops)
+    install(monkeypatch, ops)
     documents = texts(60)
     plain = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)
     index = gpulsh.Index(backend="cuda", threshold=0.5)
@@ -114,53 +120,26 @@ def test_an_index_compares_in_other_lanes_than_it_signs_in(devices: int, monkeyp
     assert ops.deepest == 2, "nothing ran inside"
 
 
-def test_lanes_wait_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No thread waits for work on the device but by an event that blocks: any other way keeps a core busy."""
-    state = threading.local()
+def test_a_lane_that_fails_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays, made, waited = DeviceModule(), list[Any](), list[Any]()
 
-    def busily(name: str, of: type) -> None:
-        plain = getattr(of, name)
+    def stream(**options: Any) -> Any:
+        made.append(_Stream(**options))
+        return made[-1]
 
-        def checked(self: Any, *given: Any, **options: Any) -> Any:
-            assert not getattr(state, "asked", False), f"{of.__name__}.{name} waits for the device"
-            return plain(self, *given, **options)
+    class Watched(_Event):
+        def synchronize(self) -> None:
+            waited.append(self._of)
+            super().synchronize()
 
-        monkeypatch.setattr(of, name, checked)
+    def fail(lane: Any, item: int) -> None:
+        raise ValueError("no such item")
 
-    def asks(name: str, of: type) -> None:
-        plain = getattr(of, name)
-
-        def asking(self: Any, *given: Any, **options: Any) -> Any:
-            state.asked = True
-            return plain(self, *given, **options)
-
-        monkeypatch.setattr(of, name, asking)
-
-    def asleep(self: _Event) -> None:
-        assert self.blocks
-        state.asked = False
-        synchronize(self)
-
-    synchronize = _Event.synchronize
-    asks("__call__", HostLauncher)
-    asks("set", DeviceArray)
-    for name in ("get", "__int__", "__bool__"):
-        busily(name, DeviceArray)
-    busily("synchronize", _Stream)
-    monkeypatch.setattr(_Event, "synchronize", asleep)
-    ops = CudaBackend(DeviceModule(), HostLauncher())
-    drawn, shape = Family(num_perm=8), BandShape(bands=2, rows=4)
-    keys = evidence_keys(SECRETS[0])
-
-    def signed(lane: Any, batch: TextBatch) -> list[int]:
-        digests: list[int] = lane.asnumpy(lane.sign(batch, SHINGLING, drawn, shape, keys).digests).tolist()
-        sets = lane.shingle_sets(batch, SHINGLING, keys)
-        assert len(lane.asnumpy(sets.values)) == len(lane.asnumpy(lane.shingle(batch, SHINGLING).values)) > 0
-        return digests
-
-    given = batches("some", 3 * LANES)
-    wanted = [ReferenceBackend().sign(batch, SHINGLING, drawn, shape, keys).digests.tolist() for batch in given]
-    assert list(ops.pipelined_map(given, signed)) == wanted
+    monkeypatch.setattr(arrays.cuda, "Stream", stream)
+    monkeypatch.setattr(arrays.cuda, "Event", Watched)
+    with pytest.raises(ValueError, match="no such item"):
+        list(CudaBackend(arrays, HostLauncher()).pipelined_map([1], fail))
+    assert made and any(one is another for one in made for another in waited)
 
 
 def test_permutations_are_uploaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,3 +242,152 @@ def test_calls_at_once_have_lanes_of_their_own(process: HostCupy) -> None:
             assert [one.duplicate_of.tolist() for one in found] == wanted
     free = backend._device()._free[0]
     assert 1 <= len(free) <= 4 and len({lane for lanes in free for lane in lanes}) == LANES * len(free)
+
+
+# --- pinned memory
+
+SIZES = (0, 1, LEAST_PINNED, LEAST_PINNED + 1, 3 * LEAST_PINNED, 3 * LEAST_PINNED + 7, 5)
+
+
+def text_of(size: int) -> TextBatch:
+    """A batch that begins and ends within its values."""
+    values = np.random.default_rng(size).integers(0, 256, size + 9, np.uint8)
+    return TextBatch(values, np.array([4, 4 + size // 2, 4 + size], np.int64))
+
+
+def check(way: Staging, size: int) -> None:
+    batch = text_of(size)
+    there = way.on_device(batch)
+    np.testing.assert_array_equal(there.values.get(), batch.values[4 : 4 + size])
+    np.testing.assert_array_equal(there.offset.get(), batch.offset - 4)
+
+
+def test_no_text_pins_more_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays, asked = DeviceModule(), list[int]()
+
+    def pinned(size: int) -> bytearray:
+        asked.append(size)
+        return bytearray(size)
+
+    monkeypatch.setattr(memory, "MOST_PINNED", LEAST_PINNED)
+    monkeypatch.setattr(arrays.cuda, "alloc_pinned_memory", pinned)
+    way = Staging(arrays)
+    for size in SIZES:
+        check(way, size)
+    assert asked == [LEAST_PINNED]
+
+
+def test_threads_do_not_overwrite_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The buffer is one, and a text is copied from it after it was filled."""
+    filled = Staging._filled
+
+    def late(way: Staging, source: Any) -> Any:
+        buffer = filled(way, source)
+        sleep(0.01)
+        return buffer
+
+    monkeypatch.setattr(Staging, "_filled", late)
+    way = Staging(DeviceModule())
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(partial(check, way), range(1000, 1008)))
+
+
+def test_without_pinned_memory_text_is_copied_as_it_lies(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    arrays, asked = DeviceModule(), list[int]()
+
+    def refused(size: int) -> Any:
+        asked.append(size)
+        if size > LEAST_PINNED:
+            raise CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
+        return bytearray(size)
+
+    monkeypatch.setattr(arrays.cuda, "alloc_pinned_memory", refused)
+    way = Staging(arrays)
+    with caplog.at_level(logging.WARNING, "gpulsh"):
+        for size in SIZES:
+            check(way, size)
+    assert asked == [LEAST_PINNED, 2 * LEAST_PINNED] and len(caplog.records) == 1
+    way.release()
+    check(way, 3)
+    assert asked == [LEAST_PINNED, 2 * LEAST_PINNED, LEAST_PINNED], "who comes next may be lucky"
+
+
+# --- sleeping threads
+
+
+@pytest.fixture
+def awake(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of the backend that read what was begun since this thread waited asleep."""
+    begun, found = threading.local(), []
+
+    def begins(name: str) -> None:
+        before = getattr(DeviceArray, name)
+
+        def begin(*given: Any, **options: Any) -> Any:
+            begun.here = True
+            return before(*given, **options)
+
+        monkeypatch.setattr(DeviceArray, name, begin)
+
+    def reads(name: str) -> None:
+        before = getattr(DeviceArray, name)
+
+        def read(*given: Any, **options: Any) -> Any:
+            caller = sys._getframe(1)
+            if getattr(begun, "here", False) and caller.f_globals["__name__"].startswith("gpulsh.backends."):
+                found.append(f"{caller.f_code.co_filename}:{caller.f_lineno}")
+            return before(*given, **options)
+
+        monkeypatch.setattr(DeviceArray, name, read)
+
+    def waits(wait: Callable[[_Event], None]) -> Callable[[_Event], None]:
+        def waited(self: _Event) -> None:
+            wait(self)
+            begun.here = getattr(begun, "here", False) and not self.blocks
+
+        return waited
+
+    launch, call = HostLauncher.__call__, DeviceModule.__getattr__
+
+    def launched(*given: Any) -> None:
+        begun.here = True
+        launch(*given)
+
+    def called(self: DeviceModule, name: str) -> Any:
+        begun.here = True
+        return call(self, name)
+
+    monkeypatch.setattr(HostLauncher, "__call__", launched)
+    monkeypatch.setattr(DeviceModule, "__getattr__", called)
+    monkeypatch.setattr(_Event, "synchronize", waits(_Event.synchronize))
+    for name in ("__array_ufunc__", "__array_function__", "__getattr__", "__setitem__", "set", "sort", "astype"):
+        begins(name)
+    for name in ("__int__", "__bool__", "get"):
+        reads(name)
+    return found
+
+
+def test_a_whole_run_sleeps(awake: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = HostLauncher()
+    ops = CudaBackend(DeviceModule(), launcher)
+    install(monkeypatch, ops)
+    assert gpulsh.deduplicate(texts(60), backend="cuda").funnel["dropped"] > 5
+    assert launcher.launches and not awake
+
+
+@pytest.mark.parametrize("cuda", [where for where in WHERE if not on_device(where)], indirect=True)
+def test_operations_alone_sleep(awake: list[str], cuda: CudaBackend) -> None:
+    rows = cuda.unique(random_table([5, 0, 300, 40]).moved(cuda.asarray))
+    counts = cuda.frequencies(rows, cuda.asarray(np.zeros(16, np.uint8)))
+    cuda.prefixes(rows, counts, cuda.asarray(np.array([2, 0, 9, 40])))
+    digests = cuda.asarray(np.repeat(np.arange(5, 70, dtype=np.uint64) << np.uint64(57), 3))
+    for ids in (np.arange(195), np.arange(195)[::-1] + 2**33):
+        buckets = cuda.collisions(digests, cuda.asarray(np.ascontiguousarray(ids)))
+        cuda.candidates(buckets, (3, 9))
+    cuda.candidates(buckets)
+    text = batch_of([b"a b c d e f " * 30, b"one two", b""])
+    there = TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
+    cuda.shingle_part(there, Shingling(size=2), 0, 2)
+    assert not awake

@@ -1,207 +1,254 @@
-"""`deduplicate` and its single steps on the CUDA backend: what they ask of arrays, CuPy's can do."""
+"""Public calls on the CUDA backend, from single steps to whole jobs: CuPy's arrays can do all they ask for."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gpulsh
+from gpulsh import BitSignatures, Fingerprints, Shingling
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.index import index
-from gpulsh.lsh import banding, collisions, similarity
-from gpulsh.sketch import b_bit, base, minhash, samples
-from gpulsh.text import documents as reading
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.index import meetings
+from tests.backends.parity.agreement import far_array
 from tests.decide.test_shared_sentences import pages
-from tests.kernels.cuts import WHERE, selecting
-from tests.support.texts import SECRETS
+from tests.kernels.cuts import WHERE, assert_decisions, on_host, texts
+from tests.support.rows import LENGTHS, random_table, table, tables
+from tests.support.texts import SECRETS, batch_of
 
-DEFAULT_CUT = [where for where in WHERE if where.endswith("-default")]
-pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", DEFAULT_CUT, indirect=True)]
-
-
-@pytest.fixture
-def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
-    """`backend="cuda"` takes the backend under test; other names what they always take."""
-    import gpulsh.run.engines as engines
-    from gpulsh.run import memory
-    from gpulsh.text import sets
-
-    sketches = b_bit, base, minhash, samples
-    for module in (banding, collisions, similarity, *sketches, sets, reading, memory, engines, index):
-        monkeypatch.setattr(module, "select_backend", selecting(cuda))
-    yield cuda
+pytestmark = pytest.mark.kernels
+default_cut = pytest.mark.parametrize("cuda", [where for where in WHERE if where.endswith("-default")], indirect=True)
+REFERENCE = ReferenceBackend()
+BACKENDS: tuple[Any, Any] = ("cuda", "reference")
+OPTIONS: list[dict[str, Any]] = [{}, {"resolve": "components"}, {"verify": "signature"}, {"verify": "none"}]
 
 
-def texts(count: int, seed: int = 3) -> list[str | None]:
-    """Documents with planted near-duplicates, exact copies, nulls and empty ones."""
-    source = random.Random(seed)
-    words = [f"word{i}" for i in range(300)] + ["語", "नमस्ते", "É"]
-    found: list[str | None] = [None, "", "..."]
-    for _ in range(count):
-        kind = source.random()
-        earlier = [text for text in found if text and len(text) > 20]
-        if kind < 0.4 and earlier:
-            changed = source.choice(earlier).split()
-            for _ in range(source.randrange(3)):
-                changed[source.randrange(len(changed))] = source.choice(words)
-            found.append(" ".join(changed))
-        else:
-            found.append(" ".join(source.choice(words) for _ in range(source.randrange(40, 80))))
-    return found
+def both(call: Any, *given: Any) -> None:
+    """`call` gives arrays on the device, equal to the reference's."""
+    for found, wanted in zip(*(arrays_of(call(*given, backend=name)) for name in BACKENDS), strict=True):
+        assert not isinstance(found, np.ndarray) and found.dtype == wanted.dtype
+        np.testing.assert_array_equal(on_host(found), wanted)
 
 
-@pytest.mark.parametrize("options", [{}, {"resolve": "components"}, {"verify": "signature"}, {"threshold": 0.5}])
-def test_deduplicate(selected: CudaBackend, options: dict[str, Any]) -> None:
-    documents = texts(40)
-    wanted = gpulsh.deduplicate(documents, backend="reference", **options)
-    found = gpulsh.deduplicate(documents, backend="cuda", **options).to_numpy()
-    assert not wanted.keep.all()
-    for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+def arrays_of(result: Any) -> list[Any]:
+    names = ("ids", "values", "weight", "offset")
+    return [getattr(result, name) for name in names if hasattr(result, name)] or [result]
 
 
-@pytest.mark.parametrize("options", [{}, {"resolve": "components"}, {"verify": "signature"}, {"verify": "none"}])
-def test_no_decision_depends_on_the_secret(selected: CudaBackend, options: dict[str, Any]) -> None:
+# --- decisions
+
+
+@default_cut
+@pytest.mark.parametrize("options", [*OPTIONS, {"threshold": 0.5}])
+def test_no_decision_depends_on_backend_or_secret(selected: CudaBackend, options: dict[str, Any]) -> None:
     documents = [*texts(30), *(f"{'the same words again and once more ' * 3} {number % 3}" for number in range(270))]
     wanted = gpulsh.deduplicate(documents, backend="reference", secret=SECRETS[0], **options)
-    for secret in SECRETS:
-        found = gpulsh.deduplicate(documents, backend="cuda", secret=secret, **options).to_numpy()
-        assert not found.keep.all()
-        for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+    for secret in SECRETS[-2:]:
+        found = gpulsh.deduplicate(documents, backend="cuda", secret=secret, **options)
+        assert not wanted.keep.all()
+        assert_decisions(found, wanted)
         assert {**found.funnel, "seconds": None} == {**wanted.funnel, "seconds": None}
 
 
+@default_cut
 @pytest.mark.parametrize("indexed", [False, True], ids=["files", "index"])
 def test_no_byte_of_the_results_depends_on_the_secret(selected: CudaBackend, indexed: bool, tmp_path: Path) -> None:
     pytest.importorskip("orjson", reason="orjson is not installed")
-    lines = [json.dumps({"text": text, "id": number}) + "\n" for number, text in enumerate(texts(60))]
+    lines = [json.dumps({"text": text, "id": number}) + "\n" for number, text in enumerate(texts(40))]
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for file, part in zip(files, (lines[::2], lines[1::2]), strict=True):
         file.write_text("".join(part))
 
-    def run(backend: Any, secret: bytes, name: str) -> dict[str, bytes]:
-        out = tmp_path / f"out-{name}"
-        earlier = {"index": tmp_path / f"index-{name}"} if indexed else {}
+    def run(backend: Any, secret: bytes) -> dict[str, bytes]:
+        name = f"{backend}-{secret.hex()[:8]}"
+        out, earlier = tmp_path / f"out-{name}", {"index": tmp_path / f"index-{name}"} if indexed else {}
         gpulsh.deduplicate_files(files, out, backend=backend, id_column="id", secret=secret, **earlier)
         found = [path for path in out.rglob("*") if path.is_file() and not path.name.startswith("report.")]
         return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
 
-    wanted = run("cpu", SECRETS[0], "cpu")
+    wanted = run("cpu", SECRETS[0])
     assert len(wanted) == 3
-    for number, secret in enumerate(SECRETS):
-        assert run("cuda", secret, f"{number}") == wanted
+    for secret in SECRETS[-2:]:
+        assert run("cuda", secret) == wanted
 
 
-def test_large_buckets(selected: CudaBackend) -> None:
+@default_cut
+def test_large_buckets(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of near-equal pages, and of pages of shared sentences, whose pairs bitmaps rule out."""
     source = random.Random(4)
     page = [f"word{i}" for i in range(20)]
     documents = [" ".join([*page, *(f"own{source.randrange(9)}" for _ in range(2))]) for _ in range(270)]
-    wanted = gpulsh.deduplicate(documents, backend="reference", num_perm=16, bands=8)
-    found = gpulsh.deduplicate(documents, backend="cuda", num_perm=16, bands=8).to_numpy()
-    for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
-
-
-def test_pages_of_shared_sentences(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Buckets of any size, whose pairs bitmaps rule out."""
+    options: dict[str, Any] = {"num_perm": 16, "bands": 8}
+    wanted = gpulsh.deduplicate(documents, backend="reference", **options)
+    assert_decisions(gpulsh.deduplicate(documents, backend="cuda", **options), wanted)
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 20)
     monkeypatch.setattr("gpulsh.decide.large_buckets.Bitmaps.cost", lambda *given: -(1 << 40))
-    options: dict[str, Any] = {"shingling": gpulsh.Shingling(size=2), "num_perm": 6, "bands": 6, "rows": 1}
+    options = {"shingling": Shingling(size=2), "num_perm": 6, "bands": 6, "rows": 1}
     for threshold in (0.5, 0.8):
-        wanted = gpulsh.deduplicate(pages(60, 4), backend="reference", threshold=threshold, **options)
-        found = gpulsh.deduplicate(pages(60, 4), backend="cuda", threshold=threshold, **options).to_numpy()
+        wanted, found = (
+            gpulsh.deduplicate(pages(60, 4), backend=name, threshold=threshold, **options)
+            for name in reversed(BACKENDS)
+        )
         assert wanted.funnel.crowded > 30 and not wanted.keep.all()
-        for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+        assert_decisions(found, wanted)
         assert found.funnel.candidates == wanted.funnel.candidates
 
 
-def test_the_single_steps(selected: CudaBackend) -> None:
-    documents = texts(30)
-
-    def steps(backend: Any) -> list[Any]:
-        fingerprints = gpulsh.shingle(documents, backend=backend)
-        signatures = gpulsh.MinHash(num_perm=32, seed=2)(fingerprints, backend=backend)
-        digests = gpulsh.Banding(bands=16, rows=2)(signatures, backend=backend)
-        pairs = gpulsh.candidate_pairs(digests, backend=backend)
-        return [
-            *(fingerprints.values, fingerprints.offset, signatures.values, digests.values, pairs),
-            *(gpulsh.jaccard(fingerprints, pairs, backend=backend), gpulsh.jaccard(signatures, pairs, backend=backend)),
-            gpulsh.containment(fingerprints, pairs, backend=backend),
-        ]
-
-    for found, wanted in zip(steps("cuda"), steps("reference"), strict=True):
-        np.testing.assert_array_equal(selected.asnumpy(found), wanted)
-
-
-def test_a_lane_that_fails_waits_for_its_stream(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays = cuda._machine.arrays
-    plain, made, waited = arrays.cuda.Stream, list[Any](), list[Any]()
-
-    def stream(**options: Any) -> Any:
-        made.append(plain(**options))
-        return made[-1]
-
-    class Watched(arrays.cuda.Event):  # type: ignore[misc]
-        def record(self, stream: Any = None) -> None:
-            self.recorded = stream
-            super().record(stream)
-
-        def synchronize(self) -> None:
-            waited.append(self.recorded)
-            super().synchronize()
-
-    monkeypatch.setattr(arrays.cuda, "Stream", stream)
-    monkeypatch.setattr(arrays.cuda, "Event", Watched)
-    failing = CudaBackend(arrays, cuda._machine.launch, cuda._machine.geometry)
-
-    def fail(lane: Any, item: int) -> None:
-        raise ValueError("no such item")
-
-    with pytest.raises(ValueError, match="no such item"):
-        list(failing.pipelined_map([1], fail))
-    assert made and any(one is another for one in made for another in waited)
+@default_cut
+@pytest.mark.parametrize("crowded", [2, 64])
+def test_index(selected: CudaBackend, crowded: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(meetings, "CROWDED", crowded)
+    documents = texts(40)
+    wanted = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)
+    index = gpulsh.Index(backend="cuda", threshold=0.5)
+    first = index.add(range(20), documents[:20])
+    index.save(tmp_path / "i")
+    second = index.add(range(20, len(documents)), documents[20:])
+    assert [*first.duplicate_of.tolist(), *second.duplicate_of.tolist()] == wanted.duplicate_of.tolist()
+    assert not wanted.keep.all()
+    index.save()
+    other = gpulsh.Index.open(tmp_path / "i", backend="reference")
+    for one, same in zip(vars(index.query(documents)).values(), vars(other.query(documents)).values(), strict=True):
+        np.testing.assert_array_equal(one, same)
+    index.close()
 
 
-@pytest.mark.parametrize("sketch", [gpulsh.BottomS(size=9), gpulsh.ModM(modulus=3)])
-def test_samples(selected: CudaBackend, sketch: gpulsh.BottomS | gpulsh.ModM) -> None:
-    documents, pairs = texts(20), np.random.default_rng(1).integers(0, 23, (60, 2))
-    found = sketch.from_texts(documents, shingling=gpulsh.Shingling(size=1), backend="cuda")
-    wanted = sketch.from_texts(documents, shingling=gpulsh.Shingling(size=1), backend="reference")
-    for name in ("values", "offset"):
-        np.testing.assert_array_equal(selected.asnumpy(getattr(found, name)), getattr(wanted, name))
-    estimates = sketch.estimate(found, pairs, backend="cuda")
-    np.testing.assert_array_equal(selected.asnumpy(estimates), sketch.estimate(wanted, pairs, backend="reference"))
+# --- single steps
 
 
-@pytest.mark.parametrize("bits", [1, 8])
-def test_packed_signatures(selected: CudaBackend, bits: int) -> None:
-    documents, pairs = texts(20), np.random.default_rng(1).integers(0, 23, (60, 2))
-    sketch = gpulsh.BBit(bits=bits, num_perm=70)
-    found, wanted = (sketch.from_texts(documents, backend=name) for name in ("cuda", "reference"))  # type: ignore[arg-type]
-    np.testing.assert_array_equal(selected.asnumpy(found.values), wanted.values)
-    estimates = sketch.estimate(found, pairs, backend="cuda")
-    np.testing.assert_array_equal(selected.asnumpy(estimates), sketch.estimate(wanted, pairs, backend="reference"))
-
-
-def test_sets_of_any_items(selected: CudaBackend) -> None:
+@default_cut
+def test_steps_of_sets(selected: CudaBackend) -> None:
+    documents, pairs = texts(30), np.random.default_rng(1).integers(0, 33, (60, 2))
     sets = [range(40), range(20, 60), [], ["a"] * 0, range(60, 64)]
-    found, wanted = (gpulsh.fingerprint(sets, backend=name) for name in ("cuda", "reference"))  # type: ignore[arg-type]
-    for name in ("values", "offset"):
-        np.testing.assert_array_equal(selected.asnumpy(getattr(found, name)), getattr(wanted, name))
-    sketch = gpulsh.MinHash(num_perm=64)
-    np.testing.assert_array_equal(sketch.epsilon(found, backend="cuda"), sketch.epsilon(wanted, backend="reference"))
-    signatures = selected.asnumpy(sketch(found, backend="cuda").values)
-    np.testing.assert_array_equal(signatures, sketch(wanted, backend="reference").values)
-    plain = gpulsh.Fingerprints(selected.asarray(np.arange(8, dtype=np.uint64)), selected.asarray(np.array([0, 4, 8])))
-    with pytest.raises(gpulsh.ParameterError, match=r"give gpulsh.fingerprint\(sets\)"):
-        sketch(plain, backend="cuda")
-    given = gpulsh.minima(sets, np.arange(128).reshape(64, 2), backend="cuda")
-    assert selected.asnumpy(given.values)[1].tolist() == [40, 41]
+    both(gpulsh.shingle, documents)
+    both(gpulsh.fingerprint, sets)
+    rows = gpulsh.shingle(documents, backend="reference")
+    minhash, banding = gpulsh.MinHash(num_perm=32, seed=2), gpulsh.Banding(bands=16, rows=2)
+    signatures = minhash(rows, backend="reference")
+    both(minhash, rows)
+    both(banding, signatures)
+    both(gpulsh.candidate_pairs, banding(signatures, backend="reference"))
+    for call, sketches in ((gpulsh.jaccard, rows), (gpulsh.jaccard, signatures), (gpulsh.containment, rows)):
+        both(call, sketches, pairs)
+    for sketch in (gpulsh.BottomS(size=9), gpulsh.ModM(modulus=3), *(gpulsh.BBit(bits=b, num_perm=70) for b in (1, 8))):
+        both(sketch.from_texts, documents)
+        both(sketch.estimate, sketch.from_texts(documents, backend="reference"), pairs)
+    found, wanted = (gpulsh.fingerprint(sets, backend=name) for name in BACKENDS)
+    np.testing.assert_array_equal(minhash.epsilon(found, backend="cuda"), minhash.epsilon(wanted, backend="reference"))
+    both(gpulsh.minima, sets, np.arange(128).reshape(64, 2))
+    plain = Fingerprints(selected.asarray(np.arange(8, dtype=np.uint64)), selected.asarray(np.array([0, 4, 8])))
+    with pytest.raises(gpulsh.ParameterError, match=r"gpulsh.fingerprint\(sets\)"):
+        minhash(plain, backend="cuda")
+
+
+@default_cut
+def test_weighted_rows(selected: CudaBackend) -> None:
+    documents, pairs = ["a b a b c", "b c d", None, "a a a"], [[0, 1], [0, 3], [0, 2]]
+    shingling, sketch = Shingling(size=1), gpulsh.WeightedMinHash(num_perm=16)
+    dense = np.array([[1.0, 0.0, 2.5], [0.0, 0.0, 0.0], [3.0, 1.0, 2.5]])
+    mover = gpulsh.EarthMover(abs(np.arange(3)[:, None] - np.arange(3.0)), num_trees=5)
+    masses = np.array([[0.5, 0.5, 0], [0, 0.25, 0.75]])
+    found, wanted = (gpulsh.weigh(documents, "idf", shingling=shingling, backend=name) for name in BACKENDS)
+    for one, other in zip(arrays_of(found), arrays_of(wanted), strict=True):
+        np.testing.assert_array_equal(on_host(one), other)
+    both(gpulsh.jaccard, wanted, pairs)
+    both(gpulsh.cosine, wanted, pairs)
+    for call in (sketch, gpulsh.KleinbergTardos(num_perm=9)):
+        both(call, dense)
+    both(sketch, wanted)
+    both(sketch.estimate, sketch(wanted, backend="reference"), pairs)
+    labels = [on_host(mover(masses, backend=name)) for name in BACKENDS]
+    np.testing.assert_array_equal(*labels)
+    estimates = [on_host(mover.estimate(labels[1], [[0, 1], [0, 0]], backend=name)) for name in BACKENDS]
+    np.testing.assert_array_equal(*estimates)
+
+
+# --- bits
+
+KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
+
+
+def assert_simhash(cuda: CudaBackend, rows: Fingerprints, keys: Any = KEYS, weights: Any = None) -> None:
+    there = None if weights is None else cuda.asarray(weights)
+    found = cuda.asnumpy(cuda.simhash(rows.moved(cuda.asarray), keys, there))
+    np.testing.assert_array_equal(found, REFERENCE.simhash(rows, keys, weights))
+    assert found.dtype == np.uint64
+
+
+def test_simhash_of_awkward_rows(cuda: CudaBackend) -> None:
+    for lengths in (LENGTHS[:24], [0, 0, 0], [], [2, 1300, 1], [0] * 70 + [3] + [0] * 31 + [4] + [0] * 33 + [6] * 40):
+        rows = random_table(lengths)
+        assert_simhash(cuda, rows)
+        assert_simhash(cuda, rows, KEYS[:1], np.random.default_rng(1).integers(0, 2**50, len(rows.values)))
+    first, rows = 2**31 + 3, random_table([5, 0, 300, 40])
+    far = Fingerprints(far_array(cuda, first, rows.values), cuda.asarray(rows.offset + first))
+    np.testing.assert_array_equal(cuda.asnumpy(cuda.simhash(far, KEYS)), REFERENCE.simhash(rows, KEYS))
+
+
+@settings(max_examples=25)
+@given(tables, st.integers(0, 5), st.data())
+def test_simhash(cuda: CudaBackend, rows: list[list[int]], before: int, data: Any) -> None:
+    fingerprints = table(rows, before)
+    count = len(fingerprints.values)
+    some = st.lists(st.integers(0, 3) | st.integers(0, 2**50), min_size=count, max_size=count)
+    assert_simhash(cuda, fingerprints)
+    assert_simhash(cuda, fingerprints, KEYS, np.array(data.draw(some), np.int64))
+
+
+@default_cut
+def test_bits_of_texts_and_vectors(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = batch_of([b"", b"one", b"a b", b"a b c d e f " * 30, "漢字 かな हिन्दी ".encode() * 9, b" \xff "])
+    for shingling in (Shingling(size=2), Shingling(unit="char", size=3)):
+        for distinct in (False, True):
+            found = selected.text_simhash(text, shingling, KEYS, distinct)
+            np.testing.assert_array_equal(on_host(found), REFERENCE.text_simhash(text, shingling, KEYS, distinct))
+    rows, pairs = random_table([40, 0, 33, 41, 90, 1], universe=64), [[0, 2], [1, 1], [3, 4]]
+    documents = ["one two three four", None, "two three four five", "one two three four two three four"] * 3
+    for weights in ("set", "count", "idf"):
+        sketch = gpulsh.SimHash(bits=128, weights=weights)  # type: ignore[arg-type]
+        both(sketch, rows)
+        both(sketch.from_texts, documents)
+        signatures = sketch(rows, backend="reference")
+        both(gpulsh.hamming, signatures, pairs)
+        estimates = [on_host(sketch.estimate(signatures, pairs, backend=name)) for name in BACKENDS]
+        np.testing.assert_allclose(*estimates)
+    both(gpulsh.cosine, rows, pairs)
+    vectors = np.random.default_rng(1).normal(size=(9, 13))
+    vectors[4] = 0
+    both(gpulsh.Hyperplanes(bits=128), vectors)
+    monkeypatch.setattr("gpulsh.sketch.hyperplanes.AT_ONCE", 700)
+    monkeypatch.setattr("gpulsh.sketch.hyperplanes.ROWS", 2)
+    both(gpulsh.Hyperplanes(bits=128), vectors.astype(np.float32))
+    both(gpulsh.Hyperplanes(), vectors[:0])
+    with pytest.raises(gpulsh.ParameterError, match="row 3"):
+        gpulsh.Hyperplanes()(np.array([[0.0], [1], [2], [np.inf]]), backend="cuda")
+
+
+@default_cut
+@pytest.mark.parametrize(("width", "distance"), [(1, 3), (2, 2), (1, 0)])
+def test_pairs_of_bits(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch, width: int, distance: int) -> None:
+    monkeypatch.setattr("gpulsh.lsh.hamming_tables.AT_ONCE", 300)
+    monkeypatch.setattr("gpulsh.lsh.banding.BITS_AT_ONCE", 50)
+    words = np.random.default_rng(2).integers(0, 2**64, (120, width), np.uint64)
+    words[60:] = words[:60] ^ (np.uint64(1) << np.random.default_rng(3).integers(0, 64, (60, width), np.uint64))
+    words[7:9] = 0
+    signatures, asked = BitSignatures(words), BitSignatures(words[50:])
+    search = gpulsh.HammingTables(bits=64 * width, distance=distance)
+    both(search.pairs, signatures)
+    both(search.pairs, BitSignatures(words[:0]))
+    for where in BACKENDS:
+        built = search.build(signatures, backend=where)
+        both(built.query, asked)
+        both(built.examined, asked)
+    pieces = [on_host(piece) for piece in search.pieces(signatures, backend="cuda")]
+    assert sorted(np.concatenate(pieces).tolist()) == search.pairs(signatures, backend="cpu").tolist()
+    both(gpulsh.BitSampling(bands=5, rows=3), BitSignatures(words[:20]))
+    few = gpulsh.Signatures(np.random.default_rng(1).integers(0, 2, (30, 8)).astype(np.uint32))
+    both(gpulsh.Supershingles(groups=4, of=2, agree=2), few)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpulsh.backends.cuda.launcher import expanded_source
-from tests.kernels.device_compiler import compiler_for
+from tests.soak.device_compiler import compiler_for
 
 _SECTION = re.compile(r"\s*\.section\s+\.text\.(\w+),")
 _LABEL = re.compile(r"(\.L_x_\d+):")

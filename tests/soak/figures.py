@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpulsh.backends.cuda.launcher import OPTIONS, expanded_source, kernel_folder
-from tests.kernels.device_compiler import ARCHITECTURES, Compiled, compiler_for, compilers
+from tests.soak.device_compiler import ARCHITECTURES, Compiled, compiler_for, compilers
 from tests.soak.disassembly import Instruction, Loop, disassemble, loops, way
 
 FILE = Path(__file__).with_name("figures.json")

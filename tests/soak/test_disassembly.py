@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels.device_compiler import compiler_for
+from tests.soak.device_compiler import compiler_for
 from tests.soak.disassembly import disassemble, loops, parse, way
 
 pytestmark = pytest.mark.kernels

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpulsh.backends.cuda.launcher import expanded_source
-from tests.kernels.device_compiler import ARCHITECTURES, compiler_for, compilers
 from tests.kernels.host import signatures
+from tests.soak.device_compiler import ARCHITECTURES, compiler_for, compilers
 from tests.soak.disassembly import disassemble, parse
 from tests.soak.figures import (
     ACCEPT,

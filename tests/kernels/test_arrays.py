@@ -1,0 +1,362 @@
+"""Arrays of other libraries and of every layout through the public calls: strides, Fortran's order, other devices.
+
+On the host they are taken as NumPy takes them, on a device without a needless copy. The host launcher refuses a kernel
+an array that is not contiguous, as a device, which sees only a pointer, could not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import gpulsh
+from gpulsh import arrays
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.buffer import DeviceBuffer
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.errors import BackendError, ParameterError
+from gpulsh.io.memory.texts import open_texts
+from tests.kernels.cuts import WHERE, assert_decisions, install, on_host, texts
+from tests.kernels.device_arrays import PLACES, DeviceArray, DeviceModule
+from tests.kernels.host import HostLauncher
+from tests.kernels.test_device_texts import DeviceBytes, documents
+
+ON_HOST = [where for where in WHERE if where == "host-default"]
+pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", ON_HOST, indirect=True)]
+
+
+# --- libraries
+
+
+class Tensor:
+    """As torch's: a dtype of its own kind, DLPack, no CUDA array interface on the host, no hidden copy."""
+
+    class DType:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __str__(self) -> str:
+            return f"torch.{self._name}"
+
+    def __init__(self, array: Any, device: tuple[int, int] = (2, 0)) -> None:
+        self.memory = array
+        self.device, self.asked = device, dict[str, Any]()
+        self.dtype, self.ndim, self.shape = self.DType(self.memory.dtype.name), self.memory.ndim, self.memory.shape
+
+    def __len__(self) -> int:
+        return len(self.memory)
+
+    def size(self) -> tuple[int, ...]:
+        return self.shape
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        self.asked = options
+        version = {} if self.memory.flags.writeable else {"max_version": (1, 0)}  # which has a word for read-only
+        return self.memory.__dlpack__(**version)
+
+
+class Copied(Tensor):
+    def cpu(self) -> Tensor:
+        return Tensor(self.memory, (1, 0))
+
+
+class NumbaArray:
+    """As Numba's: NumPy's dtype, the CUDA array interface alone."""
+
+    def __init__(self, array: Any) -> None:
+        self.memory = array
+        self.dtype, self.ndim, self.shape, self.size = array.dtype, array.ndim, array.shape, array.size
+
+    def __len__(self) -> int:
+        return len(self.memory)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self.memory.__array_interface__, "version": 3, "stream": None}
+
+    def copy_to_host(self) -> np.ndarray:
+        return self.memory.copy()
+
+
+LIBRARIES: dict[str, Callable[[np.ndarray], Any]] = {
+    "NumPy": lambda array: array,
+    "CuPy": DeviceArray,
+    "DLPack": Tensor,
+    "DLPack of the host": lambda array: Tensor(array, (1, 0)),
+    "CUDA array interface": NumbaArray,
+}
+ON_DEVICES = ["CuPy", "DLPack", "CUDA array interface"]
+
+
+def address(array: Any) -> int:
+    return int((array.host if isinstance(array, DeviceArray) else array).ctypes.data)
+
+
+@pytest.mark.parametrize("library", [Tensor, NumbaArray])
+def test_device_memory_is_used_where_it_lies(cuda: CudaBackend, library: Any) -> None:
+    given = library(np.arange(6, dtype=np.uint64).reshape(2, 3))
+    found = cuda.asarray(given)
+    assert isinstance(found, DeviceArray) and address(found) == address(given.memory)
+    assert found.dtype == np.uint64 and found.shape == (2, 3)
+    if library is Tensor:
+        assert given.asked["stream"] == 1, "the producer is told which stream waits"
+
+
+def test_host_memory_of_another_library_is_copied_to_the_device(cuda: CudaBackend) -> None:
+    found = cuda.asarray(Tensor(np.arange(5), (1, 0)))
+    assert isinstance(found, DeviceArray) and found.get().tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_buffer_waits_for_its_event(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = []
+
+    cuda_module = cuda._machine.arrays.cuda
+    wait = lambda *given: waited.append(given)  # noqa: E731
+    monkeypatch.setattr(cuda_module.runtime, "streamWaitEvent", wait, raising=False)
+    monkeypatch.setattr(cuda_module, "get_current_stream", lambda: SimpleNamespace(ptr=7))
+    memory = np.arange(4, dtype=np.uint8)
+    found = cuda.asarray(DeviceBuffer(memory.ctypes.data, 4, memory, event=9))
+    assert waited == [(7, 9)] and found.get().tolist() == [0, 1, 2, 3]
+    assert len(cuda.asarray(DeviceBuffer(0, 0, None))) == 0
+
+
+@pytest.mark.parametrize("ops", [CpuBackend(1), ReferenceBackend()], ids=lambda ops: ops.name)
+def test_other_backends(cuda: CudaBackend, ops: Any) -> None:
+    tensor = Tensor(np.arange(5), (1, 0))
+    assert address(ops.asarray(tensor)) == tensor.memory.ctypes.data, "host memory is not copied"
+    assert ops.asarray(DeviceArray(np.arange(3))).tolist() == [0, 1, 2]
+    assert ops.asarray(NumbaArray(np.arange(3))).tolist() == [0, 1, 2]
+    assert ops.asarray(Copied(np.arange(3))).tolist() == [0, 1, 2]
+    with pytest.raises(ParameterError, match=r"cannot be copied from its device .*; give it as a CuPy or NumPy array"):
+        ops.asarray(Tensor(np.arange(3)))
+
+
+def test_classes_of_foreign_arrays(cuda: CudaBackend) -> None:
+    host = gpulsh.Signatures(Tensor(np.ones((2, 3), np.uint32), (1, 0)))
+    assert isinstance(host.values, np.ndarray) and host.dtype == np.uint32
+    device = gpulsh.Signatures(Tensor(np.ones((2, 3), np.uint32)))
+    assert device.dtype == np.uint32 and device.shape == (2, 3) and len(device) == 2
+    assert device.__dlpack_device__() == (2, 0)
+    numba = gpulsh.BandDigests(NumbaArray(np.ones((2, 3), np.uint64)))
+    assert numba.__cuda_array_interface__["shape"] == (2, 3) and np.asarray(numba).sum() == 6
+    with pytest.raises(ParameterError, match=r"Signatures.values is torch.int32 with 2 dimensions; give an array of"):
+        gpulsh.Signatures(Tensor(np.ones((2, 3), np.int32)))
+    with pytest.raises(ParameterError, match=r"Fingerprints.values is list with no dimensions"):
+        gpulsh.Fingerprints([1], [0, 1])
+
+
+@pytest.mark.parametrize("offset", [[0, 3, 2], [-1, 0, 2], [0, 1, 9]])
+def test_offsets_on_the_device_are_checked_where_they_are_used(selected: CudaBackend, offset: list[int]) -> None:
+    values, rows = DeviceArray(np.zeros(4, np.uint64)), DeviceArray(np.array(offset))
+    with pytest.raises(ParameterError, match=r"Fingerprints.offset does not ascend within \[0, 4\]"):
+        gpulsh.MinHash()(gpulsh.Fingerprints(values, rows), backend="cuda")
+    text = gpulsh.TextBatch(DeviceArray(np.zeros(4, np.uint8)), rows)
+    with pytest.raises(ParameterError, match=r"TextBatch.offset does not ascend within \[0, 4\]"):
+        gpulsh.shingle(text, backend="cuda")
+
+
+def test_torch_tensors_of_the_host(cuda: CudaBackend) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    values = torch.arange(8, dtype=torch.uint8)
+    batch = TextBatch(values, torch.tensor([0, 3, 8]))
+    assert address(batch.values) == values.data_ptr()
+    assert arrays.on_host(values).tolist() == list(range(8))
+
+
+# --- layouts
+
+Layout = Callable[[np.ndarray], np.ndarray]
+
+
+def every_other(array: np.ndarray) -> np.ndarray:
+    wide = np.full((2 * len(array) + 1, *array.shape[1:]), 0x5A, array.dtype)
+    wide[1::2] = array
+    return wide[1::2]
+
+
+def column_of_a_table(array: np.ndarray) -> np.ndarray:
+    table = np.full((*array.shape, 3), 0x5A, array.dtype)
+    table[..., 1] = array
+    return table[..., 1]
+
+
+def backwards(array: np.ndarray) -> np.ndarray:
+    return array[::-1].copy()[::-1]
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+LAYOUTS: dict[str, Layout] = {
+    "every other": every_other,
+    "column of a table": column_of_a_table,
+    "backwards": backwards,
+    "read-only": read_only,
+    "fortran": np.asfortranarray,
+    "part of each row": lambda array: np.concatenate((array, array), axis=-1)[..., : array.shape[-1]],
+}
+
+
+def steps(lay: Callable[[np.ndarray], Any], backend: Any) -> list[Any]:
+    """What each public call gives for arrays that `lay` lays out."""
+    text = gpulsh.shingle(texts(12), backend="reference")
+    fingerprints = gpulsh.Fingerprints(lay(text.values), lay(text.offset))
+    minhash, banding = gpulsh.MinHash(num_perm=16), gpulsh.Banding(bands=8, rows=2)
+    plain = gpulsh.MinHash(num_perm=16)(text, backend="reference")
+    signatures = gpulsh.Signatures(lay(np.asarray(plain)))
+    digests = gpulsh.BandDigests(lay(np.asarray(banding(plain, backend="reference"))))
+    rows = np.asarray(gpulsh.candidate_pairs(banding(plain, backend="reference"), backend="reference"))
+    found = [minhash(fingerprints, backend=backend), banding(signatures, backend=backend)]
+    found += [gpulsh.candidate_pairs(digests, backend=backend)]
+    found += [gpulsh.jaccard(sketches, lay(rows), backend=backend) for sketches in (fingerprints, signatures)]
+    found += [gpulsh.containment(fingerprints, lay(rows), backend=backend)]
+    return [on_host(array) for array in found]
+
+
+@cache
+def wanted_steps() -> list[Any]:
+    return steps(lambda array: array, "reference")
+
+
+@cache
+def wanted_decision() -> gpulsh.Decision:
+    return gpulsh.deduplicate([text or "" for text in texts(12)], backend="reference")
+
+
+def assert_steps(found: list[Any]) -> None:
+    for one, other in zip(found, wanted_steps(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def laid_batch(lay: Callable[[np.ndarray], Any]) -> TextBatch:
+    rows = [(text or "").encode() for text in texts(12)]
+    offset = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return TextBatch(lay(np.frombuffer(b"".join(rows), np.uint8).copy()), lay(offset))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_on_the_device(selected: CudaBackend, library: str, layout: str) -> None:
+    def lay(array: np.ndarray) -> Any:
+        return LIBRARIES[library](LAYOUTS[layout](array))
+
+    assert_steps(steps(lay, "cuda"))
+    batch = laid_batch(lay)
+    assert_decisions(gpulsh.deduplicate(batch, backend="cuda"), wanted_decision())
+    shingles, plain = gpulsh.shingle(batch, backend="cuda"), gpulsh.shingle(texts(12), backend="reference")
+    np.testing.assert_array_equal(on_host(shingles.values), plain.values)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_on_the_host(cuda: CudaBackend, layout: str) -> None:
+    for backend in ("reference", "cpu"):
+        assert_steps(steps(LAYOUTS[layout], backend))
+        found = gpulsh.deduplicate(laid_batch(LAYOUTS[layout]), backend=backend)  # type: ignore[arg-type]
+        assert_decisions(found, wanted_decision())
+
+
+@pytest.mark.parametrize("library", ["NumPy", "CuPy", "CUDA array interface"])  # DLPack has no such types
+def test_other_types_are_refused(cuda: CudaBackend, library: str) -> None:
+    make = LIBRARIES[library]
+    with pytest.raises(ParameterError, match=r"Signatures.values is >u4 with 2 dimensions; give an array of uint32"):
+        gpulsh.Signatures(make(np.ones((2, 3), ">u4")))
+    with pytest.raises(ParameterError, match=r"TextBatch.offset is >i8 with 1 dimensions; give an array of int64"):
+        gpulsh.TextBatch(make(np.zeros(4, np.uint8)), make(np.array([0, 4], ">i8")))
+    with pytest.raises(ParameterError, match=r"Fingerprints.values is uint32 with 1 dimensions"):
+        gpulsh.Fingerprints(make(np.zeros(4, np.uint32)), make(np.array([0, 4])))
+
+
+# --- two devices
+
+
+@pytest.fixture
+def second() -> Iterator[CudaBackend]:
+    """A backend on the second of two devices."""
+    yield CudaBackend(DeviceModule(devices=2), HostLauncher(), devices=[1])
+    PLACES.clear()
+
+
+def on_first(library: str, array: np.ndarray, device: int = 0) -> Any:
+    """An array of a library in the memory of a device."""
+    if library == "DLPack":
+        return Tensor(array, (2, device))
+    made = LIBRARIES[library](array)
+    if library == "CuPy":
+        made.number = device
+    else:
+        PLACES.put(array, device)
+    return made
+
+
+@pytest.mark.parametrize("library", ON_DEVICES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_arrays_of_another_device_are_moved(cuda: CudaBackend, second: CudaBackend, library: str, layout: str) -> None:
+    wanted = np.arange(20, dtype=np.uint64).reshape(4, 5)
+    given = on_first(library, LAYOUTS[layout](wanted))
+    found = second.asarray(given)
+    assert found.number == 1 and found.flags.c_contiguous
+    with second.here():
+        np.testing.assert_array_equal(second.asnumpy(found), wanted)
+    del given  # and with it what it was copied from
+    with second.here():
+        np.testing.assert_array_equal(second.asnumpy(found), wanted)
+
+
+@pytest.mark.parametrize("library", ON_DEVICES)
+def test_steps_and_texts_of_another_device(
+    cuda: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    install(monkeypatch, second)
+    for lay in (every_other, read_only, column_of_a_table):
+        with second.here():
+            assert_steps(steps(lambda array, lay=lay: on_first(library, lay(array)), "cuda"))
+        batch = laid_batch(lambda array, lay=lay: on_first(library, lay(array)))
+        assert_decisions(gpulsh.deduplicate(batch, backend="cuda", devices=[1]), wanted_decision())
+
+
+def test_an_arrow_column_of_another_device(
+    cuda: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = pa.array([None, "before" * 100, *(text for text in texts(40)), "after"], pa.string())
+    copied: list[int] = []
+    asarray = DeviceModule.asarray
+
+    def counting(self: DeviceModule, array: Any) -> Any:
+        if isinstance(array, DeviceArray) and array.dtype == np.uint8:
+            copied.append(array.size)
+        return asarray(self, array)
+
+    for array in (whole, whole[2:], whole[20:23], whole[5:5], whole.cast(pa.large_string())[11:]):
+        copied.clear()
+        for buffer in array.buffers():
+            PLACES.put(np.frombuffer(buffer, np.uint8), 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(DeviceModule, "asarray", counting)
+            opened = open_texts(DeviceBytes(array), second)
+            rows = [row for batch in opened.batches(500) for row in documents(batch)]
+        plain = [(text or "").encode() for text in array.to_pylist()]
+        assert rows == plain
+        assert max(copied, default=0) <= sum(map(len, plain)) + len(plain), "a slice dragged its column along"
+
+
+@pytest.mark.parametrize("library", ["DLPack", "CUDA array interface"])
+def test_a_device_that_is_not_seen_is_named(cuda: CudaBackend, second: CudaBackend, library: str) -> None:
+    with pytest.raises(BackendError, match="is on CUDA device 2; this process sees 2, numbered from 0; copy it"):
+        second.asarray(on_first(library, np.arange(3), device=2))

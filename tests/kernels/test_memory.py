@@ -1,0 +1,289 @@
+"""Little memory, several devices, and numbers beyond 32 bits: batches are halved, work is shared, and the bits stay."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpulsh.stats.stages import Progress
+from gpulsh.arrays import Buckets, Fingerprints, TextBatch
+from gpulsh.backends.cuda import CudaBackend, candidates
+from gpulsh.backends.cuda.collisions import collisions, may_repeat
+from gpulsh.backends.cuda.launcher import Geometry, Machine
+from gpulsh.backends.cuda.memory import SMALLEST, text_sizes
+from gpulsh.backends.protocol import NO_DIGEST
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.errors import BackendError, DeviceMemoryError
+from gpulsh.io.memory.device import DeviceTexts
+from gpulsh.io.memory.texts import open_texts
+from gpulsh.method import Method
+from gpulsh.params import Shingling
+from gpulsh.run.memory import decide, sign
+from gpulsh.secret import TOKEN_FAR, WORDS
+from tests.kernels.cuts import assert_decisions, texts
+from tests.kernels.device_arrays import DeviceArray, DeviceModule, current_device, scarce_memory
+from tests.kernels.host import HostLauncher
+from tests.support.texts import KEYS
+
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
+# A lane has its own keys; the Unicode table is the device's.
+KEY_BYTES = 8 * (WORDS + TOKEN_FAR)  # secret ones, and public ones, of which there are fewer
+
+
+def decision(ops: Any, documents: Any) -> Any:
+    source, method = open_texts(documents, ops), Method.chosen()
+    return decide(sign(source, method, KEYS, ops, Progress()), source, None, method, KEYS, ops, Progress())
+
+
+# --- several devices
+
+
+class CountingLauncher(HostLauncher):
+    """Counts the launches of each device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_device: Counter[int] = Counter()
+
+    def __call__(self, *given: Any) -> None:
+        self.by_device[current_device()] += 1
+        super().__call__(*given)
+
+
+class SmallBatches(CudaBackend):
+    """Many batches of little text."""
+
+    def sizes(self) -> Any:
+        return super().sizes()._replace(batch=700)
+
+
+@pytest.mark.parametrize("devices", [None, [0, 1], [1, 0], [1]])
+def test_bits_are_those_of_one_device(devices: list[int] | None) -> None:
+    documents, launcher = texts(60), CountingLauncher()
+    ops = SmallBatches(DeviceModule(devices=2), launcher, replace(Geometry(), shared_digests=1), devices=devices)
+    assert_decisions(decision(ops, documents), decision(ReferenceBackend(), documents))
+    assert set(launcher.by_device) == set(devices or [0, 1])
+
+
+@pytest.mark.parametrize("devices", [[0, 1], [1, 0], [1]])
+@pytest.mark.parametrize("nulls", [False, True])
+def test_text_of_one_device_is_shared(devices: list[int], nulls: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = CountingLauncher()
+    ops = SmallBatches(DeviceModule(devices=2), launcher, devices=devices)
+    documents = texts(60)
+    rows = [(text or "hidden").encode() for text in documents]
+    text = TextBatch(ops.asarray(np.frombuffer(b"".join(rows), np.uint8)), ops.asarray(np.cumsum([0, *map(len, rows)])))
+    with ops.here():
+        null = ops.asarray(np.array([text is None for text in documents]))
+    copied: list[int] = []
+    asarray = DeviceModule.asarray
+
+    def counting(self: DeviceModule, array: Any) -> Any:
+        if isinstance(array, DeviceArray) and array.dtype == np.uint8 and array.number != current_device():
+            copied.append(array.size)
+        return asarray(self, array)
+
+    monkeypatch.setattr(DeviceModule, "asarray", counting)
+    source, method = DeviceTexts(text, null if nulls else None, ops), Method.chosen()
+    found = decide(sign(source, method, KEYS, ops, Progress()), source, None, method, KEYS, ops, Progress())
+    wanted = decision(ReferenceBackend(), documents if nulls else [text or "hidden" for text in documents])
+    assert_decisions(found, wanted)
+    assert set(launcher.by_device) == set(devices)
+    assert max(copied, default=0) < len(text.values) // 2, "a batch dragged its column along"
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    with pytest.raises(BackendError, match="devices names 2; this machine has 2"):
+        CudaBackend(DeviceModule(devices=2), HostLauncher(), devices=[0, 2])
+
+
+# --- memory that does not suffice
+
+
+class SmallPieces(CudaBackend):
+    """Large batches, as if there were memory for them; documents beyond it go through in pieces of a few bytes."""
+
+    def sizes(self) -> Any:
+        return super().sizes()._replace(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
+
+
+@pytest.fixture
+def ops() -> CudaBackend:
+    made = SmallPieces(DeviceModule(), HostLauncher(), replace(Geometry(), piece_bytes=2000))
+    made.shingle(TextBatch(made.asarray(np.zeros(1, np.uint8)), made.asarray(np.array([0, 1]))), Shingling())  # tables
+    gc.collect()
+    return made
+
+
+@pytest.mark.parametrize("room", [150_000, 80_000])
+def test_batches_are_halved_and_said_to_be(ops: CudaBackend, room: int, caplog: pytest.LogCaptureFixture) -> None:
+    documents = texts(200)
+    wanted = decision(ReferenceBackend(), documents)
+    with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(2 * KEY_BYTES + room):
+        found = decision(ops, documents)
+    assert_decisions(found, wanted)
+    assert "it is halved" in caplog.text
+
+
+def test_documents_and_pairs_beyond_the_device(ops: CudaBackend, caplog: pytest.LogCaptureFixture) -> None:
+    source = random.Random(5)
+    words = [f"word{source.randrange(1 << 40)}" for _ in range(3000)]
+    long, near = " ".join(words), " ".join([*words[:1500], "another", *words[1501:]])
+    documents = [long, "short text", near, long.upper(), "another short text"]
+    wanted = decision(ReferenceBackend(), documents)
+    assert wanted.duplicate_of.tolist() == [0, 1, 0, 0, 4]
+    with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(KEY_BYTES + 60_000):
+        found = decision(ops, documents)
+    assert_decisions(found, wanted)
+    assert "signed in pieces" in caplog.text
+
+
+def test_whatever_needs_the_memory_it_is_one_error() -> None:
+    """Allocations fail with CuPy's error and sorts with C++'s."""
+    ops = CudaBackend(DeviceModule(), HostLauncher(), replace(Geometry(), row_limit=32))
+    values = np.random.default_rng(1).integers(0, 2**64, 500, np.uint64)
+    fingerprints = Fingerprints(ops.asarray(values), ops.asarray(np.array([0, 250, 500])))
+    told = ""
+    for room in range(0, 100_000, 500):
+        gc.collect(1)  # what the last error held
+        try:
+            with scarce_memory(room):
+                found = ops.unique(fingerprints)
+        except DeviceMemoryError as error:
+            told += str(error)
+        else:
+            break
+    assert found.values.get().tolist() == sorted(values[:250].tolist()) + sorted(values[250:].tolist())
+    assert "std::bad_alloc" in told and "bytes of" in told
+    with scarce_memory(100), pytest.raises(DeviceMemoryError, match="CUDA device 0 does not suffice"):
+        decision(ops, ["some text that is long enough to need more than a hundred bytes"] * 4)
+
+
+def test_a_failed_attempt_holds_nothing_until_the_next_collection() -> None:
+    """The halves need its memory at once."""
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+    values = ops.asarray(np.random.default_rng(1).integers(0, 2**64, 5000, np.uint64))
+    fingerprints = Fingerprints(values, ops.asarray(np.array([0, 5000])))
+    failed = False
+    gc.collect()
+    gc.disable()
+    try:
+        with scarce_memory(60_000) as memory:
+            before = memory.held
+            try:
+                with ops.here():
+                    ops.unique(fingerprints)
+            except DeviceMemoryError:
+                failed = True
+            assert failed and memory.held == before < memory.peak
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    "told", ["cudaErrorMemoryAllocation: out of memory", "CUDA_ERROR_OUT_OF_MEMORY: out of memory", "std::bad_alloc"]
+)
+def test_whatever_is_out_of_memory_it_is_one_error(told: str) -> None:
+    """The runtime and the driver need memory, too, and have errors of their own, which are no MemoryError."""
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+    wanted = rf"CUDA device 0 does not suffice \({told}\); free"  # told once, however deep
+    with pytest.raises(DeviceMemoryError, match=wanted), ops.here(), ops.here():
+        raise RuntimeError(told)
+    with pytest.raises(RuntimeError, match="an illegal memory access") as error, ops.here():
+        raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+    assert error.type is RuntimeError
+    with pytest.raises(MemoryError, match="of the host"), ops.here():
+        raise MemoryError("of the host")
+
+
+def test_what_is_kept_is_a_copy_on_the_host_where_there_is_no_room() -> None:
+    """A part of a lane's memory would be held otherwise, however small it is."""
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+    values = np.arange(20_000, dtype=np.uint64).reshape(-1, 2)
+    made = ops.asarray(values).T
+    kept = ops.keep(made)
+    assert kept.host.flags.f_contiguous and not np.shares_memory(kept.host, made.host)
+    np.testing.assert_array_equal(kept.get(), values.T)
+    with scarce_memory(1000):
+        elsewhere = ops.keep(made)
+    assert isinstance(elsewhere, np.ndarray)
+    np.testing.assert_array_equal(elsewhere, values.T)
+
+
+@pytest.mark.parametrize("free", [1 << 20, 1 << 30, 8 << 30, 139 << 30])
+def test_sizes_follow_free_memory(free: int) -> None:
+    sizes = text_sizes(free, 3, 256 << 20)
+    assert SMALLEST <= sizes.tile <= sizes.batch <= 256 << 20
+    assert 3 * 20 * sizes.batch <= free or sizes.batch == SMALLEST
+
+
+# --- large numbers
+
+
+@pytest.fixture(scope="module")
+def host(kernels_built: None) -> Machine:
+    return Machine(DeviceModule(), HostLauncher(), Geometry())
+
+
+def test_few_digests_that_do_not_repeat_are_sorted(host: Machine) -> None:
+    digests = np.random.default_rng(2).integers(0, 2**64, 8000, np.uint64)
+    digests[-2:] = digests[:2]
+    digests[4000] = NO_DIGEST
+    ids = np.arange(len(digests), dtype=np.int64)
+    taken, whose = may_repeat(host, DeviceArray(digests), DeviceArray(ids), 0, NO_DIGEST - 1, 8000)
+    assert {0, 1, 7998, 7999} <= set(whose.get().tolist()) and 4000 not in whose.get()
+    assert len(taken) < 0.14 * len(digests)  # 1 - exp(-1 / 8) and some deviations
+    np.testing.assert_array_equal(taken.get(), digests[whose.get()])
+    half = may_repeat(host, DeviceArray(digests), DeviceArray(ids), 2**63, NO_DIGEST - 1, 4000)
+    assert half[0].get().min() >= 2**63 and 0 < len(half[0]) < 0.07 * len(digests)
+
+
+def test_memory_of_collisions(host: Machine) -> None:
+    count = 20_000
+    digests = DeviceArray(np.random.default_rng(6).permutation(count).astype(np.uint64) * np.uint64(2**64 // count))
+    spread = digests * np.uint64(0x9E3779B97F4A7C15)  # distinct in all bits
+    ids = DeviceArray(np.arange(count, dtype=np.int64))
+    with scarce_memory(1 << 40) as memory:
+        before = memory.peak
+        assert len(collisions(host, spread, ids)) == 0
+        unique = memory.peak - before
+    with scarce_memory(1 << 40) as memory:
+        before = memory.peak
+        repeated = DeviceArray(np.repeat(spread.host[: count // 2], 2))
+        assert len(collisions(host, repeated, ids)) == count // 2
+        members = memory.peak - before - repeated.nbytes
+    assert unique < (5 + 40 * 0.14) * count and members < 45 * count
+
+
+def test_too_many_members_are_refused(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "MAX_MEMBERS", 2)
+    with pytest.raises(BackendError, match="3 documents are in buckets, 2 fit on a device"):
+        ids, offset = np.array([1, 2, 2**32], np.int64), np.array([0, 3], np.int64)
+        candidates.candidates(host, Buckets(DeviceArray(ids), DeviceArray(offset)))
+
+
+def test_pairs_beyond_32_bits(host: Machine) -> None:
+    members = 100_000
+    total = members * (members - 1) // 2
+    keys = host.arrays.empty(300, np.uint64)
+    host.run(
+        *("candidates", "candidates", 300, 256, DeviceArray(np.arange(members, dtype=np.uint32))),
+        *(DeviceArray(np.array([0, members], np.int64)), np.int64(1), DeviceArray(np.array([total], np.int64))),
+        *(np.int64(total - 300), np.int64(total), keys),
+    )
+    wanted = np.arange(members - 301, members - 1, dtype=np.uint64) << np.uint64(32) | np.uint64(members - 1)
+    np.testing.assert_array_equal(keys.get(), wanted)
+
+
+def test_labels_of_a_long_chain(host: Machine) -> None:
+    count = 100_000  # were nothing shortened, 5 * 10^9 steps
+    parent = DeviceArray(np.maximum(np.arange(count), 1).astype(np.uint64) - np.uint64(1))
+    host.run("components", "components_label", count, 256, np.int64(count), parent)
+    assert not parent.get().any()

@@ -1,0 +1,254 @@
+"""The programs for a device find planted faults, share their time and break off commands, on the host."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.gpu import exercise, operations, page, parity, stress
+from benchmarks.gpu.__main__ import main
+from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.cases import CASES, kernels, rivals
+from gpulsh.backends.cuda import backend, lanes
+from gpulsh.backends.cuda.memory import Staging
+from gpulsh.backends.protocol import Backend
+from tests.kernels.host_cupy import HostCupy
+from tests.kernels.test_bench_gpu import TINY, TINY_STRESS, bench, cupy, made_up
+
+__all__ = ["bench", "cupy"]
+
+pytestmark = pytest.mark.kernels
+
+
+def test_every_case_measures_and_writes(cupy: HostCupy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    status = main([f"--scale={TINY}", "--rounds=3", "--seconds=3600", f"--output={tmp_path}"])
+    said = capsys.readouterr()
+    assert status == 0, said.out + said.err
+    records = page.read(tmp_path)
+    assert list(records) == list(CASES)
+    for record in records.values():
+        assert record["device"] == "Host fibres" and record["command"].startswith("ci/bench-gpu --cases")
+        assert record["rows"], record
+    # A roofline row for each limit, and what is not installed is told.
+    figures = records["roofline"]["figures"]
+    limits = ("multiply_add", "multiply_add_minimum", "copy", "host to device", "device to host", "pyarrow")
+    assert set(figures) == set(limits)
+    measured = {row["operation"] for row in records["kernels"]["rows"]}
+    assert measured == operations.operations_of(Backend), "each operation has a row"
+    assert records["kernels"]["not_measured"] == []
+    assert all(row["% of copy"] > 0 for row in records["kernels"]["rows"])
+    assert {row["from"] for row in records["endtoend"]["rows"]} == {"device memory", "host memory", "Parquet files"}
+    assert any("cudf" in told and "not available" in told for told in records["endtoend"]["not_measured"])
+    assert any(row["kernels"] for row in records["kernels"]["rows"])
+    assert any("equal to backend='cpu'" in check for check in records["endtoend"]["checks"])
+    assert {"cost of a giant, sign", "cost of a giant, shingle_sets"} == set(records["shapes"]["figures"])
+    assert len(records["growth"]["rows"]) == 5
+    text = (tmp_path / page.PAGE).read_text()
+    assert all(record["title"] in text for record in records.values())
+
+
+def test_without_time_what_is_left_out_is_told(bench: Bench) -> None:
+    bench.until = 0.0
+    assert any("no time left" in told for told in kernels.run(bench).not_measured)
+    assert any("no time left" in told for told in rivals.run(bench).not_measured)
+
+
+def test_the_exercise_runs_every_operation_outside_the_pool(
+    cupy: HostCupy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exercise, "LENGTHS", (0, 1, 5, 5, 60, 0))  # the reference takes its time
+    assert exercise.main() == 0 and cupy.unpooled
+    said = capsys.readouterr().out
+    assert said.count("equal the reference") == 3 and "not exercised" not in said
+
+
+def test_without_matplotlib_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "benchmarks.gpu.picture", raising=False)
+    made_up(tmp_path)
+    assert "No picture: import of matplotlib halted" in page.write(tmp_path).read_text()
+
+
+def test_a_run_on_no_device_does_not_pass() -> None:
+    found = {"tests": 3, "on_device": 0, "failed": [], "skipped": []}
+    assert not parity.judge(found, 0, skips_allowed=False)["passed"]
+
+
+def sanitizer_that(says: str, status: int | None, asked: list[list[str]] | None = None) -> Any:
+    def run_bounded(command: list[str], limit: float, *, shown: bool) -> Any:
+        assert command[1] == "--tool" and not shown
+        if asked is not None:
+            asked.append(command)
+        return status, ["word:5: 9 operations equal the reference", says]
+
+    return run_bounded
+
+
+def test_the_sanitizers_word_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(parity, "sanitizer", lambda: None)
+    assert parity.run_sanitizer("memcheck", 1)["verdict"].startswith("not run")
+    monkeypatch.setattr(parity, "sanitizer", lambda: "compute-sanitizer")
+    clean = "========= ERROR SUMMARY: 0 errors"
+    asked: list[list[str]] = []
+    monkeypatch.setattr(parity, "run_bounded", sanitizer_that(clean, 0, asked))
+    found = parity.run_sanitizer("synccheck", 1)
+    assert found["passed"] and found["summary"] == [clean] * 2 and len(found["exercised"]) == 2
+    assert [command[2] for command in asked] == ["synccheck"] * 2
+    assert "benchmarks.gpu.exercise" in asked[0] and "benchmarks.gpu.stress" in asked[1]
+    monkeypatch.setattr(parity, "run_bounded", sanitizer_that("========= ERROR SUMMARY: 2 errors", 99))
+    assert not parity.run_sanitizer("memcheck", 1)["passed"]
+    warned = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)"
+    monkeypatch.setattr(parity, "run_bounded", sanitizer_that(warned, 0))
+    assert not parity.run_sanitizer("racecheck", 1)["passed"]
+    monkeypatch.setattr(parity, "run_bounded", sanitizer_that("no such tool", 0))
+    assert not parity.run_sanitizer("racecheck", 1)["passed"]
+    monkeypatch.setattr(parity, "run_bounded", sanitizer_that(clean, None))
+    late = parity.run_sanitizer("racecheck", 1)
+    assert not late["passed"] and late["verdict"] == "not done after 1 s"
+
+
+@pytest.mark.parametrize(
+    ("status", "lines", "passed", "words"),
+    [
+        (0, ["each, keep: 10 rounds equal the CPU's"], True, "10 rounds equal"),
+        (0, ["nothing"], False, "nothing was compared"),
+        (1, ["AssertionError: round 3"], False, "status 1"),
+        (None, [], False, "not done after 7 s"),
+    ],
+)
+def test_the_word_of_the_stress_counts(
+    status: int | None, lines: list[str], passed: bool, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parity, "run_bounded", lambda *_, **__: (status, lines))
+    found = parity.run_stress(7)
+    assert found["passed"] is passed and words in found["verdict"]
+
+
+def alive(process: int) -> bool:
+    """Whether it runs; one that has ended and that nobody waits for does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_command_is_broken_off_with_all_that_it_started(tmp_path: Path) -> None:
+    told = tmp_path / "child"
+    child = f"import os, time, pathlib; pathlib.Path({str(told)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    parent = f"import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', {child!r}])"
+    seconds = 1.0
+    while not told.exists():  # on a busy machine the child is slow to begin
+        seconds *= 2
+        status, lines = parity.run_bounded([sys.executable, "-c", parent], seconds, shown=False)
+        assert status is None and lines in (["begun"], [])
+    assert lines == ["begun"]
+    for _ in range(600):
+        if not alive(int(told.read_text())):
+            break
+        time.sleep(0.1)
+    assert not alive(int(told.read_text()))
+    assert parity.run_bounded([sys.executable, "-c", "print(1)\nexit(3)"], 60, shown=False) == (3, ["1"])
+
+
+@pytest.fixture
+def given_parts(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """What each part was given of the time; the parts themselves do nothing, and `host` fails."""
+    limits: dict[str, float] = {}
+
+    def run_part(part: str, limit: float, *_: Any, quick: bool) -> dict[str, Any]:
+        limits[part] = limit
+        return {"passed": part != "host", "verdict": part}
+
+    monkeypatch.setattr(parity, "run_part", run_part)
+    return limits
+
+
+def test_each_part_has_a_record_of_its_own(
+    cupy: HostCupy, tmp_path: Path, given_parts: dict[str, float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert parity.main([f"--output={tmp_path}", "--parts=device,memcheck"]) == 0
+    first = (tmp_path / parity.record_of("device")).read_bytes()
+    assert parity.main([f"--output={tmp_path}", "--parts=host"]) == 1
+    assert "failed: host" in capsys.readouterr().err
+    assert (tmp_path / parity.record_of("device")).read_bytes() == first
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"parity-{part}.json" for part in ("device", "memcheck", "host")
+    }
+    record = json.loads(first)
+    assert record["device"] == "Host fibres" and record["part"] == record["verdict"] == "device"
+    assert record["command"] == f"ci/test-gpu --output={tmp_path} --parts=device,memcheck"
+    assert parity.main(["--parts=all"]) == 2
+
+
+def test_all_parts_fit_the_time_and_one_alone_has_all_of_it(
+    cupy: HostCupy, tmp_path: Path, given_parts: dict[str, float]
+) -> None:
+    assert parity.main([f"--output={tmp_path}"]) == 0
+    assert list(given_parts) == ["device", "stress", "memcheck", "racecheck", "synccheck"]
+    # Those before took nothing, so that the last may take the whole.
+    assert list(given_parts.values()) == sorted(given_parts.values()) and 500 < given_parts["synccheck"] <= 540
+    assert 60 < given_parts["device"] <= 210
+    given_parts.clear()
+    assert parity.main([f"--output={tmp_path}", "--parts=stress", "--seconds=100"]) == 0
+    assert 95 < given_parts["stress"] <= 100
+    given_parts.clear()
+    assert parity.main([f"--output={tmp_path}", "--quick"]) == 0
+    assert list(given_parts) == ["device", "memcheck"]
+
+
+def test_pytest_is_run_and_its_report_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parity, "TESTS", ("tests/kernels/test_bench_gpu.py",))
+    chosen = ["-k", "test_every_operation_has_a_row", "--no-header"]
+    pytest_itself = parity.run_tests("not device", chosen, 120, skips_allowed=True)
+    assert pytest_itself["passed"] and pytest_itself["tests"] == 1, pytest_itself
+    none_there = parity.run_tests("not device", ["-k", "no such test"], 120, skips_allowed=True)
+    assert not none_there["passed"]
+
+
+@pytest.mark.parametrize("fault", ["keep", "shared lanes"])
+def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    """What is kept lies in memory that a lane uses again; a pinned buffer is filled again before it is read."""
+    if fault == "keep":
+        kept: dict[Any, Any] = {}
+
+        def keep(self: Any, array: Any) -> Any:
+            lain = kept.setdefault((array.shape, array.dtype), array)
+            lain[:] = array
+            return lain
+
+        monkeypatch.setattr(backend.CudaBackend, "keep", keep)
+    else:
+        filled = Staging._filled
+
+        def late(self: Any, source: Any) -> Any:
+            filled(self, source)
+            threading.Event().wait(0.01)
+            return self._pinned[: len(source)]
+
+        one: list[Any] = []
+
+        def same(self: Any, device: int) -> Any:
+            one.extend(() if one else (self._make_lane(self, device) for _ in range(lanes.LANES)))
+            return one
+
+        monkeypatch.setattr(Staging, "_filled", late)
+        monkeypatch.setattr(lanes.Shared, "_lane_set", same)
+    with pytest.raises(AssertionError, match=r"round 0: (sets of )?batch"):
+        stress.main(TINY_STRESS)
+
+
+def test_the_stress_says_what_it_goes_without(
+    cupy: HostCupy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "gpulsh.backends.cpu", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert stress.main(["--megabytes=0.01", "--rounds=1", "--batch=2000"]) == 0
+    each, whole = capsys.readouterr().out.splitlines()
+    assert each.endswith("equal the reference's") and whole.startswith("not exercised: Index.add and deduplicate (")
