@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.stats.stages import Progress
 from gpulsh.arrays import Buckets, Fingerprints, TextBatch
 from gpulsh.backends.cuda import CudaBackend, candidates
 from gpulsh.backends.cuda.collisions import collisions, may_repeat
@@ -27,6 +26,7 @@ from gpulsh.method import Method
 from gpulsh.params import Shingling
 from gpulsh.run.memory import decide, sign
 from gpulsh.secret import TOKEN_FAR, WORDS
+from gpulsh.stats.stages import Progress
 from tests.kernels.cuts import assert_decisions, texts
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, current_device, scarce_memory
 from tests.kernels.host import HostLauncher
