@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
-from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File, wrong_length
 from gpulsh.io.limits import Limit
+from gpulsh.io.packing import Packing
 from gpulsh.io.rows import Rows
 
 Mask = NDArray[np.bool_]

@@ -17,7 +17,6 @@ from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
 from gpulsh.errors import GpulshError, InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.columns import Columns, text_named
-from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, natural_id, refuse_packing, refuse_unused
@@ -26,6 +25,7 @@ from gpulsh.io.files.readers import Reader
 from gpulsh.io.files.results import REPORT
 from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.outputs.conversion import FormatName, refuse_stream_packing, renamed
+from gpulsh.io.packing import Packing
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
 from gpulsh.params import (
     BitSketch,

@@ -19,7 +19,6 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import Cut
 from gpulsh.io.columns import Columns
-from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.form import USUAL, Form
@@ -28,6 +27,7 @@ from gpulsh.io.files.readers import Reader, open_files
 from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.limits import Limit
 from gpulsh.io.outputs.conversion import FormatName
+from gpulsh.io.packing import Packing
 from gpulsh.method import Method
 from gpulsh.params import SCHEME
 from gpulsh.run.policy import Policy
@@ -74,7 +74,7 @@ class Terms:
             "on_error": self.on_error,
             **self.form.facts(),
             **({} if self.format is None else {"format": self.format}),
-            **({} if self.packing is None else {"compression": self.packing.told()}),
+            **({} if self.packing is None else {"compression": str(self.packing)}),
             **({} if self.earlier is None else {"index": self.earlier.index, "key": self.earlier.key}),
         }
 

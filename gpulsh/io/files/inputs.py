@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File, missing_package
 from gpulsh.io.files.data_sets import computed_error, description_error, with_documents, without_computed
 from gpulsh.io.files.form import USUAL, Form
@@ -21,6 +20,7 @@ from gpulsh.io.files.results import refuse_results
 from gpulsh.io.formats.delimited import Delimited
 from gpulsh.io.formats.endings import FORMATS, format_of, known_format, none_known
 from gpulsh.io.formats.text import PlainText, TextLines, tell_of_lines
+from gpulsh.io.packing import Packing
 
 _log = logging.getLogger("gpulsh")
 
@@ -49,7 +49,7 @@ def refuse_packing(files: Sequence[File], packing: Packing) -> None:
     """ParameterError where none of the files can be written so: it would change nothing."""
     if not any(format_of(file).takes(packing) for file in files):
         raise ParameterError(
-            f"compression is {packing.told()!r} and no input can be written so: Parquet files can with any codec, .gz"
+            f"compression is '{packing}' and no input can be written so: Parquet files can with any codec, .gz"
             " and .zst files of JSON lines, CSV or text lines at a level of their own one; leave it out"
         )
 

@@ -17,10 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpulsh.errors import InputError, OutputError
-from gpulsh.io.compression.bzip2_xz import BZIP2, XZ
-from gpulsh.io.compression.members import GZIP
-from gpulsh.io.compression.streams import Compression, blocks
-from gpulsh.io.compression.zstd import MAGIC as ZSTD
+from gpulsh.io.compression import BZIP2, GZIP, XZ, ZSTD, Compression, blocks
 from gpulsh.io.file import File, reading
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.formats.json_record import BOM

@@ -25,7 +25,7 @@ from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
 from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
-from gpulsh.io.compression.streams import Compression
+from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys

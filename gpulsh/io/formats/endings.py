@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 from gpulsh.errors import InputError
-from gpulsh.io.compression.streams import Compression
+from gpulsh.io.compression import Compression
 from gpulsh.io.file import File
 from gpulsh.io.format import Format
 from gpulsh.io.formats.arrow_ipc import Ipc

@@ -13,8 +13,6 @@ from itertools import chain
 from typing import BinaryIO
 
 from gpulsh.errors import DamagedInputError, LargeDocumentError
-from gpulsh.io.compression.streams import Sink
-from gpulsh.io.compression.zstd import Window
 from gpulsh.io.file import File
 from gpulsh.io.formats.json_record import BOM
 from gpulsh.io.formats.jsonl import (
@@ -28,6 +26,7 @@ from gpulsh.io.formats.jsonl import (
 )
 from gpulsh.io.formats.lines import LARGE_LINE, Line
 from gpulsh.io.limits import Limit, too_large
+from gpulsh.io.packing import Sink
 
 STEP = 1 << 20  # bytes split at once
 ELEMENT = "element"
@@ -52,11 +51,10 @@ class Json(JsonLines):
         file: File,
         source: BinaryIO,
         limit: Limit | None = None,
-        window: Window | None = None,
         lost: Lost = nothing_lost,
     ) -> Iterator[Group]:
         if file.unit != ELEMENT:
-            yield from super()._groups(file, source, limit, window, lost)
+            yield from super()._groups(file, source, limit, lost)
             return
         number = 1
         try:

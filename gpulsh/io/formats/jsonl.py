@@ -14,9 +14,7 @@ from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDo
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column
-from gpulsh.io.compression.members import PLAIN_STEP
-from gpulsh.io.compression.streams import IntactBlocks, Sink, blocks
-from gpulsh.io.compression.zstd import Window, WindowError
+from gpulsh.io.compression import PLAIN_STEP, IntactBlocks, blocks
 from gpulsh.io.file import File, reading, reason, wrong_length
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.json_record import (
@@ -39,8 +37,9 @@ from gpulsh.io.formats.json_record import (
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys
 from gpulsh.io.formats.lines import END, LARGE_LINE, BlankLines, Line, LongLineError, split_lines
-from gpulsh.io.formats.streamed import Beginning, Streamed, window_too_large
+from gpulsh.io.formats.streamed import Beginning, Streamed
 from gpulsh.io.limits import COPIES, Limit, check_values_fit, too_large
+from gpulsh.io.packing import Sink
 from gpulsh.io.rows import Bytes, piece_rows
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is looked at before the work begins
@@ -76,7 +75,6 @@ class JsonLines(Streamed):
         first: list[str] = []
         depth = columns.depth()
         row = records = 0
-        window = Window() if rules.limit is None else Window(rules.limit.document)
         damage: list[Rejection] = []
         sorting: KeyColumn | None = None
 
@@ -87,7 +85,7 @@ class JsonLines(Streamed):
             file = self._looked_at(file, source, rules.limit)
             if columns.key is not None and wanted is None:
                 sorting = KeyColumn(file, columns.key)
-            for lines in self._groups(file, source, rules.limit, window, lost):
+            for lines in self._groups(file, source, rules.limit, lost):
                 start = row
                 texts: list[Bytes | None] = []
                 keys: list[Key] = []
@@ -97,7 +95,7 @@ class JsonLines(Streamed):
                     text = key = sorted_by = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
-                            record = parsed(file, number, line, rules.limit, window.size, depth)
+                            record = parsed(file, number, line, rules.limit, 0, depth)
                             if missing:
                                 missing = {place for place in missing if not is_there(record, place, columns)}
                                 first = first or list(record)
@@ -248,7 +246,6 @@ class JsonLines(Streamed):
         file: File,
         source: BinaryIO,
         limit: Limit | None = None,
-        window: Window | None = None,
         lost: Lost = nothing_lost,
     ) -> Iterator[Group]:
         """The rows with their lines' numbers, as they stand in the file, each with its end where it has one.
@@ -262,8 +259,8 @@ class JsonLines(Streamed):
             while True:
                 intact = None
                 if file.intact_only and self.compression:
-                    intact = IntactBlocks(source, self.compression, start, window)
-                filled = BlankLines(intact or blocks(source, self.compression, window))
+                    intact = IntactBlocks(source, self.compression, start)
+                filled = BlankLines(intact or blocks(source, self.compression))
                 cut = start > 0
                 try:
                     for lines in split_lines(filled, most):
@@ -279,9 +276,6 @@ class JsonLines(Streamed):
                     assert limit is not None
                     place = f"line {number + filled.left_out + error.place}"
                     raise too_large(file, place, error.size(), limit) from None
-                except WindowError as error:
-                    assert limit is not None
-                    raise window_too_large(file, error, limit) from None
                 number += filled.left_out
                 if intact is None or intact.damaged is None:
                     return

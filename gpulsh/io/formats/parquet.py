@@ -28,7 +28,6 @@ from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import column_named, stray, text_column
 from gpulsh.io.arrow.types import check_columns, type_named
 from gpulsh.io.columns import Columns
-from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File, reading, reason, wrong_length
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -47,6 +46,7 @@ from gpulsh.io.format import (
 from gpulsh.io.formats.keys import KeyColumn
 from gpulsh.io.formats.row_groups import GROUP_BYTES, GROUP_ROWS, in_groups, writer_options
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit
+from gpulsh.io.packing import Packing
 from gpulsh.io.rows import piece_rows
 
 HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decoded

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.io.arrow.rows import arrow_rows, is_text
-from gpulsh.io.compression.packing import Packing
+from gpulsh.io.packing import Packing
 
 GROUP_ROWS = 1 << 18
 GROUP_BYTES = 64 << 20

@@ -9,12 +9,11 @@ from itertools import groupby
 from typing import BinaryIO, TypeVar, cast
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.compression.packing import Packing
-from gpulsh.io.compression.streams import Compression, Sink, blocks, packed_writer
-from gpulsh.io.compression.zstd import Window, WindowError
+from gpulsh.io.compression import Compression, blocks
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import Format
-from gpulsh.io.limits import Limit, too_large
+from gpulsh.io.limits import Limit
+from gpulsh.io.packing import Packing, Sink, packed_writer
 
 STEP = 1 << 20  # bytes of a file that are split into rows together
 CODECS: dict[Compression, str] = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
@@ -44,6 +43,10 @@ class Beginning:
     def seek(self, place: int) -> int:
         """As a file does."""
         return self._source.seek(place)
+
+    def tell(self) -> int:
+        """As a file does."""
+        return self._source.tell()
 
     def steps(self, groups: Iterable[Rows]) -> Iterator[tuple[int, list[Rows]]]:
         """All groups of rows that were found in one step, and where it ended in the file, up to the share's end."""
@@ -81,16 +84,11 @@ class Streamed(Format):
             return None if self.compression else file.size()
 
     def _blocks(self, file: File, source: BinaryIO, limit: Limit | None, step: int) -> Iterator[bytes]:
-        """The content in blocks of at most `step`; a LargeDocumentError where a decoder holds more than is allowed."""
-        window = Window() if limit is None else Window(limit.document)
-        try:
-            with reading(file):
-                for block in blocks(source, self.compression, window, intact_only=file.intact_only):
-                    for start in range(0, len(block), step):
-                        yield block[start : start + step]
-        except WindowError as error:
-            assert limit is not None
-            raise window_too_large(file, error, limit) from None
+        """The content in blocks of at most `step`."""
+        with reading(file):
+            for block in blocks(source, self.compression, intact_only=file.intact_only):
+                for start in range(0, len(block), step):
+                    yield block[start : start + step]
 
     @contextmanager
     def _writer(self, target: str, packing: Packing | None) -> Iterator[Sink]:
@@ -103,8 +101,3 @@ class Streamed(Format):
 def utf16(file: File) -> DamagedInputError:
     """The error of a file of UTF-16, whose bytes would be another text."""
     return DamagedInputError(f"{file.name}: is UTF-16; write it as UTF-8")
-
-
-def window_too_large(file: File, error: WindowError, limit: Limit) -> Exception:
-    """The error of a compressed stream whose decoder would hold too much."""
-    return too_large(file, "the window of its compression", error.size, limit)

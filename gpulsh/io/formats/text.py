@@ -21,7 +21,7 @@ from gpulsh.errors import Advice, InputError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import BYTES, as_strings, in_utf8, stray
 from gpulsh.io.columns import Columns
-from gpulsh.io.compression.streams import HEAD, refuse_packed
+from gpulsh.io.compression import HEAD, refuse_packed
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, Writing, counting
 from gpulsh.io.formats.lines import LongLineError, whole_lines

@@ -26,12 +26,12 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError
 from gpulsh.io.arrow.texts import BYTES, as_strings
 from gpulsh.io.columns import Columns, missing_column
-from gpulsh.io.compression.streams import packed_member
 from gpulsh.io.file import File, first_line, reading, reason, wrong_length
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, Writing
 from gpulsh.io.formats.warc_records import Broken, Record, Wanted, record_bytes, warc_records
 from gpulsh.io.formats.web_text import WebText, http_text, kind_of, plain_text, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
+from gpulsh.io.packing import packed_member
 from gpulsh.io.rows import Bytes, piece_rows
 
 ID = "WARC-Record-ID"

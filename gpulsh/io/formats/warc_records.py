@@ -15,15 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from gpulsh.io.compression.members import (
-    GZIP,
-    PLAIN_STEP,
-    DamagedMember,
-    gzip_begin,
-    gzip_pieces,
-    next_member,
-    whole_members,
-)
+from gpulsh.io.compression import GZIP, PLAIN_STEP, DamagedMember, gzip_begin, gzip_pieces, next_member, whole_members
 from gpulsh.io.rows import Bytes
 
 FIRST = b"WARC/"

@@ -8,8 +8,7 @@ from typing import Literal, Unpack
 
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.columns import Columns
-from gpulsh.io.compression.packing import Packing
-from gpulsh.io.compression.streams import Compression, packed_writer
+from gpulsh.io.compression import Compression
 from gpulsh.io.file import File
 from gpulsh.io.format import Mask, Writing
 from gpulsh.io.formats.endings import COMPRESSIONS, ending_of, format_of
@@ -17,6 +16,7 @@ from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.outputs.json_lines import json_lines
 from gpulsh.io.outputs.row_groups import write_row_groups
+from gpulsh.io.packing import Packing, packed_writer
 
 FormatName = Literal["parquet", "jsonl"]
 STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # what packs JSON lines
@@ -25,7 +25,7 @@ STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # w
 def refuse_stream_packing(packing: Packing) -> None:
     """ParameterError where no JSON lines are packed so."""
     if packing.codec not in STREAMS:
-        raise ParameterError(f"compression is {packing.told()!r}, and format 'jsonl'; give one of {', '.join(STREAMS)}")
+        raise ParameterError(f"compression is '{packing}', and format 'jsonl'; give one of {', '.join(STREAMS)}")
 
 
 def renamed(files: Sequence[File], name: FormatName, packing: Packing | None) -> list[File]:

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.ids import in_parquet, of_type, parquet_type, values_in_parquet
 from gpulsh.io.arrow.rows import is_text
-from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
 from gpulsh.io.formats.row_groups import GROUP_BYTES, GROUP_ROWS
+from gpulsh.io.packing import Packing
 
 
 def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str, packing: Packing | None) -> None:

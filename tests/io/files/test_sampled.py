@@ -82,7 +82,7 @@ def opened(path: Path) -> File:
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_share_of_the_rows_of_each_format(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamed, "STEP", 4096)
-    monkeypatch.setattr("gpulsh.io.compression.members.PACKED_STEP", 4096)
+    monkeypatch.setattr("gpulsh.io.compression.PACKED_STEP", 4096)
     MAKERS[name](tmp_path / name)
     file, every = opened(tmp_path / name), texts_of(opened(tmp_path / name))
     row = {text: number for number, text in enumerate(every)}

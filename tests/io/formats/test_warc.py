@@ -226,8 +226,8 @@ def test_records_do_not_depend_on_how_the_file_is_read(monkeypatch: pytest.Monke
     contents += [b"\r\n\r\n", b"\r\n\r\nWARC/1.0\r\nWARC-Type: conversion\r\n\r\n", b"\0" * 9, b"\r\n"]
     records = [record("conversion", str(row), content, "text/plain") for row, content in enumerate(contents)]
     monkeypatch.setattr(framing, "PLAIN_STEP", step)
-    monkeypatch.setattr("gpulsh.io.compression.members.PLAIN_STEP", step)
-    monkeypatch.setattr("gpulsh.io.compression.members.PACKED_STEP", step)
+    monkeypatch.setattr("gpulsh.io.compression.PLAIN_STEP", step)
+    monkeypatch.setattr("gpulsh.io.compression.PACKED_STEP", step)
     members = [gzip.compress(one) + bytes(draw.choice([0, 0, 3])) for one in records]
     shared = (
         gzip.compress(b"".join(records[:5])) + b"\0" * 5 + gzip.compress(b"") + gzip.compress(b"".join(records[5:]))

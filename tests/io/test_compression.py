@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from gpulsh.io.compression import streams as compression
-from gpulsh.io.compression.streams import Compression, blocks, packed_writer
-from gpulsh.io.compression.zstd import Window, WindowError
+from gpulsh.io import packing
+from gpulsh.io.compression import Compression, blocks
 from gpulsh.io.formats.lines import split_lines
+from gpulsh.io.packing import packed_writer
 
 MEMBER_BYTES = 1 << 17
 CONTENT = random.Random(5).randbytes(1 << 16) * (2 * MEMBER_BYTES // (1 << 16)) + b"the end of the last member"
@@ -33,10 +33,10 @@ def unpacked(data: bytes, kind: Compression) -> bytes:
 def test_written_and_read_back(
     kind: Compression, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compression, "MEMBER_BYTES", MEMBER_BYTES)
+    monkeypatch.setattr(packing, "MEMBER_BYTES", MEMBER_BYTES)
     written = []
     for threads, step in ((1, 1000), (4, 1 << 20)):
-        monkeypatch.setattr(compression, "processors", lambda threads=threads: threads)
+        monkeypatch.setattr(packing, "processors", lambda threads=threads: threads)
         with packed_writer(str(tmp_path / "out"), kind) as out:
             for start in range(0, len(content), step):
                 out.write(content[start : start + step])
@@ -73,10 +73,8 @@ def test_lines_are_split_alike_wherever_the_blocks_end() -> None:
         assert [line for lines in groups for line in lines] == io.BytesIO(content).readlines()
 
 
-def test_a_decoder_of_xz_has_bounded_memory() -> None:
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 256 << 20}]
-    packed = lzma.compress(b"some text", filters=filters)
-    assert list(blocks(io.BytesIO(packed), "xz")) == [b"some text"]
-    with pytest.raises(WindowError):
-        list(blocks(io.BytesIO(packed), "xz", Window(64 << 20)))
-    assert list(blocks(io.BytesIO(lzma.compress(b"some text", preset=9)), "xz", Window(1))) == [b"some text"]
+def test_cut_in_a_frame_without_content() -> None:
+    data = zstandard.compress(b"some text") + b"\x50\x2a\x4d\x18\x05\0\0\0hello" + zstandard.compress(b"and more")
+    assert unpacked(data, "zst") == b"some textand more"
+    with pytest.raises(ValueError, match="truncated"):
+        unpacked(data[: data.index(b"llo")], "zst")

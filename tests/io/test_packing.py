@@ -17,9 +17,9 @@ from click.testing import CliRunner
 import gpulsh
 from gpulsh.cli.dedup import dedup
 from gpulsh.errors import ParameterError
-from gpulsh.io.compression.packing import LEVELS, Packing
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats.endings import format_of
+from gpulsh.io.packing import LEVELS, Packing
 from tests.support.texts import licences
 
 

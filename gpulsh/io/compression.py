@@ -1,0 +1,306 @@
+"""Compressed files: gzip, bzip2, xz and zstd, read by the libraries' decoders.
+
+A compressed file is a run of members: gzip members, zstd frames, bzip2 and xz streams. Each has a checksum at its end.
+A file that was cut short is an error, never a shorter file. With `--on-error skip` a damaged member is passed over, and
+reading goes on at the next one.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from typing import BinaryIO, Literal, NamedTuple, Protocol
+
+Compression = Literal["", "gz", "bz2", "xz", "zst"]
+
+NAMES = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
+GZIP, BZIP2, XZ, ZSTD = b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # begin a member of each
+BZIP2_BLOCK, BZIP2_END = b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"  # one of these follows the level of a bzip2 stream
+SKIPPABLE = b"\x2a\x4d\x18"  # follows a byte 0x50 to 0x5f: a zstd frame without content
+ZSTD_HEADER = 18  # bytes of the longest header of a frame
+ZSTD_BLOCKS = 32  # blocks decoded together; each holds at most 128 KiB of content
+MOST_WINDOW = 1 << 31  # bytes; `zstd --long=31` asks for this window
+HEAD = 512  # bytes that show whether a member begins
+PLAIN_STEP, PACKED_STEP = 4 << 20, 64 << 10  # bytes of content, and of compressed data, that are handled at once
+MOST_HELD = 8 << 20  # bytes of a member's content; a larger one is read twice, once for its checksum
+TRUNCATED = "its compressed data ends too early; the file is truncated"
+
+
+class DamagedMember(ValueError):
+    """A member that its decoder or its checksum refuses, or that is cut short; `offset` is the byte where it begins."""
+
+    def __init__(self, offset: int, told: str) -> None:
+        super().__init__(f"byte {offset}: {told}")
+        self.offset, self.told = offset, told
+
+
+class Piece(NamedTuple):
+    """Content of the member that begins at byte `begin`; `end` is known with its last piece."""
+
+    begin: int
+    content: bytes
+    end: int | None
+
+
+Pieces = Callable[[BinaryIO, int], Generator[Piece]]  # of all members from a byte on
+
+
+class Decoder(Protocol):
+    """Decodes one member; the decoders of bz2 and lzma are such."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the member has ended."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether it has given all content of the data so far."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """Data behind the member's end."""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """At most `max_length` bytes of content."""
+
+
+class _Gzip:
+    """zlib's decoder as a `Decoder`."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inner.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+
+
+def gzip_pieces(source: BinaryIO, start: int = 0) -> Generator[Piece]:
+    """The content of gzip members from byte `start` on, in pieces of at most PLAIN_STEP."""
+    return _pieces(_Gzip, zlib.error, b"", source, start)
+
+
+def _bzip2_pieces(source: BinaryIO, start: int) -> Generator[Piece]:
+    import bz2  # Python may have been built without it, or lzma
+
+    return _pieces(bz2.BZ2Decompressor, OSError, BZIP2, source, start)
+
+
+def _xz_pieces(source: BinaryIO, start: int) -> Generator[Piece]:
+    import lzma
+
+    return _pieces(partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError, XZ, source, start)
+
+
+def _pieces(
+    opened: Callable[[], Decoder], refusal: type[Exception], magic: bytes, source: BinaryIO, start: int
+) -> Generator[Piece]:
+    """Members one behind another. Zero bytes between them and behind them are padding, which gzip and xz allow."""
+    source.seek(start)
+    read = begin = start
+    member: Decoder | None = None
+    while step := source.read(PACKED_STEP):
+        read += len(step)
+        while step or (member is not None and not member.needs_input):
+            if member is None:
+                step = step.lstrip(b"\0")
+                if not step:
+                    break
+                begin, member = read - len(step), opened()
+                if not step.startswith(magic[: len(step)]):  # the decoder would call noise truncated
+                    raise DamagedMember(begin, _broken("no stream begins here"))
+            try:
+                content = member.decompress(step, PLAIN_STEP)
+            except refusal as error:
+                raise DamagedMember(begin, _broken(error)) from error
+            step = b""
+            if member.eof:
+                step, member = member.unused_data, None
+                yield Piece(begin, content, read - len(step))
+            elif content:
+                yield Piece(begin, content, None)
+    if member is not None:
+        raise DamagedMember(begin, TRUNCATED)
+
+
+def _zstd_pieces(source: BinaryIO, start: int) -> Generator[Piece]:
+    """The content of zstd frames from byte `start` on, in pieces of at most 4 MiB.
+
+    The library's decoder hands over all content of its input, which may be any amount, and its stream reader takes a
+    truncated frame for a whole one. So frames are cut at their blocks (RFC 8878, section 3.1.1).
+    """
+    import zstandard
+
+    decoder = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)
+    source.seek(start)
+    begin = start
+
+    def take(count: int) -> bytes:
+        data = source.read(count)
+        while len(data) < count:
+            more = source.read(count - len(data))
+            if not more:
+                raise DamagedMember(begin, TRUNCATED)
+            data += more
+        return data
+
+    while head := source.read(ZSTD_HEADER):
+        if head[1:4] == SKIPPABLE and head[0] & 0xF0 == 0x50:
+            source.seek(begin + 4)
+            take(int.from_bytes(take(4), "little"))
+            begin = source.tell()
+            continue
+        if len(head) >= 4 and not head.startswith(ZSTD):
+            raise DamagedMember(begin, _broken("no frame begins here"))
+        try:
+            size = zstandard.frame_header_size(head)
+            has_checksum = zstandard.get_frame_parameters(head).has_checksum
+        except zstandard.ZstdError as error:
+            raise DamagedMember(begin, TRUNCATED if len(head) < ZSTD_HEADER else _broken(error)) from error
+        source.seek(begin + size)
+        frame = decoder.decompressobj()
+        run, last = [head[:size]], False
+        while not last:
+            while len(run) < 2 * ZSTD_BLOCKS and not last:
+                block = take(3)
+                fields = int.from_bytes(block, "little")
+                last, is_repeated = bool(fields & 1), fields >> 1 & 3 == 1  # one byte, repeated `fields >> 3` times
+                run += [block, take(1 if is_repeated else fields >> 3)]
+            if last and has_checksum:
+                run.append(take(4))
+            try:
+                content = frame.decompress(b"".join(run))
+            except zstandard.ZstdError as error:
+                if "not enough memory" in str(error):
+                    raise MemoryError(str(error)) from error
+                raise DamagedMember(begin, _broken(error)) from error
+            run = []
+            if content or last:
+                yield Piece(begin, content, source.tell() if last else None)
+        begin = source.tell()
+
+
+PIECES: dict[Compression, Pieces] = {"gz": gzip_pieces, "bz2": _bzip2_pieces, "xz": _xz_pieces, "zst": _zstd_pieces}
+
+
+def _broken(error: object) -> str:
+    return f"its compressed data is broken ({error})"
+
+
+def gzip_begin(packed: bytes, most: int = PLAIN_STEP) -> bytes | None:
+    """The content of the beginning of a gzip member; None where it is none."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(packed, most)
+    except zlib.error:
+        return None
+
+
+# For each compression the bytes that a member begins with, and whether one begins in data that has them.
+BEGINNINGS: dict[Compression, tuple[bytes, Callable[[bytes], bool]]] = {
+    "gz": (GZIP, lambda packed: gzip_begin(packed) is not None),
+    "bz2": (BZIP2, lambda packed: packed[3:4] in b"123456789" and packed[4:10] in (BZIP2_BLOCK, BZIP2_END)),
+    "xz": (XZ, lambda packed: zlib.crc32(packed[6:8]).to_bytes(4, "little") == packed[8:12]),  # of the flags
+    "zst": (ZSTD, lambda packed: len(packed) > len(ZSTD)),
+}
+
+
+def whole_members(pieces: Pieces, source: BinaryIO, start: int = 0) -> Iterator[Piece]:
+    """Yield the pieces of intact members; a damaged one is a DamagedMember, of which nothing was yielded."""
+    again: int | None = start
+    while again is not None:
+        running, again = pieces(source, again), None
+        held: list[Piece] = []
+        size = 0
+        for piece in running:
+            held.append(piece)
+            size += len(piece.content)
+            if piece.end is not None:
+                yield from held
+                held, size = [], 0
+            elif size > MOST_HELD:
+                held = []
+                again = next(more.end for more in running if more.end is not None)
+                running.close()  # frees its decoder, whose window may be as large as a document
+                for known in pieces(source, piece.begin):
+                    yield known
+                    if known.end is not None:
+                        break
+                break
+
+
+def next_member(source: BinaryIO, start: int, magic: bytes, begins: Callable[[bytes], bool]) -> int | None:
+    """The first byte from `start` on where a member begins: `magic`, in data that passes the check `begins`."""
+    source.seek(start)
+    held = b""
+    last = False
+    while not last:
+        step = source.read(PACKED_STEP)
+        held, last = held + step, not step
+        at = held.find(magic)
+        while at >= 0 and (last or at < len(held) - HEAD):
+            if begins(held[at : at + HEAD]):
+                return start + at
+            at = held.find(magic, at + 1)
+        keep = min(len(held), HEAD)
+        start += len(held) - keep
+        held = held[len(held) - keep :]
+    return None
+
+
+def blocks(source: BinaryIO, compression: Compression, *, intact_only: bool = False) -> Iterator[bytes]:
+    """The content in blocks of at most PLAIN_STEP.
+
+    A broken or truncated member is a DamagedMember, a ValueError, where that shows. The content of it that came before
+    may be wrong; with `intact_only` none came.
+    """
+    if compression == "":
+        block = source.read(PLAIN_STEP)
+        refuse_packed(block)
+        while block:
+            yield block
+            block = source.read(PLAIN_STEP)
+    else:
+        pieces = PIECES[compression]
+        for piece in whole_members(pieces, source) if intact_only else pieces(source, 0):
+            if piece.content:
+                yield piece.content
+
+
+def refuse_packed(head: bytes) -> None:
+    """A ValueError where a file whose name says that it is plain begins as a compressed one does."""
+    for compression, (magic, begins) in BEGINNINGS.items():
+        if head.startswith(magic) and begins(head[:HEAD]):
+            raise ValueError(f"it is {NAMES[compression]}, and its name does not end in .{compression}; rename it")
+
+
+class IntactBlocks:
+    """The content of the members from byte `start` on, up to the first damaged one.
+
+    Then `damaged` says what is wrong, and `next` where reading can go on; None where no other member is found.
+    """
+
+    def __init__(self, source: BinaryIO, compression: Compression, start: int) -> None:
+        self._source, self._start, self._compression = source, start, compression
+        self.damaged: DamagedMember | None = None
+        self.next: int | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for piece in whole_members(PIECES[self._compression], self._source, self._start):
+                if piece.content:
+                    yield piece.content
+        except DamagedMember as error:
+            self.damaged = error
+            self.next = next_member(self._source, error.offset + 1, *BEGINNINGS[self._compression])

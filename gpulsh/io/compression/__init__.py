@@ -1,1 +1,0 @@
-"""Compressed streams, read within bounds of memory, and written at a chosen level."""

@@ -1,0 +1,145 @@
+"""Compressed output: `--compression`, or the input's codec at its library's default level.
+
+Rejected: guessing the input's level from a sample. A corpus that was packed at a high level then took minutes to write,
+and the default level takes seconds.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO, Protocol
+
+from gpulsh.backends.parallel import processors
+from gpulsh.errors import ParameterError
+from gpulsh.io.compression import Compression
+from gpulsh.io.rows import Bytes
+from gpulsh.params import shown
+
+MEMBER_BYTES = 4 << 20  # of content in each gzip member and bzip2 stream written
+USUAL_GZIP, USUAL_BZIP2, USUAL_XZ, USUAL_ZSTD = 6, 9, 6, 3  # levels; a higher one of xz takes hundreds of megabytes
+LEVELS: dict[str, tuple[int, ...]] = {
+    "none": (),
+    "snappy": (),
+    "gzip": tuple(range(1, 10)),
+    "brotli": tuple(range(1, 12)),
+    "zstd": tuple(range(1, 20)),
+    "lz4": (1, *range(3, 13)),
+}
+
+
+class Sink(Protocol):
+    """What content is written to."""
+
+    def write(self, content: Bytes, /) -> object:
+        """Write more of it."""
+
+
+@contextmanager
+def packed_writer(target: str, compression: Compression, level: int | None = None) -> Iterator[Sink]:
+    """A file for writing; the same content gives the same bytes (no time, no name in the header) at the same level."""
+    with open(target, "wb") as raw:
+        if compression == "":
+            yield raw
+        elif compression in ("gz", "bz2"):
+            pack = partial(gzip_member, level=level or USUAL_GZIP)
+            if compression == "bz2":
+                import bz2
+
+                pack = partial(bz2.compress, compresslevel=level or USUAL_BZIP2)
+            with ThreadPoolExecutor(processors()) as pool:
+                members = _Members(raw, pool, pack)
+                yield members
+                members.finish()
+        elif compression == "xz":  # takes too much memory for several threads
+            import lzma
+
+            with lzma.open(raw, "wb", preset=USUAL_XZ) as xz:
+                yield xz
+        else:
+            import zstandard
+
+            packer = zstandard.ZstdCompressor(level=USUAL_ZSTD if level is None else level)
+            with packer.stream_writer(raw, closefd=False) as out:
+                yield out
+
+
+class _Members:
+    """Members of fixed content, compressed by several threads, for the libraries are slow and release the lock.
+
+    The content alone decides where a member ends, so the bytes do not depend on the number of threads.
+    """
+
+    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor, pack: Callable[[bytes], bytes]) -> None:
+        self._out, self._pool, self._pack = out, pool, pack
+        self._held = bytearray()
+        self._waiting: deque[Future[bytes]] = deque()
+
+    def write(self, content: Bytes, /) -> None:
+        self._held += content
+        while len(self._held) >= MEMBER_BYTES:
+            self._submit(bytes(self._held[:MEMBER_BYTES]))
+            del self._held[:MEMBER_BYTES]
+
+    def finish(self) -> None:
+        if not self._waiting:  # an empty file has a member, too: a file of no bytes is no gzip file
+            self._out.write(self._pack(bytes(self._held)))
+            return
+        self._submit(bytes(self._held))
+        while self._waiting:
+            self._out.write(self._waiting.popleft().result())
+
+    def _submit(self, content: bytes) -> None:
+        self._waiting.append(self._pool.submit(self._pack, content))
+        if len(self._waiting) > 2 * processors():
+            self._out.write(self._waiting.popleft().result())
+
+
+def gzip_member(content: Bytes, level: int = USUAL_GZIP) -> bytes:
+    """A gzip member of this content, with no time and no name in its header."""
+    return b"".join(packed_member([content], level))
+
+
+def packed_member(pieces: Iterable[Bytes], level: int = USUAL_GZIP) -> Iterator[bytes]:
+    """Pack content that comes in pieces; the cuts between them make no difference."""
+    packer = zlib.compressobj(level, zlib.DEFLATED, 31)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How outputs are compressed, as `--compression` says: a codec and its level, None for the library's default."""
+
+    codec: str
+    level: int | None = None
+
+    @classmethod
+    def parse(cls, given: str) -> Packing:
+        """Parse CODEC or CODEC:LEVEL. ParameterError for an unknown codec, or a level that it lacks.
+
+        >>> Packing.parse("zstd:9")
+        Packing(codec='zstd', level=9)
+        """
+        codec, colon, level = given.partition(":") if isinstance(given, str) else ("", "", "")
+        levels = LEVELS.get(codec)
+        if levels is None:
+            raise ParameterError(
+                f"compression is {shown(given)}; give one of {', '.join(LEVELS)}, or CODEC:LEVEL as zstd:9"
+            )
+        if not colon:
+            return cls(codec)
+        if not (level.isascii() and level.isdigit() and int(level) in levels):
+            first = "1, 3" if levels and 2 not in levels else "1"
+            allowed = f"levels are {first} to {levels[-1]}" if levels else "there are no levels; leave it out"
+            raise ParameterError(f"compression is {given!r}; of {codec}, {allowed}")
+        return cls(codec, int(level))
+
+    def __str__(self) -> str:
+        return self.codec if self.level is None else f"{self.codec}:{self.level}"
