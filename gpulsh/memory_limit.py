@@ -40,6 +40,13 @@ def memory_limit(memory: int, threads: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
+def check_room(place: str, need: int) -> None:
+    """MemoryLimitError if `need` bytes more are above the limit: for work of a library that ends the process there."""
+    soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    if soft != resource.RLIM_INFINITY and _allocated() + need > soft:
+        raise out_of_memory(place)
+
+
 def lacks_memory(error: BaseException | None) -> bool:
     """Whether the error, or one that it follows from, is that the system gave no memory.
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import DamagedInputError, DeviceMemoryError, GpulshError, MemoryLimitError
@@ -54,6 +55,17 @@ def test_a_file_that_takes_too_much_memory_is_named() -> None:
     assert isinstance(raised.value, MemoryLimitError) and re.search(told, raised.value.message)
     with pytest.raises(DamagedInputError, match="cannot be read: Couldn't deserialize"), reading(FILE):
         raise OSError("Couldn't deserialize thrift")
+
+
+def test_a_footer_that_takes_too_much_memory_is_named(tmp_path: Path) -> None:
+    """Arrow ends the process where it finds no memory for one, which no error can follow."""
+    path = tmp_path / "a.parquet"
+    pairs = {f"{number}": "v" * 100 for number in range(250_000)}
+    pq.write_table(pa.table({"text": ["a b c"]}).replace_schema_metadata(pairs), path)
+    command = [sys.executable, "-m", "gpulsh", "dedup", str(path), "-o", str(tmp_path / "out"), "--memory", "512MiB"]
+    ran = subprocess.run([*command, "--backend", "reference"], check=False, capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert re.search(r"^gpulsh: error: .*a\.parquet: needs more memory than the \d+ MiB", ran.stderr, re.M)
 
 
 def test_a_stage_that_takes_too_much_memory_ends_in_one_line(tmp_path: Path) -> None:

@@ -48,10 +48,12 @@ from gpulsh.io.formats.row_groups import GROUP_BYTES, GROUP_ROWS, in_groups, wri
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit
 from gpulsh.io.packing import Packing
 from gpulsh.io.rows import piece_rows
+from gpulsh.memory_limit import check_room
 
 HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decoded
 MANY_GROUPS = 64  # of a file whose footer is kept
 MOST_FOOTERS = 8
+FOOTER_COST = 20  # bytes that Arrow allocates for a byte of footer; without them it ends the process
 SAMPLED_GROUPS, SAMPLED_BYTES = 16, 512 << 20  # that are decoded for a few rows of each
 # Runs of rows next to one another, and rows of one: few would miss what is in few parts of the file, short ones that
 # documents repeat their neighbours.
@@ -183,11 +185,23 @@ def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.
         # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
         path = os.path.abspath(file.path)
         where = path if file.filesystem is None and path.isprintable() else file.open()
+        if metadata is None:
+            check_room(file.name, FOOTER_COST * _footer_size(file))
         source = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=metadata)
     try:
         yield source
     finally:
         source.close(force=True)
+
+
+def _footer_size(file: File) -> int:
+    """Bytes of the footer, which the file states in its last eight bytes; 0 if there is none."""
+    with file.open() as stream:
+        size = stream.seek(0, os.SEEK_END)
+        if size < 12:
+            return 0
+        stream.seek(size - 8)
+        return min(int.from_bytes(stream.read(4), "little"), size)
 
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
