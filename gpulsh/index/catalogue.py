@@ -36,7 +36,7 @@ from gpulsh.ragged import within_runs
 from gpulsh.secret import evidence_keys
 from gpulsh.sketch.simhash import SimHash
 from gpulsh.stats.stages import Funnel
-from gpulsh.store.allocators import give_back
+from gpulsh.store.scratch import give_back
 from gpulsh.text.documents import folded_batches
 from gpulsh.theory import checked_number
 

@@ -34,9 +34,8 @@ from gpulsh.index.segments.snapshots import (
 )
 from gpulsh.index.shelves import INTACT, NOTHING, Contents, Shelved, mapped_shelf, new_name, stored
 from gpulsh.method import Method
-from gpulsh.store.columns import MappedColumns, write_columns
+from gpulsh.store.columns import MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
-from gpulsh.store.mapping import damaged_file
 
 READS = 16  # of a manifest whose files a `compact` removes meanwhile
 

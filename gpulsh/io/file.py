@@ -54,6 +54,7 @@ class File:
     delimiter: str | None = None  # of CSV and TSV; None: as the name says
     encoding: str | None = None  # of these and of text; None: UTF-8
     unit: str = "line"  # what messages call a record of it
+    copied: bool = False  # from a stream, anew for each run
     intact_only: bool = False  # a compressed member is read when it is known to be intact, and passed over otherwise
 
     def open(self) -> BinaryIO:
@@ -68,11 +69,11 @@ class File:
             return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
 
     def stamp(self) -> Stamp:
-        """Size, time of change and inode: what differs when somebody wrote to the file."""
+        """Size, time of change and inode, or a remote store's version: they differ when somebody wrote to the file."""
         with reading(self):
             if self.filesystem is None:
                 found = os.stat(self.path)
-                return [found.st_size, found.st_mtime_ns, found.st_ino]
+                return [found.st_size, found.st_mtime_ns, None if self.copied else found.st_ino]
             self.filesystem.invalidate_cache(self.path)
             told = self.filesystem.info(self.path)
             version = [f"{name} {told[name]}" for name in VERSIONS if told.get(name) is not None]

@@ -37,7 +37,7 @@ from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocu
 from gpulsh.run.stages.write import runs_of, step_of_run, write_decisions
 from gpulsh.stats.counts import COUNTS
 from gpulsh.stats.stages import OF_FILES_WITH_INDEX, Funnel
-from gpulsh.store.allocators import give_back
+from gpulsh.store.scratch import give_back
 
 RUN = "run"  # the step that gives the run its name
 EVIDENCE = "evidence"

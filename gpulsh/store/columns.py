@@ -1,24 +1,34 @@
-"""Columns of numbers in an Arrow IPC file: written durably, read by mapping, a column at a time."""
+"""Columns of numbers in an Arrow IPC file: written durably, read by mapping, a column at a time.
+
+A file holds runs of rows. Rows that are looked up by a hash are ordered by its upper 16 bits within a run, which a
+radix sort does in two passes: then all rows of a range of hashes are one slice.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar, get_args, get_type_hints
+from typing import Generic, Protocol, TypeVar, get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Values
+from gpulsh.arrays import Numbers, Values
+from gpulsh.backends.parts import part_range
+from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import booleans, numbers, to_arrow
 from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
-from gpulsh.store.mapping import MappedBatches, damaged_file
 
 Row = TypeVar("Row")
 Other = TypeVar("Other")
+SHIFT = np.uint64(48)
 
 
 @contextmanager
@@ -56,8 +66,52 @@ def _arrow(column: Values | pa.Array) -> pa.Array:
     return to_arrow(column) if isinstance(column, np.ndarray) else column
 
 
+class Mapped(Protocol):
+    """Anything that is mapped."""
+
+    def let_go(self) -> None:
+        """Return the pages that were read to the system; a later access reads them again."""
+
+
+class MappedBatches:
+    """`batches`: the file's pyarrow.RecordBatch, in place. They keep the content, but neither its name nor a handle."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with pa.memory_map(os.fsencode(path)) as file:  # a str would have to be UTF-8
+            self._whole = file.read_buffer()
+        try:
+            reader = pa.ipc.open_file(self._whole)
+            self.batches: list[pa.RecordBatch] = [
+                reader.get_batch(number) for number in range(reader.num_record_batches)
+            ]
+            for batch in self.batches:
+                batch.validate()  # buffers must be as long as the rows need
+                for column in batch.columns:
+                    if not pa.types.is_primitive(column.type):
+                        column.validate(full=True)  # offsets must point into them
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise damaged_file(path, str(error).splitlines()[0]) from error
+
+    def let_go(self) -> None:
+        """Return the pages that were read to the system; a later access reads them again."""
+        _madvise()(self._whole.address, self._whole.size, mmap.MADV_DONTNEED)
+
+
+def damaged_file(path: Path, told: str) -> DamagedInputError:
+    """The error of a file that does not hold what gpulsh writes there."""
+    return DamagedInputError(f"{path}: is damaged: {told}; restore it from a copy, or make it again")
+
+
+@cache
+def _madvise() -> Callable[[int, int, int], int]:
+    call = ctypes.CDLL(None).madvise
+    call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return call
+
+
 class Flags:
-    """A boolean column of a file; a range of rows is unpacked when it is asked for."""
+    """A boolean column of a file; indexing unpacks a range of rows."""
 
     def __init__(self, column: pa.BooleanArray) -> None:
         self._column = column
@@ -69,13 +123,13 @@ class Flags:
         return booleans(self._column[rows])
 
 
-FlagColumn = NDArray[np.bool_] | Flags  # as it is written, and as it is read
+FlagColumn = NDArray[np.bool_] | Flags  # as written, and as read
 
 
 class MappedColumns(Generic[Row]):
-    """A file whose columns are the fields of a named tuple, which says their types; its other columns are ignored.
+    """A file whose columns are the fields of a named tuple, which gives their types. Other columns are ignored.
 
-    A field is an array of numbers or a `FlagColumn`; one of any other type is a pyarrow.Array as it was written.
+    A field is an array of numbers or a `FlagColumn`; a field of any other type is a pyarrow.Array.
     """
 
     def __init__(self, path: Path, row: Callable[..., Row]) -> None:
@@ -89,15 +143,15 @@ class MappedColumns(Generic[Row]):
         return self._read(batches[0], self._row)
 
     def runs(self) -> Iterator[Row]:
-        """The rows, in place, of each run they were written in."""
+        """The rows, in place, run by run."""
         return self.beside(self._row)
 
     def beside(self, row: Callable[..., Other]) -> Iterator[Other]:
-        """Yield the runs of other columns of the file, those of another named tuple."""
+        """The runs with the columns of another named tuple."""
         return (self._read(batch, row) for batch in self._mapped.batches)
 
     def let_go(self) -> None:
-        """As `MappedBatches`."""
+        """Return the pages that were read to the system; a later access reads them again."""
         self._mapped.let_go()
 
     def _read(self, batch: pa.RecordBatch, row: Callable[..., Other]) -> Other:
@@ -127,7 +181,23 @@ def kinds_of(row: Callable[..., object]) -> Mapping[str, type[np.generic] | None
 
 
 def _kind_of(hint: object) -> type[np.generic] | None:
-    """The scalar type in a hint, however deep: what `NDArray` stands for depends on NumPy's version."""
+    """The scalar type in a hint, however deep: `NDArray` is another type in each version of NumPy."""
     if isinstance(hint, type) and issubclass(hint, np.generic):
         return hint
     return next(filter(None, map(_kind_of, get_args(hint))), None)
+
+
+def range_order(hashes: NDArray[np.uint64]) -> Numbers:
+    """int64 [n]: the rows in order of the upper bits of their hashes."""
+    return np.argsort((hashes >> SHIFT).astype(np.uint16), kind="stable")
+
+
+def range_rows(hashes: NDArray[np.uint64], part: int, parts: int) -> slice:
+    """Where in a run all hashes of part `part` of `parts` equal ranges lie, with others of the same upper bits."""
+    first, last = part_range(part, parts)
+    low = bisect_left(hashes, first >> 48, key=_upper)
+    return slice(low, bisect_right(hashes, last >> 48, lo=low, key=_upper))
+
+
+def _upper(value: np.uint64) -> int:
+    return int(value) >> 48

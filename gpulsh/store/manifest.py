@@ -1,9 +1,9 @@
-"""The manifest of a job: which steps are done, with the files they made. Appended to, a checksummed line a step.
+"""The manifest of a job: its finished steps and the files they made. A file of checksummed lines, one a step.
 
-A line counts once it is whole; a torn one at the end, of a crash, is as if it had not been written. A step counts where
-its files are as its line says, so either may be lost with the power: the step is done again. Lines of steps whose loss
-is no matter are made durable many at a time: a disk may take milliseconds for each. The manifest holds the run's
-secret, so it is for its owner alone.
+A line counts once it is whole; a crash leaves a torn line at the end, which is ignored. A step counts where its files
+are as its line says, so a power cut may lose either: the step is done again. Lines of brief steps are made durable
+many at a time, for a disk may take milliseconds for each. The manifest holds the run's secret, so only its owner can
+read it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from typing import Any, Self
 from gpulsh.errors import OutputError
 from gpulsh.secret import SECRET_BYTES
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_file
-from gpulsh.store.shapes import ShapeError, field, file_facts, strict_json
 
 NAME = "manifest.jsonl"
-RESULTS = "data"  # the only folder in which steps have files
 AT_ONCE = 64  # lines that are made durable together
 
 
 @dataclass(frozen=True)
 class Step:
-    """One finished step: its files, relative to the manifest's folder, and what else is worth knowing."""
+    """One finished step: its files, relative to the manifest's folder, and other facts."""
 
     files: Mapping[str, FileFact]
     facts: Mapping[str, Any]
@@ -54,10 +52,7 @@ class Manifest:
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
-        """What is there; None where no manifest is, or not even the job's line is whole.
-
-        OutputError where a step names a file that is not in the folder: gpulsh wrote no such line.
-        """
+        """The manifest in the folder; None where there is none, or its first line is torn."""
         try:
             with open_file(folder / NAME) as file:
                 data = file.read()
@@ -67,11 +62,10 @@ class Manifest:
             entries, length = _entries(data)
             if not entries:
                 return None
-            steps = {}
-            for entry in entries[1:]:
-                files = file_facts(entry, "files")
-                _refuse_outside(folder, files)
-                steps[field(entry, "step", str)] = Step(files, field(entry, "facts", dict))
+            steps = {
+                field(entry, "step", str): Step(file_facts(entry, "files"), field(entry, "facts", dict))
+                for entry in entries[1:]
+            }
             return cls(folder, field(entries[0], "job", dict), _secret(entries[0]), steps, length)
         except ShapeError as error:
             raise OutputError(f"{folder / NAME}: is damaged: {error}; begin again with --overwrite") from error
@@ -87,7 +81,7 @@ class Manifest:
         return self._secret
 
     def steps(self) -> Iterable[tuple[str, Step]]:
-        """All finished ones with their names, in order."""
+        """All finished steps with their names, in order."""
         return self._steps.items()
 
     def find(self, step: str) -> Step | None:
@@ -95,18 +89,18 @@ class Manifest:
         return self._steps.get(step)
 
     def damaged(self, step: Step) -> str | None:
-        """The first file of a finished step that is missing or not as it was; None where there is none."""
+        """The first file of a finished step that is missing or changed; None where all are intact."""
         return damaged(self._folder, step.files)
 
     def add(self, step: str, files: Mapping[str, FileFact], facts: Mapping[str, Any], *, brief: bool = False) -> None:
         """Record a finished step, whose files are in the folder.
 
-        It survives a crash then, and all steps before it do; a `brief` one may need some more steps until it does.
+        This step and all before it then survive a crash; a `brief` step may do so some steps later.
         """
         content = {name: vars(fact) for name, fact in files.items()}
         line = _line({"step": step, "files": content, "facts": facts})
         with naming(self._path), open(self._path, "r+b") as file:
-            file.truncate(self._length)  # what a crash left of another line
+            file.truncate(self._length)  # drops a torn line
             file.seek(self._length)
             file.write(line)
             file.flush()
@@ -118,30 +112,56 @@ class Manifest:
         self._steps[step] = Step(dict(files), dict(facts))
 
 
-def _refuse_outside(folder: Path, names: Iterable[str]) -> None:
-    for name in names:
-        first, *below = name.split("/")
-        flat = not below or first == RESULTS
-        if not flat or any(part in ("", ".", "..") or "\0" in part for part in (first, *below)):
-            raise OutputError(
-                f"{folder / NAME}: was tampered with, it names {name!r}, which no step of gpulsh writes; remove it, or"
-                " begin again with --overwrite"
-            )
-
-
 def damaged(folder: Path, files: Mapping[str, FileFact]) -> str | None:
-    """The first of `files` that is missing in `folder` or not as it was; None where there is none."""
-    for name, fact in files.items():
-        if fact_of(folder / name) != fact:
-            return name
-    return None
+    """The first of `files` that is missing in `folder` or changed; None where all are intact."""
+    return next((name for name, fact in files.items() if fact_of(folder / name) != fact), None)
+
+
+class ShapeError(ValueError):
+    """JSON of another shape than it should have."""
+
+
+def json_object(content: bytes) -> dict[str, Any]:
+    """Parse a JSON object."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ShapeError(f"it is not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise ShapeError("it is no JSON object")
+    return found
+
+
+def field(entry: Mapping[str, Any], name: str, *kinds: type) -> Any:
+    """`entry[name]`, of one of `kinds`."""
+    if name not in entry:
+        raise ShapeError(f"it lacks {name!r}")
+    if not isinstance(entry[name], kinds):
+        raise ShapeError(f"{name!r} is of type {type(entry[name]).__name__}")
+    return entry[name]
+
+
+def count(entry: Mapping[str, Any], name: str) -> int:
+    """`entry[name]`, a count."""
+    found: int = field(entry, name, int)
+    if found < 0:
+        raise ShapeError(f"{name!r} is negative")
+    return found
+
+
+def file_facts(entry: Mapping[str, Any], name: str) -> dict[str, FileFact]:
+    """`entry[name]`, facts of files by name."""
+    found = field(entry, name, dict)
+    return {
+        each: FileFact(count(fact, "size"), count(fact, "crc32"))
+        for each, fact in ((each, field(found, each, dict)) for each in found)
+    }
 
 
 def _secret(begun: Mapping[str, Any]) -> bytes | None:
-    told = begun.get("secret")
     try:
-        secret = bytes.fromhex(told) if isinstance(told, str) else b""
-    except ValueError:
+        secret = bytes.fromhex(begun.get("secret", ""))
+    except (ValueError, TypeError):
         return None
     return secret if len(secret) == SECRET_BYTES else None
 
@@ -158,6 +178,6 @@ def _entries(data: bytes) -> tuple[list[dict[str, Any]], int]:
         checksum, _, content = line.removesuffix(b"\n").partition(b" ")
         if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(content):
             break
-        entries.append(strict_json(content))
+        entries.append(json_object(content))
         length += len(line)
     return entries, length

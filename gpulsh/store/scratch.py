@@ -1,21 +1,24 @@
-"""Numbers that are appended and then read as one array: in memory, or in a file that has no name and dies with us."""
+"""Scratch memory: numbers that are appended and then read as one array, and the memory that a stage has freed."""
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import DTypeLike
 
 from gpulsh.arrays import Values
 
 
 class Column:
-    """In memory where `folder` is None, else in a file there.
+    """Appended numbers, in a file without a name in `folder`, or in memory where that is None.
 
-    In memory it is lengthened where it lies: it is not there twice, as arrays that are joined are.
+    Memory grows in place; joining arrays would need all of it twice.
     """
 
     def __init__(self, dtype: DTypeLike, folder: Path | None = None) -> None:
@@ -33,7 +36,7 @@ class Column:
             self._file.write(data)
 
     def whole(self) -> Values:
-        """All that was appended; nothing more is."""
+        """All numbers as one array; no more can be appended."""
         if self._file is None:
             return np.frombuffer(self._held, self._dtype)
         with self._file:
@@ -44,6 +47,22 @@ class Column:
         return np.frombuffer(self._map, self._dtype)
 
     def let_go(self) -> None:
-        """Let the system drop the pages that were read; it reads them again when they are looked at."""
+        """Return the pages that were read to the system; a later access reads them again."""
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
+
+
+def give_back() -> None:
+    """Return the unused memory of this process to the system: the next stage needs other sizes."""
+    pa.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):  # other C libraries have no such function
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def keep_freed(size: int) -> None:
+    """Make the allocator keep freed blocks of up to `size` bytes: the next calls need the same sizes.
+
+    Fresh pages would cost more than the work done in them. glibc keeps blocks as large as the largest that was ever
+    freed (mallopt(3), M_MMAP_THRESHOLD). The block here is never touched.
+    """
+    np.empty(size, np.uint8)

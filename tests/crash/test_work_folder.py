@@ -192,22 +192,6 @@ def test_a_manifest_that_replaces_what_is_no_result(here: Path, monkeypatch: pyt
     assert Path("precious.txt").exists() and Path("precious/one.txt").exists() and not Path("out/_work").exists()
 
 
-@pytest.mark.parametrize("name", ["../precious.txt", "/etc/hostname", "data/../../x", "data", "precious/x", "a\0b", ""])
-def test_a_manifest_with_files_elsewhere(here: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    from gpulsh.store.durable import FileFact
-
-    unfinished(monkeypatch)
-    manifest = Manifest.open(Path("out/_work"))
-    assert manifest is not None
-    if name == "data":
-        name = "data/"
-    manifest.add("sign-000000", {name: FileFact(8, 1)}, {})
-    refused("manifest.jsonl: was tampered with", resume=True)
-    refused("manifest.jsonl: was tampered with|unfinished")
-    run(overwrite=True)
-    assert not Path("out/_work").exists() and Path("out/data/a.jsonl").exists()
-
-
 def test_a_refused_resume_keeps_the_unfinished_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unfinished(monkeypatch)
     monkeypatch.undo()

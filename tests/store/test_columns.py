@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.store.columns import FlagColumn, MappedColumns, columns_file, write_columns
+from gpulsh.store.columns import FlagColumn, MappedColumns, columns_file, range_order, range_rows, write_columns
 from gpulsh.store.durable import fact_of
-from gpulsh.store.ranged import range_order, range_rows
 from gpulsh.store.scratch import Column
 
 

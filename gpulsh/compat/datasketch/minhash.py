@@ -21,7 +21,7 @@ from gpulsh.compat.schemes.hashes import SETS_AT_ONCE, Sha1
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
 from gpulsh.ragged import offsets
-from gpulsh.store.allocators import keep_freed
+from gpulsh.store.scratch import keep_freed
 
 HashFunction = Callable[[Any], int]
 GpuMode = Literal["disable", "detect", "always"]

@@ -18,9 +18,8 @@ from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.lru_cache import LruCache
 from gpulsh.io.arrow.buffers import numbers
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
-from gpulsh.store.columns import columns_file
+from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
-from gpulsh.store.mapping import MappedBatches, damaged_file
 
 BLOCK_VALUES = 1 << 15  # a block is read as a whole
 BLOCKS_HELD = 64  # decoded

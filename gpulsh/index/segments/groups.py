@@ -27,9 +27,8 @@ from gpulsh.errors import InputError
 from gpulsh.index.segments.filters import BLOCK, Words, filter_of
 from gpulsh.index.segments.segment import FILTERS, FilterWords, Segment
 from gpulsh.index.segments.snapshots import file_name
-from gpulsh.store.columns import MappedColumns, columns_file
+from gpulsh.store.columns import Mapped, MappedColumns, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
-from gpulsh.store.mapping import Mapped, damaged_file
 from gpulsh.store.scratch import Column
 
 FOLD = 2  # times the documents of the next group, up to which a group is put together with it

@@ -20,7 +20,7 @@ from gpulsh.index.segments.fingerprint_blocks import FingerprintRows, HeldRows, 
 from gpulsh.index.segments.segment import ALL, Documents, Hashes, Keys, Segment, among, within
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.ragged import end_to_end
-from gpulsh.store.mapping import Mapped
+from gpulsh.store.columns import Mapped
 from gpulsh.store.scratch import Column
 
 ROWS_AT_ONCE = 1 << 18  # merged at once

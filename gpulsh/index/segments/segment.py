@@ -29,9 +29,8 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.index.segments.bands import Band, HeldBands
 from gpulsh.index.segments.filters import Words, make_filter
 from gpulsh.index.segments.fingerprint_blocks import BlockRows, FingerprintRows, HeldRows, write_blocks
-from gpulsh.store.columns import MappedColumns, columns_file, write_columns
+from gpulsh.store.columns import Mapped, MappedColumns, columns_file, damaged_file, write_columns
 from gpulsh.store.durable import FileFact
-from gpulsh.store.mapping import Mapped, damaged_file
 
 KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])

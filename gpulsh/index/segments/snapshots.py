@@ -25,7 +25,7 @@ from gpulsh.index.segments.segment import KEY_TYPES, KINDS
 from gpulsh.params import SCHEME
 from gpulsh.secret import SECRET_BYTES
 from gpulsh.store.durable import FileFact, durable_file, fact_of
-from gpulsh.store.shapes import ShapeError, count, counted, field, file_facts, strict_json
+from gpulsh.store.manifest import ShapeError, count, field, file_facts, json_object
 
 NAME = "index.json"
 LOCK = "lock"
@@ -103,7 +103,7 @@ def read_snapshot(folder: Path) -> Snapshot:
     if checksum != _checksum(content):
         raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
     try:
-        told = strict_json(content)
+        told = json_object(content)
         for name, own in (("format", (FORMAT, OF_BITS, OF_CONTAINMENT)), ("scheme", (SCHEME,))):
             if field(told, name, int) not in own:
                 raise InputError(
@@ -256,9 +256,9 @@ def _segment(told: Mapping[str, Any], kinds: Sequence[str]) -> StoredSegment:
 
 
 def _run(told: object, name: str) -> tuple[int, int]:
-    if not isinstance(told, list) or len(told) != 2:
+    if not isinstance(told, list) or len(told) != 2 or not all(isinstance(number, int) for number in told):
         raise ShapeError(f"{name!r} is no range of numbers")
-    return counted(told[0], name), counted(told[1], name)
+    return told[0], told[1]
 
 
 def _checksum(content: bytes) -> bytes:

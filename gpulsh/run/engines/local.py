@@ -19,7 +19,7 @@ from gpulsh.run.engines.steps import Attempt, Steps, most_abreast, tell
 from gpulsh.run.job import Job, Made, Runner, Stage, Task, Workplace
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
-from gpulsh.store.allocators import give_back
+from gpulsh.store.scratch import give_back
 
 
 class ThisProcess:

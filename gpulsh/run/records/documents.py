@@ -32,9 +32,8 @@ from gpulsh.run.records.tables import (
     places_in,
     tampered,
 )
-from gpulsh.store.columns import ColumnsFile, columns_file
+from gpulsh.store.columns import ColumnsFile, MappedBatches, columns_file
 from gpulsh.store.durable import FileFact
-from gpulsh.store.mapping import MappedBatches
 
 
 def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: PassedOver) -> Made:

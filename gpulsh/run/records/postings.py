@@ -1,6 +1,6 @@
 """Postings: fingerprints and the documents that have them, ordered so that a range of fingerprints is read from all.
 
-A partition's file holds runs ordered as `store.ranged` has it. A document is in one run, or where it is large in
+A partition's file holds runs ordered as `store.columns` has it. A document is in one run, or where it is large in
 several, each with a range of its fingerprints.
 """
 
@@ -18,9 +18,8 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.parts import in_part
 from gpulsh.run.job import Layout
 from gpulsh.run.records.tables import COPIES, PostingRows, Table, within
-from gpulsh.store.columns import ColumnsFile
+from gpulsh.store.columns import ColumnsFile, range_order, range_rows
 from gpulsh.store.durable import FileFact
-from gpulsh.store.ranged import range_order, range_rows
 
 RUN_POSTINGS = 1 << 20  # that are held before they are put in order and written
 POSTINGS_AT_ONCE = 1 << 20  # that are read

@@ -75,21 +75,21 @@ class Table(Generic[Row]):
 
 
 class DigestRows(NamedTuple):
-    """Digests of a band, a run of rows for each run of documents and band, ordered as `store.ranged` has it."""
+    """Digests of a band, a run of rows for each run of documents and band, ordered as `store.columns` has it."""
 
     digest: NDArray[np.uint64]
     row: NDArray[np.uint32]  # within the partition; those without a token are left out
 
 
 class PostingRows(NamedTuple):
-    """Fingerprints and who has them, in runs ordered by the first as `store.ranged` has it."""
+    """Fingerprints and who has them, in runs ordered by the first as `store.columns` has it."""
 
     fingerprint: NDArray[np.uint64]
     row: NDArray[np.uint32]  # within the partition
 
 
 class ExactRows(NamedTuple):
-    """Exact hashes, in runs ordered by the first half as `store.ranged` has it."""
+    """Exact hashes, in runs ordered by the first half as `store.columns` has it."""
 
     hash_0: NDArray[np.uint64]
     hash_1: NDArray[np.uint64]

@@ -24,7 +24,7 @@ from gpulsh.run.records.documents import ranks_of
 from gpulsh.run.records.forest import Star
 from gpulsh.run.records.postings import Participants
 from gpulsh.run.records.tables import COPIES, CROWD, DIGESTS, EXACT, PAIRS, STARS, TWINS, Copies, Pairs, within
-from gpulsh.store.ranged import range_rows
+from gpulsh.store.columns import range_rows
 
 
 def copies(place: Workplace, layout: Layout, part: int, parts: int) -> Made:

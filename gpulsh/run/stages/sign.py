@@ -26,9 +26,8 @@ from gpulsh.run.records.documents import PassedOver, write_facts
 from gpulsh.run.records.postings import PostingsFile, postings_file
 from gpulsh.run.records.tables import DIGESTS, EXACT, POSTINGS, DigestRows, ExactRows
 from gpulsh.stats.stages import Funnel
-from gpulsh.store.columns import ColumnsFile
+from gpulsh.store.columns import ColumnsFile, range_order
 from gpulsh.store.durable import FileFact
-from gpulsh.store.ranged import range_order
 
 RUN_DIGESTS = 1 << 22  # words that are held before they are put in order and written
 OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and the order
