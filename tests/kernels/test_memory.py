@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gpulsh.arrays import Buckets, Fingerprints, TextBatch
-from gpulsh.backends.cuda import CudaBackend, candidates
-from gpulsh.backends.cuda.collisions import collisions, may_repeat
+from gpulsh.backends.cuda import CudaBackend, buckets
+from gpulsh.backends.cuda.buckets import collisions, may_repeat
 from gpulsh.backends.cuda.launcher import Geometry, Machine
 from gpulsh.backends.cuda.memory import SMALLEST, text_sizes
 from gpulsh.backends.protocol import NO_DIGEST
@@ -263,10 +263,10 @@ def test_memory_of_collisions(host: Machine) -> None:
 
 
 def test_too_many_members_are_refused(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(buckets, "MAX_MEMBERS", 2)
     with pytest.raises(BackendError, match="3 documents are in buckets, 2 fit on a device"):
         ids, offset = np.array([1, 2, 2**32], np.int64), np.array([0, 3], np.int64)
-        candidates.candidates(host, Buckets(DeviceArray(ids), DeviceArray(offset)))
+        buckets.candidates(host, Buckets(DeviceArray(ids), DeviceArray(offset)))
 
 
 def test_pairs_beyond_32_bits(host: Machine) -> None:

@@ -10,24 +10,19 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens
 from gpulsh.backends.composed import one_pass
-from gpulsh.backends.cuda.band_digests import band_digests
-from gpulsh.backends.cuda.bitmaps import bitmaps, overlap_bounds
-from gpulsh.backends.cuda.candidates import candidates
-from gpulsh.backends.cuda.collisions import collisions, collisions_by_range
-from gpulsh.backends.cuda.components import components
+from gpulsh.backends.cuda.buckets import band_digests, candidates, collisions, collisions_by_range, components
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
-from gpulsh.backends.cuda.gather import gather
-from gpulsh.backends.cuda.intersect import intersect
+from gpulsh.backends.cuda.intersect import bitmaps, intersect, overlap_bounds
 from gpulsh.backends.cuda.lanes import LANES, Shared
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, Staging, done, free_bytes, on_device, on_host, text_sizes, wait
 from gpulsh.backends.cuda.prefixes import frequencies, prefixes
-from gpulsh.backends.cuda.sha1 import sha1
 from gpulsh.backends.cuda.shingle import exact_hashes, shingle_sums, shingles
 from gpulsh.backends.cuda.sign import Signer, TextPieces, shingle_part
 from gpulsh.backends.cuda.simhash import simhash
 from gpulsh.backends.cuda.sketches import sketch_of
 from gpulsh.backends.cuda.sketches.minima import AnywhereSketch, DeviceSketch
+from gpulsh.backends.cuda.texts import gather, sha1
 from gpulsh.backends.cuda.tokens import DeviceKeys, Table, TokenSums, hash_tokens, keys_on_device, token_sums
 from gpulsh.backends.cuda.unique import unique
 from gpulsh.backends.cuda.weighted import kleinberg_tardos, occurrences, weighted_minhash, weighted_overlap

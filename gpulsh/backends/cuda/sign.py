@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
-from gpulsh.backends.cuda.band_digests import band_digests
+from gpulsh.backends.cuda.buckets import band_digests
 from gpulsh.backends.cuda.cuts import cut_pieces
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.memory import Staging, on_host

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.cuda.band_digests import band_digests
+from gpulsh.backends.cuda.buckets import band_digests
 from gpulsh.backends.cuda.launcher import LANES, Argument, Machine
 from gpulsh.backends.cuda.shingle import shingle_sums
 from gpulsh.backends.cuda.tokens import DeviceKeys, TokenSums

@@ -1,4 +1,7 @@
-"""gather: a tile of the result a block, so that one long text does not hold up the short ones."""
+"""Bytes of texts. gather: a tile of the result a block, so that a long text does not delay short ones.
+
+sha1: a thread a text.
+"""
 
 from __future__ import annotations
 
@@ -20,3 +23,12 @@ def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBat
         *(values, xp.ascontiguousarray(begin), offset, np.int64(len(begin)), np.int32(items), gathered),
     )
     return TextBatch(gathered, offset)
+
+
+def sha1(machine: Machine, text: TextBatch) -> Array:
+    heads = machine.arrays.empty(len(text), np.uint64)
+    machine.run(
+        *("sha1", "sha1", len(text), machine.geometry.threads),
+        *(text.values, text.offset, np.int64(len(text)), heads),
+    )
+    return heads
