@@ -3,9 +3,10 @@
 band_digests: a thread a digest of signatures in memory; `sign` makes digests of minima in registers instead.
 
 collisions: a filter leaves the digests that may repeat, a range of digests at a time; a sort of keys groups them.
-CuPy sorts integers with Thrust's stable radix sort, a pass for each byte of the key. `argsort` carries a copy of the keys
-and 64-bit positions through every pass, 32 bytes an item with the second halves of its buffers. Here the position takes the
-place of a digest's lower bits: one key of 64 bits is sorted, in 16. Several devices sort a range of the digests each.
+CuPy sorts integers with Thrust's stable radix sort, a pass for each byte of the key. `argsort` carries a copy of the
+keys and 64-bit positions through every pass, 32 bytes an item with the second halves of its buffers. Here the
+position takes the place of a digest's lower bits: one key of 64 bits is sorted, in 16. Several devices sort a range
+of the digests each.
 
 candidates: pairs as 64-bit keys, sorted and reduced a span at a time, so that repeats never pile up.
 
