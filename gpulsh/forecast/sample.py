@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from subprocess import DEVNULL, Popen
 from typing import Any, NamedTuple
 
 from gpulsh.backends.parallel import processors
@@ -34,19 +33,25 @@ from gpulsh.stats.stages import ESTIMATED, OF_CONTAINMENT
 from gpulsh.store.durable import writing
 
 FIRST_BYTES = 256 << 10  # of files, in the very small run
-THREAD_BYTES, LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20, 256 << 20  # of text in the sample: a thread, and in all
-SAMPLE_STARTS = 5.0  # starts of the program that the sample may take, about; a slow method gets a smaller sample
-LEAST_TIMES = 4  # as large as the very small run
-NEARLY_ALL = 2 / 3  # share of the files from which on all of them are run
+THREAD_BYTES, LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20, 256 << 20  # of text in the sample: per thread, and in all
+SAMPLE_STARTS = 5.0  # the sample may take about so many starts of the program; a slow method gets a smaller sample
+LEAST_TIMES = 4  # the sample is so many times as large as the very small run, or more
+NEARLY_ALL = 2 / 3  # share of the files; a larger sample becomes a run of all files
 START = "start"  # seconds outside of all stages: the program, checks, evidence and the report
 WITHIN = {"compare": "verify", **dict.fromkeys(OF_CONTAINMENT, "collide")}  # stages counted with another
-LOOK = 0.01  # seconds between two looks at the memory of a run
-WRONG_USAGE = 2  # exit status of a command that refuses its options
-# A child imports from the same places as this process.
-CODE = (
-    "import sys; end = 2 + int(sys.argv[1]); sys.path[:] = sys.argv[2:end]; sys.argv[1:] = sys.argv[end:];"
-    " from gpulsh.cli import main; sys.exit(main())"
-)
+WRONG_USAGE = 2  # exit status for wrong options
+# The child imports from the same places as this process. At its end it reports its memory and processor time.
+CHILD = r"""
+import json, re, resource, sys
+end = 2 + int(sys.argv[1])
+sys.path[:], sys.argv[1:] = sys.argv[2:end], sys.argv[end:]
+from gpulsh.cli import main
+status, used = main(), resource.getrusage(resource.RUSAGE_SELF)
+memory = re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())
+facts = {"memory": int(memory[1]) << 10 if memory else 0, "processor": used.ru_utime + used.ru_stime}
+print(json.dumps({"event": "used", **facts}), file=sys.stderr)
+sys.exit(status)
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +99,10 @@ class Plan:
 
 
 def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> Plan:
-    """Estimate `gpulsh dedup INPUTS`; `options` are the command's, by name, as written or as Python lists.
+    """Estimate `gpulsh dedup INPUTS`; `options` are those of the command, by name, as strings or lists.
 
-    Raises InputError, also where an INPUT can be read only once or a sample cannot be run, ParameterError, and any
-    other error that the run itself would raise before it begins.
+    Raises InputError, also if an INPUT can be read only once or a sample fails, ParameterError, and any other error
+    that the run itself would raise at its start.
     """
     began = time.perf_counter()
     protect = list(options.get("protect") or ())
@@ -165,7 +170,7 @@ def grown(small: Usage, large: Usage, corpus: Corpus, *, bands: float, threads: 
 
 
 def _line(short: tuple[float, float], long: tuple[float, float], wanted: float) -> float:
-    """The value at `wanted` on the line through two (amount, value); through the origin where that line would fall."""
+    """The value at `wanted` on the line through two (amount, value); through the origin if that line falls."""
     (little, less), (much, more) = short, long
     each = (more - less) / (much - little) if more > less and much > little else more / max(much, 1.0)
     return more + each * (wanted - much)
@@ -180,7 +185,7 @@ class _Sample(NamedTuple):
 
 
 def _share(small: _Sample) -> float:
-    """The share of the files in the sample, by the very small run."""
+    """The share of the files for the sample, after the very small run."""
     took, start = small.usage, small.usage.seconds[START]
     text = min(max(THREAD_BYTES * processors(), LEAST_BYTES), MOST_BYTES)
     slow = max(took.all - 2 * start, 0.0)  # of a usual method, the small run takes less
@@ -201,7 +206,7 @@ class _Samples:
         self._options = [argument for name, value in given.items() for argument in _option(name, value)]
 
     def run(self, share: float) -> _Sample:
-        """Run about that share of the files; all of them where it is nearly 1."""
+        """Run about this share of the files; all of them if it is nearly 1."""
         out = Path(tempfile.mkdtemp(dir=self._folder))
         names: dict[str, str] = {}
         inputs, protected, patterns = self._inputs, self._protect, self._patterns
@@ -224,7 +229,7 @@ class _Samples:
 
 
 def _option(name: str, value: object) -> list[str]:
-    """An option of the command with its value; nothing where the user does not give it."""
+    """An option of the command with its value; empty for a default."""
     option = "--and" if name == "also" else f"--{name.replace('_', '-')}"
     if value is None or value is False:
         return []
@@ -234,38 +239,28 @@ def _option(name: str, value: object) -> list[str]:
 
 
 def run(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], Usage]:
-    """Run `gpulsh dedup ARGUMENTS -o OUT` in a process of its own: its report, and what it took.
+    """Run `gpulsh dedup ARGUMENTS -o OUT` in a process of its own: its report, and its usage.
 
-    Raises InputError where the run fails, ParameterError where it refuses its options.
+    Raises InputError if the run fails, ParameterError if it refuses its options.
     """
-    command = [sys.executable, "-c", CODE, str(len(sys.path)), *sys.path, "dedup", "-o", str(out), "--json", *arguments]
-    printed, errors = (out.with_name(f"{out.name}.{name}") for name in ("stdout", "stderr"))
+    options = ["dedup", "-o", str(out), "--json", *arguments]
+    command = [sys.executable, "-c", CHILD, str(len(sys.path)), *sys.path, *options]
     began = time.perf_counter()
-    with printed.open("wb") as stdout, errors.open("wb") as stderr:
-        try:
-            child = Popen(command, stdin=DEVNULL, stdout=stdout, stderr=stderr)
-        except OSError as error:
-            raise InputError(f"no process can be started to run a sample: {os.strerror(error.errno or 0)}") from error
-        try:
-            memory = 0
-            while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-                memory = max(memory, _peak(child.pid))
-                time.sleep(LOOK)
-        except BaseException:
-            child.kill()
-            child.wait()
-            raise
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+    try:
+        child = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError as error:
+        raise InputError(f"no process can be started to run a sample: {os.strerror(error.errno or 0)}") from error
     took = time.perf_counter() - began
-    lines = errors.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = child.stderr.decode("utf-8", "replace").splitlines()
+    events = [json.loads(line) for line in lines if line.startswith('{"event"')]
     if child.returncode:
-        last = lines[-1] if lines else f"it ended with status {child.returncode}"
+        errors = [line for line in lines if line.startswith("gpulsh: error: ")]
+        last = errors[-1] if errors else f"it ended with status {child.returncode}"
         kind = ParameterError if child.returncode == WRONG_USAGE else InputError
         raise kind(last.removeprefix("gpulsh: error: "))
-    events = [json.loads(line) for line in lines if line.startswith('{"event"')]
-    met = sum(event.get("documents", 0) for event in events if (event["event"], event["stage"]) == ("end", "gather"))
-    report = json.loads(printed.read_bytes())
+    met = sum(event.get("documents", 0) for event in events if event["event"] == "end" and event["stage"] == "gather")
+    used = events[-1]
+    report = json.loads(child.stdout)
     funnel = report["funnel"]
     documents = max(funnel["documents"], 1)
     seconds = dict.fromkeys(ESTIMATED, 0.0)
@@ -282,20 +277,8 @@ def run(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], Usage]:
             bytes_per_shingle=max(funnel["bytes"] / max(funnel["shingles"], 1), 1.0),
         ),
         seconds={**seconds, START: max(took - sum(seconds.values()) - report["compiling"], 0.0)},
-        processor=usage.ru_utime + usage.ru_stime,
-        memory=memory,
+        processor=used["processor"],
+        memory=used["memory"],
         data=sum(size for name, size in sizes.items() if name.startswith("data/")),
         evidence=sizes["duplicates.parquet"],
     )
-
-
-def _peak(pid: int) -> int:
-    """The peak memory of a process so far, in bytes; 0 where the system does not report it.
-
-    `ru_maxrss` would include the memory of the parent when it started the process.
-    """
-    try:
-        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace"))
-    except OSError:
-        return 0
-    return int(found[1]) << 10 if found else 0

@@ -140,7 +140,7 @@ def test_a_process_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(*arguments: object, **how: object) -> None:
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    monkeypatch.setattr("gpulsh.forecast.sample.Popen", refuse)
+    monkeypatch.setattr("subprocess.run", refuse)
     with pytest.raises(InputError, match=r"^no process can be started to run a sample: Resource temporarily"):
         run(["in"], tmp_path / "out")
 
