@@ -87,18 +87,24 @@ def state(folder: Path) -> dict[str, Any]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_samples_run_as_the_command_runs(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = state(here)
-    runs: list[list[str]] = []
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The arguments of each run. A stand-in reports planted costs of as many documents as there are."""
+    found: list[list[str]] = []
 
     def stand_in(arguments: list[str], out: Path) -> Any:
-        runs.append(arguments)
+        found.append(arguments)
         rows = sum(pq.read_metadata(path).num_rows for path in Path(arguments[-1]).glob("*.parquet"))
         parameters = {"threads": 2, "memory": 8 << 30, "banding": {"bands": 21, "rows": 6}}
         report = {"parameters": parameters, "backend": {"name": "cpu"}, "compiling": 0.0}
         return report, replace(planted(rows), seconds={**dict.fromkeys(ESTIMATED, rows * 1e-4), START: 1.0})
 
     monkeypatch.setattr(sample, "run", stand_in)
+    return found
+
+
+def test_samples_run_as_the_command_runs(here: Path, runs: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = state(here)
     monkeypatch.setattr(sample, "FIRST_BYTES", 1000)
     monkeypatch.setattr(sample, "LEAST_BYTES", 900 * 700)
     monkeypatch.setattr(sample, "THREAD_BYTES", 1)
@@ -117,13 +123,15 @@ def test_samples_run_as_the_command_runs(here: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("files", [0.3, 0.9])
-def test_small_inputs_run_in_full(files: float, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the very small run, or the sample, would be most of the files."""
+def test_small_inputs_run_in_full(
+    files: float, here: Path, runs: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the very small run, or the sample, would be most of the files."""
     size = sum(path.stat().st_size for path in Path("in").iterdir())
     monkeypatch.setattr(sample, "FIRST_BYTES", round(files * size))
     monkeypatch.setattr(sample, "_share", lambda small: 0.7)
     found = sample.plan(["in"], {"backend": "reference"})
-    assert found.whole and found.sample == 3600 and found.likely == found.most
+    assert found.whole and found.sample == 3600 and found.likely == found.most and runs[-1][-1] == "in"
 
 
 def test_a_slow_method_gets_a_smaller_sample() -> None:

@@ -172,7 +172,7 @@ def test_the_page_shows_candidates_below_the_threshold(tmp_path: Path) -> None:
 
 
 @needs_jinja
-@pytest.mark.parametrize("options", [{}, {"verify": "none"}, {"verify": "signature"}, {"resolve": "components"}])
+@pytest.mark.parametrize("options", [{"resolve": "components"}, {"verify": "none"}, {"verify": "signature"}])
 def test_the_page_tells_it_and_stands_alone(tmp_path: Path, options: dict[str, Any]) -> None:
     result = run(tmp_path, **options)
     assert "report.html" in result.report["outputs"]
@@ -203,18 +203,6 @@ def test_a_page_of_little(tmp_path: Path, texts: list[str | None]) -> None:
     shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
     assert f"{result.funnel['kept']} of {len(texts)} documents kept" in shown
     assert ("Nothing was dropped." in shown) == (result.funnel["dropped"] == 0)
-
-
-@needs_jinja
-def test_a_file_whose_name_is_no_utf8(tmp_path: Path) -> None:
-    path = os.fsencode(tmp_path) + b"/\xff.txt"
-    for name in (path, os.fsencode(tmp_path) + b"/b.txt"):
-        with open(name, "wb") as out:
-            out.write(b"the same words in both of the files, whatever their names")
-    paths = [os.fsdecode(path), tmp_path / "b.txt"]
-    report = deduplicate_files(paths, tmp_path / "out", backend="reference").report
-    assert report["evidence"]["dropped"] == [0, 1]
-    assert "1 of 2 documents kept" in _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
 
 
 @needs_jinja

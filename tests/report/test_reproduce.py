@@ -22,7 +22,6 @@ from gpulsh.run.files import deduplicate_files
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {
             "threshold": 0.65,
             "shingling": "char:9+symbols",
@@ -31,11 +30,8 @@ from gpulsh.run.files import deduplicate_files
         },
         {"verify": "none", "resolve": "components", "bands": 4, "rows": 4, "keep": "longest", "across": True},
         {"sketch": gpulsh.SimHash(bits=128, seed=5), "distance": 2},
-        {"num_perm": 64, "also": gpulsh.SimHash(), "distance": 4},
         {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128), "distance": 1},
-        {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash()},
         {"seed": 7, "also": gpulsh.SimHash(seed=7), "distance": 4},
-        {"measure": "containment", "seed": 7, "also": gpulsh.SimHash(seed=7), "distance": 60},
         {"measure": "containment", "write": "duplicates", "on_error": "skip", "id_column": "id"},
     ],
 )
