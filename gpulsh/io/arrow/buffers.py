@@ -1,4 +1,4 @@
-"""Between NumPy and Arrow by their buffers.
+"""Arrow's buffers: to NumPy and back, and rows chosen from columns of any type.
 
 pyarrow's own conversions import pandas where it is installed, which the work does not need.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Values
+from gpulsh.arrays import Numbers, Values
 
 
 def to_arrow(values: Values) -> pa.Array:
@@ -24,7 +24,7 @@ def to_arrow(values: Values) -> pa.Array:
 
 
 def strings(texts: Sequence[str]) -> pa.StringArray:
-    """A pyarrow.Array of type string; what is no UTF-8 in a file's name becomes U+FFFD."""
+    """A pyarrow.Array of type string; bytes that are no UTF-8, of a file's name, become U+FFFD."""
     pieces = [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode() for text in texts]
     offset = np.zeros(len(pieces) + 1, np.int32)
     np.cumsum([len(piece) for piece in pieces], out=offset[1:])
@@ -32,7 +32,7 @@ def strings(texts: Sequence[str]) -> pa.StringArray:
 
 
 def numbers(array: pa.Array) -> Values:
-    """The values of an integer or float pyarrow.Array, as a view; what stands where it is null is arbitrary."""
+    """The values of an integer or float pyarrow.Array, as a view; arbitrary where it is null."""
     kind = array.type
     letter = "f" if pa.types.is_floating(kind) else "i" if pa.types.is_signed_integer(kind) else "u"
     dtype = np.dtype(f"{letter}{kind.bit_width // 8}")
@@ -56,6 +56,44 @@ def null_mask(array: pa.Array) -> NDArray[np.bool_] | None:
     if content is None:  # the type null, which has no buffers
         return np.ones(len(array), np.bool_)
     return ~_bits(content, array)
+
+
+def chosen(column: pa.Array | pa.ChunkedArray, rows: Numbers) -> pa.Array:
+    """The values of an array or chunked array at `rows`, in that order, as one array."""
+    try:
+        taken = column.take(to_arrow(rows))
+    except pa.ArrowNotImplementedError:
+        # Arrow cannot choose from views: cast them to plain strings. Nested views cannot be cast, but every array can
+        # be cut, and its cuts joined.
+        try:
+            plain = pa.large_binary() if "binary" in str(column.type) else pa.large_string()
+            taken = column.cast(plain).take(to_arrow(rows)).cast(column.type)
+        except pa.ArrowException:
+            taken = _joined_cuts(column, rows)
+    if not isinstance(taken, pa.ChunkedArray):
+        return taken
+    return pa.concat_arrays(taken.chunks) if taken.num_chunks else pa.nulls(0, column.type)
+
+
+def kept(table: pa.Table | pa.RecordBatch, keep: NDArray[np.bool_]) -> pa.Table | pa.RecordBatch:
+    """The rows of a table or record batch where `keep` [rows] is true, as one of its kind."""
+    if keep.all():
+        return table
+    try:
+        return table.filter(to_arrow(keep))
+    except pa.ArrowNotImplementedError:
+        rows = np.flatnonzero(keep)
+        columns = [chosen(column, rows) for column in table.columns]
+        return type(table).from_arrays(columns, schema=table.schema)
+
+
+def _joined_cuts(column: pa.Array | pa.ChunkedArray, rows: Numbers) -> pa.Array:
+    if len(rows) == 0:
+        return pa.nulls(0, column.type)
+    firsts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)
+    lengths = np.diff(firsts, append=len(rows))
+    cuts = [column.slice(start, length) for start, length in zip(rows[firsts].tolist(), lengths.tolist(), strict=True)]
+    return pa.concat_arrays([chunk for cut in cuts for chunk in (cut.chunks if hasattr(cut, "chunks") else [cut])])
 
 
 def _bits(content: pa.Buffer, array: pa.Array) -> NDArray[np.bool_]:

@@ -1,19 +1,29 @@
-"""Arrow arrays of text as rows: the data buffer is used where it lies, offsets become 64-bit a batch at a time."""
+"""Arrow arrays of text as rows: the data buffer is used in place, offsets become 64-bit a batch at a time.
+
+Texts that are not adjacent are copied together. Arrow's kernels do that in one pass without Python's lock, but to load
+them takes as long as to join some hundred thousand texts in Python. So only a process that copies many loads them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.io.arrow.buffers import null_mask, numbers
-from gpulsh.io.arrow.take import end_to_end, take_pays, taken
+from gpulsh.io.arrow.buffers import null_mask, numbers, to_arrow
 from gpulsh.io.format import Mask
-from gpulsh.io.rows import Bytes, Copy, Rows, batch_cuts, gathered, piece_rows
+from gpulsh.io.rows import Bytes, Copy, Rows, batch_cuts, byte_values, gathered, piece_rows
 from gpulsh.ragged import offsets
+
+PAYS = 1 << 18  # copied texts from which on the kernels are loaded
+NARROW = (1 << 31) - 1  # bytes that 32-bit offsets count
+
+_copied = 0
+_copying = Lock()
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -103,10 +113,10 @@ class _OffsetRows(_ArrowRows):
         apart = bool((begin[1:] != end[:-1]).any())
         if apart and copy is not None:
             return copy(self._values, begin, end)
-        if not apart or not take_pays(len(rows)):
+        if not apart or not _kernels_pay(len(rows)):
             return gathered(self._values, begin, end)
         offset = offsets(end - begin)
-        return TextBatch(taken(self._array, rows, int(offset[-1])), offset)
+        return TextBatch(_taken(self._array, rows, int(offset[-1])), offset)
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
         data = self._values.data
@@ -147,7 +157,7 @@ class _ViewRows(_ScatteredRows):
         self._lengths = self._views[:, 0].astype(np.int64)
 
     def gather(self, rows: Numbers, copy: Copy | None = None) -> TextBatch:
-        batch = end_to_end(self._views[rows], self._buffers) if take_pays(len(rows)) else None
+        batch = _from_views(self._views[rows], self._buffers) if _kernels_pay(len(rows)) else None
         return super().gather(rows) if batch is None else batch
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
@@ -184,3 +194,29 @@ class _DictionaryRows(_ScatteredRows):
             for place in np.flatnonzero(self._null[rows]).tolist():
                 pieces[place] = b""
         return pieces
+
+
+def _kernels_pay(count: int) -> bool:
+    """Whether this process has copied so many texts, with these `count`, that Arrow's kernels pay."""
+    global _copied
+    with _copying:
+        _copied += count
+        return _copied >= PAYS
+
+
+def _taken(array: pa.Array, rows: Numbers, size: int) -> NDArray[np.uint8]:
+    """The texts at `rows` [m] of a pyarrow.Array with offsets, `size` bytes end to end; a null one has none."""
+    if size > NARROW and (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
+        array = array.cast(pa.large_string() if pa.types.is_string(array.type) else pa.large_binary())
+    return byte_values(array.take(to_arrow(rows)).buffers()[2])[:size]
+
+
+def _from_views(views: NDArray[np.int32], buffers: Sequence[pa.Buffer | None]) -> TextBatch | None:
+    """The texts of views [m, 4], as Arrow lays them out, into data buffers; None where pyarrow has no such kernel."""
+    try:
+        given = [None, pa.py_buffer(np.ascontiguousarray(views)), *buffers]
+        found = pa.Array.from_buffers(pa.binary_view(), len(views), given).cast(pa.large_binary())
+    except (pa.ArrowNotImplementedError, ValueError):  # of a release of pyarrow that cannot cast views
+        return None
+    _, offsets, content = found.buffers()
+    return TextBatch(byte_values(content), np.frombuffer(offsets, np.int64)[: len(views) + 1])

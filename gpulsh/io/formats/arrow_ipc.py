@@ -19,11 +19,10 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
+from gpulsh.io.arrow.buffers import chosen, kept
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of
-from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import column_named, stray, text_column
-from gpulsh.io.arrow.types import check_columns, type_named
+from gpulsh.io.arrow.texts import check_columns, column_named, stray, text_column, type_named
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Writing, counting

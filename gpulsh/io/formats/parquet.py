@@ -21,12 +21,10 @@ from numpy.typing import NDArray
 
 from gpulsh.backends.lru_cache import LruCache
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.buffers import to_arrow
+from gpulsh.io.arrow.buffers import chosen, kept, to_arrow
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
-from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import column_named, stray, text_column
-from gpulsh.io.arrow.types import check_columns, type_named
+from gpulsh.io.arrow.texts import check_columns, column_named, stray, text_column, type_named
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading, reason, wrong_length
 from gpulsh.io.format import (

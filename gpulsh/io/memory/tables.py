@@ -110,8 +110,7 @@ def _texts(table: pa.Table, columns: Columns) -> pa.ChunkedArray:
     import pyarrow as pa
 
     from gpulsh.io.arrow.soundness import check_given
-    from gpulsh.io.arrow.texts import text_column
-    from gpulsh.io.arrow.types import check_columns
+    from gpulsh.io.arrow.texts import check_columns, text_column
     from gpulsh.io.file import File
 
     check_given(table, "texts")

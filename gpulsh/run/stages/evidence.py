@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh.arrays import Numbers, Values
-from gpulsh.io.arrow.buffers import strings, to_arrow
+from gpulsh.io.arrow.buffers import chosen, strings, to_arrow
 from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, parquet_type, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
-from gpulsh.io.arrow.selection import chosen
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.files.results import EVIDENCE
 from gpulsh.io.format import BLOCK_BYTES

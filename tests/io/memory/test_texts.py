@@ -88,8 +88,8 @@ OFFSETS = [kind for kind in KINDS if kind.startswith("arrow") and "view" not in 
 def test_many_chosen_texts_are_taken_by_arrow_or_a_kernel(
     kind: str, narrow: int, ops: Backend | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpulsh.io.arrow.take.PAYS", 0)
-    monkeypatch.setattr("gpulsh.io.arrow.take.NARROW", narrow)
+    monkeypatch.setattr("gpulsh.io.arrow.rows.PAYS", 0)
+    monkeypatch.setattr("gpulsh.io.arrow.rows.NARROW", narrow)
     texts = open_texts(KINDS[kind](), ops)
     chosen = texts.choose(np.arange(len(TEXTS)))
     for places in ([8, 0, 3, 3, 2, 1], [0, 3, 5, 7, 8], [6, 6], [2, 4, 2, 7], [0, 1, 3]):
@@ -112,12 +112,12 @@ VIEWS = {
 def test_many_views_are_put_end_to_end_by_arrow(kind: str, has_kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = open_texts(VIEWS[kind]())
     wanted = WANTED if kind != "binary_view" else [*WANTED[:-1], b"\xff\xfe no UTF-8 at all"]
-    monkeypatch.setattr("gpulsh.io.arrow.take.PAYS", 0)
+    monkeypatch.setattr("gpulsh.io.arrow.rows.PAYS", 0)
     joined: list[int] = []
     pieces = arrow._ViewRows.pieces
     monkeypatch.setattr(arrow._ViewRows, "pieces", lambda self, rows: joined.append(len(rows)) or pieces(self, rows))
     if not has_kernels:  # as pyarrow before it could cast views
-        monkeypatch.setattr(arrow, "end_to_end", lambda *_: None)
+        monkeypatch.setattr(arrow, "_from_views", lambda *_: None)
     for max_bytes in (1, 30, 1 << 20):
         found = [document for batch in texts.batches(max_bytes) for document in documents(batch)]
         assert found == wanted
@@ -130,7 +130,7 @@ def test_many_views_are_put_end_to_end_by_arrow(kind: str, has_kernels: bool, mo
 
 def test_others_run_while_many_chosen_texts_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that runs Python alone would be held up until all texts are joined."""
-    monkeypatch.setattr("gpulsh.io.arrow.take.PAYS", 0)
+    monkeypatch.setattr("gpulsh.io.arrow.rows.PAYS", 0)
     count = 2_000_000
     offset = pa.py_buffer(np.arange(count + 1, dtype=np.int64) * 60)
     array = pa.Array.from_buffers(pa.large_string(), count, [None, offset, pa.py_buffer(b"x" * 60 * count)])
