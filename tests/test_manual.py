@@ -6,9 +6,12 @@ import ast
 import contextlib
 import io
 import json
+import os
 import re
 import runpy
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,10 +24,53 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import group, main
-from tests.support.pages import MANUAL, ROOT, Block, blocks, run_python
-from tests.test_readme import parse
+from tests.support.pages import MANUAL, README, ROOT, Block, blocks, run_python
 
 Row = dict[str, Any]
+COMMANDS = re.findall(r"\| `(gpulsh [^`]*)` \|$", README.read_text(encoding="utf-8"), flags=re.MULTILINE)
+BLOCKS = [pytest.param(block, id=block.text.split("\n")[0]) for block in blocks(README) if block.language]
+
+
+# --- the README
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_block_runs_as_pasted(block: Block, tmp_path: Path) -> None:
+    """By an interpreter or shell of its own, in an empty folder; what is shown below is what it prints."""
+    with_scripts = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    shell = {"python": [sys.executable, "-c"], "bash": ["bash", "-euc"]}[block.language]
+    command = [*shell, block.text]
+    ran = subprocess.run(command, cwd=tmp_path, env=with_scripts, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert block.shown is None or ran.stdout == block.shown
+
+
+def test_links_lead_to_files_and_headings() -> None:
+    links = re.findall(r"\]\(([^)#\s]+)#?([^)\s]*)\)", README.read_text(encoding="utf-8"))
+    assert len(links) >= 20
+    for target, heading in links:
+        page = ROOT / target
+        assert page.exists(), target
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, heading
+
+
+def test_commands_parse() -> None:
+    assert {block.language for block in blocks(README)} == {"python", "bash", ""}  # "": to install
+    assert len(COMMANDS) >= 15
+    for line in COMMANDS:
+        parse(line)
+
+
+def parse(line: str) -> None:
+    _, name, *arguments = shlex.split(line)
+    command = group.get_command(click.Context(group), name)
+    assert command is not None, name
+    command.make_context(name, arguments, resilient_parsing=False)
+
+
+# --- the manual
 
 
 def page(number: int, last: str = "end") -> Row:

@@ -1,4 +1,4 @@
-"""The wheel and the sdist, the cost of an import, the types of public calls, and the texts of the demo."""
+"""The wheel and the sdist, the cost of an import, the versions, and the types of public calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from packaging.version import Version
 
@@ -158,7 +157,7 @@ def test_citation_names_the_newest_release() -> None:
     assert f"\nversion: {released}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-# --- types, as a checker of the user's own code finds them, and the demo ---
+# --- types, as a checker of the user's own code finds them ---
 
 CODE = """
 from typing import Any, assert_type
@@ -195,14 +194,3 @@ def test_types_of_a_decision(tmp_path: Path) -> None:
     lines = len(code.splitlines()) - len(WRONG)
     for number, (line, kind) in enumerate(zip(errors, WRONG.values(), strict=True)):
         assert f"user.py:{lines + number + 1}: " in line and line.endswith(f"[{kind}]"), found.stdout
-
-
-def test_the_demo_reads_license_texts_without_their_front_matter(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, ROOT / "ci/license_texts.py", tmp_path / "texts.parquet"], check=True)
-    table = pq.read_table(tmp_path / "texts.parquet")
-    assert table.schema.names == ["kind", "name", "text"]
-    assert len(table) > 30_000
-    found = dict(zip(table.column("name").to_pylist(), table.column("text").to_pylist(), strict=True))
-    mit = found["mit.LICENSE"].split()
-    assert mit[:3] == ["Permission", "is", "hereby"]
-    assert "spdx_license_key" not in mit

@@ -21,7 +21,7 @@ import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.files.places import own_folders
-from tests.test_readme import COMMANDS
+from tests.test_manual import COMMANDS
 
 WORDS = "one two three four five six seven eight nine ten eleven twelve"
 
