@@ -10,22 +10,16 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch, on_host
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes
-from gpulsh.backends.reference.band_digests import band_digests
-from gpulsh.backends.reference.bitmaps import bitmaps, overlap_bounds
-from gpulsh.backends.reference.candidates import candidates
-from gpulsh.backends.reference.collisions import collisions
-from gpulsh.backends.reference.components import components
-from gpulsh.backends.reference.gather import gather
-from gpulsh.backends.reference.intersect import intersect, overlaps
+from gpulsh.backends.reference.buckets import band_digests, candidates, collisions, components
+from gpulsh.backends.reference.intersect import bitmaps, intersect, overlap_bounds, overlaps
 from gpulsh.backends.reference.prefixes import frequencies, prefixes, rare_or_first
-from gpulsh.backends.reference.sha1 import sha1
 from gpulsh.backends.reference.shingle import exact_hashes, shingle, shingle_part, shingles
 from gpulsh.backends.reference.simhash import simhash
 from gpulsh.backends.reference.sketches import sketch_of
+from gpulsh.backends.reference.texts import gather, sha1
 from gpulsh.backends.reference.tokens import tokens
 from gpulsh.backends.reference.unique import unique
-from gpulsh.backends.reference.weighted import occurrences, weighted_overlap
-from gpulsh.backends.reference.weighted_minhash import kleinberg_tardos, weighted_minhash
+from gpulsh.backends.reference.weighted import kleinberg_tardos, occurrences, weighted_minhash, weighted_overlap
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 

@@ -18,9 +18,8 @@ from gpulsh.backends.reference.hashing import (
     rabin_hash,
     shingle_hash,
 )
-from gpulsh.backends.reference.tokens import documents
+from gpulsh.backends.reference.tokens import documents, word_hashes
 from gpulsh.backends.reference.unique import from_rows, rows_of
-from gpulsh.backends.reference.words import word_hashes
 from gpulsh.params import Hash, Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -46,7 +45,7 @@ def unlabelled(text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None 
 
 
 def labelled(row: list[int]) -> list[int]:
-    """Each fingerprint of a document by how many equal ones stand before it."""
+    """Each fingerprint of a document with its label: how many equal ones precede it."""
     seen = Counter[int]()
     found = []
     for x in row:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.protocol import NO_VALUE, Backend, sketched
-from gpulsh.backends.reference.sketches.affine61 import PRIME
+from gpulsh.backends.reference.hashing import PRIME
 from gpulsh.params import SKETCHES, BandShape, Family, FamilyName, Shingling, Unit
 from gpulsh.permutations import words
 from tests.backends.parity.agreement import agree, far_array, fewer, said

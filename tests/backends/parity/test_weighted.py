@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpulsh.arrays import WeightedFingerprints
 from gpulsh.backends.darts import RANK_BITS, SEGMENT_BITS, Streams, logarithms
 from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, NO_VALUE, Backend
-from gpulsh.backends.reference.darts import darts_below, surprise
+from gpulsh.backends.reference.weighted import darts_below, surprise
 from gpulsh.errors import ParameterError
 from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
 from tests.support.rows import random_table, table, tables

@@ -1,12 +1,14 @@
-"""Set sketches, a file each: a `Sketch` of a family, as `gpulsh.backends.protocol.SketchFold` says."""
+"""Set sketches: a `Sketch` of a family in a file each, or in `functions` for families of hash functions."""
 
 from importlib import import_module
 
 from gpulsh.backends.protocol import SketchFold
+from gpulsh.backends.reference.sketches.functions import FUNCTIONS
 from gpulsh.params import Family
 
 
 def sketch_of(family: Family) -> SketchFold:
-    """The sketch of a family, from the file that has its name."""
-    found: SketchFold = import_module(f"{__name__}.{family.sketch}").Sketch(family)
+    """The sketch of a family."""
+    file = "functions" if family.sketch in FUNCTIONS else family.sketch
+    found: SketchFold = import_module(f"{__name__}.{file}").Sketch(family)
     return found

@@ -1,4 +1,4 @@
-"""Fast similarity sketching: all of a set is thrown into the bins in rounds, until no bin is empty."""
+"""Fast similarity sketching: a whole set is thrown into the bins in rounds, until no bin is empty."""
 
 from __future__ import annotations
 

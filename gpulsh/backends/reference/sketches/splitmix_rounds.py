@@ -1,4 +1,4 @@
-"""`splitmix_rounds`: all of a set goes into the bins in rounds, until no bin is empty."""
+"""`splitmix_rounds`: a whole set goes into the bins in rounds, until no bin is empty."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ LOWER = (1 << ROUND_SHIFT) - 1
 
 
 class Sketch(Minima):
-    """For each bin the least value of the first round that reached it; then, for those none reached, the least hash."""
-
-    dtype = np.uint64
+    """For each bin the least value of the first round that reached it, and for each bin left empty the least hash."""
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
