@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from gpulsh.backends.cpu import CpuBackend, bitsets
+from gpulsh.backends.cpu import CpuBackend, intersect
 from gpulsh.backends.protocol import GOLDEN
 from gpulsh.backends.reference import ReferenceBackend
 from tests.support.rows import table
@@ -21,9 +21,9 @@ REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 def test_rows_that_meet_in_many_pairs(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Near-copies beside rows that meet few: these take bits, those do not."""
     taken: list[int] = []
-    found = bitsets.overlap_bounds
-    monkeypatch.setattr(bitsets, "overlap_bounds", lambda *given: taken.append(len(given[1])) or found(*given))
-    monkeypatch.setattr(bitsets, "FEWEST_PAIRS", 1)
+    found = intersect.overlap_bounds
+    monkeypatch.setattr(intersect, "overlap_bounds", lambda *given: taken.append(len(given[1])) or found(*given))
+    monkeypatch.setattr(intersect, "FEWEST_PAIRS", 1)
     generator = np.random.default_rng(rows)
     page = generator.integers(0, 2**64, 200, np.uint64)
     alike = [
@@ -43,7 +43,7 @@ def test_rows_that_meet_in_many_pairs(rows: int, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("values", ["in one slot", "many"])
 def test_rows_whose_values_fit_into_no_table(values: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values that nobody hashed, or more than the table holds, are compared in order, and none is probed for long."""
-    monkeypatch.setattr(bitsets, "overlap_bounds", None)
+    monkeypatch.setattr(intersect, "overlap_bounds", None)
     inverse = pow(GOLDEN, -1, 2**64)
     if values == "in one slot":
         rows = [[(number * inverse) % 2**64 for number in range(first, first + 5000)] for first in range(60)]

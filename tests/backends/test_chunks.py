@@ -7,7 +7,7 @@ from threading import Barrier, get_ident
 
 import pytest
 
-from gpulsh.backends.cpu.chunks import Threads, by_count
+from gpulsh.backends.cpu.threads import Threads, by_count
 
 SECONDS = 60  # at most, until others are at work, too
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend, giants
-from gpulsh.backends.cpu.chunks import NO_ROWS
+from gpulsh.backends.cpu.threads import NO_ROWS
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import DeviceMemoryError
@@ -221,7 +221,7 @@ def test_decisions_where_few_fingerprints_fit_together(verify: Any, size: int, m
             texts.append(" ".join(map(str, other)))
     wanted = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu")
     set_bounds(monkeypatch, size, size)
-    monkeypatch.setattr("gpulsh.backends.cpu.backend.SETS", 26)  # 128 of 8 GiB, and 64 of a range
+    monkeypatch.setattr("gpulsh.backends.cpu.threads.SETS", 26)  # 128 of 8 GiB, and 64 of a range
     found = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu", threads=2)
     assert 10 < int(wanted.keep.sum()) < len(texts) - 10
     for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):

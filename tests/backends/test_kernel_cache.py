@@ -157,7 +157,7 @@ KERNELS = """
     cache = kernel_cache.KernelCache(sys.argv[1] or None)
     kernel_cache.kernel_cache = lambda: cache
     from gpulsh.backends.compiling import COMPILING
-    from gpulsh.backends.cpu.components import components
+    from gpulsh.backends.cpu.buckets import components
     logging.basicConfig(format="%(message)s")
     print(components(4, np.array([[1, 3]])).tolist(), COMPILING.seconds() > 0)
 """
@@ -174,7 +174,7 @@ def test_kernels_are_kept_and_what_is_damaged_is_compiled_again(tmp_path: Path) 
     assert compiled(str(tmp_path)) == (["[0, 1, 2, 1", "False\n"], "")
     for ending in ("nbi", "nbc"):
         paths = sorted(tmp_path.glob(f"*.{ending}"))
-        assert [path.name.partition(".")[0] for path in paths] == ["components", "runtime"]
+        assert [path.name.partition(".")[0] for path in paths] == ["buckets", "runtime"]
         for path in paths:
             path.write_bytes(path.read_bytes()[: 20 if ending == "nbi" else 99])
         said, told = compiled(str(tmp_path))
@@ -225,7 +225,7 @@ def test_a_kernel_that_is_kept_is_loaded_without_the_compiler(tmp_path: Path) ->
     code = f"""{textwrap.dedent(KERNELS)}
 from numba.core.runtime import rtsys
 print(rtsys.library._shared_module is not None)  # of a library that was loaded
-from gpulsh.backends.cpu.components import _components
+from gpulsh.backends.cpu.buckets import _components
 (loaded,) = _components.overloads.values()
 print(list(loaded.library._get_module_for_linking().functions))
 {prepared}

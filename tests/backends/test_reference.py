@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.arrays import Buckets, Fingerprints
-from gpulsh.backends.protocol import NO_DIGEST, Backend, sketched
+from gpulsh.backends.protocol import NO_DIGEST, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family, Shingling
 from tests.support import naive
@@ -23,10 +23,6 @@ REFERENCE = ReferenceBackend()
 def rows_of(fingerprints: Fingerprints) -> list[list[int]]:
     values, offset = fingerprints.values.tolist(), fingerprints.offset.tolist()
     return [values[start:stop] for start, stop in pairwise(offset)]
-
-
-def test_it_is_a_backend() -> None:
-    assert isinstance(REFERENCE, Backend)
 
 
 def check_partition(texts: list[str], shingling: Shingling) -> int:

@@ -61,7 +61,7 @@ def test_it_compiles_what_a_run_needs_behind_signing_for_the_same_types(tmp_path
     signs = {
         "fingerprinting.documents.fingerprint_words",
         "sketches.minhash._minhash",
-        "band_digests._band_digests",
+        "buckets._band_digests",
     }
     assert {kernel.removeprefix("gpulsh.backends.cpu.") for kernel in needed.keys() - late.keys()} == signs
 

@@ -19,7 +19,6 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.cpu import shingle as kernels
 from gpulsh.backends.cpu.fingerprinting import keys as keys_there
 from gpulsh.backends.cpu.giants import GIANT_BYTES
-from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
 from gpulsh.params import BandShape, Family, Reading, Shingling
@@ -32,10 +31,6 @@ from tests.support.texts import KEYS, batch_of, licences
 
 REFERENCE = ReferenceBackend()
 ONE = CpuBackend(1)
-
-
-def test_it_is_a_backend() -> None:
-    assert isinstance(ONE, Backend)
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])

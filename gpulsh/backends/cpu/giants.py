@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.chunks import CHUNK_BYTES, LONGEST_CHUNK, Threads, by_weight
+from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_piece
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
-from gpulsh.backends.cpu.fingerprinting.piece import fingerprint_piece
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.room import Room, Scratch, own_pages
+from gpulsh.backends.cpu.memory import Room, Scratch, own_pages
+from gpulsh.backends.cpu.threads import CHUNK_BYTES, LONGEST_CHUNK, Threads, by_weight
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.backends.parts import in_part

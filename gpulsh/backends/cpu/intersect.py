@@ -1,4 +1,13 @@
-"""intersect: sorted rows compared eight values by eight, all 64 comparisons at once, where bit sets do not pay."""
+"""Pairs of rows: intersect, text_overlaps, bitmaps and overlap_bounds.
+
+- intersect compares sorted rows eight values by eight, all 64 comparisons at once. Rows that meet in many pairs become
+  bit sets instead, a bit for each value that two of them hold. In near-copies of one page, each value is in hundreds of
+  rows and is compared in tens of thousands of pairs. A bitmap in which every value has its own bit bounds an overlap by
+  exactly that overlap.
+- bitmaps flips a bit a fingerprint; overlap_bounds is a population count a word of a pair.
+- text_overlaps looks each document up in a table of the known rows, and sorts only the rest. A near-copy leaves few,
+  which spares most of `unique` and `intersect`.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +17,29 @@ from numba import types
 from numba.core import cgutils
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
-from gpulsh.backends.cpu.bitsets import shared_by_bits
-from gpulsh.backends.cpu.chunks import Threads, by_count
+from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.backends.cpu.giants import giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.lowered import lowered
-from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, load
+from gpulsh.backends.cpu.shingle import shingle_rows
+from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
+from gpulsh.backends.cpu.unique import unique_rows
+from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, load, lowered, ones
+from gpulsh.backends.protocol import GOLDEN
+from gpulsh.params import Shingling
+from gpulsh.secret import EvidenceKeys
 
 CHUNK_PAIRS = 2048
+CHUNK_BOUNDS = 1 << 15  # pairs
+CHUNK_SHINGLES = 1 << 18  # of bitmaps
+PAIRS_OF_A_ROW = 16  # from which numbering its values pays
+FEWEST_PAIRS = 2048
+LEAST_BITS, MOST_BITS = 10, 17  # of the table of distinct values, which stays in the second-level cache
+LONGEST_PROBE = 64  # more values in one place are no hashes
+WORDS_OF_A_VECTOR = 8
+SPARSE_BITS = 3  # log2 of a table's cells a value: a lookup reads one place as a rule
+
+_U = np.uint64
+_GOLDEN, _ONE, _LOW, _GREATEST = _U(GOLDEN), _U(1), _U(63), _U(0xFFFFFFFFFFFFFFFF)
 
 
 @lowered(types.int64(types.int64, types.int64))
@@ -75,3 +99,190 @@ def _compared(pairs: NDArray[np.int64], rows: Fingerprints, threads: Threads) ->
         by_count(len(pairs), CHUNK_PAIRS),
     )
     return both
+
+
+@kernel
+def _numbered(values, offset, rows, known, number):
+    """Fill the table `known` [2^b] and how `number` [2^b] names the values of `rows`; how many stand in several.
+
+    A value that stands in one has number -1. The result is -1 where half the table is not enough.
+    """
+    bits, slots = 0, known.size
+    while (1 << bits) < slots:
+        bits += 1
+    shift, last = _U(64 - bits), _U(slots - 1)
+    number[:] = 0
+    distinct = 0
+    for row in rows:
+        for value in values[offset[row] : offset[row + 1]]:
+            slot = (value * _GOLDEN) >> shift
+            probes = 0
+            while number[slot] != 0 and known[slot] != value:
+                slot = (slot + _ONE) & last
+                probes += 1
+                if probes > LONGEST_PROBE:
+                    return -1
+            distinct += number[slot] == 0
+            if 2 * distinct > slots:
+                return -1
+            known[slot] = value
+            number[slot] = min(number[slot] + 1, 2)
+    shared = 0
+    for place in range(slots):
+        times = number[place]
+        number[place] = shared if times == 2 else -1
+        shared += times == 2
+    return shared
+
+
+@kernel
+def _bit_sets(values, offset, rows, known, number, sets, sizes):
+    """The bits of `rows` in `sets` [rows, words], all zero before, and how many they are."""
+    bits = 0
+    while (1 << bits) < known.size:
+        bits += 1
+    shift, last = _U(64 - bits), _U(known.size - 1)
+    for place in range(rows.size):
+        row, here, size = rows[place], sets[place], 0
+        for value in values[offset[row] : offset[row + 1]]:
+            slot = (value * _GOLDEN) >> shift
+            while known[slot] != value:
+                slot = (slot + _ONE) & last
+            bit = number[slot]
+            if bit >= 0:
+                here[bit >> 6] |= _ONE << (_U(bit) & _LOW)
+                size += 1
+        sizes[place] = size
+
+
+def shared_by_bits(
+    pairs: NDArray[np.int64], fingerprints: Fingerprints, threads: Threads
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of those pairs [m, 2] of rows for which bits are the shorter way, and the sizes of their intersections.
+
+    What is held for it is no more than half of what `fingerprints` take, or a table of 1.5 MB.
+    """
+    none = np.empty(0, np.int64)
+    if len(pairs) < FEWEST_PAIRS:
+        return none, none
+    meets = np.bincount(pairs.reshape(-1), minlength=len(fingerprints)) >= PAIRS_OF_A_ROW
+    chosen = np.flatnonzero((meets[pairs[:, 0]] & meets[pairs[:, 1]]) & (pairs[:, 0] != pairs[:, 1]))
+    rows = np.flatnonzero(meets)
+    if len(chosen) < max(PAIRS_OF_A_ROW // 2 * len(rows), FEWEST_PAIRS):
+        return none, none
+    values, offset = fingerprints.values, fingerprints.offset
+    held = int((offset[rows + 1] - offset[rows]).sum())
+    bits = int(np.clip(held.bit_length() - 2, LEAST_BITS, MOST_BITS))
+    known, number = np.empty(1 << bits, np.uint64), np.empty(1 << bits, np.int32)
+    shared = _numbered(values, offset, rows, known, number)
+    words = -(-max(shared, 1) // (64 * WORDS_OF_A_VECTOR)) * WORDS_OF_A_VECTOR
+    if shared < 0 or 2 * len(rows) * words > held:
+        return none, none
+    sets, sizes = np.zeros((len(rows), words), np.uint64), np.empty(len(rows), np.int64)
+    _bit_sets(values, offset, rows, known, number, sets, sizes)
+    place = np.cumsum(meets) - 1
+    return chosen, overlap_bounds(threads, place[pairs.take(chosen, axis=0)], sets, sizes)
+
+
+@kernel
+def _bitmaps(values, offset, shift, out):
+    for row in range(offset.size - 1):
+        bits = out[row]
+        bits[:] = _U(0)
+        for value in values[offset[row] : offset[row + 1]]:
+            bit = value >> shift
+            bits[np.int64(bit >> _U(6))] ^= _ONE << (bit & _LOW)
+
+
+@kernel
+def _overlap_bounds(pairs, bitmaps, sizes, out):
+    for pair in range(pairs.shape[0]):
+        i, j = pairs[pair, 0], pairs[pair, 1]
+        left, right = bitmaps[i], bitmaps[j]
+        apart = np.int64(0)
+        for word in range(bitmaps.shape[1]):
+            apart += ones(left[word] ^ right[word])
+        out[pair] = min(sizes[i], sizes[j], (sizes[i] + sizes[j] - apart) >> 1)
+
+
+def bitmaps(threads: Threads, fingerprints: Fingerprints, words: int = 16) -> NDArray[np.uint64]:
+    rows = fingerprints.moved(np.ascontiguousarray)
+    out, shift = np.empty((len(rows), words), np.uint64), _U(65 - (64 * words).bit_length())
+    threads.map(
+        lambda start, stop: _bitmaps(rows.values, rows.offset[start : stop + 1], shift, out[start:stop]),
+        by_weight(rows.offset, CHUNK_SHINGLES),
+    )
+    return out
+
+
+def overlap_bounds(
+    threads: Threads, pairs: NDArray[np.int64], bitmaps: NDArray[np.uint64], sizes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    pairs, bitmaps, sizes = np.ascontiguousarray(pairs), np.ascontiguousarray(bitmaps), np.ascontiguousarray(sizes)
+    bounds = np.empty(len(pairs), np.int64)
+    threads.map(
+        lambda start, stop: _overlap_bounds(pairs[start:stop], bitmaps, sizes, bounds[start:stop]),
+        by_count(len(pairs), CHUNK_BOUNDS),
+    )
+    return bounds
+
+
+@kernel
+def _overlaps(values, offset, known, starts, members, seen, found, overlaps, sizes, ends):
+    """Fill `overlaps` [rows, k] with how many values a row has of each of `members` [k, d], and `sizes` with how many
+    of any; the others move to the front of `values`, row after row, and end at `ends`.
+
+    `known` [d + 1] ascend, and the last one is the greatest there is; those with the upper bits of a value begin where
+    `starts` [2^b] says. `seen` [d], -1 before, and `found` [d + 1] are room.
+    """
+    bits = 0
+    while (1 << bits) < starts.size:
+        bits += 1
+    shift, written = _U(64 - bits), 0
+    for row in range(offset.size - 1):
+        count = 0
+        for value in values[offset[row] : offset[row + 1]]:
+            place = _U(starts[value >> shift])
+            while known[place] < value:
+                place += _ONE
+            if known[place] == value and place < _U(seen.size):
+                found[count] = place
+                count += seen[place] != row
+                seen[place] = row
+            else:
+                values[written] = value
+                written += 1
+        for column in range(members.shape[0]):
+            total, own = 0, members[column]
+            for i in range(count):
+                total += own[found[i]]
+            overlaps[row, column] = total
+        sizes[row] = count
+        ends[row] = written
+
+
+def text_overlaps(
+    threads: Threads, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    overlaps, sizes = np.empty((len(text), len(known)), np.int64), np.empty(len(text), np.int64)
+    distinct, which = np.unique(known.values[known.offset[0] : known.offset[-1]], return_inverse=True)
+    members = np.zeros((len(known), len(distinct)), np.uint8)
+    members[np.repeat(np.arange(len(known)), known.lengths), which] = 1
+    bits = len(distinct).bit_length() + SPARSE_BITS
+    starts = np.searchsorted(distinct, np.arange(1 << bits, dtype=np.uint64) << _U(64 - bits)).astype(np.uint32)
+    up_to_greatest, left = np.append(distinct, _GREATEST), threads.room(text)
+
+    def work(start: int, stop: int) -> None:
+        giant = is_giant(text, start, stop)
+        if giant:
+            rows = giant_set(text, start, shingling, left, keys)
+        else:
+            rows, _ = shingle_rows(text, start, stop, shingling, keys)
+        offset, seen = np.zeros(stop - start + 1, np.int64), np.full(len(distinct), -1)
+        room, found = (seen, np.empty(len(distinct) + 1, np.uint64)), (overlaps[start:stop], sizes[start:stop])
+        _overlaps(rows.values, rows.offset, up_to_greatest, starts, members, *room, *found, offset[1:])
+        others = Fingerprints(rows.values[: offset[-1]], offset)
+        sizes[start:stop] += others.lengths if giant else unique_rows(others).lengths
+
+    threads.map(work, text_chunks(text.offset, threads))
+    return overlaps, sizes

@@ -7,15 +7,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import llvmlite
 from llvmlite.binding import parse_assembly
 from numba import njit
 from numba.core import event
 from numba.core.base import BaseContext
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, InTreeCacheLocator
+from numba.core.codegen import CodeLibrary
 from numba.core.compiler import CompileResult
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime import nrtdynmod, rtsys
 
 from gpulsh.backends.compiling import COMPILING
-from gpulsh.backends.cpu import runtime
 from gpulsh.backends.kernel_cache import kernel_cache, sources_digest
 
 _log = logging.getLogger("gpulsh")
@@ -84,7 +87,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         # Numba's own has the compiler know first what it can compile, which takes longer than to load all kernels, and
         # is done once more where one is compiled. Of that, a kernel that is loaded needs the memory of arrays alone.
         try:
-            runtime.initialize(target_context, self.cache_path)
+            _initialize_runtime(target_context, self.cache_path)
             return self._load_overload(sig, target_context)
         except Exception as error:  # whatever unpickling raises of a file that a power cut left
             told = f"{type(error).__name__}: {error}"
@@ -119,3 +122,32 @@ class _Listener(event.Listener):  # type: ignore[misc]
 
 
 event.register("numba:compile", _Listener())
+
+
+def _initialize_runtime(context: BaseContext, folder: str) -> None:
+    """Have it ready for kernels that are loaded; it is compiled where it is not in `folder`, or damaged there."""
+
+    def kept_or_compiled(context: BaseContext) -> CodeLibrary:
+        codegen = context.codegen()
+        kept, key = IndexDataCacheFile(folder, "runtime", llvmlite.__version__), codegen.magic_tuple()
+        try:
+            if (state := kept.load(key)) is not None:
+                return codegen.unserialize_library(state)
+        except Exception:  # whatever unpickling raises of a file that a power cut left
+            with suppress(OSError):
+                kept.flush()
+        module, library = nrtdynmod.create_nrt_module(context)
+        library.enable_object_caching()
+        library.add_ir_module(module)
+        library.finalize()
+        with suppress(Exception):  # kernels, which are kept beside it, tell why it cannot be
+            kept.save(key, library.serialize_using_object_code())
+        return library
+
+    with global_compiler_lock:
+        compiled = nrtdynmod.compile_nrt_functions
+        nrtdynmod.compile_nrt_functions = kept_or_compiled
+        try:
+            rtsys.initialize(context)
+        finally:
+            nrtdynmod.compile_nrt_functions = compiled

@@ -1,14 +1,22 @@
-"""frequencies and prefixes: a row's rarest shingles by a count of counts, in place of a sort of the row."""
+"""frequencies and prefixes: a row's rarest shingles by a count of counts instead of a sort of the row."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
-from gpulsh.backends.cpu.chunks import Threads, by_weight
+from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.backends.cpu.giants import giant_pieces, is_giant, one_row, text_chunks
 from gpulsh.backends.cpu.kernel import kernel, subroutine
+from gpulsh.backends.cpu.shingle import set_rows, shingle_rows
+from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.cpu.vectors import prefetch
+from gpulsh.backends.prefixes import prefix_lengths
+from gpulsh.params import Shingling
+from gpulsh.secret import EvidenceKeys
 
 CHUNK_SHINGLES = 1 << 16
 AHEAD = 64  # shingles whose slots are on their way from memory
@@ -120,3 +128,48 @@ def prefixes(
         lambda start, stop: prefix_rows(rows.slice(start, stop), counts, lengths[start:stop]),
         by_weight(rows.offset, CHUNK_SHINGLES),
     )
+
+
+def text_frequencies(
+    threads: Threads,
+    text: TextBatch,
+    shingling: Shingling,
+    counts: NDArray[np.uint8],
+    keys: EvidenceKeys | None = None,
+) -> NDArray[np.uint8]:
+    counting = Lock()
+
+    def work(start: int, stop: int) -> None:
+        pieces: Iterable[Fingerprints]
+        if is_giant(text, start, stop):
+            pieces = map(one_row, giant_pieces(text, start, shingling, keys))
+        else:
+            pieces = [shingle_rows(text, start, stop, shingling, keys)[0]]
+        for rows in pieces:
+            with counting:  # one thread counts while the others shingle
+                frequencies(rows, counts)
+
+    threads.map(work, text_chunks(text.offset, threads))
+    return counts
+
+
+def text_prefixes(
+    threads: Threads,
+    text: TextBatch,
+    shingling: Shingling,
+    counts: NDArray[np.uint8],
+    rare: int,
+    share: float,
+    keys: EvidenceKeys | None = None,
+) -> tuple[Fingerprints, NDArray[np.int64]]:
+    sizes, room = np.empty(len(text), np.int64), threads.room(text)
+
+    def work(start: int, stop: int) -> Fingerprints:
+        # While the sets of a chunk are in the cache; only their prefixes outlive it.
+        sets = set_rows(text, start, stop, shingling, room, keys)
+        sizes[start:stop] = sets.lengths
+        chosen = prefix_rows(sets, counts, prefix_lengths(sizes[start:stop], share), rare)
+        room.take(len(chosen.values) - len(sets.values))
+        return chosen
+
+    return threads.rows(work, text_chunks(text.offset, threads)), sizes

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
-from gpulsh.backends.cpu.mixing import mixed
-from gpulsh.backends.cpu.room import Room, Scratch
+from gpulsh.backends.cpu.memory import Room, Scratch
 from gpulsh.backends.cpu.shingle import shingle_rows
+from gpulsh.backends.cpu.threads import Threads, by_weight
+from gpulsh.backends.cpu.vectors import mixed
 from gpulsh.params import Shingling
 
 CHUNK_SHINGLES = 1 << 16

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch, Tokens
-from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, by_weight
 from gpulsh.backends.cpu.fingerprinting.documents import hash_tokens, shingle_tokens
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
-from gpulsh.backends.cpu.room import Scratch
+from gpulsh.backends.cpu.memory import Scratch
+from gpulsh.backends.cpu.threads import CHUNK_BYTES, Threads, by_weight
 from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys

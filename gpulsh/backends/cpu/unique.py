@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.kernel import kernel, subroutine
+from gpulsh.backends.cpu.threads import Threads, by_weight
 
 CHUNK_SHINGLES = 1 << 16
 CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or values that are no hashes

@@ -1,17 +1,51 @@
-"""What kernels do with eight 64-bit words at a time, and with memory at an address, as instructions of LLVM."""
+"""Instructions of LLVM for kernels: `@lowered`, vectors of eight 64-bit words, memory at an address; and `mix64`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from functools import reduce
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
+from numba.core.base import BaseContext
 from numba.core.codegen import get_host_cpu_features
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
 
 from gpulsh.backends import protocol
-from gpulsh.backends.cpu.lowered import lowered
+from gpulsh.backends.cpu.kernel import subroutine
+
+Emit = Callable[..., ir.Value | list[ir.Value] | None]
+
+
+def lowered(types: Signature) -> Callable[[Emit], Callable[..., object]]:
+    """Make a function for kernels of `emit(builder, *arguments)`, which writes instructions and returns their value.
+
+    A list of values is a tuple to the kernel, None is nothing.
+    """
+
+    def of(emit: Emit) -> Callable[..., object]:
+        def typed(typing_context: object, *arguments: object) -> tuple[Signature, Callable[..., ir.Value]]:
+            return types, generate
+
+        def generate(
+            context: BaseContext, builder: ir.IRBuilder, types: Signature, arguments: tuple[ir.Value, ...]
+        ) -> ir.Value:
+            value = emit(builder, *arguments)
+            if isinstance(value, list):
+                return context.make_tuple(builder, types.return_type, value)
+            return context.get_dummy_value() if value is None else value
+
+        typed.__name__ = emit.__name__
+        typed.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]  # the builder where Numba has a context
+        made: Callable[..., object] = intrinsic(typed)
+        return made
+
+    return of
+
 
 LANES = 8  # of a vector of 64-bit words; so many may be written or read behind the last
 
@@ -58,7 +92,7 @@ def summed(builder: ir.IRBuilder, vectors: Iterable[ir.Value]) -> ir.Value:
     return builder.call(add, [reduce(builder.add, vectors)])
 
 
-def mixed(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+def mixed_lanes(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """mix64 of each lane."""
     for shift, factor in ((27, protocol.MIX_1), (33, protocol.MIX_2)):
         x = builder.mul(builder.xor(x, builder.lshr(x, all_of(shift))), all_of(factor))
@@ -109,3 +143,15 @@ def copy(builder: ir.IRBuilder, source: ir.Value, target: ir.Value, size: ir.Val
     """Copy `size` bytes from an address to another."""
     places = (builder.inttoptr(address, I8.as_pointer()) for address in (target, source))
     cgutils.raw_memcpy(builder, *places, size, I64(1))
+
+
+_MIX_1, _MIX_2 = np.uint64(protocol.MIX_1), np.uint64(protocol.MIX_2)
+_S27, _S33 = np.uint64(27), np.uint64(33)
+
+
+@subroutine
+def mixed(x):
+    """`mix64` of a uint64."""
+    x = (x ^ x >> _S27) * _MIX_1
+    x = (x ^ x >> _S33) * _MIX_2
+    return x ^ x >> _S27

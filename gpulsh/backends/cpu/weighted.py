@@ -1,17 +1,58 @@
-"""occurrences and weighted_overlap: sorted rows, and pairs of rows merged."""
+"""Weighted rows: occurrences, weighted_overlap, weighted_minhash, kleinberg_tardos.
+
+Rows are sorted and pairs of rows merged. Sketches draw darts a row at a time, up to a rank by which most probably all
+bins are hit; `gpulsh.backends.darts` defines darts.
+"""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, WeightedFingerprints
-from gpulsh.backends.cpu.chunks import Threads, by_count, by_weight
-from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends import protocol
+from gpulsh.backends.cpu.kernel import kernel, subroutine
+from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
 from gpulsh.backends.cpu.unique import unique
+from gpulsh.backends.cpu.vectors import lowered, mixed
+from gpulsh.backends.darts import (
+    LEAST_EXPONENT,
+    LEAST_OF_ROW,
+    MANTISSA_BITS,
+    RANK_BIAS,
+    RANK_BITS,
+    SEGMENT_BITS,
+    Streams,
+    logarithms,
+)
 
 CHUNK_SHINGLES = 1 << 16
 CHUNK_PAIRS = 2048
+CHUNK_WEIGHTS = 1 << 14
+ROWS_AT_ONCE = 64
+LEVELS = 24  # of a weight
+ROW_LEVELS = 32  # of all of a dense row
+UNIT_BITS = 30
+
+_U = np.uint64
+_S32, _ONE, _HALF = _U(32), _U(1), _U(0xFFFFFFFF)
+_MOST = _U(protocol.NO_VALUE - 1)
+_RANK, _WITHIN = _U(RANK_BITS), _U(SEGMENT_BITS)
+_SEGMENT, _MANTISSA = _U(64 - SEGMENT_BITS), _U(64 - MANTISSA_BITS)
+_ABOVE_MANTISSA = _U(MANTISSA_BITS)
+_SMALL = _U(64 - RANK_BITS)
+_LONGEST = 63  # bits of a limit
+
+NOTHING = _U(0xFFFFFFFFFFFFFFFF)  # after every dart
+_GOLDEN = _U(protocol.GOLDEN)
+_FRACTION, _EXPONENT, _HEIGHT = _U((1 << 52) - 1), _U(52), _U(20)
+_BIAS = 1023
+_NO_VALUE = np.uint32(protocol.NO_VALUE)
 
 
 @kernel
@@ -30,7 +71,7 @@ def _count(values, offset, unique_values, unique_offset, weight):
             weight[low] += 1.0
 
 
-def occurrences(fingerprints: Fingerprints, threads: Threads) -> WeightedFingerprints:
+def occurrences(threads: Threads, fingerprints: Fingerprints) -> WeightedFingerprints:
     values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
     rows = unique(threads, Fingerprints(values, offset))
     weight = np.zeros(len(rows.values))
@@ -66,7 +107,7 @@ def _overlap(pairs, values, weight, offset, share, least, greatest):
 
 
 def weighted_overlap(
-    pairs: NDArray[np.int64], rows: WeightedFingerprints, threads: Threads
+    threads: Threads, pairs: NDArray[np.int64], rows: WeightedFingerprints
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     pairs, least, greatest = np.ascontiguousarray(pairs), np.empty(len(pairs)), np.empty(len(pairs))
     values, weight = np.ascontiguousarray(rows.values), np.ascontiguousarray(rows.weight)
@@ -78,3 +119,154 @@ def weighted_overlap(
         by_count(len(pairs), CHUNK_PAIRS),
     )
     return least, greatest
+
+
+@lowered(types.uint64(types.uint64))
+def leading_zeros(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
+    """Of a word that is not 0."""
+    wide, bit = ir.IntType(64), ir.IntType(1)
+    count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(wide, [wide, bit]), "llvm.ctlz.i64")
+    return builder.call(count, [word, ir.Constant(bit, 1)])
+
+
+@subroutine
+def surprise(table, word):
+    before = leading_zeros(word | _ONE)
+    behind = (word | _ONE) << before << _ONE
+    segment = np.int64(behind >> _SEGMENT)
+    low = table[segment]
+    return (before + _ONE << _RANK) - (low + ((table[segment + 1] - low) * (behind << _WITHIN >> _S32) >> _S32))
+
+
+@subroutine
+def rank_limit(reach, level):
+    """What ranks of a level stay below for those of all levels to stay below 2^reach; 0 where none does."""
+    room = reach + level + RANK_BITS
+    return _ONE << _U(min(room, _LONGEST)) if room > 0 else _U(0)
+
+
+@subroutine
+def is_beyond(word, limit):
+    """Whether the first rank is surely not below `limit`, without the table: -log2(x) is more than 1 - x."""
+    return limit <= _ONE << _RANK and ~word >> _SMALL > limit
+
+
+@subroutine
+def order(rank, level, place, value_word):
+    """The rank, whatever its level, above the dart's value."""
+    before = leading_zeros(rank)
+    exponent = _U(np.int64(64 + RANK_BIAS) - np.int64(before) - level)
+    mantissa = rank << before << _ONE >> _MANTISSA
+    return (exponent << _ABOVE_MANTISSA | mantissa) << _S32 | min(mixed(place ^ value_word) >> _S32, _MOST)
+
+
+@kernel
+def _signatures(values, bits, offset, wanted, multiplier, addend, place_word, value_word, table, least, out):
+    """Of rows of weights as the `bits` of floating-point numbers; `wanted` darts most probably hit all bins."""
+    bins = out.shape[1]
+    for row in range(offset.size - 1):
+        start, stop = offset[row], offset[row + 1]
+        top = LEAST_EXPONENT - 1
+        for i in range(start, stop):
+            top = max(top, np.int64(bits[i] >> _EXPONENT) - _BIAS)
+        if top < LEAST_EXPONENT:
+            out[row] = _NO_VALUE
+            continue
+        mass = 0  # in units of 2^(top - UNIT_BITS), of smaller weights one
+        for i in range(start, stop):
+            mass += 1 << max(np.int64(bits[i] >> _EXPONENT) - _BIAS - top + UNIT_BITS, 0)
+        reach, darts = -top, mass >> UNIT_BITS
+        while darts < wanted:
+            darts *= 2
+            reach += 1
+        while True:
+            least[:] = NOTHING
+            missing = bins
+            for i in range(start, stop):
+                highest = np.int64(bits[i] >> _EXPONENT) - _BIAS
+                fraction = bits[i] & _FRACTION
+                line = multiplier * values[i] + addend
+                # No dart of the highest level is below a power of two, nor is any of a weight that is no number.
+                for step in range(np.int64(fraction == 0), LEVELS if highest >= LEAST_EXPONENT else 0):
+                    level = highest - step
+                    limit = rank_limit(reach, level)
+                    if limit == 0:
+                        break
+                    word = mixed(line + _U(level) * _GOLDEN)
+                    if is_beyond(word, limit):
+                        continue
+                    rank = surprise(table, word)
+                    while rank < limit:
+                        place = mixed(word ^ place_word)
+                        if step > 0 or (place & _HALF) << _HEIGHT < fraction:
+                            at = np.int64((place >> _S32) * _U(bins) >> _S32)
+                            missing -= least[at] == NOTHING
+                            least[at] = min(least[at], order(rank, level, place, value_word))
+                        word = mixed(place + _GOLDEN)
+                        rank += surprise(table, word)
+            if missing == 0:
+                break
+            reach += 1
+        for place in range(bins):
+            out[row, place] = np.uint32(least[place] & _HALF)
+
+
+def weighted_minhash(threads: Threads, rows: WeightedFingerprints, num_perm: int, seed: int) -> NDArray[np.uint32]:
+    values, bits = np.ascontiguousarray(rows.values), np.ascontiguousarray(rows.weight).view(np.uint64)
+    offset, signatures = np.ascontiguousarray(rows.offset), np.empty((len(rows), num_perm), np.uint32)
+    streams, wanted = Streams.of("weighted_minhash", seed), num_perm * (math.log(num_perm) + 3)
+
+    def work(start: int, stop: int) -> None:
+        least = np.empty(num_perm, np.uint64)
+        cut = offset[start : stop + 1]
+        _signatures(values, bits, cut, wanted, *streams, logarithms(), least, signatures[start:stop])
+
+    threads.map(work, by_weight(offset, CHUNK_WEIGHTS))
+    return signatures
+
+
+@kernel
+def _first_hits(rows, multiplier, addend, place_word, value_word, table, out):
+    """Of rows of numbers as the bits of floating-point ones."""
+    columns = _U(rows.shape[1])
+    for row in range(rows.shape[0]):
+        numbers = rows[row]
+        greatest = _U(0)
+        for number in numbers:
+            greatest = max(greatest, number)
+        top = np.int64(greatest >> _EXPONENT) - _BIAS
+        if top < LEAST_OF_ROW:
+            out[row] = _NO_VALUE
+            continue
+        for function in range(out.shape[1]):
+            line = multiplier * _U(function) + addend
+            first, reach = NOTHING, -top
+            while first == NOTHING:
+                for level in range(top, top - ROW_LEVELS, -1):
+                    limit = rank_limit(reach, level)
+                    if limit == 0:
+                        break
+                    word = mixed(line + _U(level) * _GOLDEN)
+                    if is_beyond(word, limit):
+                        continue
+                    lowest = _U(level + _BIAS) << _EXPONENT
+                    rank = surprise(table, word)
+                    while rank < limit:
+                        place = mixed(word ^ place_word)
+                        if lowest | (place & _HALF) << _HEIGHT < numbers[np.int64((place >> _S32) * columns >> _S32)]:
+                            first = min(first, order(rank, level, place, value_word))
+                            break
+                        word = mixed(place + _GOLDEN)
+                        rank += surprise(table, word)
+                reach += 1
+            out[row, function] = np.uint32(first & _HALF)
+
+
+def kleinberg_tardos(threads: Threads, rows: NDArray[np.float64], num_perm: int, seed: int) -> NDArray[np.uint32]:
+    bits, signatures = np.ascontiguousarray(rows).view(np.uint64), np.empty((len(rows), num_perm), np.uint32)
+    streams = Streams.of("kleinberg_tardos", seed)
+    threads.map(
+        lambda start, stop: _first_hits(bits[start:stop], *streams, logarithms(), signatures[start:stop]),
+        by_count(len(rows), ROWS_AT_ONCE),
+    )
+    return signatures

@@ -25,7 +25,7 @@ def ops(request: pytest.FixtureRequest) -> Iterator[Backend]:
     with pytest.MonkeyPatch.context() as patch:
         if bounds:
             set_bounds(patch, *bounds)
-            patch.setattr("gpulsh.backends.cpu.collisions.PARTITION_BITS", 4)
+            patch.setattr("gpulsh.backends.cpu.buckets.PARTITION_BITS", 4)
         yield CpuBackend(threads)
 
 

@@ -64,7 +64,7 @@ def test_collisions_of_many(ops: Backend, universe: int, count: int) -> None:
 def test_collisions_of_digests_that_repeat_and_of_none(
     ops: Backend, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpulsh.backends.cpu.collisions.PARTITION_DOCUMENTS", together)
+    monkeypatch.setattr("gpulsh.backends.cpu.buckets.PARTITION_DOCUMENTS", together)
     generator, count = np.random.default_rng(8), 1500
     values = generator.integers(0, 2**64, count, np.uint64)
     values[generator.integers(0, count, 400)] = values[generator.integers(0, count, 400)]

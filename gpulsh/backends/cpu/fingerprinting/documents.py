@@ -1,13 +1,34 @@
-"""The kernels that pass over all documents of a chunk."""
+"""The kernels that fingerprint all documents of a chunk, or one document a piece after another."""
 
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
 
-from gpulsh.backends.cpu.fingerprinting.characters import character_sums
-from gpulsh.backends.cpu.fingerprinting.rows import exact_sums, mix_tokens, row_shingles
+from gpulsh.backends import protocol
+from gpulsh.backends.cpu.fingerprinting.characters import character_sums, decode, table_entry
+from gpulsh.backends.cpu.fingerprinting.keys import KEYS, far_factor, far_key, packing
 from gpulsh.backends.cpu.fingerprinting.words import word_sums
 from gpulsh.backends.cpu.kernel import kernel, subroutine
+from gpulsh.backends.cpu.vectors import (
+    I64,
+    LANES,
+    WORDS,
+    all_of,
+    byte,
+    everywhere,
+    get,
+    load,
+    lowered,
+    mixed_lanes,
+    put,
+    store,
+    summed,
+)
+from gpulsh.backends.unicode_table import SINGLE, WORD
+from gpulsh.secret import DIGITS, EXACT, EXACT_FAR, EXACT_PLACES, EXACT_SPREAD, LEVELS, SHINGLE
 
 
 @subroutine
@@ -78,3 +99,191 @@ def shingle_tokens(tokens, offset, size, keys, values, ends):
         if count > 0:
             written += row_shingles(tokens + 8 * offset[row], count, size, keys, values + 8 * written)
         ends[row] = written
+
+
+_U = np.uint64
+_ZERO, _LENGTH = _U(0), _U(protocol.LENGTH)
+_EXACT_FAR, _OTHER_EXACT_FAR = map(np.int64, (EXACT_FAR, EXACT_FAR + LEVELS * DIGITS))
+
+
+@lowered(types.void(types.int64))
+def _mix_vector(builder: ir.IRBuilder, address: ir.Value) -> None:
+    """Mix 8 words where they lie."""
+    store(builder, mixed_lanes(builder, load(builder, address)), address)
+
+
+@lowered(types.uint64(types.int64, types.int64, types.int64, types.uint64))
+def _exact_terms(
+    builder: ir.IRBuilder, packed: ir.Value, count: ir.Value, keys: ir.Value, spread: ir.Value
+) -> ir.Value:
+    """Sum of keys[i] * the bytes, reversed, of spread * packed[i], for `count` packed tokens."""
+    total = cgutils.alloca_once_value(builder, all_of(0))
+    spreads = everywhere(builder, spread)
+    swap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(WORDS, [WORDS]), "llvm.bswap.v8i64")
+    lanes = ir.Constant(WORDS, list(range(LANES)))
+    with cgutils.for_range_slice(builder, ir.Constant(I64, 0), count, ir.Constant(I64, LANES)) as (i, _):
+        skip = builder.shl(i, ir.Constant(I64, 3))
+        spreaded = builder.mul(load(builder, builder.add(packed, skip)), spreads)
+        term = builder.mul(builder.call(swap, [spreaded]), load(builder, builder.add(keys, skip)))
+        used = builder.icmp_signed("<", lanes, everywhere(builder, builder.sub(count, i)))
+        builder.store(builder.add(builder.load(total), builder.select(used, term, all_of(0))), total)
+    return summed(builder, [builder.load(total)])
+
+
+@lowered(types.void(types.int64, types.int64, types.int64, types.int64))
+def _shingle_vector(builder: ir.IRBuilder, tokens: ir.Value, size: ir.Value, keys: ir.Value, out: ir.Value) -> None:
+    """8 shingles of `size` tokens, the first of them at `tokens`, the second a token farther on."""
+    length = builder.mul(size, ir.Constant(I64, protocol.LENGTH))
+    total = cgutils.alloca_once_value(builder, everywhere(builder, length))
+    with cgutils.for_range(builder, size) as places:
+        skip = builder.shl(places.index, ir.Constant(I64, 3))
+        key = everywhere(builder, load(builder, builder.add(keys, skip), I64))
+        term = builder.mul(key, load(builder, builder.add(tokens, skip)))
+        builder.store(builder.add(builder.load(total), term), total)
+    store(builder, mixed_lanes(builder, builder.load(total)), out)
+
+
+@subroutine
+def exact_sums(packed, count, before, proof):
+    """The two halves of an exact hash over `count` tokens that `before` others precede."""
+    one, two = _ZERO, _ZERO
+    spread, other_spread = get(proof + 8 * EXACT_SPREAD), get(proof + 8 * (EXACT_SPREAD + 1))
+    done = 0
+    while done < count:  # once, but for long documents
+        number, begin = (before + done) // EXACT_PLACES, (before + done) % EXACT_PLACES
+        here, size = packed + 8 * done, min(EXACT_PLACES - begin, count - done)
+        keys = proof + 8 * (EXACT + begin)
+        one += _exact_terms(here, size, keys, spread) * far_factor(number, proof, _EXACT_FAR)
+        other_keys = keys + 8 * EXACT_PLACES
+        two += _exact_terms(here, size, other_keys, other_spread) * far_factor(number, proof, _OTHER_EXACT_FAR)
+        done += size
+    return one, two
+
+
+@subroutine
+def mix_tokens(sums, count):
+    """Make token hashes of sums, where they lie."""
+    for i in range(0, count, LANES):
+        _mix_vector(sums + 8 * i)
+
+
+@subroutine
+def row_shingles(tokens, count, size, keys, out):
+    """Fingerprints of a document of one token or more."""
+    used = min(size, count)
+    shingles = count - used + 1
+    for i in range(0, shingles, LANES):
+        _shingle_vector(tokens + 8 * i, used, keys + 8 * SHINGLE, out + 8 * i)
+    return shingles
+
+
+@subroutine
+def _cut(text, start, size, stop, words, stage1, stage2):
+    """The end of a piece of `size` bytes: between characters, and between tokens where these are words.
+
+    `start` where no token is known to end within the piece. Bytes that can only go on with a character are in no cut,
+    so a piece may be longer by a tail of them, which makes no token more.
+    """
+    at = start + size
+    while at < stop and byte(text + at) & 0xC0 == 0x80:
+        at += 1
+    if at >= stop:
+        return stop
+    if not words:
+        return at
+    while at > start:
+        if byte(text + at) & 0xC0 != 0x80:
+            point, _ = decode(text, at, stop)
+            if table_entry(point, stage1, stage2) & 3 != WORD:
+                return at
+        at -= 1
+    return start
+
+
+@subroutine
+def _long_token(text, at, stop, stage1, stage2, keys, secret, proof, proves, sums, packed):
+    """(end, tokens) of a word from which `_cut` found no way out, and of a single that may stand before it."""
+    total, pack, place, count = _ZERO, _ZERO, np.int64(0), np.int64(0)
+    while at < stop:
+        point, size = decode(text, at, stop)
+        entry = table_entry(point, stage1, stage2)
+        klass = entry & 3
+        value = _U(point + (entry >> 2))
+        if klass == WORD:
+            if place < KEYS:
+                total += get(keys + 8 * place) * value
+                pack += get(proof + 8 * place + packing(value)) * value
+            else:
+                total += far_key(place, keys, secret) * value
+                pack += far_key(place, proof, proves) * value
+            place += 1
+        elif place > 0:
+            break
+        elif klass == SINGLE:
+            put(sums, get(keys) * value + _LENGTH)
+            put(packed, get(proof + packing(value)) * value)
+            count = 1
+        at += size
+    if place > 0:
+        put(sums + 8 * count, total + _U(place) * _LENGTH)
+        put(packed + 8 * count, pack)
+        count += 1
+    return at, count
+
+
+@kernel
+def fingerprint_piece(
+    text,
+    room,
+    stop,
+    piece,
+    words,
+    size,
+    stage1,
+    stage2,
+    keys,
+    secret,
+    proof,
+    proves,
+    state,
+    sums,
+    carried,
+    tokens,
+    packed,
+    values,
+    run,
+):
+    """The shingles that end in the next piece of one document of `stop` bytes, into `values`; how many they are.
+
+    Between pieces are kept: `state` int64 [4], the place in the text, the tokens before it, whether separators stand
+    there and how many tokens are carried; `sums` uint64 [2], which are the exact hash in the end where it `proves`;
+    `carried` uint64 [size], the last size - 1 tokens.
+    """
+    at, before, gap, held = state[0], state[1], state[2] != 0, state[3]
+    for i in range(held):
+        put(tokens + 8 * i, carried[i])
+    fresh = tokens + 8 * held
+    end = _cut(text, at, piece, stop, words, stage1, stage2)
+    if not words:
+        count, gap = character_sums(
+            text + at, end - at, room - at, stage1, stage2, keys, proof, fresh, packed, before > 0, gap
+        )
+    elif end > at:
+        count = word_sums(
+            text + at, end - at, room - at, stage1, stage2, keys, secret, proof, proves, fresh, packed, run
+        )
+    else:
+        end, count = _long_token(text, at, stop, stage1, stage2, keys, secret, proof, proves, fresh, packed)
+    mix_tokens(fresh, count)
+    if proves:
+        one, two = exact_sums(packed, count, before, proof)
+        sums[0], sums[1] = sums[0] + one, sums[1] + two
+    before += count
+    count += held
+    held = min(count, size - 1)
+    for i in range(held):
+        carried[i] = get(tokens + 8 * (count - held + i))
+    state[0], state[1], state[2], state[3] = end, before, gap, held
+    if count >= size or (end == stop and 0 < before < size):
+        return row_shingles(tokens, count, size, keys, values)
+    return 0

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined, subroutine
-from gpulsh.backends.cpu.mixing import mixed
-from gpulsh.backends.cpu.vectors import get
+from gpulsh.backends.cpu.vectors import get, mixed
 from gpulsh.backends.hashing import public_words
 from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
 from gpulsh.params import Reading

@@ -11,22 +11,24 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.backends import protocol
-from gpulsh.backends.cpu.fingerprinting.ascii import (
+from gpulsh.backends.cpu.fingerprinting.characters import (
     BLOCK,
+    EXCLAMATION_MARK,
     WIDE,
     ascii_terms,
     block_terms,
     computed_terms,
+    decode,
     high_mask,
     lower_mask,
     ones_above,
     packed_ascii,
     sum_heads,
+    table_entry,
     visible_mask,
     wide_terms,
     word_mask,
 )
-from gpulsh.backends.cpu.fingerprinting.characters import EXCLAMATION_MARK, decode, table_entry
 from gpulsh.backends.cpu.fingerprinting.keys import KEYS, TOKENS_FAR, far_factor, far_key, packing
 from gpulsh.backends.cpu.kernel import subroutine
 from gpulsh.backends.cpu.vectors import LANES, byte, get, lowest_bit, ones, prefetch, put

@@ -1,4 +1,4 @@
-"""Set sketches, a file each: a `Sketch` of a family, as `gpulsh.backends.protocol.SketchFold` says, on one thread."""
+"""Set sketches: a `Sketch` of a family in a file each, or in `functions` for families of hash functions."""
 
 from functools import lru_cache
 from importlib import import_module
@@ -6,9 +6,13 @@ from importlib import import_module
 from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.params import Family
 
+# Named here, so that a run that uses none of them does not load their kernels.
+FUNCTIONS = ("affine61", "affine64", "c_minhash", "multiply_shift", "tabulation", "wrapped", "xor_masks")
 
-@lru_cache(maxsize=16)  # the last few: each batch of a run asks for the same one
+
+@lru_cache(maxsize=16)  # each batch of a run needs the same one
 def sketch_of(family: Family) -> Minima:
-    """The sketch of a family, from the file that has its name."""
-    found: Minima = import_module(f"{__name__}.{family.sketch}").Sketch(family)
+    """The sketch of a family, on one thread."""
+    file = "functions" if family.sketch in FUNCTIONS else family.sketch
+    found: Minima = import_module(f"{__name__}.{file}").Sketch(family)
     return found

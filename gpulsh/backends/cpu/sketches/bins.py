@@ -11,8 +11,7 @@ from numba import types
 
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined
-from gpulsh.backends.cpu.lowered import lowered
-from gpulsh.backends.cpu.vectors import I32, I64, all_of, load, lowest_bit, ones
+from gpulsh.backends.cpu.vectors import I32, I64, all_of, load, lowered, lowest_bit, ones
 
 WORD = 64  # bins
 AHEAD = 8  # places are written at once, so that the number of empty bins of a word is no branch that is guessed wrong

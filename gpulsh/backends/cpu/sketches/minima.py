@@ -1,23 +1,23 @@
-"""What sketches that take minima have in common: they merge by the lesser value, and all ones mean none."""
+"""The common part of sketches that take minima, and a sketch on threads."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 
-from gpulsh.arrays import Fingerprints, Values
+from gpulsh.arrays import Array, Fingerprints, Values
+from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.params import Family
+
+CHUNK_SHINGLES = 1 << 16
 
 
 class Minima(ABC):
-    """A minimum a column; fingerprints lie without gaps."""
-
-    dtype: type[np.unsignedinteger] = np.uint32
+    """A minimum a column: states merge by the lesser value, and all ones mean no value. Fingerprints have no gaps."""
 
     def __init__(self, family: Family) -> None:
-        self.columns = family.num_perm
+        self.columns, self.dtype = family.num_perm, np.dtype(family.value_type)
 
     def empty(self, rows: int) -> Values:
         return np.full((rows, self.columns), np.iinfo(self.dtype).max, self.dtype)
@@ -28,7 +28,7 @@ class Minima(ABC):
         return minima
 
     def sign_into(self, fingerprints: Fingerprints, signatures: Values) -> None:
-        """Leave the signature of every row in `signatures`, which serve for the state where that has their columns."""
+        """Store the signature of every row in `signatures`, which also hold the state if it has their columns."""
         in_place = signatures.shape[1] == self.columns
         state = signatures if in_place else np.empty((len(fingerprints), self.columns), self.dtype)
         self.fold_into(fingerprints, state)
@@ -38,7 +38,7 @@ class Minima(ABC):
 
     @abstractmethod
     def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
-        """Leave the state of every row of fingerprints in `minima`, whatever that held."""
+        """Store the state of every row of fingerprints in `minima`, whatever they held before."""
 
     def merge(self, state: Values, other: Values) -> Values:
         return np.minimum(state, other, out=state)
@@ -47,13 +47,19 @@ class Minima(ABC):
         return state
 
 
-class FunctionMinima(Minima):
-    """The minimum of each of a family's functions, by a kernel that is given `tables` of what was drawn for them."""
+class ThreadedSketch:
+    """A sketch as a `SketchFold`: threads fold rows in chunks of about as many shingles each."""
 
-    def __init__(self, family: Family, kernel: Callable[..., object], *tables: Values | np.generic) -> None:
-        super().__init__(family)
-        self._kernel, self._tables = kernel, tables
+    def __init__(self, sketch: Minima, threads: Threads) -> None:
+        self._sketch, self._threads = sketch, threads
+        self.empty, self.merge, self.finish = sketch.empty, sketch.merge, sketch.finish
 
-    def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
-        minima.fill(np.iinfo(self.dtype).max)
-        self._kernel(fingerprints.values, fingerprints.offset, *self._tables, minima)
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        rows = fingerprints.moved(np.ascontiguousarray)
+        state = np.empty((len(rows), self._sketch.columns), self._sketch.dtype)
+
+        def work(start: int, stop: int) -> None:
+            self._sketch.fold_into(rows.slice(start, stop), state[start:stop])
+
+        self._threads.map(work, by_weight(rows.offset, CHUNK_SHINGLES))
+        return state

@@ -54,8 +54,6 @@ def _fold(values, offset, rounds, own, state):
 class Sketch(Minima):
     """For each bin the least value of the first round that reached it; then, for those none reached, the least hash."""
 
-    dtype = np.uint64
-
     def __init__(self, family: Family) -> None:
         super().__init__(family)
         self._bins, self.columns = family.num_perm, 2 * family.num_perm

@@ -1,4 +1,4 @@
-"""Memory of the kernels: what may be held at once, what is used again, and what goes back to the system."""
+"""Memory of the kernels: a limit for results, scratch buffers, and large arrays that return to the system."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ OWN_PAGES = 1 << 16  # elements
 
 
 def own_pages(count: int) -> NDArray[np.uint64]:
-    """A uint64 [count] whose memory, where it is much, returns to the operating system when it is freed.
+    """A uint64 [count]; large ones return their memory to the operating system when freed.
 
-    Arrays of ever other sizes leave an allocator with holes that the next does not fit into.
+    Arrays of many sizes leave an allocator with holes that the next array does not fit into.
     """
     if count < OWN_PAGES:
         return np.empty(count, np.uint64)
@@ -25,16 +25,16 @@ def own_pages(count: int) -> NDArray[np.uint64]:
 
 
 class Room:
-    """How many fingerprints a result may still have; threads share it."""
+    """The number of fingerprints that a result may still hold; threads share it."""
 
     def __init__(self, most: float = math.inf) -> None:
         self._most = self._left = most
         self._lock = threading.Lock()
 
     def take(self, count: int) -> None:
-        """So many more are held from now on, less where it is below 0.
+        """Hold `count` more fingerprints, or fewer if it is negative.
 
-        DeviceMemoryError where they are too many: who asks for several documents, or a part, then asks for less.
+        Raises DeviceMemoryError if they are too many; the caller then takes fewer documents, or smaller parts.
         """
         with self._lock:
             self._left -= count
@@ -43,9 +43,9 @@ class Room:
 
 
 class Scratch(threading.local):
-    """Buffers a thread uses again from chunk to chunk, because fresh pages cost more than the work done in them."""
+    """Buffers that a thread reuses from chunk to chunk, because fresh pages cost more than the work done in them."""
 
-    KEPT = 1 << 20  # elements; a longer buffer is for long chunks, and is let go
+    KEPT = 1 << 20  # elements; a longer buffer is for long chunks, and is not kept
 
     def __init__(self) -> None:
         self._buffers: dict[str, NDArray[np.uint64]] = {}
@@ -55,6 +55,6 @@ class Scratch(threading.local):
         if count > self.KEPT:
             return np.empty(count, np.uint64)
         held = self._buffers.get(name)
-        if held is None or len(held) < count:  # a first taking may be of nothing
+        if held is None or len(held) < count:  # the first count may be 0
             held = self._buffers[name] = np.empty(max(count, 1 << 16), np.uint64)
         return held[:count]

@@ -1,4 +1,4 @@
-"""Work split into contiguous chunks of rows of about equal weight, run by a pool of threads.
+"""Work in contiguous chunks of rows of about equal weight, for a pool of threads.
 
 Numba's own `parallel=True` is not used: its thread layers abort or hang when entered twice or after a fork, and it
 takes longer to compile.
@@ -18,9 +18,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.backends.cpu.memory import Room
 from gpulsh.ragged import offsets
 
+MEMORY = 8 << 30  # default bytes that a run may use
+SETS = (
+    6  # log2 of the bytes a fingerprint of a set needs: 16 for each of two items in work, and as much for their texts
+)
 CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
 LONGEST_CHUNK = 1 << 20  # where each thread has so much
 
@@ -30,20 +35,24 @@ Result = TypeVar("Result")
 
 
 class Threads:
-    """A fixed number of threads; one means the caller's own.
+    """A fixed number of threads, and the bytes that a run may use; one thread means the caller's own.
 
-    There may be several callers, each in a `lane`. To hand chunks over takes time: a caller works alone as long as all
-    threads have work, and is helped with what is left as soon as one has none.
+    There may be several callers, each in a `lane`. Handing chunks over takes time: a caller works alone while all
+    threads have work. An idle thread helps it with the remaining chunks.
     """
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._idle = deque([None] * count)  # an item for each thread without work; who works takes one, if there is one
+    def __init__(self, count: int, memory: int = MEMORY) -> None:
+        self.count, self.memory = count, memory
+        self._idle = deque([None] * count)  # an item for each idle thread; a busy one takes an item, if there is one
         self._in_lane = False
+
+    def room(self, text: TextBatch) -> Room:
+        """Room for the sets of several documents; a single document is held whatever its size."""
+        return Room(self.memory >> SETS) if len(text) > 1 else Room()
 
     @contextmanager
     def lane(self) -> Iterator[Threads]:
-        """The same threads for a caller whose own is one of those with work as long as the context lasts."""
+        """The same threads for a caller whose own thread is busy while the context lasts."""
         same = copy(self)
         same._in_lane = True
         with self._busy():
@@ -52,7 +61,7 @@ class Threads:
     def map(self, work: Callable[[int, int], Result], chunks: list[tuple[int, int]]) -> list[Result]:
         """`work(start, stop)` for each chunk, results in the order of the chunks.
 
-        The caller's thread works along: woken for every result, it would take time from those that work.
+        The caller's thread works, too: waking it for every result would take time from the others.
         """
         if self.count == 1 or len(chunks) < 2:
             return [work(start, stop) for start, stop in chunks]
@@ -82,12 +91,12 @@ class Threads:
             finally:
                 waiting.clear()  # something is left only where this thread failed
                 wait(others)
-        while others:  # none is named here: what a failed one held would stay until a cycle is collected
+        while others:  # no future is named: a failed one would keep its arrays until a cycle is collected
             others.pop().result()
         return [results[place] for place in range(len(chunks))]
 
     def alone(self) -> bool:
-        """Whether nobody would help the caller now."""
+        """Whether no idle thread could help the caller now."""
         return self.count == 1 or (self._in_lane and not self._idle)
 
     @contextmanager
@@ -114,7 +123,7 @@ class Threads:
         values = np.empty(starts[-1], np.uint64)
         offset = np.zeros(1 + (chunks[-1][1] if chunks else 0), np.int64)
 
-        def copy(number: int, _: int) -> None:  # by all threads: most of the time goes into first touching the pages
+        def copy(number: int, _: int) -> None:  # by all threads: most of the time is the first touch of the pages
             (start, stop), part = chunks[number], parts[number]
             values[starts[number] : starts[number + 1]] = part.values
             offset[start + 1 : stop + 1] = part.offset[1:] + starts[number]
@@ -131,7 +140,7 @@ def _pool(count: int, pid: int) -> ThreadPoolExecutor:
 
 
 def by_weight(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]:
-    """Rows cut where their running length passes a multiple of `weight`; a row is never split."""
+    """Chunks that end where the running length passes a multiple of `weight`; a row is never split."""
     rows = len(offset) - 1
     if rows <= 0:
         return []
