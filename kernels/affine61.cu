@@ -2,7 +2,7 @@
 //
 //   in   multiplier, addend u64 [columns], below the prime
 //
-// in, out, mapping, bound and geometry: function_minima.cuh. Oracle: gpulsh/backends/reference/sketches/affine61.py.
+// in, out, mapping, bound and geometry: function_minima.cuh. Oracle: gpulsh/backends/reference/sketches/functions.py.
 #include "function_minima.cuh"
 
 constexpr u64 PRIME = (1ull << 61) - 1;

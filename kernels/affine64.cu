@@ -2,7 +2,7 @@
 //
 //   in   multiplier, addend u64 [columns]
 //
-// in, out, mapping, bound and geometry: function_minima.cuh. Oracle: gpulsh/backends/reference/sketches/affine64.py.
+// in, out, mapping, bound and geometry: function_minima.cuh. Oracle: gpulsh/backends/reference/sketches/functions.py.
 #include "function_minima.cuh"
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)

@@ -6,7 +6,7 @@
 // Mapping: a thread a digest, bands of one document beside each other. Whether a row is all ones is decided by the
 // first value that is not: almost always the first. Bound: bytes: 4 or 8 a signature value, 8 a digest; arithmetic: a
 // 64-bit multiply-add a value. Geometry: a digest is a function of its row and has one writer. Oracle:
-// gpulsh/backends/reference/band_digests.py.
+// gpulsh/backends/reference/buckets.py.
 #include "digest.cuh"
 
 struct First {  // digest of a block: its document and band

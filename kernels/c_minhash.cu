@@ -2,7 +2,7 @@
 //
 //   in   multiplier, addend u64 of the first permutation, inner, outer u32: keys of the second
 //
-// in, out, mapping, bound and geometry: function_minima.cuh. Oracle: gpulsh/backends/reference/sketches/c_minhash.py.
+// in, out, mapping, bound and geometry: function_minima.cuh. Oracle: gpulsh/backends/reference/sketches/functions.py.
 #include "function_minima.cuh"
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)

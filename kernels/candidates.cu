@@ -7,7 +7,7 @@
 // Mapping: a thread a pair, which it finds by its number: bucket by the sums, members by triangular numbers.
 // Bound: bytes: 8 a pair, and the sort after it.
 // Geometry: pair q of the list is a function of q, and sorted later.
-// Oracle: gpulsh/backends/reference/candidates.py.
+// Oracle: gpulsh/backends/reference/buckets.py.
 #include "search.cuh"
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)

@@ -13,7 +13,7 @@
 // Bound: bytes: 8 a digest and kernel, and a sector of 32 of the table, written back once. A slot that is full is only
 // read, so that a digest of a million documents does not queue for one word.
 // Geometry: a slot's bits say whether 0, 1 or more digests came, in any order; ranks follow the input.
-// Oracle: gpulsh/backends/reference/collisions.py.
+// Oracle: gpulsh/backends/reference/buckets.py.
 #include "bits.cuh"
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)

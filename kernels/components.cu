@@ -10,7 +10,7 @@
 // whose ends hang under one root already, as most of a large component's do; swaps that fail meet only where one root
 // is hung, and find a smaller one.
 // Geometry: a parent is never larger than its child, so however the hooks interleave (the forest may differ) the root
-// of each finished tree is its smallest id, the label. Oracle: gpulsh/backends/reference/components.py.
+// of each finished tree is its smallest id, the label. Oracle: gpulsh/backends/reference/buckets.py.
 #include "bits.cuh"
 
 // The root above `id`. What is read may be old, but it was an ancestor and still is. The path is halved on the way: a

@@ -8,7 +8,7 @@
 // they belong to, so that one row of half a gigabyte and a million short ones are alike. A thread's next row is
 // searched only when its byte lies behind the row of its last one. Bound: bytes, read once and written once; a word's
 // four loads are single bytes, for rows begin anywhere, but go out together.
-// Geometry: each result byte is a copy of one byte. Oracle: gpulsh/backends/reference/gather.py.
+// Geometry: each result byte is a copy of one byte. Oracle: gpulsh/backends/reference/texts.py.
 #include "search.cuh"
 
 constexpr i32 WORD_BYTES = 4;

@@ -3,7 +3,7 @@
 //   in   multiplier u64 [columns], odd, addend u64 [columns]
 //
 // in, out, mapping, bound and geometry: function_minima.cuh. Oracle:
-// gpulsh/backends/reference/sketches/multiply_shift.py.
+// gpulsh/backends/reference/sketches/functions.py.
 #include "function_minima.cuh"
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)

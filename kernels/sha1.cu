@@ -4,7 +4,7 @@
 //   out  heads u64 [texts]
 //
 // Mapping: a thread a text, a block of 64 bytes after another: a digest is serial in its text, and texts are tokens.
-// Bound: instructions; single bytes read. Geometry: texts do not meet. Oracle: gpulsh/backends/reference/sha1.py.
+// Bound: instructions; single bytes read. Geometry: texts do not meet. Oracle: gpulsh/backends/reference/texts.py.
 #include "bits.cuh"
 
 __device__ __forceinline__ u32 rotated(u32 word, i32 left) {

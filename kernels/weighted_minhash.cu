@@ -7,7 +7,7 @@
 //
 // Mapping: a block a row, a thread a weight and level of it; darts meet by atomicMin. Bound: 64-bit multiplies; where a
 // row has few weights, the chain of darts of one level. Geometry: the least dart of a bin is the same in any order, and
-// no dart beyond the reach comes before one within it. Oracle: gpulsh/backends/reference/weighted_minhash.py.
+// no dart beyond the reach comes before one within it. Oracle: gpulsh/backends/reference/weighted.py.
 #include "darts.cuh"
 
 constexpr i32 DEPTH = 24;

@@ -3,7 +3,7 @@
 //   in   multiplier, addend u64 [columns], word (the bits that are kept), prime, shift (its length: 61, 32 or 16)
 //
 // in, out, mapping, bound and geometry: function_minima.cuh. Values of 32 bits are the lower halves. Oracle:
-// gpulsh/backends/reference/sketches/wrapped.py.
+// gpulsh/backends/reference/sketches/functions.py.
 #include "function_minima.cuh"
 
 // A word modulo the prime: 2^61 is 1, and a word of the other two has no bits beyond the prime's length.

@@ -8,7 +8,9 @@ from copy import copy
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec
 
-from gpulsh.arrays import Array, on_host
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints, on_host
 from gpulsh.backends.composed import one_pass
 from gpulsh.backends.cpu.buckets import band_digests, candidates, collisions, components
 from gpulsh.backends.cpu.intersect import bitmaps, intersect, overlap_bounds, text_overlaps
@@ -16,9 +18,9 @@ from gpulsh.backends.cpu.prefixes import frequencies, prefixes, text_frequencies
 from gpulsh.backends.cpu.shingle import exact_hashes, shingle, shingle_part, shingle_sets, sign, text_signatures
 from gpulsh.backends.cpu.simhash import simhash, text_simhash
 from gpulsh.backends.cpu.sketches import sketch_of
-from gpulsh.backends.cpu.sketches.minima import ThreadedSketch
+from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.backends.cpu.texts import gather, sha1
-from gpulsh.backends.cpu.threads import MEMORY, Threads, by_count
+from gpulsh.backends.cpu.threads import MEMORY, Threads, by_count, by_weight
 from gpulsh.backends.cpu.tokens import shingles, tokens
 from gpulsh.backends.cpu.unique import unique
 from gpulsh.backends.cpu.weighted import kleinberg_tardos, occurrences, weighted_minhash, weighted_overlap
@@ -27,6 +29,7 @@ from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
 from gpulsh.params import Family
 
 PIPELINED = 2  # items in work
+CHUNK_SHINGLES = 1 << 16  # that a thread sketches
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
 
 Given = ParamSpec("Given")
@@ -42,6 +45,24 @@ def _method(
         return operation(self.threads, *given, **named)
 
     return run
+
+
+class ThreadedSketch:
+    """A sketch as a `SketchFold`: threads fold rows in chunks of about as many shingles each."""
+
+    def __init__(self, sketch: Minima, threads: Threads) -> None:
+        self._sketch, self._threads = sketch, threads
+        self.empty, self.merge, self.finish = sketch.empty, sketch.merge, sketch.finish
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        rows = fingerprints.moved(np.ascontiguousarray)
+        state = np.empty((len(rows), self._sketch.columns), self._sketch.dtype)
+
+        def work(start: int, stop: int) -> None:
+            self._sketch.fold_into(rows.slice(start, stop), state[start:stop])
+
+        self._threads.map(work, by_weight(rows.offset, CHUNK_SHINGLES))
+        return state
 
 
 class CpuBackend(Backend):

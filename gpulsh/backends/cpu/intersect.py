@@ -29,7 +29,7 @@ from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
 CHUNK_PAIRS = 2048
-CHUNK_BOUNDS = 1 << 15  # pairs
+BOUNDED_PAIRS = 1 << 15  # pairs
 CHUNK_SHINGLES = 1 << 18  # of bitmaps
 PAIRS_OF_A_ROW = 16  # from which numbering its values pays
 FEWEST_PAIRS = 2048
@@ -222,7 +222,7 @@ def overlap_bounds(
     bounds = np.empty(len(pairs), np.int64)
     threads.map(
         lambda start, stop: _overlap_bounds(pairs[start:stop], bitmaps, sizes, bounds[start:stop]),
-        by_count(len(pairs), CHUNK_BOUNDS),
+        by_count(len(pairs), BOUNDED_PAIRS),
     )
     return bounds
 

@@ -33,7 +33,7 @@ from gpulsh.backends.darts import (
 
 CHUNK_SHINGLES = 1 << 16
 CHUNK_PAIRS = 2048
-CHUNK_WEIGHTS = 1 << 14
+WEIGHTED_SHINGLES = 1 << 14
 ROWS_AT_ONCE = 64
 LEVELS = 24  # of a weight
 ROW_LEVELS = 32  # of all of a dense row
@@ -221,7 +221,7 @@ def weighted_minhash(threads: Threads, rows: WeightedFingerprints, num_perm: int
         cut = offset[start : stop + 1]
         _signatures(values, bits, cut, wanted, *streams, logarithms(), least, signatures[start:stop])
 
-    threads.map(work, by_weight(offset, CHUNK_WEIGHTS))
+    threads.map(work, by_weight(offset, WEIGHTED_SHINGLES))
     return signatures
 
 

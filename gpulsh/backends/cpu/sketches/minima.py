@@ -1,4 +1,4 @@
-"""The common part of sketches that take minima, and a sketch on threads."""
+"""The common part of sketches that take minima, on one thread."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, Values
-from gpulsh.backends.cpu.threads import Threads, by_weight
+from gpulsh.arrays import Fingerprints, Values
 from gpulsh.params import Family
-
-CHUNK_SHINGLES = 1 << 16
 
 
 class Minima(ABC):
@@ -44,22 +41,4 @@ class Minima(ABC):
         return np.minimum(state, other, out=state)
 
     def finish(self, state: Values) -> Values:
-        return state
-
-
-class ThreadedSketch:
-    """A sketch as a `SketchFold`: threads fold rows in chunks of about as many shingles each."""
-
-    def __init__(self, sketch: Minima, threads: Threads) -> None:
-        self._sketch, self._threads = sketch, threads
-        self.empty, self.merge, self.finish = sketch.empty, sketch.merge, sketch.finish
-
-    def fold(self, fingerprints: Fingerprints) -> Array:
-        rows = fingerprints.moved(np.ascontiguousarray)
-        state = np.empty((len(rows), self._sketch.columns), self._sketch.dtype)
-
-        def work(start: int, stop: int) -> None:
-            self._sketch.fold_into(rows.slice(start, stop), state[start:stop])
-
-        self._threads.map(work, by_weight(rows.offset, CHUNK_SHINGLES))
         return state
