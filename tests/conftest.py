@@ -30,7 +30,6 @@ SLOW = [
     "crash/test_resume",
     "test_fuzz",
     "run/test_memory",
-    "crash/test_damage",
     "io/test_packing",
     "crash/test_incremental_crash",
     "cli/test_terminal",
@@ -72,7 +71,6 @@ SLOW = [
     "crash/test_work_folder",
     "io/files/test_limit",
     "cli/test_plan",
-    "crash/test_tampered_work",
 ]
 FOLDER = Path(__file__).parent
 

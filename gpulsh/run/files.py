@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
-from gpulsh.errors import GpulshError, InputError, InputTypeError, OutputError, ParameterError
+from gpulsh.errors import GpulshError, InputError, InputTypeError, ParameterError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
@@ -56,7 +56,6 @@ from gpulsh.run.output.folder import (
 )
 from gpulsh.run.output.paths import Folders
 from gpulsh.run.output.remote import RemoteFolder
-from gpulsh.run.output.work_folder import WORK
 from gpulsh.run.policy import Policy
 from gpulsh.run.progress import Show, open_progress
 from gpulsh.run.report import RunReport, Start
@@ -69,18 +68,6 @@ if TYPE_CHECKING:  # it loads all of the index, which other runs need not
     from gpulsh.run.incremental import EarlierRuns
 
 Input = str | os.PathLike[str]
-
-# What work files give rise to whose checksums somebody made right: gpulsh's own never do.
-ODD = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-    RecursionError,
-    pa.ArrowException,
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -314,7 +301,7 @@ def deduplicate_files(
         if folders.is_remote:
             remote = stack.enter_context(RemoteFolder(folders.output, folders.work, overwrite=overwrite, resume=resume))
         out = remote.local if remote else Path(folders.output)
-        stack.enter_context(_clear_errors(out, goes_on=resume and os.path.lexists(out / WORK)))
+        stack.enter_context(_clear_errors(out))
         there = files if engine == "local" else [_anywhere(file) for file in files]
         terms = Terms(
             method=method,
@@ -416,23 +403,14 @@ class _Run:
 
 
 @contextmanager
-def _clear_errors(out: Path, *, goes_on: bool) -> Iterator[None]:
-    """Whatever the system refuses inside, and whatever follows from odd work files that a run goes on with, is an
-    OutputError.
-    """
+def _clear_errors(out: Path) -> Iterator[None]:
+    """Turn an error of the system into an OutputError."""
     try:
         yield
     except GpulshError:
         raise
     except OSError as error:
         raise refused(error.filename or out, error) from error
-    except ODD as error:
-        if not goes_on:
-            raise
-        raise OutputError(
-            f"{out / WORK}: holds what cannot be gone on with, though its checksums are right: {type(error).__name__}:"
-            f" {error}; begin again with --overwrite"
-        ) from error
 
 
 def _anywhere(file: File) -> File:

@@ -27,7 +27,7 @@ from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files
 from gpulsh.run.job import Made, Runner, Stage, Task, Workplace, tallied
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records.documents import PassedOver, write_facts
-from gpulsh.run.records.tables import MEMBERS, RANKS, tampered, within
+from gpulsh.run.records.tables import MEMBERS, RANKS
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages.arrange import RANK, gather, rank, survey
 from gpulsh.stats.stages import OF_ORDER, Funnel
@@ -154,8 +154,6 @@ class InOrder(Arriving):
         self._groups = int(facts["groups"])
         self._rank = RANKS.read(place.folder, RANK).rank
         self._ordered = np.argsort(self._rank)
-        if len(self._rank) != len(layout) or (self._rank[self._ordered] != np.arange(len(layout))).any():
-            raise tampered(place.folder, "an order of documents that is none")
         if texts:
             members = MEMBERS.path(place.folder, RANK)
             gathering = tasks_of("gather", gather, ((layout, part, members) for part in partitions))
@@ -166,8 +164,7 @@ class InOrder(Arriving):
         folder, progress = self._place.folder, self._place.progress
         for group in range(self._groups):
             texts = GroupTexts(folder, group, ((number, None) for number in range(self._partitions)))
-            documents = within(folder, "documents", texts.documents, 0, len(self._rank))
-            batch = texts.take(np.argsort(self._rank[documents]))
+            batch = texts.take(np.argsort(self._rank[texts.documents]))
             yield from cut(batch, max_bytes)
             progress.advance(int(batch.offset[-1]))
             progress.count(documents=len(batch))

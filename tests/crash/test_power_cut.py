@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from tests.crash.test_resume import results
 from tests.support.mortal import Mortals, spread
 
 FILES = 100
-EVERY = 37 if int(os.environ.get("GPULSH_KILLS", "3")) < 50 else 3  # by hand, before a release
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +37,16 @@ def test_small_files_are_made_durable_once(pages: Path, mortals: Mortals, tmp_pa
 
 
 def test_a_power_cut_between_switches(pages: Path, mortals: Mortals, tmp_path: Path) -> None:
-    """At every so many, and around the publishing of results."""
+    power_cuts(pages, mortals, tmp_path, 60)
+
+
+def power_cuts(pages: Path, mortals: Mortals, tmp_path: Path, every: int) -> None:
+    """At every so many switches, and around the publishing of results."""
     (tmp_path / "whole").mkdir()
     whole = mortals.run(tmp_path / "whole", arguments(pages, tmp_path / "whole"))
     wanted = results(tmp_path / "whole" / "out")
     cut, again = 0, 0
-    for at in spread(whole.calls, EVERY, r"^rename|^rmdir|^fsync data"):
+    for at in spread(whole.calls, every, r"^rename|^rmdir|^fsync data"):
         path = tmp_path / str(at)
         path.mkdir()
         assert mortals.run(path, arguments(pages, path), at=at).killed

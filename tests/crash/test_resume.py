@@ -77,9 +77,7 @@ def test_many_steps_give_what_one_gives(inputs: Path, tmp_path: Path) -> None:
 
 
 CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")  # of what is on the disk, durable or in its names
-# By hand, before a release, 50 kills at random instants, and one at every change.
-KILLS = int(os.environ.get("GPULSH_KILLS", "3"))
-EVERY = 5 if KILLS < 50 else 1
+EVERY = 15  # changes; tests/soak ends runs at every one
 
 
 class Ended(BaseException):
@@ -108,7 +106,7 @@ def ends_at(patch: pytest.MonkeyPatch, number: int, error: BaseException, names:
 def test_an_end_at_fsyncs(small: Path, tmp_path: Path) -> None:
     """Disk full and Ctrl-C at every so many of them: what was finished is kept, and the run goes on."""
     wanted, calls = whole(small, tmp_path), calls_of(small, tmp_path, ("fsync",))
-    for error, every in ((OSError(28, "No space left on device"), EVERY), (KeyboardInterrupt(), 2 * EVERY + 1)):
+    for error, every in ((OSError(28, "No space left on device"), EVERY), (KeyboardInterrupt(), 2 * EVERY)):
         for told, out in ends(small, tmp_path, error, ("fsync",), spread(calls, every, "never"), lasting=False):
             assert results(out) == wanted
             assert isinstance(told, KeyboardInterrupt) or "No space left on device" in str(told)
@@ -116,37 +114,24 @@ def test_an_end_at_fsyncs(small: Path, tmp_path: Path) -> None:
 
 
 def test_a_kill_at_changes_of_the_disk(small: Path, tmp_path: Path) -> None:
-    """At every so many, and around each of what makes the folders and publishes the results.
+    """At every so many, and around each rename, which puts a durable file or a result in place."""
+    kill_at_changes(small, tmp_path, EVERY, "rename")
 
-    After it nothing is done to the disk any more, not even what an exception would undo.
-    """
+
+def kill_at_changes(small: Path, tmp_path: Path, every: int, around: str) -> None:
+    """After a kill nothing is done to the disk any more, not even what an exception would undo."""
     wanted, calls = whole(small, tmp_path), calls_of(small, tmp_path, CHANGES)
     assert len(calls) > 100
-    for _, out in ends(small, tmp_path, Ended(), CHANGES, spread(calls, EVERY, "rename|mkdir|rmdir"), lasting=True):
+    for _, out in ends(small, tmp_path, Ended(), CHANGES, spread(calls, every, around), lasting=True):
         assert results(out) == wanted and not (out / "_work").exists()
         shutil.rmtree(out)
 
 
-@pytest.mark.parametrize("changes", [12, 23])
-def test_kills_again_and_again(small: Path, tmp_path: Path, changes: int) -> None:
-    """Each run does so much more to the disk and is killed; what was done is not done again."""
-    wanted, out, killed = whole(small, tmp_path), tmp_path / "out", 0
-    while True:
-        try:
-            with pytest.MonkeyPatch.context() as patch:
-                ends_at(patch, changes, Ended(), CHANGES, lasting=True)
-                gpulsh.deduplicate_files(small, out, resume=True, **OPTIONS)
-            break
-        except Ended:
-            killed += 1
-            assert killed < 100
-    assert killed > 5 and results(out) == wanted and not (out / "_work").exists()
+def test_a_kill_while_results_replace_earlier_ones(small: Path, tmp_path: Path) -> None:
+    kill_while_replacing(small, tmp_path, "b.jsonl", ("rename", "rmdir"), 1)
 
 
-@pytest.mark.parametrize(("before", "names", "every"), [("b.jsonl", ("rename", "rmdir"), 1), ("", CHANGES[1:], 3)])
-def test_a_kill_while_results_replace_earlier_ones(
-    small: Path, tmp_path: Path, before: str, names: Sequence[str], every: int
-) -> None:
+def kill_while_replacing(small: Path, tmp_path: Path, before: str, names: Sequence[str], every: int) -> None:
     """An overwriting run that is killed goes on, too, and of the earlier results nothing is left.
 
     Before the overwriting run has a manifest it is the earlier one that goes on, so then they are of the same job.
@@ -343,8 +328,12 @@ gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", t
 """
 
 
-def test_killed_at_random_instants(inputs: Path, tmp_path: Path) -> None:
-    """Between the first and the last change of the disk; GPULSH_KILLS says how many, GPULSH_SEED which instants."""
+def test_a_process_that_is_killed(inputs: Path, tmp_path: Path) -> None:
+    kill_at_random_instants(inputs, tmp_path, 1)
+
+
+def kill_at_random_instants(inputs: Path, tmp_path: Path, kills: int) -> None:
+    """Between the first and the last change of the disk; GPULSH_SEED says which instants."""
     wanted = whole(inputs, tmp_path)
     instants = random.Random(int(os.environ.get("GPULSH_SEED", "3")))
     command, killed = [sys.executable, "-c", RUN, str(inputs)], 0
@@ -359,7 +348,7 @@ def test_killed_at_random_instants(inputs: Path, tmp_path: Path) -> None:
     assert process.wait() == 0
     span = time.perf_counter() - start
     assert results(tmp_path / "out") == wanted
-    for number in range(KILLS):
+    for number in range(kills):
         target = tmp_path / f"out{number}"
         process, _ = begun(target)
         time.sleep(span * instants.random())

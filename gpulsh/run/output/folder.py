@@ -20,14 +20,12 @@ from gpulsh.run.output.work_folder import (
     clear,
     is_work,
     refuse_foreign,
-    refuse_links,
     refuse_running,
     remove_work,
 )
-from gpulsh.run.records.tables import tampered
 from gpulsh.stats.counts import COUNTS
 from gpulsh.store.durable import PART, open_file, sync
-from gpulsh.store.manifest import NAME, Manifest
+from gpulsh.store.manifest import Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
 PAGE = "report.html"
@@ -93,22 +91,11 @@ class OutputFolder:
         found = Manifest.open(self.work) if self._resume else None
         if found is not None:
             refuse_difference(self.path, found.job, job)
-            self._refuse_others(found)
-            _ = found.secret
+            _ = found.secret  # OutputError before anything is changed, where it is lost
         self._begun = True
         self._manifest = found or Manifest.begin(self.work, job, secret)
         self._committing = self._manifest.find(COMMIT) is not None
         return self._manifest
-
-    def _refuse_others(self, manifest: Manifest) -> None:
-        """OutputError where anything but results is to be replaced."""
-        commit = manifest.find(COMMIT)
-        for name in commit.facts["replaced"] if commit else ():
-            if name not in RESULTS:
-                raise OutputError(
-                    f"{self.work}: was tampered with, its manifest replaces {name!r}, which is no result; remove it, or"
-                    " begin again with --overwrite"
-                )
 
     def is_committed(self) -> bool:
         """Whether the resumed run was killed after it moved results, so that only `commit` is left to do.
@@ -124,7 +111,7 @@ class OutputFolder:
             return False
         lost = [name for name in listed if not any(os.path.lexists(at / name) for at in (self.work, self.path))]
         if lost or not is_whole(report):
-            raise tampered(self.work, "the mark of a commit whose results are nowhere")
+            raise OutputError(f"{self.work}: its results are gone; begin again with --overwrite")
         return True
 
     def commit(self) -> None:
@@ -221,8 +208,6 @@ class OutputFolder:
                 " folder"
             ) from None
         self._lock = WorkLock(self.work)
-        if self._resume and os.path.lexists(self.work / NAME):
-            refuse_links(self.work)
         if self._resume and Manifest.open(self.work) is not None:
             self._lock.sign(self.work)
             for part in self.work.glob(f"*{PART}"):  # of an attempt that was killed

@@ -17,7 +17,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.ragged import first_of_runs
-from gpulsh.run.records.tables import COPIES, STARS, Places, StarRows, places_in, tampered
+from gpulsh.run.records.tables import COPIES, STARS, Places, StarRows
 from gpulsh.store.columns import MappedColumns
 from gpulsh.store.scratch import Column
 
@@ -70,13 +70,12 @@ class Star:
 
 def merged(ops: Backend, stars: Sequence[Path], copies: Sequence[Path]) -> Stars:
     """The stars of files of stars and of copies."""
-    folder = (*stars, *copies)[0].parent
     document = _documents(stars, copies)
     pairs = _pairs(document, stars)
     parent: Places = np.arange(len(document), dtype=np.int32 if len(document) < 1 << 31 else np.int64)
     with ops.here():
         for edges in _edges(stars, copies):
-            _connect(parent, places_in(folder, "stars", document, edges), ops)
+            _connect(parent, np.searchsorted(document, edges), ops)
     for rows in pieces(len(parent)):  # parents come before their children
         parent[rows] = _roots(parent, parent[rows])
     return Stars(document, parent, pairs)
@@ -91,18 +90,14 @@ def pieces(rows: int) -> Iterator[slice]:
 def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
     """int64 [m]: the documents of all files, ascending, each once."""
     files: list[MappedColumns[Any]] = [*map(STARS.open, stars), *map(COPIES.open, copies)]
-    files_folder = (*stars, *copies)[0].parent
     columns = [file.whole().document for file in files]
     columns += [np.unique(file.whole().first) for file in files[len(stars) :]]
     each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
-    document, greatest = Column(np.int64), -(2**63)
+    document = Column(np.int64)
     while columns := [column for column in columns if len(column)]:
         last = min(column[:each][-1] for column in columns)
         stops = [int(np.searchsorted(column[:each], last, side="right")) for column in columns]
         some = np.sort(np.concatenate([column[:stop] for column, stop in zip(columns, stops, strict=True)]))
-        if not len(some) or some[0] <= greatest:
-            raise tampered(files_folder, "stars out of order")
-        greatest = int(some[-1])
         document.append(some[first_of_runs(some)])
         columns = [column[stop:] for column, stop in zip(columns, stops, strict=True)]
         for file in files:
@@ -118,7 +113,7 @@ def _pairs(document: Numbers, stars: Sequence[Path]) -> NDArray[np.int32]:
         known, _, count = columns.whole()
         for rows in pieces(len(known)):
             met = count[rows] != NO_PAIR
-            places = places_in(path.parent, "stars", document, known[rows][met])
+            places = np.searchsorted(document, known[rows][met])
             pairs[places] = np.maximum(pairs[places], 0) + count[rows][met]
             columns.let_go()
     return pairs

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.backends.parts import in_part
 from gpulsh.run.job import Layout
-from gpulsh.run.records.tables import COPIES, PostingRows, Table, within
+from gpulsh.run.records.tables import COPIES, PostingRows, Table
 from gpulsh.store.columns import ColumnsFile, range_order, range_rows
 from gpulsh.store.durable import FileFact
 
@@ -66,8 +65,8 @@ def postings_file(table: Table[PostingRows], folder: Path, partition: int) -> It
 class Participants:
     """Which documents are compared: all but later copies, which lie in files of `copies`."""
 
-    def __init__(self, folder: Path, layout: Layout, copies: Sequence[Path]) -> None:
-        self._folder, self._layout = folder, layout
+    def __init__(self, layout: Layout, copies: Sequence[Path]) -> None:
+        self._layout = layout
         self._known = [COPIES.open(path).whole().document for path in copies]
 
     def of(self, partition: int) -> NDArray[np.bool_]:
@@ -76,7 +75,7 @@ class Participants:
         takes_part = np.ones(stop - start, bool)
         for documents in self._known:
             here = documents[slice(*np.searchsorted(documents, [start, stop]))]
-            takes_part[within(self._folder, "documents", here, start, stop) - start] = False
+            takes_part[here - start] = False
         return takes_part
 
 
@@ -84,7 +83,7 @@ def postings_of(
     table: Table[PostingRows], folder: Path, layout: Layout, participants: Participants, part: int, parts: int
 ) -> Iterator[tuple[Hashes, Numbers]]:
     """The fingerprints in one of `parts` equal ranges and their documents, if they take part, some at a time."""
-    for number, (start, stop) in enumerate(pairwise(layout.partitions.tolist())):
+    for number, start in enumerate(layout.partitions[:-1].tolist()):
         takes_part = participants.of(number)
         columns = table.open(table.path(folder, number))
         for run in columns.runs():
@@ -92,7 +91,6 @@ def postings_of(
             for first in range(rows.start, rows.stop, POSTINGS_AT_ONCE):
                 some = slice(first, min(first + POSTINGS_AT_ONCE, rows.stop))
                 fingerprints, numbers = run.fingerprint[some], run.row[some]
-                within(folder, "documents", numbers, 0, stop - start)
                 chosen = takes_part[numbers] & in_part(fingerprints, part, parts)
                 yield fingerprints[chosen], numbers[chosen].astype(np.int64) + start
                 columns.let_go()  # what a search for the range looked at would add up

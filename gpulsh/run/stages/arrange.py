@@ -32,9 +32,6 @@ from gpulsh.run.records.tables import (
     Row,
     Table,
     TextPlaces,
-    ascending,
-    places_in,
-    within,
 )
 from gpulsh.run.records.texts import runs_of, texts_file
 from gpulsh.store.columns import columns_file
@@ -52,7 +49,7 @@ def route(place: Workplace, step: str, members: Path, table: Table[Row], found: 
         for columns in source.runs():
             for start in range(0, len(columns[0]), ROWS_AT_ONCE):
                 part = [column[start : start + ROWS_AT_ONCE] for column in columns]
-                group = groups[places_in(place.folder, "documents", documents, part[0])].astype(np.int64)
+                group = groups[np.searchsorted(documents, part[0])].astype(np.int64)
                 order = np.argsort(group, kind="stable")
                 out.append([group[order], *(column[order] for column in part)])
             source.let_go()
@@ -68,7 +65,6 @@ def gather(place: Workplace, layout: Layout, partition: Partition, members: Path
     rows = slice(*np.searchsorted(known.document, [start, stop]).tolist())
     meets = known.meets[rows]
     document, group = known.document[rows][meets], known.group[rows][meets]
-    ascending(place.folder, "documents", within(place.folder, "documents", document, int(start), int(stop)))
     size = sizes_of(document, place.folder, layout)
     order = np.argsort(group, kind="stable")
     offset = np.empty(len(order), np.int64)

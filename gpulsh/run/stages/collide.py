@@ -9,7 +9,6 @@ Pairs may be a hundred times as many as digests, so they are made and written in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,19 +22,19 @@ from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import ranks_of
 from gpulsh.run.records.forest import Star
 from gpulsh.run.records.postings import Participants
-from gpulsh.run.records.tables import COPIES, CROWD, DIGESTS, EXACT, PAIRS, STARS, TWINS, Copies, Pairs, within
+from gpulsh.run.records.tables import COPIES, CROWD, DIGESTS, EXACT, PAIRS, STARS, TWINS, Copies, Pairs
 from gpulsh.store.columns import range_rows
 
 
 def copies(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     """Find the copies whose hashes lie in one of `parts` equal ranges."""
     hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
-    for number, (start, stop) in enumerate(pairwise(layout.partitions.tolist())):
+    for number, start in enumerate(layout.partitions[:-1].tolist()):
         for run in EXACT.open(EXACT.path(place.folder, number)).runs():
             rows = range_rows(run.hash_0, part, parts)
             chosen = in_part(run.hash_0[rows], part, parts)
             hashes.append(np.stack([half[rows][chosen] for half in (run.hash_0, run.hash_1)], axis=1))
-            known = within(place.folder, "documents", run.row[rows][chosen], 0, stop - start)
+            known = run.row[rows][chosen]
             positions.append(known.astype(np.int64) + start)
     exact, position = np.concatenate(hashes), np.concatenate(positions)
 
@@ -99,14 +98,13 @@ class _Digests:
         self.documents, self.bands = len(layout), place.job.method.banding.bands
         self._digests: list[list[NDArray[np.uint64]]] = [[] for _ in range(self.bands)]
         self._ids: list[list[Numbers]] = [[] for _ in range(self.bands)]
-        participants = Participants(place.folder, layout, copies)
+        participants = Participants(layout, copies)
         for number, start in enumerate(layout.partitions[:-1].tolist()):
             takes_part = participants.of(number)
             columns = DIGESTS.open(DIGESTS.path(place.folder, number))
             for at, run in enumerate(columns.runs()):
                 rows = range_rows(run.digest, part, parts)
                 numbers, digests = run.row[rows], run.digest[rows]
-                within(place.folder, "documents", numbers, 0, len(takes_part))
                 chosen = takes_part[numbers]
                 if parts > 1:
                     chosen &= in_part(digests, part, parts)

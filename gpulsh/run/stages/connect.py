@@ -28,7 +28,6 @@ from gpulsh.run.records.tables import (
     Places,
     Shares,
     StarRows,
-    within,
 )
 from gpulsh.store.scratch import Column
 
@@ -50,7 +49,6 @@ def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence
 def group(place: Workplace, layout: Layout, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
     """Merge all stars that there are, and put whole components into groups."""
     found = merged(place.ops, stars, copies)
-    within(place.folder, "documents", found.document, 0, len(layout))
     costs = _Costs(found, place, layout)
     groups, oversized = _grouped(found, costs, place.job.cut.group)
     compared = oversized if place.job.method.verify != "none" else []

@@ -38,8 +38,6 @@ from gpulsh.run.records.tables import (
     PostingRows,
     SetSizes,
     Weights,
-    tampered,
-    within,
 )
 from gpulsh.store.columns import ColumnsFile
 
@@ -57,7 +55,7 @@ def weigh(place: Workplace, layout: Layout, copies: Sequence[Path], bits: int, p
     """Count the documents of one of `parts` equal ranges of slots, each of so many bits; `copies` do not count."""
     slots = (1 << bits) // parts
     counts, first = np.zeros(slots, np.int64), np.uint64(part * slots)
-    participants = Participants(place.folder, layout, copies)
+    participants = Participants(layout, copies)
     for fingerprints, _ in postings_of(POSTINGS, place.folder, layout, participants, part, parts):
         np.add.at(counts, ((fingerprints >> np.uint64(64 - bits)) - first).astype(np.int64), 1)
     place.progress.advance(1)
@@ -67,11 +65,11 @@ def weigh(place: Workplace, layout: Layout, copies: Sequence[Path], bits: int, p
 def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], weights: int, partition: int) -> Made:
     """Choose the prefixes of a partition by the `weights` of so many ranges."""
     start, stop = layout.partitions[partition : partition + 2].tolist()
-    takes_part = Participants(place.folder, layout, copies).of(partition)
+    takes_part = Participants(layout, copies).of(partition)
     postings = POSTINGS.open(POSTINGS.path(place.folder, partition))
     sizes = np.zeros(stop - start, np.int64)
     for run in postings.runs():
-        rows = within(place.folder, "documents", run.row, 0, stop - start)
+        rows = run.row[:]
         sizes += np.bincount(rows[takes_part[rows]], minlength=len(sizes))
         postings.let_go()
     lengths = prefix_lengths(sizes, least_share(place.job.method.threshold))
@@ -103,8 +101,6 @@ def _counts(folder: Path, weights: int) -> NDArray[np.uint8]:
         here = columns.whole().documents
         if part == 0:
             counts = np.empty(weights * len(here), np.uint8)
-        if len(here) & (len(here) - 1) or len(here) * weights != len(counts) or not len(here):
-            raise tampered(folder, f"weights of {len(here)} slots")
         counts[part * len(here) : (part + 1) * len(here)] = here
         columns.let_go()
     return counts
@@ -129,7 +125,7 @@ POSTING_COST = 2  # digests that a posting of a prefix costs as much as
 def join(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> Made:
     """Find who may contain whom by the fingerprints in one of `parts` equal ranges."""
     folder, step = place.folder, step_of("join", part)
-    given = folder, layout, Participants(folder, layout, copies), part, parts
+    given = folder, layout, Participants(layout, copies), part, parts
     prefixes = [(np.empty(0, np.uint64), np.empty(0, np.int64)), *postings_of(PREFIXES, *given)]
     owners = Owners(*map(np.concatenate, zip(*prefixes, strict=True)))
     del prefixes

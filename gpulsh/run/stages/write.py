@@ -26,7 +26,7 @@ from gpulsh.io.outputs.conversion import write_kept
 from gpulsh.ragged import cuts, offsets
 from gpulsh.run.job import Job, Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import rejected, sizes_in
-from gpulsh.run.records.tables import DECIDED, DECISIONS, Decisions, Ids, ascending, ids_table, tampered, within
+from gpulsh.run.records.tables import DECIDED, DECISIONS, Decisions, Ids, ids_table
 from gpulsh.store.durable import Together, naming
 
 
@@ -37,16 +37,9 @@ def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Ma
     for group in range(groups):
         decided = DECIDED.read(place.folder, group)
         rows = slice(*np.searchsorted(decided.document, [start, stop]).tolist())
-        if (start == 0 and rows.start) or (stop == len(layout) and rows.stop < len(decided.document)):
-            raise tampered(place.folder, "decisions about documents that there are not")
-        if rows.start > rows.stop:
-            raise tampered(place.folder, f"decisions of group {group} that are none")
         found.append(DECIDED.rows(decided, rows))
     columns = DECIDED.joined(found)
     columns = DECIDED.rows(columns, np.argsort(columns.document))
-    within(place.folder, "documents", ascending(place.folder, "documents", columns.document), start, stop)
-    for other in (columns.duplicate_of, columns.cluster):
-        within(place.folder, "documents", other, 0, len(layout))
     made = write_decisions(place, layout, partition, columns)
     place.progress.advance(1)
     return made
@@ -154,7 +147,8 @@ def dropped_in(folder: Path, partition: int, start: int, stop: int) -> Numbers:
     decided = DECISIONS.read(folder, partition)
     some = slice(*np.searchsorted(decided.document, [start, stop]))
     document = decided.document[some]
-    return within(folder, "documents", document[decided.duplicate_of[some] != document], start, stop)
+    dropped: Numbers = document[decided.duplicate_of[some] != document]
+    return dropped
 
 
 def _held(place: Workplace, number: int, part: Part) -> list[pa.Array] | None:

@@ -1,0 +1,56 @@
+"""Runs that end at every change of the disk, again and again, and at random instants: they resume to the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import gpulsh
+from tests.crash.test_power_cut import pages, power_cuts
+from tests.crash.test_resume import (
+    CHANGES,
+    OPTIONS,
+    Ended,
+    ends_at,
+    inputs,
+    kill_at_changes,
+    kill_at_random_instants,
+    kill_while_replacing,
+    results,
+    small,
+    whole,
+)
+from tests.support.mortal import Mortals
+
+
+def test_a_kill_at_every_change_of_the_disk(small: Path, tmp_path: Path) -> None:
+    kill_at_changes(small, tmp_path, 1, "never")
+
+
+def test_a_kill_at_every_third_change_while_results_replace_earlier_ones(small: Path, tmp_path: Path) -> None:
+    kill_while_replacing(small, tmp_path, "", CHANGES[1:], 3)
+
+
+def test_fifty_processes_that_are_killed(inputs: Path, tmp_path: Path) -> None:
+    kill_at_random_instants(inputs, tmp_path, 50)
+
+
+def test_power_cuts_between_switches(pages: Path, mortals: Mortals, tmp_path: Path) -> None:
+    power_cuts(pages, mortals, tmp_path, 3)
+
+
+@pytest.mark.parametrize("changes", [12, 23])
+def test_kills_again_and_again(small: Path, tmp_path: Path, changes: int) -> None:
+    """Each run does so much more to the disk and is killed; what was done is not done again."""
+    wanted, out, killed = whole(small, tmp_path), tmp_path / "out", 0
+    while True:
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                ends_at(patch, changes, Ended(), CHANGES, lasting=True)
+                gpulsh.deduplicate_files(small, out, resume=True, **OPTIONS)
+            break
+        except Ended:
+            killed += 1
+            assert killed < 100
+    assert killed > 5 and results(out) == wanted and not (out / "_work").exists()

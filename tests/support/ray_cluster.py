@@ -1,0 +1,152 @@
+"""A Ray cluster of several node processes on this machine, shared by the tests of a file, and inputs for it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpulsh.budget import Cut
+from gpulsh.run.engines.steps import Steps
+
+ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
+
+from ray.cluster_utils import Cluster  # noqa: E402
+
+import gpulsh.run.engines.ray as engine  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+
+OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "memory": "512MiB"}
+
+
+SMALL_STORE = 80 << 20  # bytes: containers have little shared memory
+
+
+PROCESSORS = (0, 1, 2)  # of the nodes; the head does no work
+
+
+# Each worker that Ray starts before anyone asks for it takes seconds of a processor; and other tests, which run beside
+# these, would leave almost none to workers of its usual niceness.
+SPEEDY = {
+    "RAY_enable_worker_prestart": "0",
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_worker_niceness": "0",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A cluster of several nodes, which run this checkout."""
+    before = dict(os.environ)
+    os.environ |= {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0", **SPEEDY}
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": PROCESSORS[0], "object_store_memory": SMALL_STORE, "include_dashboard": False},
+    )
+    try:
+        for processors in PROCESSORS[1:]:
+            cluster.add_node(num_cpus=processors, object_store_memory=SMALL_STORE)
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        os.environ.clear()
+        os.environ |= before
+
+
+@pytest.fixture(scope="module")
+def joined(cluster: Any) -> str:
+    """Its address; this process is in it."""
+    ray.init(cluster.address, log_to_driver=False, logging_level=logging.CRITICAL)
+    return str(cluster.address)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """Seven files of about one size, with duplicates in and between them."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    source = random.Random(5)
+    words = [f"word{number}" for number in range(400)]
+    pages = [" ".join(source.choices(words, k=30)) for _ in range(25)]
+    for number in range(7):
+        rows = [
+            " ".join([*source.choice(pages).split()[: source.choice([30, 30, 29, 20])], *source.choices(words, k=2)])
+            for _ in range(30)
+        ]
+        table = pa.table(
+            {
+                "text": [*rows, pages[number], None, "!"],
+                "score": [source.randrange(50) for _ in range(33)],
+                "key": [f"{number}/{row}" for row in range(33)],
+            }
+        )
+        if number % 2:
+            pq.write_table(table, folder / f"{number}.parquet")
+        else:
+            lines = "".join(f"{json.dumps(row)}\n" for row in table.to_pylist())
+            (folder / f"{number}.jsonl").write_text(lines)
+    return folder
+
+
+@pytest.fixture
+def cuts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Cuts the work into small ranges and groups, and partitions of so many bytes."""
+
+    def small(partition: int) -> None:
+        cut = Cut(partition=partition, digests=1000, group=5_000, memory=1 << 30)
+        monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: cut)
+
+    return small
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The steps that are finished, one after another."""
+    names: list[str] = []
+    finish = Steps.finish
+
+    def told(self: Steps, step: str, made: Any) -> None:
+        finish(self, step, made)
+        names.append(step)
+
+    monkeypatch.setattr(Steps, "finish", told)
+    return names
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The processes of the workers that were taken on."""
+    found: list[int] = []
+    began = engine._Pool._began
+
+    def noted(self: Any, member: Any, answer: Any) -> None:
+        if isinstance(answer, dict):
+            found.append(int(answer["process"]))
+        began(self, member, answer)
+
+    monkeypatch.setattr(engine._Pool, "_began", noted)
+    return found
+
+
+def results(out: Path) -> dict[str, bytes]:
+    """All that a run gives but its report, which tells times."""
+    files = {str(path.relative_to(out)): path for path in sorted(out.rglob("*")) if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if not name.startswith("report")}
+
+
+def kill(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
