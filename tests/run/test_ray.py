@@ -19,7 +19,7 @@ from gpulsh.run.engines import worker
 from gpulsh.run.engines.ray import check_reachable
 from gpulsh.run.engines.steps import Steps
 from gpulsh.store.manifest import Manifest
-from tests.support.ray_cluster import (  # noqa: F401
+from tests.support.ray_cluster import (
     OPTIONS,
     PROCESSORS,
     cluster,

@@ -33,7 +33,7 @@ from gpulsh.errors import BackendError
 from gpulsh.run.engines import worker
 from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job import Made, Workplace
-from tests.support.ray_cluster import (  # noqa: F401
+from tests.support.ray_cluster import (
     OPTIONS,
     PROCESSORS,
     ROOT,
