@@ -16,7 +16,7 @@ from gpulsh.params import shown
 MOST_CHOSEN = 8 << 30  # where nothing is given
 PROGRAM = 256 << 20  # the interpreter, compiled code and libraries
 PARTITION_BYTES = 64 << 20  # of text that is signed in one step, at most
-ABREAST_BYTES = 16 << 20  # the same, at least
+PARALLEL_BYTES = 16 << 20  # the same, at least
 PARTITION_BATCHES = 16  # at least so many batches of a device, for each step waits for its last one
 DIGEST_COST = 24  # bytes that a digest costs while its range is looked at
 TASK_MEMORY = 512 << 20  # of the budget, for each task that runs beside others
@@ -34,7 +34,7 @@ class Cut:
     partition: int  # bytes of text that are signed together, at most unless there would be too many partitions
     digests: int  # that are looked at together for collisions
     group: int  # bytes of text, and of what is known of documents, that are decided together
-    abreast: int | None = None  # bytes of text at least, where partitions are signed side by side and are to be many
+    parallel: int | None = None  # bytes of text at least, where partitions are signed side by side and are to be many
 
 
 def parse_memory(given: int | str | None) -> int:
@@ -62,12 +62,12 @@ def cut(memory: int, sizes: Sizes) -> Cut:
         partition=max(PARTITION_BYTES, PARTITION_BATCHES * sizes.batch if sizes.readers > 1 else 0),
         digests=min(free // 2 // DIGEST_COST, MOST_DIGESTS),
         group=min(free // 4, MOST_GROUP),
-        abreast=ABREAST_BYTES if sizes.readers == 1 else None,  # a device is fed by all threads together
+        parallel=PARALLEL_BYTES if sizes.readers == 1 else None,  # a device is fed by all threads together
     )
 
 
 def held_bytes(memory: int) -> int:
-    """Bytes of a budget of `memory` in which texts may wait to be asked for again."""
+    """Bytes of a budget of `memory` in which texts may be kept for later stages."""
     return memory // HELD_SHARE if memory >= LEAST_HOLDING else 0
 
 

@@ -17,10 +17,10 @@ def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object
 
 
 def _row(tag: str, cells: Sequence[object]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{_told(cell)}</{tag}>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<{tag}>{_cell(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
-def _told(cell: object) -> str:
+def _cell(cell: object) -> str:
     if isinstance(cell, float):
         return f"{cell:.4f}"
     return "" if cell is None else escape(str(cell))

@@ -1,4 +1,4 @@
-"""The main job over files in partitions: which tasks follow which. A runner runs them; nothing here holds a document.
+"""The main job over files in partitions: the order of the stages and their tasks. A runner runs them.
 
 sign        every partition
 copies      every range of exact hashes
@@ -11,7 +11,7 @@ verify      every group, and resolve it
 collect     every partition
 write       every file; the evidence
 
-Where the measure is containment, the stages of `stages.containment` stand in place of `collide`.
+Where the measure is containment, the stages of `stages.containment` replace `collide`.
 """
 
 from __future__ import annotations
@@ -60,12 +60,14 @@ Paths = tuple[Path, ...]
 
 FAN = 16  # files of connected documents that one task merges
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
-FEWEST_PARTITIONS = 64  # that run abreast, so that the last ones of many cores are short; unless they are very small
+FEWEST_PARTITIONS = (
+    64  # that run in parallel, so that the last ones of many cores are short; unless they are very small
+)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is known when all is done."""
+    """The counts and texts that the report needs."""
 
     funnel: Funnel
     rows: Sequence[int]  # of each file
@@ -75,7 +77,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Members:
-    """Who is in a group, and in what shares groups are compared: files, and how many."""
+    """The files of group members and of shares, and their counts."""
 
     path: Path
     shares_path: Path
@@ -98,7 +100,7 @@ class Decided:
 
 
 class Decider(Protocol):
-    """Who decides in place of the stages before `write`: whoever knows of documents that come before those of a run."""
+    """Decides instead of the stages before `write`, with documents of earlier runs."""
 
     def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
         """The decisions, whose files are durable; counts documents and pairs."""
@@ -111,8 +113,8 @@ def deduplicate_partitions(
     texts = job.texts(ops)
     total = texts.check()
     partition = job.cut.partition
-    if job.cut.abreast is not None and total is not None and decider is None:
-        partition = min(partition, max(total // FEWEST_PARTITIONS, job.cut.abreast))
+    if job.cut.parallel is not None and total is not None and decider is None:
+        partition = min(partition, max(total // FEWEST_PARTITIONS, job.cut.parallel))
     partitions = texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS))
     run = _Run(job, folder, runner, progress, Funnel())
     decided = decider.decide(partitions, total, run.funnel) if decider else run.decide(partitions, total)
@@ -121,7 +123,7 @@ def deduplicate_partitions(
 
 
 def layout_of(job: Job, read: Sequence[Mapping[str, Any]]) -> Layout:
-    """Where documents stand, by the facts of each partition that was read."""
+    """The positions of partitions and files, by the facts of each partition that was read."""
     rows = np.zeros(len(job.files), np.int64)
     for facts in read:
         for number, found in facts["rows"].items():
@@ -139,7 +141,7 @@ def layout_of(job: Job, read: Sequence[Mapping[str, Any]]) -> Layout:
 
 @dataclass(frozen=True)
 class _Run:
-    """The stages of one job. Each knows its tasks, and hands on where their files lie."""
+    """The stages of one job. Each makes its tasks, and returns the paths of their files."""
 
     job: Job
     folder: Path
@@ -169,7 +171,7 @@ class _Run:
         """Sign every partition. Counts documents."""
         job, funnel = self.job, self.funnel
         tasks = tasks_of("sign", sign, ((partition,) for partition in partitions))
-        signed = self._stage("sign", tasks, total, abreast=job.cut.abreast is not None)
+        signed = self._stage("sign", tasks, total, parallel=job.cut.parallel is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
         for name in ("documents", "nulls", "empty", "bytes", "not_utf8", "stray_bytes", "shingles"):
@@ -185,7 +187,7 @@ class _Run:
         return self._files(tasks, COPIES), self._files(tasks if self.job.policy.by_source() else [], TWINS)
 
     def collide(self, layout: Layout, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
-        """Find who meets whom in every range of digests: files of PAIRS, CROWD and STARS; members of large buckets."""
+        """Find shared buckets in every range of digests: files of PAIRS, CROWD and STARS; members of large buckets."""
         bands = self.job.method.banding.bands
         parts = self._ranges(len(layout) * bands)
         tasks = tasks_of("collide", collide, ((layout, copied, part, parts) for part in range(parts)))
@@ -194,7 +196,7 @@ class _Run:
         return pairs, crowds, stars, tallied(facts, "memberships")
 
     def join(self, layout: Layout, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
-        """Find who may contain whom: the same files, and no large bucket."""
+        """Find documents that may contain others: the same files, and no large bucket."""
         bits, weights = weight_tasks(self.funnel.shingles)
         ranges = ((layout, copied, bits, part, weights) for part in range(weights))
         self._stage("weigh", tasks_of("weigh", weigh, ranges), weights)
@@ -208,7 +210,7 @@ class _Run:
         return pairs, crowds, stars, 0
 
     def connect(self, layout: Layout, stars: Paths, copied: Paths) -> _Members:
-        """Merge who is connected, FAN files at a time, until one task takes all and makes the groups."""
+        """Merge connected documents, FAN files at a time, until one task takes all and makes the groups."""
         for level in count():
             if len(stars) + len(copied) <= 2 * FAN:
                 break
@@ -226,13 +228,13 @@ class _Run:
         return _Members(path, shares, *counts)
 
     def route(self, members: _Members, found: Mapping[Table[Any], Paths]) -> list[Paths]:
-        """Put what every range found, in each table, in order of its groups."""
+        """Put the rows of every range, in each table, in order of their groups."""
         tasks = []
         for table, paths in found.items():
             for path in paths:
                 step = f"route-{path.stem}"
                 tasks.append(Task(step, route, (step, members.path, table, path)))
-        self._stage("route", tasks, len(tasks), abreast=True)
+        self._stage("route", tasks, len(tasks), parallel=True)
         routed = iter(self._files(tasks, GROUPS))
         return [tuple(islice(routed, len(paths))) for paths in found.values()]
 
@@ -241,7 +243,7 @@ class _Run:
     ) -> None:
         """Bring the texts of every partition's members into order of their groups."""
         arguments = ((layout, partition, members.path) for partition in partitions)
-        self._stage("gather", tasks_of("gather", gather, arguments), members.meeting, abreast=True)
+        self._stage("gather", tasks_of("gather", gather, arguments), members.meeting, parallel=True)
 
     def compare(self, layout: Layout, members: _Members, pairs: Paths) -> Paths:
         """Compare the pairs of groups that are too large for one task. Counts them, and hands on files of SAMPLE."""
@@ -272,10 +274,10 @@ class _Run:
         return found
 
     def collect(self, layout: Layout, members: _Members, signed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
-        """Bring together what was decided about every partition; how many files of ids each has."""
+        """Collect the decisions about every partition; the number of files of ids of each."""
         given = ((layout, number, members.groups) for number in range(len(signed)))
         tasks = tasks_of("collect", collect, given)
-        facts = self._stage("collect", tasks, len(tasks), abreast=True)
+        facts = self._stage("collect", tasks, len(tasks), parallel=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
     def write(self, decided: Decided) -> None:
@@ -284,14 +286,14 @@ class _Run:
         tasks = [Task(step_of_run(run), write, (layout, run)) for run in runs_of(job)]
         tasks.append(Task("evidence", evidence, (layout, decided.id_files)))
         total = int(np.diff(layout.files)[written(job)].sum())
-        *_, facts = self._stage("write", tasks, total, abreast=True)
+        *_, facts = self._stage("write", tasks, total, parallel=True)
         if job.on_error == "skip":
             self.funnel.leave_out(*(facts[name] for name in ("records", "rejected_rows", "rejected_protected")))
 
     def _stage(
-        self, name: str, tasks: Sequence[Task], total: int | None, abreast: bool = False
+        self, name: str, tasks: Sequence[Task], total: int | None, parallel: bool = False
     ) -> list[Mapping[str, Any]]:
-        stage = Stage(REPORTED[name], tasks, abreast)
+        stage = Stage(REPORTED[name], tasks, parallel)
         return run_stage(stage, total, self.runner, self.progress, self.funnel)
 
     def _ranges(self, hashes: int) -> int:

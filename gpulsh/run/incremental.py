@@ -28,10 +28,10 @@ from gpulsh.index.segments.snapshots import has_index
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
 from gpulsh.run.driver import Decided, layout_of
-from gpulsh.run.engines.steps import ADMIT, Steps, tell
+from gpulsh.run.engines.steps import ADMIT, Steps, report_done
 from gpulsh.run.indexing import place_keys, refuse_places
 from gpulsh.run.job import Earlier, Layout, Made, Runner, Workplace, tallied
-from gpulsh.run.ordered_input import Arriving, ByPosition, InOrder, Numbered
+from gpulsh.run.ordered_input import ByPosition, InOrder, Numbered, OrderedInput
 from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
 from gpulsh.run.stages.write import runs_of, step_of_run, write_decisions
@@ -118,7 +118,7 @@ class Admission:
         run = self._name()
         taken_in = self.earlier.taken_in_by(run)
         facts = self.steps.finished(ADMIT) if taken_in else None
-        source: Arriving = ByPosition(self.place, partitions)
+        source: OrderedInput = ByPosition(self.place, partitions)
         if facts is None and self.place.job.policy.keep != "first":
             given = self.place, self.runner, self.steps, partitions, total, funnel
             source = InOrder(*given, texts=taken_in is None)
@@ -129,7 +129,7 @@ class Admission:
             else:
                 read = facts["funnel"]
                 done = {"amount": read["bytes"], "documents": read["documents"]}
-                tell(done, "B", self.place.progress, before=True)
+                report_done(done, "B", self.place.progress, before=True)
                 funnel.resumed = [ADMIT]
         give_back()
         for name, count in facts["funnel"].items():
@@ -145,7 +145,7 @@ class Admission:
             self.steps.finish(RUN, Made({}, facts))
         return str(facts["name"])
 
-    def _admitted(self, run: str, taken_in: range | None, source: Arriving) -> Mapping[str, Any]:
+    def _admitted(self, run: str, taken_in: range | None, source: OrderedInput) -> Mapping[str, Any]:
         """Decides, and takes the documents in; the facts of the decisions, once both are durable."""
         job = self.place.job
         if taken_in is None:

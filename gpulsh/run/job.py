@@ -1,7 +1,7 @@
-"""A job over files, and its tasks: what to do with which files, how the work is cut, and where documents are.
+"""A job over files: its parameters, its tasks, and the positions of documents.
 
-A task is a pure function from inputs and files of the work folder to files of the work folder. What it makes follows
-from the job and the task alone, so it may run again, anywhere, after any end.
+A task is a pure function from inputs and files of the work folder to files of the work folder. Its results follow from
+the job and the task alone, so it may run again, anywhere, at any time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OnError = Literal["fail", "skip"]
 
 @dataclass(frozen=True)
 class Earlier:
-    """Documents that come before those of the run."""
+    """Documents of earlier runs, which come first."""
 
     index: str  # the folder of the index that knows them
     key: str | None  # the column that its keys are of; None where they are FILE:ROW
@@ -49,7 +49,7 @@ class Earlier:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What `deduplicate_files` is asked for: all that decides the bytes of its results."""
+    """The parameters of `deduplicate_files` that decide the bytes of its results."""
 
     method: Method
     policy: Policy
@@ -79,41 +79,41 @@ class Terms:
         }
 
     def to_json(self) -> Mapping[str, Any]:
-        """All of it: a run goes on only with the same."""
+        """All of it: a run resumes only with equal terms."""
         inputs = {file.name: stamp for file, stamp in zip(self.files, self.stamps.known, strict=True)}
-        told: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
+        found: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
         # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
         if places := {file.name: file.relative for file in self.files if "/" in file.relative}:
-            told["places"] = places
+            found["places"] = places
         if self.policy.by_source() or self.policy.ranks is not None:
             given: dict[str, int] = {}
-            told["sources"] = {file.name: given.setdefault(file.source, len(given)) for file in self.files}
-        return told
+            found["sources"] = {file.name: given.setdefault(file.source, len(given)) for file in self.files}
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Terms):
-    """One run: what is asked for, and how the work is cut and read."""
+    """A run: its terms, and how the work is cut and read."""
 
     reader: Reader
     cut: Cut
 
     @classmethod
     def of(cls, terms: Terms, reader: Reader, cut: Cut) -> Self:
-        """That of the terms."""
+        """The job for these terms."""
         return cls(**vars(terms), reader=reader, cut=cut)
 
-    def texts(self, ops: Backend, abreast: int = 1, held: HeldTexts | None = None) -> FileTexts:
-        """The documents of the files, for one of `abreast` readers at the same time."""
-        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(abreast), self.stamps
+    def texts(self, ops: Backend, parallel: int = 1, held: HeldTexts | None = None) -> FileTexts:
+        """The documents of the files, for one of `parallel` readers at the same time."""
+        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(parallel), self.stamps
         return open_files(*given, held)
 
-    def limit(self, abreast: int = 1) -> Limit:
-        """What one of `abreast` readers or writers at the same time may hold."""
-        return Limit(self.cut.memory, abreast)
+    def limit(self, parallel: int = 1) -> Limit:
+        """The memory of one of `parallel` readers or writers at the same time."""
+        return Limit(self.cut.memory, parallel)
 
     def steps(self) -> Mapping[str, Any]:
-        """Describe the job and how its steps are cut, by which a finished step's file is known again."""
+        """The job and how its steps are cut, which decide the meaning of a finished step's files."""
         return {**self.to_json(), "cut": asdict(self.cut)}
 
 
@@ -129,7 +129,7 @@ def step_file(folder: Path, step: str, what: str) -> Path:
 
 @dataclass(frozen=True)
 class Layout:
-    """Mapping[str, Any] about partitions and files; nothing of a document."""
+    """The positions of partitions and files."""
 
     partitions: Numbers  # [partitions + 1] positions of their first documents, and how many documents there are
     files: Numbers  # [files + 1] the same of files
@@ -157,19 +157,19 @@ class Layout:
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a task runs: the work folder, and what works there."""
+    """The work folder and the backend of a task."""
 
     job: Job
     folder: Path
     ops: Backend
     progress: Progress
     keys: EvidenceKeys
-    abreast: int = 1  # so many share the memory: tasks, and what is held
-    held: HeldTexts | None = None  # of what tasks before it read
+    parallel: int = 1  # so many tasks, and the held texts, share the memory
+    held: HeldTexts | None = None  # texts that earlier tasks read
 
     def texts(self) -> FileTexts:
         """The documents of the job's files."""
-        return self.job.texts(self.ops, self.abreast, self.held)
+        return self.job.texts(self.ops, self.parallel, self.held)
 
     def unchanged(self, files: Iterable[int]) -> AbstractContextManager[None]:
         """ChangedInputError where one of the files of these numbers is changed before the context is left."""
@@ -178,11 +178,10 @@ class Workplace:
 
 @dataclass(frozen=True)
 class Made:
-    """What a task made: files, relative to the work folder and durable, and facts as JSON has them. It is `brief` where
-    it was soon made, and soon is again, should the power go.
+    """The results of a task: durable files, relative to the work folder, and facts as JSON values. It is `brief` if it
+    can be repeated soon after a power cut.
 
-    Of the facts, `amount` is how much of its stage's total the task was; `documents`, `bytes` and `dropped` are told to
-    who watches.
+    The fact `amount` is the task's part of its stage's total; progress shows `documents`, `bytes` and `dropped`.
     """
 
     files: Mapping[str, FileFact] = field(default_factory=dict)
@@ -192,7 +191,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Task:
-    """`work(workplace, *arguments)`, a function of a module and what can be sent to a worker; `step` is its name."""
+    """`work(workplace, *arguments)`, a function and arguments that can be pickled; `step` is its name."""
 
     step: str
     work: Callable[..., Made]
@@ -201,17 +200,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Stage:
-    """Tasks that need nothing of one another, and the row of the table that they are shown as."""
+    """Independent tasks, and their row in the table of stages."""
 
     row: StageRow
     tasks: Sequence[Task]
-    abreast: bool = False  # whether a task leaves threads of the backend idle, so that others may run beside it
+    parallel: bool = False  # whether tasks run in parallel, because each leaves threads of the backend idle
 
 
 class Runner(Protocol):
-    """Who runs tasks."""
+    """Runs tasks."""
 
-    resumed: set[str]  # stages of which tasks were found done, by a run that this one goes on with
+    resumed: set[str]  # stages with tasks that an earlier run finished
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, in order, once all are done and their files are durable."""

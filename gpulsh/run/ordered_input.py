@@ -1,8 +1,8 @@
-"""The documents that a run gives to an index, in the order in which that decides: by position, or by `--keep`.
+"""The documents of a run in the order in which an index decides about them: by position, or by `--keep`.
 
-By position they are read and decided in one pass. Otherwise a pass learns what they are ordered by, and their texts are
-copied into that order before the index sees the first one: on disk they take as much again, in memory about 40 bytes of
-each document, and its id where it has one.
+By position, one pass reads and decides them. Otherwise a first pass reads the values of `--keep`, and the texts are
+copied into that order before the index sees the first one. The copy takes the size of the texts on disk, and memory of
+about 40 bytes for each document, and its id.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gpulsh.stats.stages import OF_ORDER, Funnel
 Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these numbers, in order, some at a time
 
 
-class Arriving(ABC):
+class OrderedInput(ABC):
     """`io.source.TextSource` of all documents of partitions, in decision order."""
 
     made: list[Made]  # of each partition that was read: what is known of its documents
@@ -73,10 +73,10 @@ class Arriving(ABC):
 
     @abstractmethod
     def decisions(self, catalogue: Catalogue, numbers: range) -> Numbered:
-        """What `index` decided of the documents, which it took in as `numbers`, as if those were by position."""
+        """The decisions of the index about the documents that it added as `numbers`, by position."""
 
 
-class ByPosition(Arriving):
+class ByPosition(OrderedInput):
     """In order of the files; once a partition was read, what is known of it is written."""
 
     def __init__(self, place: Workplace, partitions: Sequence[Partition]) -> None:
@@ -100,7 +100,7 @@ class ByPosition(Arriving):
             self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls))
 
     def read_again(self) -> None:
-        """Read them, which tells it."""
+        """Read them again."""
         for _ in self.batches(self._place.ops.sizes().batch):
             pass
 
@@ -113,11 +113,11 @@ class ByPosition(Arriving):
         return positions
 
     def decisions(self, catalogue: Catalogue, numbers: range) -> Numbered:
-        """As the index tells it."""
+        """As the index has them."""
         return catalogue.decisions
 
 
-class InOrder(Arriving):
+class InOrder(OrderedInput):
     """In another decision order; with `texts` they are made ready to be read in it.
 
     A runner runs the stages that do it, which `funnel` counts the seconds of.
@@ -137,11 +137,11 @@ class InOrder(Arriving):
         super().__init__(place)
         job = place.job
 
-        def run(name: str, tasks: Sequence[Task], total: int | None, abreast: bool) -> list[Mapping[str, Any]]:
-            return run_stage(Stage(OF_ORDER[name], tasks, abreast), total, runner, place.progress, funnel)
+        def run(name: str, tasks: Sequence[Task], total: int | None, parallel: bool) -> list[Mapping[str, Any]]:
+            return run_stage(Stage(OF_ORDER[name], tasks, parallel), total, runner, place.progress, funnel)
 
         tasks = tasks_of("survey", survey, ((partition,) for partition in partitions))
-        surveyed = run("survey", tasks, total, abreast=job.cut.abreast is not None)
+        surveyed = run("survey", tasks, total, parallel=job.cut.parallel is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.key)
         for facts in surveyed:
@@ -150,14 +150,14 @@ class InOrder(Arriving):
         self.made = [Made(step.files, step.facts) for task in tasks if (step := steps.recorded(task.step))]
         self.bytes, self._partitions = tallied(surveyed, "bytes"), len(partitions)
         layout = layout_of(job, surveyed)
-        (facts,) = run("arrange", [Task(RANK, rank, (layout,))], 1, abreast=False)
+        (facts,) = run("arrange", [Task(RANK, rank, (layout,))], 1, parallel=False)
         self._groups = int(facts["groups"])
         self._rank = RANKS.read(place.folder, RANK).rank
         self._ordered = np.argsort(self._rank)
         if texts:
             members = MEMBERS.path(place.folder, RANK)
             gathering = tasks_of("gather", gather, ((layout, part, members) for part in partitions))
-            run("arrange", gathering, len(layout), abreast=True)
+            run("arrange", gathering, len(layout), parallel=True)
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once."""
@@ -190,7 +190,7 @@ class InOrder(Arriving):
     def decisions(self, catalogue: Catalogue, numbers: range) -> Numbered:
         """Brought into order of position, at once."""
         whole = Documents.joined(catalogue.decisions(numbers))
-        if len(whole.number) == len(self._rank):  # otherwise the index has lost some, which is told of elsewhere
+        if len(whole.number) == len(self._rank):  # otherwise the index has lost some, which `_Decisions` reports
             own = whole.witness >= numbers.start
             whole.witness[own] = self._ordered[whole.witness[own] - numbers.start] + numbers.start
             whole = whole.where(self._rank)._replace(number=whole.number)

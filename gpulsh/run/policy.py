@@ -41,12 +41,12 @@ class Policy:
             raise ParameterError("within and across are both given; give one, or none for duplicates of both kinds")
 
     def warn_of(self, files: Sequence[File]) -> None:
-        """Say where none of the files' documents can be dropped for another."""
+        """Warn if no document can be dropped for another."""
         if self.across and len({file.source for file in files}) < 2:
             _log.warning(Advice("--across, and all documents are of one INPUT: none is dropped; give several INPUTs"))
 
     def to_json(self) -> Mapping[str, Any]:
-        """What of it a report tells, and another run is compared by."""
+        """The policy in a report, by which runs are compared."""
         protect = list(self.protect)
         return {"keep": self.keep, "protect": protect, "within": self.within, "across": self.across}
 
@@ -147,7 +147,7 @@ def longest_first(sizes: Numbers) -> Order:
 
 
 def kind_of(keys: Keys) -> str:
-    """The type that a block of keys is compared as: `number`, that of a date or time, or `null`."""
+    """The type that a block of keys is compared as: `number`, a date or time type, or `null`."""
     if not isinstance(keys, pa.Array):
         return NUMBER
     if pa.types.is_null(keys.type):
@@ -196,7 +196,7 @@ def _as_numbers(keys: pa.Array) -> Values:
 
 
 def _nearest(values: Values) -> tuple[NDArray[np.float64], Numbers]:
-    """float64 [n], int64 [n]: the nearest float of each and what is left: in this order, that of `values`."""
+    """float64 [n], int64 [n]: the nearest float of each and the rest, which order like `values`."""
     nearest = values.astype(np.float64)
     if values.dtype.kind == "f":
         return nearest, np.zeros(len(values), np.int64)

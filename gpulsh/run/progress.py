@@ -74,7 +74,7 @@ class _Undisturbed:
 
 @dataclass
 class Tally:
-    """What has passed a stage so far."""
+    """The amounts that have passed a stage so far."""
 
     name: str
     total: int | None
@@ -89,11 +89,11 @@ class Tally:
     resumed: bool = False  # whether there is such, of whatever amount
 
     def amounts(self) -> dict[str, int]:
-        """What is known, by unit, documents and bytes first."""
+        """The amounts by unit, documents and bytes first."""
         return self._known(self.done or (self.total or 0 if self.seconds is not None else 0))
 
     def now(self) -> dict[str, int]:
-        """As `amounts`, of what this run did itself."""
+        """As `amounts`, without the work of an earlier run."""
         whole = self._known(self.done) if self.resumed else self.amounts()
         return {name: amount - self.earlier.get(name, 0) for name, amount in whole.items()}
 
@@ -124,7 +124,7 @@ class _Listener(Progress):
     def __init__(self, stream: _Undisturbed) -> None:
         self._stream = stream
         self._tally = Tally("", None, "")
-        self._told = False  # that kernels are compiled
+        self._announced = False  # that kernels are compiled
 
     @contextmanager
     def stage(self, name: str, total: int | None, unit: str) -> Iterator[None]:
@@ -145,11 +145,11 @@ class _Listener(Progress):
         self._tally.done_before(amount, documents, size)
 
     def _compiling(self) -> None:
-        if not self._told:
-            self._told = True
-            self._tell_of_kernels()
+        if not self._announced:
+            self._announced = True
+            self._announce_kernels()
 
-    def _tell_of_kernels(self) -> None:
+    def _announce_kernels(self) -> None:
         """Say once that kernels are being compiled; called by the thread that is about to."""
         self._write(f"gpulsh: {_kernels()}")
 
@@ -189,7 +189,7 @@ class _Events(_Listener):
         known = {**tally.amounts(), **rates, **dropped}
         self._event("end", tally.name, {"seconds": round(tally.seconds or 0, 6), **known})
 
-    def _tell_of_kernels(self) -> None:
+    def _announce_kernels(self) -> None:
         self._event("compile", self._tally.name, {"kept": kernel_cache().folder})
 
     def _event(self, event: str, stage: str, facts: Mapping[str, Any]) -> None:
@@ -222,19 +222,19 @@ class _Bars(_Listener):
         class Fitting:
             """A list of amounts, as many of them as there is room for."""
 
-            def __init__(self, told: str) -> None:
-                self._told = told
+            def __init__(self, amounts: str) -> None:
+                self._amounts = amounts
 
             def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-                return Measurement(len(fitting(self._told, 1)), len(self._told)).with_maximum(options.max_width)
+                return Measurement(len(fitting(self._amounts, 1)), len(self._amounts)).with_maximum(options.max_width)
 
             def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-                yield Text(fitting(self._told, options.max_width), no_wrap=True, overflow="ellipsis")
+                yield Text(fitting(self._amounts, options.max_width), no_wrap=True, overflow="ellipsis")
 
         class Amounts(ProgressColumn):
             def render(self, task: Task) -> Fitting:
                 if tally.seconds is None:
-                    return Fitting(", ".join(_told_rates(tally)))
+                    return Fitting(", ".join(_rates(tally)))
                 return Fitting(f"  {tally.name:<8} {summary(tally)}")
 
         console = Console(file=cast(TextIO, self._stream))
@@ -249,15 +249,15 @@ class _Bars(_Listener):
             self._bars, self._task = bars, bars.add_task(tally.name, total=tally.total)
             try:
                 yield
-                # It has ended, though its total was an estimate or not known, or nothing of it was told.
+                # It has ended, though its total was an estimate or not known, or it reported nothing.
                 bars.columns = columns[-1:]
                 bars.update(self._task, total=tally.done or 1, completed=tally.done or 1)
             finally:
                 self._bars = self._task = None
 
-    def _tell_of_kernels(self) -> None:
+    def _announce_kernels(self) -> None:
         if self._bars is None:
-            super()._tell_of_kernels()
+            super()._announce_kernels()
         else:
             self._bars.console.print(f"  {_kernels()}", markup=False, highlight=False, soft_wrap=True)
 
@@ -270,11 +270,11 @@ class _Bars(_Listener):
 def _kernels() -> str:
     if kernel_cache().folder is not None:
         return "compiling kernels for this processor; later runs reuse them, and compile only others that they need"
-    return "compiling kernels for this processor, in each run anew; the command `gpulsh info` tells why"
+    return "compiling kernels for this processor, again in each run; the command `gpulsh info` shows why"
 
 
 def summary(tally: Tally) -> str:
-    """What passed, how long it took where it has ended, how fast, and what was dropped so far.
+    """The amounts, the seconds if it has ended, the rates, and how many documents were dropped.
 
     >>> summary(Tally("sign", None, "B", done=2_000_000, documents=500, seconds=0.5))
     '500 documents, 2.0 MB in 0.5 s, 1,000 documents/s, 4.0 MB/s'
@@ -293,27 +293,27 @@ def summary(tally: Tally) -> str:
     amounts = ", ".join(_amount(amount, name) for name, amount in tally.amounts().items())
     if tally.resumed and tally.seconds is not None:
         if not any(tally.now().values()):
-            return ", ".join([*([amounts] if amounts else []), "done before", *_told_rates(tally)])
+            return ", ".join([*([amounts] if amounts else []), "done before", *_rates(tally)])
         earlier = [_amount(amount, name) for name, amount in tally.earlier.items() if amount]
         amounts += f", {', '.join(earlier)} of it done before," if earlier else ", some of it done before,"
     if tally.seconds is not None:
         amounts += f" in {tally.seconds:.1f} s" if amounts else f"{tally.seconds:.1f} s"
-    return ", ".join([*([amounts] if amounts else []), *_told_rates(tally)])
+    return ", ".join([*([amounts] if amounts else []), *_rates(tally)])
 
 
-def fitting(told: str, width: int) -> str:
+def fitting(amounts: str, width: int) -> str:
     """The first parts of a list that fit into so many columns, none cut in two; at least one.
 
     >>> fitting("500 documents, 2.0 MB in 0.5 s, 1,000 documents/s, 4.0 MB/s", 52)
     '500 documents, 2.0 MB in 0.5 s, 1,000 documents/s'
     """
-    parts = told.split(", ")
+    parts = amounts.split(", ")
     while len(parts) > 1 and len(", ".join(parts)) > width:
         parts.pop()
     return ", ".join(parts)
 
 
-def _told_rates(tally: Tally) -> list[str]:
+def _rates(tally: Tally) -> list[str]:
     rates = [f"{_amount(int(rate), name)}/s" for name, rate in tally.rates().items() if rate >= 1]
     return [*rates, *([f"{tally.dropped:,} dropped"] if tally.dropped else [])]
 

@@ -1,4 +1,4 @@
-"""report.json: what a run over files tells of itself, before and after."""
+"""report.json: the parameters, counts and results of a run over files."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class Start:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What report.json tells of a run."""
+    """The content of report.json."""
 
     job: Job
     given: Sequence[str]  # the INPUTs
     files: Sequence[File]  # of the job, as they were found
     engine: Engine
-    parameters: Mapping[str, Any]  # those that it tells beside the job's
+    parameters: Mapping[str, Any]  # reported next to the job's
     start: Start
 
     def planned(self) -> Mapping[str, Any]:
-        """What is known before anything is read."""
+        """The report of a dry run, before anything is read."""
         job = self.job
         written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
         lists = ["duplicates.parquet", *(["rejected.parquet"] if job.on_error == "skip" else [])]
@@ -102,7 +102,7 @@ class RunReport:
 
 
 def _written(work: Path) -> list[str]:
-    """What the results are, relative to OUT: a later `--overwrite` removes these and nothing else."""
+    """The results, relative to OUT: a later `--overwrite` removes these and nothing else."""
     data = [path for path in (work / "data").rglob("*") if path.is_file()]
     lists = [path for path in (work / "duplicates.parquet", work / "rejected.parquet") if path.exists()]
     found = [path.relative_to(work).as_posix() for path in (*data, *lists)]

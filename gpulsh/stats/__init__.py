@@ -1,1 +1,1 @@
-"""What a run counts and times, what the numbers mean, and what they suggest."""
+"""The counts and times of a run, their meanings, and hints that follow from them."""

@@ -1,4 +1,4 @@
-"""What the numbers of a run mean: the counts of a funnel, and the columns of `duplicates.parquet`.
+"""The meanings of the numbers of a run: the counts of a funnel, and the columns of `duplicates.parquet`.
 
 The funnel, the command's summary, report.json, the page and the README take names, meanings and sums from these tables.
 

@@ -1,4 +1,4 @@
-"""What to say of a run that did what was asked, where that is perhaps not what was meant."""
+"""Hints about parameters that probably give results that the user does not want."""
 
 from __future__ import annotations
 

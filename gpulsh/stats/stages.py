@@ -92,7 +92,7 @@ COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None
 ESTIMATED = tuple(COSTS)
 
 
-Advance = Callable[[int], None]  # is told how much more is done
+Advance = Callable[[int], None]  # called with the amount of work done since
 
 
 def untold(done: int) -> None:
@@ -112,18 +112,18 @@ class Progress:
     def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
         """So many more documents, bytes of text and dropped documents passed the current stage.
 
-        What the unit of the stage says already is not told again.
+        Amounts in the unit of the stage are left out.
         """
 
     def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
-        """Tell how much of the work an earlier run did, which this one resumes: rates leave it out."""
+        """The amount of work that an earlier run did, which this one resumes: rates leave it out."""
 
 
 @dataclass(eq=False, repr=False)
 class Funnel(Mapping[str, Any]):
-    """What became of the documents: a mapping, and `funnel["candidates"]` reads as `funnel.candidates`.
+    """Counts of documents and pairs: a mapping, in which `funnel["candidates"]` is `funnel.candidates`.
 
-    What each number counts, and of which others it is the sum, stands in `counts`.
+    `stats.counts` has the meaning and the parts of each number.
     """
 
     documents: int = 0
@@ -164,8 +164,8 @@ class Funnel(Mapping[str, Any]):
         return len(self.__dataclass_fields__)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{row.name}={self[row.name]}" for row in COUNTS.values() if self[row.name])
-        return f"Funnel({told})"
+        counts = ", ".join(f"{row.name}={self[row.name]}" for row in COUNTS.values() if self[row.name])
+        return f"Funnel({counts})"
 
     def _repr_html_(self) -> str:
         counts = ((row.label, f"{self[row.name]:,}", row.meaning) for row in COUNTS.values() if self[row.name])
@@ -189,7 +189,7 @@ class Funnel(Mapping[str, Any]):
 
     @contextmanager
     def stage(self, progress: Progress, row: StageRow, total: int | None) -> Iterator[None]:
-        """Time a stage, but for kernels that are compiled in it, and tell `progress` of it."""
+        """Time a stage, but for kernels that are compiled in it, and report it to `progress`."""
         watch = Stopwatch()
         with progress.stage(row.name, total, row.unit):
             yield

@@ -243,11 +243,11 @@ def test_what_is_finished_outlives_an_interrupt(corpus: Path, capsys: pytest.Cap
     number = signal.SIGTERM
     status, (stage, *told) = interrupted(number, "driver.copies")
     assert stage.startswith("gpulsh: sign: ")
-    keeps = "gpulsh: new/out: keeps the finished part of this run; --resume goes on with it"
+    keeps = "gpulsh: new/out: keeps the finished part of this run; --resume continues it"
     assert (status, told) == (SIGNALS[number][0], [keeps, SIGNALS[number][1]])
     command = ["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]
     assert main(command) == 1
-    assert "holds an unfinished run; give --resume to go on with it" in capsys.readouterr().err
+    assert "holds an unfinished run; give --resume to continue it" in capsys.readouterr().err
     assert main([*command, "--resume"]) == 0
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "gpulsh: sign: 25 documents, 1.7 kB, done before"

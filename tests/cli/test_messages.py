@@ -209,7 +209,7 @@ def test_resume_and_overwrite_together(here: Path, capsys: pytest.CaptureFixture
     """One keeps what the other removes."""
     message = told(capsys, "dedup", "a.jsonl", "-o", "out", "--resume", "--overwrite")
     assert message.startswith("overwrite and resume are both given; give --resume to go on")
-    with pytest.raises(ParameterError, match="give resume=True to go on with what is finished, or overwrite=True"):
+    with pytest.raises(ParameterError, match="give resume=True to continue the finished part, or overwrite=True"):
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
 
 
@@ -221,5 +221,5 @@ def test_a_run_of_other_inputs_is_told_by_what_became_of_them(here: Path) -> Non
         gpulsh.deduplicate_files(["b.jsonl", "c.jsonl"], "out", backend="reference", within=True, resume=True)
     assert str(caught.value) == (
         "out: is of another run: a.jsonl was read and is no input now; b.jsonl was written to since; c.jsonl was no"
-        " input and is one now; give what it was given, or another folder"
+        " input and is one now; give the same, or another folder"
     )

@@ -247,9 +247,9 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     Path("null.jsonl").write_text('{"text": "one", "id": "x"}\n{"text": "two", "id": null}\n')
     assert "row 1: column 'id' is null" in refused(1, "null.jsonl", "-o", "out", "--id-column", "id")
     assert "known: is the index itself; give another path" in refused(1, "feb.jsonl", "-o", "known")
-    assert "known/out: lies inside the index known" in refused(1, "feb.jsonl", "-o", "known/out")
+    assert "known/out: is inside the index known" in refused(1, "feb.jsonl", "-o", "known/out")
     assert main(["dedup", "feb.jsonl", "-o", "out", "--index", "out/new", "--backend", "reference"]) == 1
-    assert "out/new: lies inside the output out; give a path outside of it" in capsys.readouterr().err
+    assert "out/new: is inside the output out; give a path outside of it" in capsys.readouterr().err
     assert run("feb.jsonl", "-o", "feb", "--id-column", "id") == 0  # parameters left open are the index's own
     assert json.loads(Path("feb/report.json").read_text())["parameters"]["threshold"] == 0.7
     before = contents("known")

@@ -78,7 +78,7 @@ def test_what_is_there_is_shown_and_its_page_made_again(
     assert capsys.readouterr().out == f"{URL}/report.html\n"
     lake.mv("/lake/out/report.json", "/lake/out/_unfinished.json")
     for command, out, reason in (
-        ("show", URL, f"{URL}: holds an unfinished run; `gpulsh dedup` goes on with it by --resume"),
+        ("show", URL, f"{URL}: holds an unfinished run; `gpulsh dedup --resume` continues it"),
         ("report", URL, f"{URL}: holds an unfinished run"),
         ("show", "memory://lake/none", "memory://lake/none: holds no report.json of a finished run"),
         ("show", "nosuch://lake", "nosuch://lake: cannot be reached or written: Protocol not known: nosuch"),
@@ -184,7 +184,7 @@ def test_what_is_refused_before_work_begins(lake: Any, inputs: Path, tmp_path: P
     lake.pipe_file("/lake/in/x.jsonl", b'{"text": "a"}\n')
     for given, told in {
         "memory://lake/in": "is the input itself",
-        "memory://lake/in/out": "lies inside the input memory://lake/in;",
+        "memory://lake/in/out": "is inside the input memory://lake/in;",
         "memory://lake": "holds the input memory://lake/in/x",
         f"file://{tmp_path}/out": "is a folder of this machine; give its path",
         "nosuch://lake": "cannot be reached or written: Protocol not known: nosuch",

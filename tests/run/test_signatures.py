@@ -151,7 +151,7 @@ def test_no_input_is_replaced(texts: list[str | None], tmp_path: Path, monkeypat
         ("a.parquet", "a.parquet: is the input itself; give another path"),
         ("*.parquet", "a.parquet: is the input a.parquet; give another path"),
         (f"file://{tmp_path}/a.parquet", f"a.parquet: is the input file://{tmp_path}/a.parquet; give another path"),
-        (".", "a.parquet: lies inside the input .; give a path outside of it"),
+        (".", "a.parquet: is inside the input .; give a path outside of it"),
     ):
         with pytest.raises(OutputError, match=f"^{re.escape(told)}$"):
             sign_files([given], "a.parquet", backend="reference")

@@ -123,7 +123,7 @@ def test_each_file_by_itself(late: Callable[[str], Path], base: Path, caplog: py
         caplog.clear()
         gpulsh.deduplicate_files(base / "in", out, resume=True, **OPTIONS)
         assert results(out) == wanted, (path, how)
-        assert f"{path} is missing or damaged; what it held is computed again" in caplog.text, (path, how)
+        assert f"{path} is missing or damaged; it is computed again" in caplog.text, (path, how)
 
 
 def is_of(name: str, kind: tuple[str, str]) -> bool:

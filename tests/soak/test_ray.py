@@ -60,21 +60,21 @@ def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
     for number, text in enumerate([large, "other words", "other  words!", large + "more", "still other"]):
         (folder / f"{number}.jsonl").write_text(json.dumps({"text": text}) + "\n")
     gpulsh.deduplicate_files(folder, tmp_path / "local", **OPTIONS)
-    cut = Cut(partition=1, digests=1000, group=1 << 28, memory=512 << 20, abreast=1)
+    cut = Cut(partition=1, digests=1000, group=1 << 28, memory=512 << 20, parallel=1)
     monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: cut)
-    monkeypatch.setattr(engine, "most_abreast", lambda threads, memory: 8)
+    monkeypatch.setattr(engine, "most_parallel", lambda threads, memory: 8)
     refused: list[Any] = []
     answers = engine._Pool.answers
 
     def noted(self: Any, waiting: Any) -> Any:
         found = answers(self, waiting)
-        refused.extend(errand for errand, answer in found if isinstance(answer, worker.Failure))
+        refused.extend(request for request, answer in found if isinstance(answer, worker.Failure))
         return found
 
     monkeypatch.setattr(engine._Pool, "answers", noted)
     gpulsh.deduplicate_files(folder, tmp_path / "ray", **OPTIONS, engine="ray", address=joined)
     assert results(tmp_path / "ray") == results(tmp_path / "local")
-    again = {errand.step for errand in refused if errand.abreast == 8}
+    again = {request.step for request in refused if request.parallel == 8}
     assert sum(step.startswith("sign-") for step in again) == sum(step.startswith("gather-") for step in again) == 2
 
 
@@ -251,7 +251,7 @@ def test_interrupted_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path, cuts:
         assert process.stderr is not None
         said = process.stderr.read().decode()
     assert process.returncode == 130, said
-    assert said.splitlines()[-1] == "gpulsh: interrupted" and "; --resume goes on with it" in said
+    assert said.splitlines()[-1] == "gpulsh: interrupted" and "; --resume continues it" in said
     assert "Traceback" not in said
     gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
     cuts(1)

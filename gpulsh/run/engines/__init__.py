@@ -23,41 +23,43 @@ EngineName = Literal["local", "ray"]
 
 
 class Engine(Protocol):
-    """Where tasks are run, while it is open."""
+    """A place where tasks run, while it is open."""
 
-    remote: bool  # by processes that may have another current folder
+    remote: bool  # other processes run them, which may have another current folder
 
     @property
     def ops(self) -> Backend:
-        """The backend, for its name, its device and how it is best fed; whoever runs a task has one of its own."""
+        """The backend, for its name, its device and its batch sizes; each worker has one of its own."""
 
     @property
     def memory(self) -> int:
-        """Bytes that whoever runs a task may take."""
+        """Bytes that a worker may take."""
 
     def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> AbstractContextManager[Runner]:
         """A runner of the job's tasks in the work folder `folder`; nothing runs once the context is left."""
 
     def to_json(self) -> Mapping[str, Any]:
-        """What the report says of it."""
+        """The engine's entry in the report."""
 
 
 def check_engine(
     engine: str, address: str | None, backend: BackendName, threads: int | None, devices: Sequence[int] | None
 ) -> int | None:
-    """Raises ParameterError for what no engine can do, BackendError where Ray is asked for but not installed.
+    """Raises ParameterError for parameters that no engine supports, BackendError where Ray is not installed.
 
     Loads neither Ray nor a backend: a finished run needs none.
     """
     check_choice("engine", engine, get_args(EngineName))
     if address is not None and not isinstance(address, str):
-        raise ParameterError(f"address is {shown(address)}; give that of a Ray cluster, as '192.0.2.1:6379', or 'auto'")
+        raise ParameterError(
+            f"address is {shown(address)}; give the address of a Ray cluster, as '192.0.2.1:6379', or 'auto'"
+        )
     if engine == "ray" and devices is not None:
         raise ParameterError("devices are of this machine, and Ray gives each worker one; give --backend cuda alone")
     if engine == "ray" and find_spec("ray") is None:
-        raise BackendError(f"engine 'ray' was asked for and Ray is not installed; {install('ray')}")
+        raise BackendError(f"engine is 'ray' and Ray is not installed; {install('ray')}")
     if engine != "ray" and address is not None:
-        raise ParameterError(f"address is that of a Ray cluster and engine is {engine!r}; give --engine ray with it")
+        raise ParameterError(f"address needs a Ray cluster and engine is {engine!r}; give --engine ray with it")
     return check_backend(backend, threads, devices)
 
 

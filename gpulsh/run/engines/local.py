@@ -1,4 +1,4 @@
-"""Tasks run in this process: those that the backend works at with all its threads one after another, others abreast."""
+"""Run tasks in this process: one after another if each uses all threads of the backend, otherwise in parallel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpulsh.budget import held_bytes
 from gpulsh.errors import LargeDocumentError, MemoryLimitError
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.memory_limit import lacks_memory, out_of_memory
-from gpulsh.run.engines.steps import Attempt, Steps, most_abreast, tell
+from gpulsh.run.engines.steps import Attempt, Steps, most_parallel, report_done
 from gpulsh.run.job import Job, Made, Runner, Stage, Task, Workplace
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
@@ -23,7 +23,7 @@ from gpulsh.store.scratch import give_back
 
 
 class ThisProcess:
-    """The engine "local": `run.engines.engines.Engine` without anybody else."""
+    """The engine "local": `run.engines.Engine` in this process."""
 
     remote = False
 
@@ -34,18 +34,18 @@ class ThisProcess:
     @contextmanager
     def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> Iterator[Runner]:
         """This process."""
-        abreast = most_abreast(self._threads, self.memory)
+        parallel = most_parallel(self._threads, self.memory)
         held = HeldTexts(size) if (size := held_bytes(self.memory)) else None
         place = Workplace(job, folder, self.ops, progress, evidence_keys(steps.secret), held=held)
         with self._second_compiler():
-            yield InProcess(place, steps, abreast)
+            yield InProcess(place, steps, parallel)
 
     def to_json(self) -> Mapping[str, Any]:
-        """What the report says of it."""
+        """The engine's entry in the report."""
         return {"name": "local", "workers": 1}
 
     def _second_compiler(self) -> AbstractContextManager[None]:
-        """A second compiler for a first run, where there is memory to spare for what only saves time."""
+        """A second compiler for a first run, where memory can be spared."""
         if self.ops.name != "cpu" or not held_bytes(self.memory):
             return nullcontext()
         from gpulsh.backends.cpu.second_compiler import second_compiler  # loads Numba
@@ -54,7 +54,7 @@ class ThisProcess:
 
 
 class InProcess:
-    """`run.job.task.Runner` at one workplace, with `workers` threads for tasks that run abreast."""
+    """`run.job.Runner` in this process, with `workers` threads for tasks that run in parallel."""
 
     def __init__(self, place: Workplace, steps: Steps, workers: int) -> None:
         self._place, self._steps, self._workers = place, steps, workers
@@ -65,11 +65,11 @@ class InProcess:
         found = [self._steps.finished(task.step) for task in stage.tasks]
         for facts in found:
             if facts is not None:
-                tell(facts, stage.row.unit, self._place.progress, before=True)
+                report_done(facts, stage.row.unit, self._place.progress, before=True)
                 self.resumed.add(stage.row.name)
         missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}
         try:
-            for number, made in self._abreast(missing) if stage.abreast and missing else self._in_turn(missing):
+            for number, made in self._in_parallel(missing) if stage.parallel and missing else self._in_turn(missing):
                 self._steps.finish(stage.tasks[number].step, made)
                 found[number] = made.facts
         except Exception as error:
@@ -91,24 +91,24 @@ class InProcess:
             self._place.held.close()
         return self._in_turn(tasks)
 
-    def _abreast(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
+    def _in_parallel(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
         """Yields tasks as they end; where some fail, raises the error of the first, as if they ran in turn.
 
-        Whether a document takes more than a task's share of memory is not always known beforehand: a task that meets
-        one, or that gets no more memory, starts again at the end, alone. Held texts count as one more task.
+        A document may need more than a task's share of memory. A task that meets one, or that gets no more memory,
+        starts again at the end, alone. Held texts count as one more task.
         """
         workers = min(self._workers, len(tasks))
-        beside = replace(self._place, abreast=workers + (self._place.held is not None))
-        telling, stopped = Lock(), Event()
+        beside = replace(self._place, parallel=workers + (self._place.held is not None))
+        reporting, stopped = Lock(), Event()
 
         def attempt(task: Task) -> Made | None:
-            told = Attempt(self._place.progress, telling, stopped.is_set)
+            progress = Attempt(self._place.progress, reporting, stopped.is_set)
             try:
-                return task.work(replace(beside, progress=told), *task.arguments)
+                return task.work(replace(beside, progress=progress), *task.arguments)
             except Exception as error:
-                if beside.abreast == 1 or not (isinstance(error, LargeDocumentError) or lacks_memory(error)):
+                if beside.parallel == 1 or not (isinstance(error, LargeDocumentError) or lacks_memory(error)):
                     raise
-                told.take_back()
+                progress.take_back()
                 return None
 
         if workers == 1:  # here, where an interrupt reaches it

@@ -39,7 +39,7 @@ from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.wording import size
-from gpulsh.run.engines.steps import Steps, most_abreast, tell
+from gpulsh.run.engines.steps import Steps, most_parallel, report_done
 from gpulsh.run.engines.worker import TOKEN, Brief, Failure, Worker, versions
 from gpulsh.run.job import Job, Layout, Runner, Stage
 from gpulsh.stats.stages import Progress
@@ -51,13 +51,13 @@ OBJECT_STORE = 256 << 20  # of a cluster of our own: it holds the job and positi
 ROOM = 16 << 20  # bytes of logs and addresses that a cluster of our own writes before the work begins, and some
 ATTEMPTS = 4  # at a task whose workers end
 LONG = 64  # a tuple of more is sent once, and not with each task
-PATIENCE = 60.0  # seconds without any worker until it is told
+PATIENCE = 60.0  # seconds without any worker until a warning
 
 _log = logging.getLogger("gpulsh")
 
 
 class Cluster:
-    """`run.engines.engines.Engine` on the cluster at `address`, or on one of its own on this machine; a context.
+    """`run.engines.Engine` on the cluster at `address`, or on one of its own on this machine; a context.
 
     Each worker takes `threads` processors, with CUDA a device, and `memory` bytes.
     """
@@ -89,13 +89,13 @@ class Cluster:
 
     @property
     def ops(self) -> Backend:
-        """What the workers' backend is, as far as it is known here; it does nothing."""
+        """A description of the workers' backend, which does nothing."""
         device = self._pool.device if self._pool else None
         return cast(Backend, _Described(self._room.backend, device))
 
     @contextmanager
     def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> Iterator[Runner]:
-        """Workers, taken on as there is work for them, and dismissed at the end."""
+        """Workers, started when there is work for them, and stopped at the end."""
         token = uuid4().hex
         (folder / TOKEN).write_text(token, encoding="ascii")
         self._pool = _Pool(Brief(job, folder, token, self._room.backend, self._room.threads), self._room)
@@ -105,7 +105,7 @@ class Cluster:
             self._pool.dismiss()
 
     def to_json(self) -> Mapping[str, Any]:
-        """What the report says of it."""
+        """The engine's entry in the report."""
         return {"name": "ray", "workers": self._pool.most if self._pool else 0}
 
     def _chosen_room(self) -> _Room:
@@ -130,20 +130,20 @@ class Cluster:
 
 @dataclass(frozen=True)
 class _Described:
-    """A backend by its name, its device and how it is best fed."""
+    """A backend by its name, its device and its batch sizes."""
 
     name: str
     device: str | None
 
     def sizes(self) -> Sizes:
-        """Only for how the work is cut."""
+        """Sizes that decide how the work is cut."""
         batch = BATCH.get(self.name, 16 << 20)
         return Sizes(batch=batch, tile=batch, largest_tile=batch, readers=2 if self.name == "cuda" else 1)
 
 
 @dataclass(frozen=True)
 class _Room:
-    """What a worker takes of a node."""
+    """The resources that a worker takes on a node."""
 
     backend: BackendName
     threads: int
@@ -158,7 +158,7 @@ class _Room:
         return {"num_cpus": self.threads, "num_gpus": int(self.backend == "cuda"), "memory": self.memory}
 
     def workers(self) -> int:
-        """How many the nodes that are there now have room for."""
+        """How many workers the present nodes have room for."""
         wanted = {"CPU": self.threads, "GPU": int(self.backend == "cuda"), "memory": self.memory}
         return sum(
             min(int(node.get(name, 0) // amount) for name, amount in wanted.items() if amount) for node in _nodes()
@@ -166,8 +166,8 @@ class _Room:
 
 
 def _share(most: list[float]) -> int:
-    """Bytes that a worker may take on every node. In coarse steps: the work is cut by it, and a run that goes on may
-    find other nodes.
+    """Bytes that a worker may take on every node, in coarse steps: they decide how the work is cut, and a run that
+    resumes may find other nodes.
     """
     memory = WORKER_MEMORY
     while memory > min([WORKER_MEMORY, *most]) and memory > LEAST_MEMORY:
@@ -195,33 +195,33 @@ def _join(address: str | None) -> bool:
     if address == "local":
         options = {"num_cpus": processors(), "include_dashboard": False, "object_store_memory": OBJECT_STORE}
         if not _can_keep_token():
-            # It stays: what Ray has read of it a later cluster of this process must be told, too.
+            # It stays set: Ray reads it once, and a later cluster of this process needs the same.
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         with _signals_kept(), _no_statistics():
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:
-        told = _line(error)
+        reason = _line(error)
         if address == "local":
-            raise BackendError(f"a Ray cluster could not be started on this machine: {told}{_no_room()}") from error
-        raise BackendError(f"the Ray cluster at {address!r} could not be joined: {told}") from error
+            raise BackendError(f"a Ray cluster could not be started on this machine: {reason}{_no_room()}") from error
+        raise BackendError(f"the Ray cluster at {address!r} could not be joined: {reason}") from error
     return True
 
 
 def _can_keep_token() -> bool:
-    """Whether Ray can keep in the user's home what lets others into a cluster that it starts, or was told where."""
+    """Whether Ray can keep the token of a cluster that it starts in the user's home, or in RAY_AUTH_TOKEN_PATH."""
     if "RAY_AUTH_TOKEN_PATH" in os.environ:
         return True
     try:
         home = Path.home()
-    except RuntimeError:  # of a user whom nobody knows
+    except RuntimeError:  # of an unknown user
         return False
     kept = home / ".ray"
     return os.access(kept / "auth_token", os.R_OK) or os.access(kept if kept.exists() else home, os.W_OK | os.X_OK)
 
 
 def _no_room() -> str:
-    """What to do about the folder that Ray works in, where that is what it lacks."""
+    """Advice about the folder of Ray's files, if it has no room."""
     above = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     try:
         free = shutil.disk_usage(above).free if os.access(above, os.W_OK | os.X_OK) else 0
@@ -236,7 +236,7 @@ def _no_room() -> str:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """What ends the program is not Ray's affair."""
+    """Keep the program's handler of SIGTERM, which Ray replaces."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -249,7 +249,7 @@ def _signals_kept() -> Iterator[None]:
 
 @contextmanager
 def _no_statistics() -> Iterator[None]:
-    """A cluster that we start reports to nobody, unless somebody has said that it may."""
+    """A cluster that gpulsh starts sends no usage statistics, unless the user has allowed it."""
     name = "RAY_USAGE_STATS_ENABLED"
     if name in os.environ:
         yield
@@ -262,12 +262,12 @@ def _no_statistics() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Errand:
-    """What a worker is asked for: a task of the current stage, or first whether what it made before is intact."""
+class _Request:
+    """A request to a worker: a task of the current stage, or a check of the files that an earlier run made."""
 
     number: int
     step: str
-    abreast: int  # so many of its kind a worker does at once
+    parallel: int  # so many of its kind a worker does at once
     method: str
     arguments: tuple[object, ...]
 
@@ -284,57 +284,57 @@ class RayRunner:
 
         Where tasks fail, the error of the first of them is raised, as if they were done one after another.
         """
-        stored, most = _Stored(), self._pool.abreast if stage.abreast else 1
+        stored, most = _Stored(), self._pool.parallel if stage.parallel else 1
         found: dict[int, Mapping[str, Any]] = {}
         failed: dict[int, Exception] = {}
 
-        def work(number: int, abreast: int) -> _Errand:
+        def work(number: int, parallel: int) -> _Request:
             task = stage.tasks[number]
-            return _Errand(number, task.step, abreast, "work", (abreast, task.work, *map(stored.of, task.arguments)))
+            return _Request(number, task.step, parallel, "work", (parallel, task.work, *map(stored.of, task.arguments)))
 
-        def begin(number: int) -> _Errand:
+        def begin(number: int) -> _Request:
             if (step := before[number]) is None:
                 return work(number, most)
             # Read by workers: it is all that was made.
-            return _Errand(number, stage.tasks[number].step, most, "damaged", (step.files,))
+            return _Request(number, stage.tasks[number].step, most, "damaged", (step.files,))
 
         before = [self._steps.recorded(task.step) for task in stage.tasks]
         waiting = deque(map(begin, range(len(stage.tasks))))
-        while waiting or self._pool.asked():
-            for errand, answer in self._pool.answers(waiting):
-                number, step = errand.number, before[errand.number]
+        while waiting or self._pool.pending():
+            for request, answer in self._pool.answers(waiting):
+                number, step = request.number, before[request.number]
                 if isinstance(answer, Failure):
-                    if isinstance(answer.error, (LargeDocumentError, MemoryLimitError)) and errand.abreast > 1:
+                    if isinstance(answer.error, (LargeDocumentError, MemoryLimitError)) and request.parallel > 1:
                         waiting.append(work(number, 1))  # at the end, for the worker's other tasks end first
                     else:
                         failed[number] = answer.error
-                elif errand.method == "work":
+                elif request.method == "work":
                     self._pool.compiled(answer.compiled)
-                    self._steps.finish(errand.step, answer.made)
+                    self._steps.finish(request.step, answer.made)
                     found[number] = answer.made.facts
-                    tell(found[number], stage.row.unit, self._progress)
+                    report_done(found[number], stage.row.unit, self._progress)
                 elif step is not None and self._steps.intact(answer):
                     found[number] = step.facts
-                    tell(found[number], stage.row.unit, self._progress, before=True)
+                    report_done(found[number], stage.row.unit, self._progress, before=True)
                     self.resumed.add(stage.row.name)
                 else:
                     waiting.appendleft(work(number, most))
             if failed:
                 first = min(failed)
-                waiting = deque(errand for errand in waiting if errand.number < first)
-                if not any(errand.number < first for errand in (*waiting, *self._pool.asked())):
+                waiting = deque(request for request in waiting if request.number < first)
+                if not any(request.number < first for request in (*waiting, *self._pool.pending())):
                     raise failed[first]
         return [found[number] for number in range(len(stage.tasks))]
 
 
 class _Stored:
-    """Arguments that the tasks of a stage share and that are long, in the object store, once each."""
+    """Long arguments that the tasks of a stage share, in the object store once each."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[object, object]] = {}  # by identity, which lasts as long as they are held here
+        self._known: dict[int, tuple[object, object]] = {}  # by identity, which is valid while they are held here
 
     def of(self, argument: object) -> object:
-        """The argument, or what stands for it."""
+        """The argument, or its reference in the object store."""
         if not isinstance(argument, Layout) and not (isinstance(argument, tuple) and len(argument) > LONG):
             return argument
         if id(argument) not in self._known:
@@ -343,7 +343,7 @@ class _Stored:
 
 
 class _Greeted(Worker):
-    """A worker that knows on what node it is."""
+    """A worker that knows its node."""
 
     def greet(self) -> dict[str, str]:
         """Its versions, its node and its process."""
@@ -360,66 +360,66 @@ class _Member:
 
 
 class _Pool:
-    """Workers, at most as many as the cluster has room for; each is asked for one thing, or a few, at a time.
+    """Workers, at most as many as the cluster has room for; each has one request, or a few, at a time.
 
-    One that ends is replaced, and what it was asked for is asked of another. Ray's own retries (max_restarts,
-    max_task_retries) ask the same actor again: where its node is lost they are used up before Ray knows of it, or
-    without a bound wait for room while other workers have nothing to do. `ray.util.ActorPool` keeps what has died.
+    A worker that ends is replaced, and another worker gets its requests. Ray's own retries (max_restarts,
+    max_task_retries) use the same actor again: if its node is lost, they are used up before Ray knows of it, or wait
+    for room without a bound while other workers are idle. `ray.util.ActorPool` keeps dead actors.
     """
 
     def __init__(self, brief: Brief, room: _Room) -> None:
         self._brief, self._room = ray.put(brief), room
-        self.abreast = most_abreast(room.threads, room.memory)  # tasks that a worker does side by side
-        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=self.abreast)
+        self.parallel = most_parallel(room.threads, room.memory)  # tasks that a worker does side by side
+        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=self.parallel)
         self._there: list[_Member] = []  # those that have begun
-        self._busy: dict[Any, tuple[_Member, _Errand | None]] = {}  # by what their answer will be; None: it begins
+        self._busy: dict[Any, tuple[_Member, _Request | None]] = {}  # by what their answer will be; None: it begins
         self._ended: Counter[str] = Counter()  # workers, by the step that they were at
         self.device: str | None = None
         self.most = 0  # workers that were there at once
 
-    def asked(self) -> list[_Errand]:
-        """All that workers are at."""
-        return [errand for _, errand in self._busy.values() if errand is not None]
+    def pending(self) -> list[_Request]:
+        """The requests that workers are busy with."""
+        return [request for _, request in self._busy.values() if request is not None]
 
-    def answers(self, waiting: deque[_Errand]) -> list[tuple[_Errand, Any]]:
-        """Hands out errands from the front of `waiting`, to which those come back that must be handed out again, and
-        waits until at least one is answered, or a worker has come or gone.
+    def answers(self, waiting: deque[_Request]) -> list[tuple[_Request, Any]]:
+        """Send requests from the front of `waiting`, and wait until at least one is answered, or a worker has started
+        or ended. Requests of a lost worker go back to `waiting`.
         """
-        self._take_on(len(waiting))
+        self._start(len(waiting))
         while waiting and (member := self._free(waiting[0])) is not None:
             given = waiting.popleft()
-            member.load += self.abreast // given.abreast
+            member.load += self.parallel // given.parallel
             self._busy[getattr(member.actor, given.method).remote(*given.arguments)] = member, given
         ready, _ = ray.wait(list(self._busy), timeout=PATIENCE)
-        if not ready and not self.asked():
-            _log.warning("no worker is there; the Ray cluster has no room for one now, which takes %s", self._room)
+        if not ready and not self.pending():
+            _log.warning("the Ray cluster has no room for a worker now, which takes %s", self._room)
         if ready:  # and whatever else is
             ready, _ = ray.wait(list(self._busy), num_returns=len(self._busy), timeout=0)
         found = []
         for reference in ready:
-            member, errand = self._busy.pop(reference)
+            member, request = self._busy.pop(reference)
             try:
                 answer = ray.get(reference)
             except ray.exceptions.RayTaskError as error:
                 raise BackendError(f"a worker on {member.place} failed: {_line(error)}") from error
             except ray.exceptions.RayError as error:
-                self._replace(member, errand, error)
-                if errand is not None:
-                    waiting.appendleft(errand)
+                self._replace(member, request, error)
+                if request is not None:
+                    waiting.appendleft(request)
                 continue
-            if errand is None:
+            if request is None:
                 self._began(member, answer)
             else:
-                member.load -= self.abreast // errand.abreast
-                found.append((errand, answer))
+                member.load -= self.parallel // request.parallel
+                found.append((request, answer))
         return found
 
     def compiled(self, compiled: Compiled) -> None:
-        """One of the workers has compiled kernels, which cost the run its share of the time."""
+        """Count the time in which a worker compiled kernels, divided by the number of workers."""
         COMPILING.elsewhere(replace(compiled, seconds=compiled.seconds / max(len(self._there), 1)))
 
     def dismiss(self) -> None:
-        """All of them; what they are at is given up."""
+        """Stop all workers and drop their requests."""
         for member in self._members():
             with suppress(Exception):
                 ray.kill(member.actor)
@@ -428,15 +428,15 @@ class _Pool:
         self._there, self._busy = [], {}
 
     def _members(self) -> list[_Member]:
-        return [*self._there, *(member for member, errand in self._busy.values() if errand is None)]
+        return [*self._there, *(member for member, request in self._busy.values() if request is None)]
 
-    def _free(self, errand: _Errand) -> _Member | None:
-        """The worker that does the least, where it can do this besides."""
+    def _free(self, request: _Request) -> _Member | None:
+        """The least busy worker, if it can take this request."""
         member = min(self._there, key=lambda member: member.load, default=None)
-        return member if member and member.load + self.abreast // errand.abreast <= self.abreast else None
+        return member if member and member.load + self.parallel // request.parallel <= self.parallel else None
 
-    def _take_on(self, errands: int) -> None:
-        there, wanted = len(self._members()), errands + len(self.asked())
+    def _start(self, requests: int) -> None:
+        there, wanted = len(self._members()), requests + len(self.pending())
         if wanted <= there:
             return
         for _ in range(min(wanted, self._room.workers()) - there):
@@ -445,7 +445,7 @@ class _Pool:
         self.most = max(self.most, len(self._members()))
 
     def _began(self, member: _Member, answer: Any) -> None:
-        """What a worker that begins has answered: its greeting, then its device."""
+        """Handle the answer of a new worker: its greeting, then its device."""
         if isinstance(answer, Failure):
             raise answer.error
         if isinstance(answer, dict):
@@ -457,21 +457,21 @@ class _Pool:
         self.device = self.device or answer
         self._there.append(member)
 
-    def _replace(self, member: _Member, errand: _Errand | None, error: Exception) -> None:
+    def _replace(self, member: _Member, request: _Request | None, error: Exception) -> None:
         if member in self._there:
             self._there.remove(member)
         with suppress(Exception):
             ray.kill(member.actor)  # it may live, and be out of reach
-        step = errand.step if errand else "begin"
+        step = request.step if request else "begin"
         self._ended[step] += 1
-        told = _why(error)
+        reason = _why(error)
         if self._ended[step] >= ATTEMPTS:
-            what = f"at {step}" if errand else "before they could begin"
+            what = f"at {step}" if request else "before they could begin"
             raise BackendError(
-                f"{ATTEMPTS} workers ended {what}, the last on {member.place}: {told}; where memory ran out, give less"
+                f"{ATTEMPTS} workers ended {what}, the last on {member.place}: {reason}; if memory ran out, give less"
                 " memory or fewer threads; all nodes must have gpulsh"
             ) from error
-        _log.warning("%s: a worker on %s ended: %s; another one does it", step, member.place, told)
+        _log.warning("%s: a worker on %s ended: %s; another one does it", step, member.place, reason)
 
 
 def _check_versions(node: str, there: Mapping[str, str]) -> None:
@@ -484,13 +484,13 @@ def _check_versions(node: str, there: Mapping[str, str]) -> None:
 
 
 def _why(error: BaseException) -> str:
-    """Why a worker ended, as far as Ray tells."""
+    """Why a worker ended, as Ray reports it."""
     found = re.search(r"No module named [^\n]*|The actor is dead because ([^.\n]*)", str(error))
     return _line(error) if found is None else found[1] or found[0]
 
 
 def _line(error: BaseException) -> str:
-    """What an error of Ray says first, which tells it in many lines."""
+    """The first line of an error of Ray."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")
 
@@ -560,8 +560,8 @@ def _ask_cluster(address: str) -> None:
         raise _no_ray(address, f"does not answer as a Ray cluster ({lines[-1] if lines else done.returncode})")
 
 
-def _no_ray(address: str, told: str) -> BackendError:
+def _no_ray(address: str, reason: str) -> BackendError:
     return BackendError(
-        f"the Ray cluster at {address!r} could not be joined: what listens there {told}; give the address that"
+        f"the Ray cluster at {address!r} could not be joined: what listens there {reason}; give the address that"
         " `ray start --head` shows (its port is 6379 unless another was given)"
     )

@@ -20,7 +20,7 @@ _log = logging.getLogger("gpulsh")
 
 
 class Steps:
-    """The steps of a manifest, as whoever runs tasks asks for them."""
+    """The steps of a manifest."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -42,7 +42,7 @@ class Steps:
     def intact(self, damaged: str | None) -> bool:
         """Whether a finished step counts; warns of the file of it that is `damaged`."""
         if damaged is not None:
-            _log.warning("%s is missing or damaged; what it held is computed again", damaged)
+            _log.warning("%s is missing or damaged; it is computed again", damaged)
         return damaged is None
 
     def finish(self, step: str, made: Made) -> None:
@@ -50,8 +50,8 @@ class Steps:
         self._manifest.add(step, made.files, made.facts, brief=made.brief)
 
 
-def tell(facts: Mapping[str, Any], unit: str, progress: Progress, *, before: bool = False) -> None:
-    """Report a task, of a stage in `unit`, that was done elsewhere, or `before` by a run that this one resumes."""
+def report_done(facts: Mapping[str, Any], unit: str, progress: Progress, *, before: bool = False) -> None:
+    """Report a task, of a stage in `unit`, that another process did, or `before` the run that this one resumes."""
     progress.advance(facts.get("amount", 0))
     documents, size = (
         0 if unit == own else facts.get(name, 0) for name, own in (("documents", "documents"), ("bytes", "B"))
@@ -62,33 +62,33 @@ def tell(facts: Mapping[str, Any], unit: str, progress: Progress, *, before: boo
 
 
 def anything_finished(manifest: Manifest) -> bool:
-    """Whether there is a step to resume from, which a run keeps when it is asked to end."""
+    """Whether there is a step to resume from, which an interrupted run keeps."""
     return any(step.files for _, step in manifest.steps())
 
 
 def worth_resuming(manifest: Manifest) -> bool:
-    """Whether finished steps took so long that they should outlive an error, too, although it may come again."""
+    """Whether finished steps took so long that they stay after an error, too."""
     signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith("sign-"))
     return bool(signed >= WORTH_BYTES) or manifest.find(ADMIT) is not None
 
 
-def most_abreast(threads: int, memory: int) -> int:
-    """How many tasks a process with so many threads and bytes does side by side."""
+def most_parallel(threads: int, memory: int) -> int:
+    """How many tasks a process with so many threads and bytes does in parallel."""
     return max(1, min(threads, memory // TASK_MEMORY))
 
 
 class Stopped(Exception):
-    """Nobody waits for the task any more."""
+    """The result of the task is not needed any more."""
 
 
 class Attempt(Progress):
-    """The progress of one attempt at a task, passed on to a listener that hears one thread at a time.
+    """The progress of one attempt at a task, passed on to a listener by one thread at a time.
 
-    Once it is `stopped`, the attempt ends when it next reports progress. Whoever runs tasks tells of their stages.
+    Once it is `stopped`, the attempt ends when it next reports progress.
     """
 
-    def __init__(self, listener: Progress, telling: Lock, stopped: Callable[[], bool]) -> None:
-        self._listener, self._telling, self._stopped = listener, telling, stopped
+    def __init__(self, listener: Progress, reporting: Lock, stopped: Callable[[], bool]) -> None:
+        self._listener, self._reporting, self._stopped = listener, reporting, stopped
         self._advanced = 0
         self._counted: Counter[str] = Counter()
 
@@ -97,18 +97,18 @@ class Attempt(Progress):
         if self._stopped():
             raise Stopped
         self._advanced += amount
-        with self._telling:
+        with self._reporting:
             self._listener.advance(amount)
 
     def count(self, **amounts: int) -> None:
         """As `Progress`."""
         self._counted.update(amounts)
-        with self._telling:
+        with self._reporting:
             self._listener.count(**amounts)
 
     def take_back(self) -> None:
         """Undoes the progress that this attempt reported."""
-        with self._telling:
+        with self._reporting:
             self._listener.advance(-self._advanced)
             self._listener.count(**{name: -amount for name, amount in self._counted.items()})
         self._advanced, self._counted = 0, Counter()

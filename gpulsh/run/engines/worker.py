@@ -1,6 +1,6 @@
-"""A worker of a cluster: a process, perhaps on a node of its own, that does tasks at its workplace, some abreast.
+"""A worker of a cluster: a process that does tasks, some in parallel.
 
-It answers with what it made, or why not; nothing here knows of the cluster.
+It answers each task with Done or Failure, and knows nothing of the cluster.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PATIENCE = 10.0  # seconds in which a network's file system shows on one node wh
 
 @dataclass(frozen=True)
 class Brief:
-    """All that a worker has to be told before its first task."""
+    """The information that a worker needs before its first task."""
 
     job: Job
     folder: Path
@@ -46,7 +46,7 @@ class Brief:
 
 @dataclass(frozen=True)
 class Done:
-    """What a task made, and what the worker has compiled since it last said so."""
+    """The results of a task, and the kernels that the worker compiled since its last answer."""
 
     made: Made
     compiled: Compiled
@@ -54,22 +54,22 @@ class Done:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a task was not done."""
+    """The error of a task."""
 
     error: Exception
 
 
 def versions() -> dict[str, str]:
-    """What has to be the same everywhere; Arrow writes its version into Parquet files."""
+    """The versions that must be equal on all nodes; Arrow writes its own into Parquet files."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {"Python": python, "gpulsh": __version__, "scheme": str(SCHEME), "pyarrow": pa.__version__}
 
 
 class Worker:
-    """Greeted, then briefed, then given tasks."""
+    """It is greeted, then briefed, then it gets tasks."""
 
     def __init__(self) -> None:
-        self._compiled = Compiled()  # what is said of it
+        self._compiled = Compiled()  # reported so far
         self._saying = Lock()
 
     def greet(self) -> dict[str, str]:
@@ -98,10 +98,10 @@ class Worker:
         self._place = Workplace(brief.job, brief.folder, ops, Progress(), keys)
         return getattr(ops, "device", None)
 
-    def work(self, abreast: int, task: Callable[..., Made], *arguments: object) -> Done | Failure:
+    def work(self, parallel: int, task: Callable[..., Made], *arguments: object) -> Done | Failure:
         """Do a task, where so many share the memory."""
         try:
-            made = task(replace(self._place, abreast=abreast), *arguments)
+            made = task(replace(self._place, parallel=parallel), *arguments)
             with self._saying:
                 before, self._compiled = self._compiled, COMPILING.so_far()
                 return Done(made, self._compiled.since(before))
@@ -119,13 +119,13 @@ class Worker:
 
 
 def _failure(error: Exception, node: str) -> Failure:
-    """Make a Failure of what was raised, in words where it cannot be sent; a note says where it comes from."""
-    told = "".join(traceback.format_exception(error))
+    """The Failure of an error, as its text if it cannot be pickled, with a note that names the node."""
+    trace = "".join(traceback.format_exception(error))
     try:
         error = pickle.loads(pickle.dumps(error))
     except Exception:
         error = RuntimeError(f"{type(error).__name__}: {error}")
-    error.add_note(f"On node {node}:\n{told}")
+    error.add_note(f"On node {node}:\n{trace}")
     return Failure(error)
 
 

@@ -1,4 +1,4 @@
-"""The OUT of a finished run, a folder or behind a URL, for who reads its results or makes its page again."""
+"""The OUT of a finished run, a folder or a URL: read its results, or make its page again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_REPORT = f"holds no {REPORT} of a finished run that this version reads"
 
 @dataclass(frozen=True)
 class Finished:
-    """Its report, and where its results lie."""
+    """Its report, and the place of its results."""
 
     out: str
     report: Mapping[str, Any]
@@ -42,7 +42,7 @@ class Finished:
         if not is_whole(report):
             begun = folder.is_there(UNFINISHED) if folder else is_work(Path(out) / WORK)
             if begun and not report:
-                raise OutputError(f"{out}: holds an unfinished run; `gpulsh dedup` goes on with it by --resume")
+                raise OutputError(f"{out}: holds an unfinished run; `gpulsh dedup --resume` continues it")
             raise OutputError(f"{out}: {_seen(out) if folder is None else NO_REPORT}; give the OUT of `gpulsh dedup`")
         return cls(out, report, folder)
 
@@ -75,8 +75,8 @@ class Finished:
         try:
             render(report)
         except Exception as error:  # whatever a page misses that is made of a report gpulsh did not write
-            told = f"is not as gpulsh wrote it, {type(error).__name__}: {error}"
-            raise OutputError(f"{self.file(REPORT).name}: {told}") from error
+            reason = f"is not as gpulsh wrote it, {type(error).__name__}: {error}"
+            raise OutputError(f"{self.file(REPORT).name}: {reason}") from error
         # Listed before it is there: nothing of gpulsh's is ever strange to it.
         for name, write in ((REPORT, write_report), (PAGE, write_page)):
             with self._replaced(name) as path:
@@ -103,7 +103,7 @@ class Finished:
 
 
 def _seen(out: str) -> str:
-    """What is there in place of the report of a finished run, in a folder of this machine."""
+    """Why a folder of this machine has no report of a finished run."""
     try:
         open_file(Path(out, REPORT)).close()
     except FileNotFoundError:

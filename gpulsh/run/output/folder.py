@@ -29,16 +29,16 @@ from gpulsh.store.manifest import Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
 PAGE = "report.html"
-MOST_TOLD = 3  # differences of two jobs
+MOST_SHOWN = 3  # differences of two jobs
 RESULTS = (DATA, EVIDENCE, "rejected.parquet", PAGE, REPORT)
 
 _log = logging.getLogger("gpulsh")
 
 
 class OutputFolder:
-    """A context: entered, OUT and its work folder exist; left by an exception, everything gpulsh made is gone, unless
-    there is much to go on from, or anything where the run is asked to end. A kill may leave OUT at any instant, also
-    amid the renames of `commit`: each of them leads to a state that `resume` goes on from.
+    """A context, in which OUT and its work folder exist. An exception removes everything that gpulsh made, unless much
+    was finished, or the run was interrupted and anything was. A kill may leave OUT at any instant, also between the
+    renames of `commit`: `resume` continues from each state.
 
     Raises OutputError where OUT is in use, or cannot be made, before anything in it is touched.
     """
@@ -70,7 +70,7 @@ class OutputFolder:
             self._undo(interrupted=not issubclass(kind, Exception))
 
     def check(self, job: Mapping[str, Any], steps: Mapping[str, Any]) -> None:
-        """Make nothing, and raise what a run of this job would that enters it, or finds itself finished there."""
+        """Raise the errors of a run of this job, and make nothing."""
         report = _report_of_finished(self.path) if self._resume else None
         if report is not None:
             refuse_difference(self.path, report["job"], job)
@@ -84,9 +84,9 @@ class OutputFolder:
             raise OutputError(f"{self.path}: cannot be made: {there} allows nobody to write; give another folder")
 
     def manifest(self, job: Mapping[str, Any], secret: bytes) -> Manifest:
-        """The manifest of this job: that of the resumed run, otherwise a new one with this secret.
+        """The manifest of this job: of the resumed run, otherwise a new one with this secret.
 
-        Raises OutputError where another job's is there, which then stays, and names what differs.
+        Raises OutputError, which names the differences, where another job's is there; it stays.
         """
         found = Manifest.open(self.work) if self._resume else None
         if found is not None:
@@ -150,7 +150,7 @@ class OutputFolder:
         sync(self.path)
 
     def _settle(self) -> None:
-        """Make durable what no step has: the report, and the folders of the kept files."""
+        """Make the report and the folders of the kept files durable."""
         for path in (self.work / REPORT, self.work / PAGE):
             if path.exists():
                 sync(path)
@@ -176,7 +176,7 @@ class OutputFolder:
             return
         if not self._overwrite and not (self._resume and unfinished):
             if unfinished is not None:
-                raise OutputError(f"{out}: holds an unfinished run; give --resume to go on with it, or --overwrite")
+                raise OutputError(f"{out}: holds an unfinished run; give --resume to continue it, or --overwrite")
             results = "an earlier run's results" if is_marked(out / REPORT) else None
             raise not_empty(out, results or ("an earlier run's work files" if ours else None))
         refuse_foreign(self.work)
@@ -199,7 +199,7 @@ class OutputFolder:
                 path.mkdir()
                 self._made.append(path)
             if not ((self._overwrite or self._resume) and is_work(self.work)):
-                self.work.mkdir(mode=0o700)  # hashes of known text under secret keys may tell these
+                self.work.mkdir(mode=0o700)  # hashes of known text may reveal the secret keys
             else:
                 self.work.chmod(0o700)  # earlier versions left it open
         except FileExistsError:
@@ -229,7 +229,7 @@ class OutputFolder:
             or (interrupted and self._begun and anything_finished(self._manifest))
         ):
             self._release()
-            _log.warning(Advice(f"{self.path}: keeps the finished part of this run; --resume goes on with it"))
+            _log.warning(Advice(f"{self.path}: keeps the finished part of this run; --resume continues it"))
             return
         if self._lock is not None:  # without it the work folder is another's
             if self._begun:
@@ -243,9 +243,9 @@ class OutputFolder:
 
 
 def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The report in OUT where it is that of this very job, finished; None where nothing is finished there.
+    """The report in OUT if this job is finished there; None where nothing is finished.
 
-    Raises OutputError where it is another job's; what differs is named.
+    Raises OutputError, which names the differences, where it is of another job.
     """
     report, work = _report_of_finished(out), out / WORK
     if report is None:
@@ -269,11 +269,11 @@ def _report_of_finished(out: Path) -> dict[str, Any] | None:
 
 def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """OutputError that names what differs between two jobs."""
-    told = list(_differences(before, now))
-    if told:
-        more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+    found = list(_differences(before, now))
+    if found:
+        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
         raise OutputError(
-            f"{out}: is of another run: {'; '.join(told[:MOST_TOLD])}{more}; give what it was given, or another folder"
+            f"{out}: is of another run: {'; '.join(found[:MOST_SHOWN])}{more}; give the same, or another folder"
         )
 
 
@@ -286,11 +286,11 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
                 return  # the places and sources of files follow from which there are
             yield from _differences(old, new)
         elif old != new:
-            yield f"{name} was {_told(before, name)} and is {_told(now, name)} now"
+            yield f"{name} was {_value(before, name)} and is {_value(now, name)} now"
 
 
 def _changes(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
-    """What became of the files, which are known by their sizes and times."""
+    """The changes of the input files, by their sizes and times."""
     for name in dict.fromkeys((*before, *now)):
         if name not in now:
             yield f"{name} was read and is no input now"
@@ -300,7 +300,7 @@ def _changes(before: Mapping[str, object], now: Mapping[str, object]) -> Iterato
             yield f"{name} was written to since"
 
 
-def _told(values: Mapping[str, Any], name: str) -> str:
+def _value(values: Mapping[str, Any], name: str) -> str:
     return repr(values[name]) if name in values else "absent"
 
 
@@ -312,7 +312,7 @@ def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
 
 
 def is_whole(report: Mapping[str, Any]) -> bool:
-    """Whether a report has what is looked at in that of a finished run, which that of another version may lack."""
+    """Whether a report has the parts that gpulsh reads; reports of other versions may lack some."""
     parts = ("job", "parameters", "funnel", "backend", "evidence")
     whole = MARK in report and all(isinstance(report.get(name), dict) for name in parts)
     return whole and "sources" in report and report["funnel"].keys() >= COUNTS.keys()
@@ -352,7 +352,7 @@ def files_of(path: Path, name: str) -> list[str]:
         return [name]
     there = [(str(Path(name) / inner.relative_to(path)), inner) for inner in sorted(path.rglob("*"))]
     return [
-        f"{told}, a link" if inner.is_symlink() else told
-        for told, inner in there
+        f"{name}, a link" if inner.is_symlink() else name
+        for name, inner in there
         if inner.is_symlink() or not inner.is_dir()
     ]

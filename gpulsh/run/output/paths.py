@@ -20,13 +20,13 @@ from gpulsh.params import checked_folder
 
 
 def is_url(folder: str) -> bool:
-    """Whether it is no path."""
+    """Whether it is a URL."""
     return "://" in folder
 
 
 @dataclass(frozen=True)
 class Folders:
-    """Those of one run."""
+    """The output folders of a run."""
 
     output: str
     work: str | None  # where the output is a URL
@@ -34,7 +34,7 @@ class Folders:
 
     @classmethod
     def chosen(cls, output: object, work: object, index: object) -> Self:
-        """ParameterError or OutputError where one of them is no such folder."""
+        """ParameterError or OutputError where one of them cannot be used."""
         folders = cls(
             checked_folder("output", output),
             None if work is None else checked_folder("work", work),
@@ -49,7 +49,7 @@ class Folders:
 
     @property
     def is_remote(self) -> bool:
-        """Whether the output is put behind a URL."""
+        """Whether the output is a URL."""
         return is_url(self.output)
 
     def refuse_overlap(self, inputs: Sequence[str], files: Sequence[File]) -> None:
@@ -66,14 +66,15 @@ class Folders:
 
 
 def refuse_url(folder: str) -> None:
-    """OutputError where it is one and cannot be."""
+    """OutputError where a URL is not supported."""
     if is_url(folder):
         raise OutputError(f"{folder}: is a URL; give a local path, and copy it there afterwards")
 
 
 def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> None:
-    """OutputError where a file or folder that is written is an INPUT or an input file, or lies in one, or one lies in
-    it; URLs are taken as spelt, but for those of input files on this machine.
+    """OutputError where an output is an INPUT or an input file, is inside one, or has one inside it.
+
+    URLs are compared as they are spelt, except input files on this machine.
     """
     remote = is_url(path)
     target = _place(path)
@@ -91,18 +92,16 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
 
 
 def refuse_inside(path: str, folder: str, kind: str) -> None:
-    """OutputError where a file or folder that is written is a folder of that kind, which may be made later, or lies
-    in it.
-    """
+    """OutputError where an output is a folder of that kind, or inside it; the folder may not exist yet."""
     target, around = _place(path), _place(folder)
     if target == around:
         raise OutputError(f"{path}: is the {kind} itself; give another path")
     if _inside(target, around):
-        raise OutputError(f"{path}: lies inside the {kind} {folder}; give a path outside of it")
+        raise OutputError(f"{path}: is inside the {kind} {folder}; give a path outside of it")
 
 
 def not_empty(out: object, ours: str | None) -> OutputError:
-    """The error of an OUT that holds something; `ours` says what, where gpulsh wrote it and may replace it."""
+    """The error of an OUT that is not empty; `ours` describes its content if gpulsh wrote it and may replace it."""
     if ours is None:
         return OutputError(f"{out}: is not empty, it holds files that gpulsh did not write; give another folder")
     return OutputError(f"{out}: is not empty, it holds {ours}; give another folder, or --overwrite to replace them")
@@ -113,7 +112,7 @@ def _place(path: str) -> str:
 
 
 def _is_local(file: File) -> bool:
-    """Whether its path is one of this machine, as behind file://."""
+    """Whether its path is on this machine, as with file://."""
     return file.filesystem is None or "file" in tuple(file.filesystem.protocol)
 
 

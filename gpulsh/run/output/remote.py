@@ -4,7 +4,7 @@
 another run does not begin in it, and gpulsh knows the files of a killed run as its own. `--overwrite` leaves an earlier
 run's results until the new ones are made, and then removes their `report.json` first.
 
-After a kill the local folder has the finished part, and `--resume --work FOLDER` goes on with it. A file that was
+After a kill the local folder has the finished part, and `--resume --work FOLDER` continues it. A file that was
 uploaded before is not uploaded again while neither copy has changed.
 """
 
@@ -84,22 +84,21 @@ class RemoteFolder:
 
     @property
     def url(self) -> str:
-        """That of OUT."""
+        """The URL of OUT."""
         return self._there.url
 
     def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         if kind is None:
             return
         if os.path.lexists(self.local / WORK) or os.path.lexists(self.local / REPORT):
-            told = f"--resume with --work {self.local} goes on with what is finished there"
-            _log.warning(Advice(f"{self.url}: {told}"))
+            _log.warning(Advice(f"{self.url}: --resume with --work {self.local} continues the finished part"))
             return
         with suppress(OutputError):
             self._there.remove([UNFINISHED])
         self._forget()
 
     def _refuse(self, there: set[str], known: set[str], claim: Mapping[str, Any]) -> None:
-        """OutputError where something is there that this run may not replace."""
+        """OutputError where the place has files that this run may not replace."""
         if not there or (self._resume and (claim or is_whole(self._report))):
             return
         if not self._overwrite:
@@ -113,9 +112,9 @@ class RemoteFolder:
             raise OutputError(f"{self.url}: holds {strange[0]}, which gpulsh did not write; move it away first")
 
     def finished(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The report that is there where it is that of this very job and nothing local is to take its place.
+        """The report there, if it is of this job and no local results are to replace it.
 
-        Raises OutputError where it is another job's; what differs is named.
+        Raises OutputError, which names the differences, where it is of another job.
         """
         at_work = os.path.lexists(self.local / WORK) or is_whole(read_report(self.local / REPORT))
         if at_work and self._report != read_report(self.local / REPORT):
@@ -127,7 +126,7 @@ class RemoteFolder:
         return self._report
 
     def put(self, report: Mapping[str, Any]) -> None:
-        """Put the results that lie in `local` in place of an earlier run's, the report last; `local` is emptied."""
+        """Replace an earlier run's results by the results in `local`, the report last, and empty `local`."""
         outputs = [name for name in report["outputs"] if name != REPORT]
         strange = self._there.names() - {UNFINISHED, REPORT, *outputs} - self._replaced
         if strange:
@@ -160,7 +159,7 @@ class RemoteFolder:
                 raise
 
     def _stamps(self, name: str) -> tuple[Stamp, Stamp]:
-        """Of a result here and there; no size where it is not there."""
+        """The stamps of a result here and there; no size where it is missing."""
         here = File(name, name, str(self.local / name))
         with self._there.reached(name), suppress(FileNotFoundError):
             if self._there.is_there(name):
@@ -168,7 +167,7 @@ class RemoteFolder:
         return here.stamp(), [None, None]
 
     def _end(self, report: Mapping[str, Any]) -> None:
-        """All is there: nothing says any more that it is not, and nothing is left here."""
+        """Remove the mark of an unfinished run, and the local files."""
         self._there.remove([UNFINISHED])
         ours = {JOURNAL, *listed_in(report)}
         for name in (JOURNAL, *RESULTS):
@@ -186,21 +185,21 @@ class RemoteFolder:
                 self.local.rmdir()
 
     def _claim(self, outputs: Sequence[str]) -> None:
-        told = {MARK: "unfinished", "work": str(self.local.absolute()), "made": self._made}
-        told |= {"outputs": [*outputs, REPORT], "replaced": sorted(self._replaced)}
+        claim = {MARK: "unfinished", "work": str(self.local.absolute()), "made": self._made}
+        claim |= {"outputs": [*outputs, REPORT], "replaced": sorted(self._replaced)}
         with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="ascii") as file:
-            json.dump(told, file)
+            json.dump(claim, file)
             file.flush()
             self._there.put(UNFINISHED, Path(file.name))
 
 
 def is_ours(claim: Mapping[str, Any]) -> bool:
-    """Whether gpulsh wrote it."""
+    """Whether gpulsh wrote this claim."""
     return MARK in claim
 
 
 def _journal(path: Path) -> dict[str, list[Stamp]]:
-    """What a run that was killed noted of the files that it put; nothing of a line that is not whole."""
+    """The files that a killed run has uploaded; incomplete lines are skipped."""
     found = {}
     with suppress(OSError), open(path, encoding="ascii") as lines:
         for line in lines:
@@ -211,7 +210,7 @@ def _journal(path: Path) -> dict[str, list[Stamp]]:
 
 
 class UrlFolder:
-    """Whatever goes wrong is an OutputError: a storage service's own exceptions share no base."""
+    """Every error is an OutputError, since the exceptions of storage services have no common base."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
@@ -227,7 +226,7 @@ class UrlFolder:
         return not {"file", "local"}.isdisjoint((found,) if isinstance(found, str) else found)
 
     def names(self) -> set[str]:
-        """What is there."""
+        """The names of the files there."""
         with self.reached():
             self._filesystem.invalidate_cache()
             if self._filesystem.isfile(self._path):
@@ -239,7 +238,7 @@ class UrlFolder:
         return {posixpath.relpath(path, self._path) for path in found if not path.endswith("/")}
 
     def file(self, name: str) -> File:
-        """A file there, whether it is there or not."""
+        """A file there, whether it exists or not."""
         return File(f"{self.url}/{name}", name, f"{self._path}/{name}", self._filesystem)
 
     def is_there(self, name: str) -> bool:
@@ -248,7 +247,7 @@ class UrlFolder:
             return bool(self._filesystem.exists(self.file(name).path))
 
     def read(self, name: str) -> Mapping[str, Any]:
-        """What a file of JSON tells; empty where there is none, or no JSON in it."""
+        """The content of a JSON file; empty where there is none."""
         content = b""
         with self.reached(name), suppress(FileNotFoundError):
             content = self._filesystem.cat_file(self.file(name).path)
@@ -263,19 +262,19 @@ class UrlFolder:
             self._filesystem.put_file(str(file), self.file(name).path)
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove those of the files that are there."""
+        """Remove the files, if they exist."""
         for name in names:
             with self.reached(name), suppress(FileNotFoundError):
                 self._filesystem.rm_file(self.file(name).path)
 
     @contextmanager
     def reached(self, name: str = "") -> Iterator[None]:
-        """Turn whatever goes wrong inside with the file of that name into an OutputError."""
+        """Turn any error with the file of that name into an OutputError."""
         try:
             yield
         except GpulshError:
             raise
         except Exception as error:
             at = f"{self.url}/{name}".rstrip("/")
-            told = missing_package(self.url) or f"{at}: cannot be reached or written: {first_line(error)}"
-            raise OutputError(told) from error
+            reason = missing_package(self.url) or f"{at}: cannot be reached or written: {first_line(error)}"
+            raise OutputError(reason) from error

@@ -1,7 +1,7 @@
-"""`OUT/_work`: tells it from a folder of the user's of that name, and a run that works in it from one that died.
+"""`OUT/_work`: the private folder of a run, and its lock.
 
-Its lock holds words that only gpulsh writes, before anything else is there. Whatever lies in a folder without them, or
-behind a link, is somebody's: nothing in it is read, written or removed.
+The lock contains words that only gpulsh writes, before anything else is there. A folder without them, or a link, is
+the user's: gpulsh reads, writes and removes nothing in it. The lock also shows whether a run works there or has died.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpulsh.store.manifest import NAME
 
 WORK = "_work"
 LOCK = "lock"
-LEAVING = 5.0  # seconds in which workers that were given up may still write
+LEAVING = 5.0  # seconds in which stopped workers may still write
 WORDS = b"gpulsh works here, and removes this folder with all that is in it; process "
 
 
@@ -32,10 +32,10 @@ def is_work(work: Path) -> bool:
             return False
         if not (there := os.listdir(work)):
             return True
-        told = _told(work)
+        words = _words(work)
     except OSError:
         return False
-    return told.startswith(WORDS) or (there == [LOCK] and WORDS.startswith(told))
+    return words.startswith(WORDS) or (there == [LOCK] and WORDS.startswith(words))
 
 
 def refuse_foreign(work: Path) -> None:
@@ -56,7 +56,7 @@ def refuse_running(work: Path) -> None:
 class WorkLock:
     """While it is held, no other run works in a folder that `is_work`; OutputError where one does.
 
-    It dies with its process, which tells a killed run's folder from one that a run works in.
+    It ends with its process, so the folder of a killed run is free.
     """
 
     def __init__(self, work: Path, how: int = os.O_CREAT | os.O_RDWR) -> None:
@@ -64,9 +64,9 @@ class WorkLock:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            told = _told(work).removeprefix(WORDS).strip()
+            process = _words(work).removeprefix(WORDS).strip()
             self.release()
-            who = f", process {told.decode()}," if told.isdigit() else ""
+            who = f", process {process.decode()}," if process.isdigit() else ""
             raise OutputError(
                 f"{work.parent}: another run of gpulsh{who} works in it now; wait until it has ended, or give another"
                 " folder"
@@ -127,7 +127,7 @@ def remove_entry(entry: Path) -> None:
         entry.unlink()
 
 
-def _told(work: Path) -> bytes:
-    """What its lock says; OSError where there is none, or no file."""
+def _words(work: Path) -> bytes:
+    """The content of its lock; OSError where there is none."""
     with open_file(work / LOCK) as file:
         return file.read(len(WORDS) + 32)

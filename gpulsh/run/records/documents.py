@@ -104,7 +104,7 @@ HELD_ROWS = 1 << 16
 
 
 def rejections_file(folder: Path, partition: int) -> Path:
-    """Where those of a partition lie."""
+    """The file of bad records of a partition."""
     return step_file(folder, step_of("sign", partition), "rejected")
 
 
@@ -154,7 +154,7 @@ PLACE = r"(?s)^(?P<file>.*):(?P<row>[0-9]{1,18})$"
 
 
 class EarlierKeys:
-    """Where the earlier documents of all partitions stand, as their keys tell it."""
+    """The places of the earlier documents of all partitions, by their keys."""
 
     def __init__(self, folder: Path, partitions: int, *, by_id: bool) -> None:
         self._files = [EARLIER.read(folder, partition) for partition in range(partitions)]
@@ -175,8 +175,8 @@ class EarlierKeys:
         keys = file.key.take(pa.array(rows))
         if self._by_id:
             fits = pa.types.is_integer(ids) == pa.types.is_integer(keys.type)
-            told = keys.cast(ids) if fits else as_texts(keys)
-            return [pa.nulls(len(keys), pa.string()), pa.nulls(len(keys), pa.int64()), told]
+            found = keys.cast(ids) if fits else as_texts(keys)
+            return [pa.nulls(len(keys), pa.string()), pa.nulls(len(keys), pa.int64()), found]
         keys = keys.cast(pa.string())
         places = pc.extract_regex(keys, PLACE)
         split = places.is_valid()

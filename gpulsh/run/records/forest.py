@@ -35,7 +35,7 @@ class Stars:
 
 
 class Star:
-    """The star of edges that come in pieces, of which no more is held than of the documents that they connect."""
+    """The star of edges that come in pieces. It takes memory for the documents, not for the edges."""
 
     def __init__(self, total: int, ops: Backend) -> None:
         self._total, self._ops = total, ops
@@ -50,7 +50,7 @@ class Star:
         self._label = self._document[label]
 
     def count(self, first: Numbers) -> None:
-        """Count the first documents of pairs, ascending; those of several pieces may overlap."""
+        """Count the first documents of pairs, ascending; several pieces may overlap."""
         begins = np.flatnonzero(first_of_runs(first))
         known, pairs = first[begins], np.diff(np.append(begins, len(first)))
         if len(known) and len(self._first) and known[0] <= self._first[-1]:
@@ -106,7 +106,7 @@ def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
 
 
 def _pairs(document: Numbers, stars: Sequence[Path]) -> NDArray[np.int32]:
-    """int32 [m]: how often each document is the first of a candidate pair; a bucket tells few of them."""
+    """int32 [m]: how often each document is the first of a candidate pair; a small bucket has few of them."""
     pairs = np.full(len(document), NO_PAIR, np.int32)
     for path in stars:
         columns = STARS.open(path)

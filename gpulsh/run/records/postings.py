@@ -63,7 +63,7 @@ def postings_file(table: Table[PostingRows], folder: Path, partition: int) -> It
 
 
 class Participants:
-    """Which documents are compared: all but later copies, which lie in files of `copies`."""
+    """Which documents are compared: all but later copies, which are in the files `copies`."""
 
     def __init__(self, layout: Layout, copies: Sequence[Path]) -> None:
         self._layout = layout

@@ -36,7 +36,7 @@ class Table(Generic[Row]):
     row: Callable[..., Row]
 
     def path(self, folder: Path, step: int | str) -> Path:
-        """Where it lies, of the step of its stage that has a number, or of a step by its name."""
+        """The file of a step, by its number in its stage or by its name."""
         return step_file(folder, step if isinstance(step, str) else step_of(self.stage, step), self.what)
 
     def write(self, folder: Path, step: int | str, columns: Row) -> dict[str, FileFact]:
@@ -153,7 +153,7 @@ class StarRows(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Documents in groups, ascending; `meets` tells those in pairs and buckets from those that are only copies."""
+    """Documents in groups, ascending; `meets` is False for documents that are only copies."""
 
     document: Numbers
     group: Places
@@ -161,7 +161,7 @@ class Members(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Shares of groups too large for one task, by group: the pairs whose first document lies in [start, stop)."""
+    """Shares of groups too large for one task, by group: the pairs whose first document is in [start, stop)."""
 
     group: Numbers
     start: Numbers
@@ -175,7 +175,7 @@ class Groups(NamedTuple):
 
 
 class TextPlaces(NamedTuple):
-    """Where the texts of a partition lie in its file of texts, by group, ascending, and document."""
+    """The places of texts in a partition's file of texts, ordered by group and document."""
 
     group: Places
     document: Numbers
@@ -192,7 +192,7 @@ class SimilarPairs(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """What was decided, by document, ascending; `speaks` marks witnesses.
+    """Decisions, by document, ascending; `speaks` marks witnesses.
 
     In DECISIONS `duplicate_of` may be below 0 (`records.earlier`).
     """

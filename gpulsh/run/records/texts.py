@@ -25,12 +25,12 @@ OPEN_FILES = 64
 
 
 def texts_file(folder: Path, partition: int) -> Path:
-    """Where those of a partition lie, end to end."""
+    """The file of texts of a partition, end to end."""
     return folder / f"{step_of('gather', partition)}-texts.bin"
 
 
 def runs_of(size: Numbers, offset: Numbers, file: Numbers | None = None) -> list[tuple[int, int]]:
-    """Where runs of texts that lie end to end, in one `file` where there are several, begin and end."""
+    """The beginning and end of each run of texts that are adjacent, in one `file` if there are several."""
     if not len(size):
         return []
     apart = offset[1:] != offset[:-1] + size[:-1]
@@ -113,7 +113,7 @@ class _OpenFile:
         weakref.finalize(self, os.close, self._handle)
 
     def read(self, target: memoryview, pieces: Iterable[tuple[int, int, int, int]]) -> None:
-        """Fill `target`: of each piece (_, place, low, high) [low, high), with what stands at the place."""
+        """Fill `target`: of each piece (_, place, low, high) [low, high), with the bytes at the place."""
         for _, place, low, high in pieces:
             while low < high:
                 count = os.preadv(self._handle, [target[low:high]], place)
@@ -123,7 +123,7 @@ class _OpenFile:
 
 
 def rows_of(table: Table[Row], paths: Sequence[Path], group: int, first: tuple[int, int] | None = None) -> Row:
-    """A group's rows in routed files of a table, end to end; with `first`, whose first column lies in that range.
+    """A group's rows in routed files of a table, end to end; with `first`, rows whose first column is in that range.
 
     That takes files of pairs, in which the first column ascends.
     """

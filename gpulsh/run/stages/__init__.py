@@ -1,4 +1,4 @@
-"""The stages of a run over files, each a module with the function of its tasks, in the order of the data.
+"""The stages of a run over files, in the order of the data. Each is a function of one task.
 
 sign         a partition: text -> band digests and exact hashes in order of their upper bits, facts of documents
 copies       a range of exact hashes: later copies and their first ones
@@ -11,6 +11,6 @@ verify       a group: compared exactly, and resolved
 collect      a partition: its documents' decisions and ids together
 write        a file: its kept rows; all: the evidence
 
-Where the measure is containment, `sign` makes fingerprints in place of digests, and the stages of `containment` stand
-in place of `collide`.
+Where the measure is containment, `sign` makes fingerprints instead of digests, and the stages of `containment` replace
+`collide`.
 """

@@ -27,7 +27,7 @@ from gpulsh.store.columns import range_rows
 
 
 def copies(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
-    """Find the copies whose hashes lie in one of `parts` equal ranges."""
+    """Find the copies whose hashes are in one of `parts` equal ranges."""
     hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
     for number, start in enumerate(layout.partitions[:-1].tolist()):
         for run in EXACT.open(EXACT.path(place.folder, number)).runs():
@@ -67,7 +67,7 @@ PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band
 
 
 def collide(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> Made:
-    """Find who meets whom in one of `parts` equal ranges of digests; the `copies` in files of theirs do not."""
+    """Find documents that share a bucket in one of `parts` equal ranges of digests; later `copies` are left out."""
     bands = place.job.method.banding.bands
     digests = _Digests(place, layout, copies, part, parts)
     with place.ops.here():

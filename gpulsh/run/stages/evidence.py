@@ -36,7 +36,7 @@ SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
 
 
 def evidence(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
-    """Write the evidence; `id_files` tells how many files of ids each partition has."""
+    """Write the evidence; `id_files` is the number of files of ids of each partition."""
     job, bad = place.job, rejected(place.folder, layout)
     partitions = len(layout.partitions) - 1
     earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None

@@ -64,7 +64,7 @@ def sign(place: Workplace, partition: Partition) -> Made:
 
 
 def _without_sets(found: Iterable[SignedSets], postings: PostingsFile) -> Iterator[Signed]:
-    """What is signed of each batch, whose fingerprints are put among the `postings`."""
+    """The signed batches; their fingerprints go to `postings`."""
     documents = 0
     for part in found:
         for sets in part.sets:

@@ -45,7 +45,7 @@ from gpulsh.stats.stages import Funnel, Progress
 
 
 def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: Sequence[Path]) -> Made:
-    """Compare one of the `shares` that a file of `connect` tells."""
+    """Compare a share, which a file of `connect` defines."""
     group, start, stop = (int(column[share]) for column in SHARES.open(shares).whole())
     job, met = place.job, rows_of(PAIRS, pairs, group, (start, stop))
     members = np.unique(np.concatenate(met))
@@ -58,14 +58,14 @@ def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: S
     relation = relation_of(members, job.policy, layout)
     done = 0
 
-    def tell(pairs: int) -> None:
+    def advance(pairs: int) -> None:
         nonlocal done
         done += pairs
         place.progress.advance(pairs)
 
     draw = Draw(members)
     with place.ops.here():
-        edges = Meeting(met_here, involved, relation, texts, job.method, place.ops).similar(tell, draw)
+        edges = Meeting(met_here, involved, relation, texts, job.method, place.ops).similar(advance, draw)
     document = members[involved]
     found = SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
     place.progress.advance(len(met.i) - done)  # those that met several times, or do not count
@@ -84,7 +84,7 @@ def verify(
     twins: Sequence[Path],
     gathered: int,
 ) -> Made:
-    """Decide about a group; its texts lie in the files of `gathered` partitions, `shares` tells who compared it."""
+    """Decide about a group. `gathered` partitions have its texts; `compare` did the groups in `shares` before."""
     job = place.job
     crowd = rows_of(CROWD, crowds, group)
     later, first = rows_of(COPIES, copies, group)
@@ -122,13 +122,13 @@ def verify(
         (number(again), number(before)),
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
-    told = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
-    decision = case.decide(funnel, told, tell_pairs=False).to_numpy()
+    progress = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
+    decision = case.decide(funnel, progress, tell_pairs=False).to_numpy()
     is_witness = np.zeros(len(members), bool)
     is_witness[decision.duplicate_of[~decision.keep]] = True
     witness, cluster = members[decision.duplicate_of], members[decision.cluster]
     decided = Decisions(members, witness, decision.similarity, cluster, is_witness)
-    told.finish()
+    progress.finish()
     place.progress.count(dropped=funnel.dropped)
     return Made(
         DECIDED.write(place.folder, group, decided) | SAMPLE.write(place.folder, group, draw.sample),
@@ -137,7 +137,7 @@ def verify(
 
 
 class _GroupProgress(Progress):
-    """The progress of the pairs and large buckets of a group, told as so many of its documents.
+    """The progress of the pairs and large buckets of a group, converted to documents.
 
     A document of a large bucket counts as much as one with all pairs of a small one. The task itself counts documents.
     """
@@ -145,7 +145,7 @@ class _GroupProgress(Progress):
     def __init__(self, listener: Progress, documents: int, pairs: int, crowded: int) -> None:
         self._listener, self._documents = listener, documents
         self._work, self._cost = max(pairs + SMALL_BUCKET * crowded, 1), 0
-        self._done = self._told = 0
+        self._done = self._reported = 0
 
     def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
         """Pairs, and then documents of large buckets."""
@@ -155,15 +155,15 @@ class _GroupProgress(Progress):
     def advance(self, amount: int) -> None:
         """As `Progress`."""
         self._done += amount * self._cost
-        self._tell(self._documents * min(self._done, self._work) // self._work)
+        self._report(self._documents * min(self._done, self._work) // self._work)
 
     def finish(self) -> None:
         """Report the rest as done."""
-        self._tell(self._documents)
+        self._report(self._documents)
 
-    def _tell(self, documents: int) -> None:
-        self._listener.advance(documents - self._told)
-        self._told = documents
+    def _report(self, documents: int) -> None:
+        self._listener.advance(documents - self._reported)
+        self._reported = documents
 
 
 def _edges(folder: Path, shares: Sequence[int], number: Callable[[Numbers], Numbers]) -> Edges:

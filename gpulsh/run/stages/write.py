@@ -65,7 +65,7 @@ def _ids(place: Workplace, layout: Layout, named: Numbers) -> Iterator[Ids]:
         here = named[slice(*np.searchsorted(named, [start, stop]))]
         file = job.files[number]
         with job.stamps.unchanged([number]):
-            values = format_of(file).values(file, column, here - start, job.limit(place.abreast))
+            values = format_of(file).values(file, column, here - start, job.limit(place.parallel))
         parts.append((here, values.dictionary_decode() if pa.types.is_dictionary(values.type) else values))
     for _, run in groupby(parts, lambda part: part[1].type):
         documents, values = zip(*run, strict=True)
@@ -116,7 +116,7 @@ def write(place: Workplace, layout: Layout, numbers: range) -> Made:
         begin, end = layout.partitions[partition : partition + 2].tolist()
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
     bad = rejected(place.folder, layout, numbers)
-    job, limit = place.job, place.job.limit(place.abreast)
+    job, limit = place.job, place.job.limit(place.parallel)
     with Together() as made:
         targets, names = Targets(place.folder / DATA), {}
         with place.unchanged(numbers):

@@ -16,7 +16,7 @@ import pytest
 from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.held_texts import HeldTexts
-from gpulsh.run.engines import steps as abreast
+from gpulsh.run.engines import steps as parallel
 from gpulsh.run.engines.local import InProcess
 from gpulsh.run.engines.steps import Attempt
 from gpulsh.run.files import deduplicate_files
@@ -59,14 +59,14 @@ def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> No
 
     def work(place: Workplace, number: int, size: int) -> Made:
         running.append(number)
-        begun.append((number, place.abreast))
+        begun.append((number, place.parallel))
         try:
             for step in range(4):
-                assert place.abreast > 1 or running == [number] or most == 1
+                assert place.parallel > 1 or running == [number] or most == 1
                 place.progress.advance(1)
                 place.progress.count(documents=10)
                 time.sleep(0.001)
-                if step == 2 and size > 12 // place.abreast:
+                if step == 2 and size > 12 // place.parallel:
                     raise LargeDocumentError("too large")
             return Made(facts={"number": number})
         finally:
@@ -74,7 +74,7 @@ def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> No
 
     sizes = [1, 12, 1, 2, 7, 1, 1, 12, 2, 1]
     tasks = [Task(f"step-{at}", work, (at, size)) for at, size in enumerate(sizes)]
-    facts = runner.run(Stage(ROW, tasks, abreast=True))
+    facts = runner.run(Stage(ROW, tasks, parallel=True))
     assert [one["number"] for one in facts] == list(range(len(sizes)))
     # What an attempt told that came to nothing is not counted.
     assert (heard.amount, heard.counted) == (4 * len(sizes), {"documents": 40 * len(sizes)})
@@ -86,11 +86,11 @@ def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> No
 @pytest.mark.parametrize("most", [1, 3])
 def test_a_document_too_large_for_all_memory_is_an_error(most: int) -> None:
     def work(place: Workplace) -> Made:
-        raise LargeDocumentError(f"too large for one of {place.abreast}")
+        raise LargeDocumentError(f"too large for one of {place.parallel}")
 
     runner = InProcess(workplace(Heard()), cast(Any, Recorded()), most)
     with pytest.raises(InputError, match="for one of 1"):
-        runner.run(Stage(ROW, [Task(f"step-{at}", work) for at in range(most)], abreast=True))
+        runner.run(Stage(ROW, [Task(f"step-{at}", work) for at in range(most)], parallel=True))
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError("codec: not enough memory")])
@@ -98,13 +98,13 @@ def test_a_task_without_memory_is_done_again_alone_and_names_its_stage(error: Ex
     begun: list[int] = []
 
     def work(place: Workplace, most: int) -> Made:
-        begun.append(place.abreast)
-        if place.abreast > most:
+        begun.append(place.parallel)
+        if place.parallel > most:
             raise error
         return Made()
 
     runner = InProcess(workplace(Heard()), cast(Any, Recorded()), 2)
-    runner.run(Stage(ROW, [Task(f"step-{at}", work, (1,)) for at in range(2)], abreast=True))
+    runner.run(Stage(ROW, [Task(f"step-{at}", work, (1,)) for at in range(2)], parallel=True))
     assert begun == [2, 2, 1, 1]
     with pytest.raises(MemoryLimitError, match=r"^stage: the system has no more memory"):
         runner.run(Stage(ROW, [Task("step", work, (0,))]))
@@ -116,12 +116,12 @@ def test_a_large_document_behind_a_failure_is_not_tried_again() -> None:
     met = threading.Barrier(3, timeout=10)
 
     def work(place: Workplace, number: int, first_fails: bool) -> Made:
-        begun.append((number, place.abreast))
-        if place.abreast > 1:
+        begun.append((number, place.parallel))
+        if place.parallel > 1:
             met.wait()
         if number == 1:
             raise ValueError("the second")
-        if place.abreast > 1 or (number == 0 and first_fails):
+        if place.parallel > 1 or (number == 0 and first_fails):
             raise LargeDocumentError(f"too large: {number}")
         return Made()
 
@@ -130,7 +130,7 @@ def test_a_large_document_behind_a_failure_is_not_tried_again() -> None:
         runner = InProcess(workplace(Heard()), cast(Any, Recorded()), 3)
         tasks = [Task(f"step-{at}", work, (at, first_fails)) for at in range(3)]
         with pytest.raises((ValueError, InputError), match=told):
-            runner.run(Stage(ROW, tasks, abreast=True))
+            runner.run(Stage(ROW, tasks, parallel=True))
         assert sorted(begun) == [(0, 1), (0, 3), (1, 3), (2, 3)]
 
 
@@ -142,17 +142,17 @@ def test_a_large_document_has_the_memory_of_what_was_held(workers: int) -> None:
     begun: list[tuple[int, bool]] = []
 
     def work(place: Workplace, number: int) -> Made:
-        begun.append((place.abreast, place.held is not None))
-        if number == 1 and place.abreast > 1:
+        begun.append((place.parallel, place.held is not None))
+        if number == 1 and place.parallel > 1:
             raise LargeDocumentError("too large beside others")
         return Made()
 
     runner = InProcess(replace(workplace(Heard()), held=held), cast(Any, Recorded()), workers)
     tasks = [Task(f"step {number}", work, (number,)) for number in range(2)]
-    runner.run(Stage(ROW, tasks, abreast=False))
+    runner.run(Stage(ROW, tasks, parallel=False))
     assert begun == [(1, False)] * 2  # whoever works with all threads has all memory, and nothing is held for him
     begun.clear()
-    runner.run(Stage(ROW, tasks, abreast=True))
+    runner.run(Stage(ROW, tasks, parallel=True))
     assert sorted(begun) == sorted([(workers + 1, True), (workers + 1, True), (1, False)])
     assert held.take("piece") is None
 
@@ -177,7 +177,7 @@ def test_what_is_stopped_ends_at_its_next_word() -> None:
     tasks = [Task(f"step-{at}", work, (at,)) for at in range(3)]
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        runner.run(Stage(ROW, tasks, abreast=True))
+        runner.run(Stage(ROW, tasks, parallel=True))
     assert threading.active_count() == before
 
 
@@ -210,7 +210,7 @@ def test_steps_behind_a_slow_one_are_recorded_and_the_first_error_is_raised() ->
     runner = InProcess(workplace(Heard()), cast(Any, recorded), 2)
     tasks = [Task(f"step-{number}", work, (number,)) for number in range(6)]
     with pytest.raises(ValueError, match="of 0"):
-        runner.run(Stage(ROW, tasks, abreast=True))
+        runner.run(Stage(ROW, tasks, parallel=True))
     assert {"step-1", "step-2"} <= set(recorded.steps)
 
 
@@ -227,12 +227,12 @@ def test_a_single_worker_works_where_an_interrupt_reaches_it() -> None:
     runner = InProcess(workplace(Heard()), cast(Any, recorded), 1)
     tasks = [Task(f"step-{number}", work, (number,)) for number in range(3)]
     with pytest.raises(KeyboardInterrupt):
-        runner.run(Stage(ROW, tasks, abreast=True))
+        runner.run(Stage(ROW, tasks, parallel=True))
     assert threads == [threading.get_ident()] * 2 and recorded.steps == ["step-0"]
 
 
 def test_memory_bounds_how_many_run_abreast() -> None:
-    assert [abreast.most_abreast(16, memory << 20) for memory in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
+    assert [parallel.most_parallel(16, memory << 20) for memory in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
 
 
 def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
     monkeypatch.setattr(Attempt, "take_back", noted)
     results = {}
     for share in (512 << 20, 128 << 20):
-        monkeypatch.setattr(abreast, "TASK_MEMORY", share)
+        monkeypatch.setattr(parallel, "TASK_MEMORY", share)
         result = deduplicate_files(inputs, tmp_path / str(share), backend="cpu", threads=4, memory="512MiB")
         assert result.data is not None
         kept = {path.name: path.read_bytes() for path in result.data.iterdir()}
