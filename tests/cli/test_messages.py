@@ -208,7 +208,7 @@ def test_rates_are_shown_whole_or_not_at_all(width: int, monkeypatch: pytest.Mon
 def test_resume_and_overwrite_together(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One keeps what the other removes."""
     message = told(capsys, "dedup", "a.jsonl", "-o", "out", "--resume", "--overwrite")
-    assert message.startswith("overwrite and resume are both given; give --resume to go on")
+    assert message.startswith("overwrite and resume are both given; give --resume to continue")
     with pytest.raises(ParameterError, match="give resume=True to continue the finished part, or overwrite=True"):
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
 

@@ -19,7 +19,6 @@ import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.segments.snapshots import NAME as INDEX
-from gpulsh.index.segments.snapshots import _checksum
 from gpulsh.run.output.folder import OutputFolder
 from gpulsh.run.output.work_folder import LOCK, WORDS, remove_work
 from gpulsh.store.manifest import NAME, Manifest
@@ -145,7 +144,7 @@ def test_results_that_are_links_are_not_replaced(here: Path, link: str) -> None:
     refused("did not write|a link", overwrite=True)
 
 
-@pytest.mark.parametrize("link", ["data", "replaced", "manifest.jsonl", "sign-000000-exact.arrow", "token"])
+@pytest.mark.parametrize("link", ["data", "manifest.jsonl", "token"])
 def test_links_in_the_work_folder_are_not_followed(here: Path, monkeypatch: pytest.MonkeyPatch, link: str) -> None:
     unfinished(monkeypatch)
     path = Path("out/_work", link)
@@ -155,12 +154,10 @@ def test_links_in_the_work_folder_are_not_followed(here: Path, monkeypatch: pyte
     refused("is a link, which gpulsh did not make", resume=True)
     run(overwrite=True)  # removes the link, not what it leads to
     assert Path("precious/one.txt").read_text() == "precious" and not Path("out/_work").exists()
-    assert link in ("replaced", "token") or Path("precious", link).exists()
+    assert link == "token" or Path("precious", link).exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["manifest.jsonl", "report.json", "sign-000000-exact.arrow", "data/a.jsonl", "strange"]
-)
+@pytest.mark.parametrize("name", ["manifest.jsonl", "data/a.jsonl"])
 def test_a_pipe_in_the_work_folder_is_not_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     unfinished(monkeypatch)
     path = Path("out/_work", name)
@@ -175,21 +172,6 @@ def test_a_pipe_in_the_work_folder_is_not_waited_for(here: Path, monkeypatch: py
 def test_a_link_as_output_that_leads_nowhere(here: Path) -> None:
     os.symlink("nowhere", "out")
     refused("out: is a link to nowhere, which is not there")
-
-
-# --- a manifest that somebody wrote ---
-
-
-@pytest.mark.parametrize("name", ["../precious.txt", "../precious", "a.jsonl", ".", "..", "_work", "data/a.jsonl", "/"])
-def test_a_manifest_that_replaces_what_is_no_result(here: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    run()
-    unfinished(monkeypatch, "move", overwrite=True)
-    manifest = Manifest.open(Path("out/_work"))
-    assert manifest is not None
-    manifest.add("commit", {}, {"replaced": ["data", name]})
-    refused("_work: was tampered with, its manifest replaces", resume=True)
-    run(overwrite=True)
-    assert Path("precious.txt").exists() and Path("precious/one.txt").exists() and not Path("out/_work").exists()
 
 
 def test_a_refused_resume_keeps_the_unfinished_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,6 +223,13 @@ gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
 """
 
 
+def test_the_work_folder_of_another_user(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unfinished(monkeypatch)
+    owner = os.lstat("out/_work").st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    refused("_work: belongs to another user", resume=True)
+
+
 def test_a_second_run_is_told_that_one_works_there(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = subprocess.Popen([sys.executable, "-c", WORKING], stdout=subprocess.PIPE, text=True)
     try:
@@ -283,21 +272,6 @@ def build(path: str = "known", **options: Any) -> Any:
 
 def opened() -> Any:
     return gpulsh.Index.open("known", backend="reference")
-
-
-@pytest.mark.parametrize("name", ["../precious", "/../../x", "x/../../x", "x", ""])
-@pytest.mark.parametrize("named", [True, False])
-def test_an_index_that_names_files_elsewhere(here: Path, name: str, named: bool) -> None:
-    build()
-    content = json.loads(Path("known", INDEX).read_bytes().partition(b"\n")[2])
-    content["segments"][0]["name"] = name
-    if not named:
-        content["segments"][0]["files"] = {}
-    data = json.dumps(content).encode()
-    Path("known", INDEX).write_bytes(_checksum(data) + b"\n" + data)
-    told = "was tampered with" if named else "is damaged: a segment has the files none"
-    with pytest.raises(InputError, match=rf"index\.json: {told}"):
-        opened()
 
 
 @pytest.mark.parametrize("name", [INDEX, "lock", "documents", "digests", "keys"])

@@ -20,12 +20,13 @@ from gpulsh.run.output.work_folder import (
     clear,
     is_work,
     refuse_foreign,
+    refuse_links,
     refuse_running,
     remove_work,
 )
 from gpulsh.stats.counts import COUNTS
 from gpulsh.store.durable import PART, open_file, sync
-from gpulsh.store.manifest import Manifest
+from gpulsh.store.manifest import NAME, Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
 PAGE = "report.html"
@@ -208,6 +209,8 @@ class OutputFolder:
                 " folder"
             ) from None
         self._lock = WorkLock(self.work)
+        if self._resume and os.path.lexists(self.work / NAME):
+            refuse_links(self.work)
         if self._resume and Manifest.open(self.work) is not None:
             self._lock.sign(self.work)
             for part in self.work.glob(f"*{PART}"):  # of an attempt that was killed

@@ -47,10 +47,20 @@ def refuse_foreign(work: Path) -> None:
 
 def refuse_running(work: Path) -> None:
     """OutputError where a run works in it, or it belongs to another user."""
-    if os.lstat(work).st_uid not in (os.geteuid(), 0):
+    if os.geteuid() not in (0, os.lstat(work).st_uid):
         raise OutputError(f"{work}: belongs to another user; give another folder")
     with suppress(FileNotFoundError):  # without a lock nobody does
         WorkLock(work, os.O_RDWR).release()
+
+
+def refuse_links(work: Path) -> None:
+    """OutputError where it contains a link, or a pipe: gpulsh makes none, and follows none."""
+    for folder, folders, files in os.walk(work):
+        for name in (*folders, *files):
+            kind = os.lstat(path := os.path.join(folder, name)).st_mode
+            if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+                what = "is a link" if stat.S_ISLNK(kind) else "is no file"
+                raise OutputError(f"{path}: {what}, which gpulsh did not make; remove it, or begin with --overwrite")
 
 
 class WorkLock:
