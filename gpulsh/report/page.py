@@ -101,7 +101,8 @@ def render(report: Mapping[str, Any]) -> str:
         funnel=report["funnel"],
         evidence=evidence,
         steps=_steps(report["funnel"]),
-        counts=_counts(report),
+        counts=COUNTS,
+        sum_of=sum_of,
         stages=[stage for stage in stages if stage["seconds"] >= SHORT],
         short_stages=[stage for stage in stages if stage["seconds"] < SHORT],
         files=files,
@@ -115,9 +116,8 @@ def render(report: Mapping[str, Any]) -> str:
         script=markupsafe.Markup(script),
         script_hash=script_hash,
         classes=_classes(evidence["clusters"]["sizes"]),
-        # The pictures hold numbers and fixed words only, nothing from outside.
-        candidates=markupsafe.Markup(candidates) if curve or sampled else "",
-        similarity=markupsafe.Markup(similarity_picture(evidence["similarity"], threshold, measure)),
+        candidates=candidates if curve or sampled else None,
+        similarity=similarity_picture(evidence["similarity"], threshold, measure),
         contained=measure == "containment",
         sampled=sampled,
         sampled_ones=sample["one"],
@@ -246,20 +246,6 @@ def _sample(clusters: Sequence[Mapping[str, Any]], report: Mapping[str, Any]) ->
         texts = [text for pair in cluster["pairs"] for text in reversed(pair["texts"]) if text]
         name = cluster_name(cluster["cluster"], report["files"])
         yield {**cluster, "name": name, "pairs": pairs, "head": texts[0] if texts else ""}
-
-
-def _counts(report: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """All counts, as the report defines them."""
-    funnel, definitions = report["funnel"], report["definitions"]
-    return [
-        {
-            "name": row.label,
-            "count": funnel[row.name],
-            "meaning": definitions[row.name]["meaning"],
-            "sum": sum_of(row, funnel),
-        }
-        for row in COUNTS.values()
-    ]
 
 
 def _classes(sizes: list[dict[str, int]]) -> Sequence[Mapping[str, Any]]:
