@@ -159,9 +159,9 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without its near-duplicates to OUT.
 
-    INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, WARC and WET (plain, .gz), or of JSON lines or arrays,
-    CSV and TSV with a header, or text (plain, .gz, .bz2, .xz, .zst), or - for standard input. A quoted glob is one
-    INPUT; one that the shell expands is many.
+    INPUT is a file, folder, glob or URL, or - for standard input. Formats are Parquet, Arrow IPC, WARC and WET (plain,
+    .gz). JSON lines or arrays, CSV and TSV with a header, and text may be plain, .gz, .bz2, .xz or .zst. A quoted glob
+    is one INPUT; one that the shell expands is many.
 
     OUT gets data/ with the kept rows, file by file. With several folders or globs, or equal names, each INPUT has a
     folder there, named by the end of its path. duplicates.parquet names the kept duplicate of each dropped document.

@@ -53,7 +53,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
 @method_options(*DECISION, otherwise="default: as in the index; other values are refused")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
-    """Add the documents of INPUT to the index at PATH, except duplicates, of which only the keys are added."""
+    """Add the documents of INPUT to the index at PATH; duplicates add only their keys."""
     from gpulsh.run.indexing import add_to_index
 
     with clean_end():
@@ -138,7 +138,7 @@ def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> No
 @index.command(short_help="Merge an index's segments, without removed documents.")
 @click.argument("path", metavar="PATH")
 def compact(path: str) -> None:
-    """Merge all segments of the index at PATH into one, and delete files that are no longer needed."""
+    """Merge all segments of the index at PATH into one, and delete unneeded files."""
     from gpulsh.index.index import Index
 
     with Index.open(path, backend="cpu") as opened:

@@ -99,32 +99,32 @@ class Plan:
 
 
 def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> Plan:
-    """Estimate `gpulsh dedup INPUTS`; `options` are those of the command, by name, as strings or lists.
+    """Estimate `gpulsh dedup INPUTS`; `options` are the command's, by name, as strings or lists.
 
-    Raises InputError, also if an INPUT can be read only once or a sample fails, ParameterError, and any other error
-    that the run itself would raise at its start.
+    Raises InputError, also if an INPUT can be read only once or a sample fails. Raises ParameterError, and any other
+    error that the run itself would raise at its start.
     """
     began = time.perf_counter()
     protect = list(options.get("protect") or ())
-    for given in (*protect, *inputs):
-        if is_stream(given):
-            raise InputError(f"{given}: can be read only once, and a sample would use it up; give a file")
+    for path in (*protect, *inputs):
+        if is_stream(path):
+            raise InputError(f"{path}: can be read only once, and a sample would use it up; give a file")
     form = Form(**{own.name: options[own.name] for own in fields(Form) if options.get(own.name)})
     files = find_files(list(inputs), protect, form=form)
     refuse_unused(files, form)
     FileTexts(files, Columns(text=options.get("text_column") or "text")).check()
     size = bytes_of(files)
     with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="gpulsh-") as folder:
-        samples = _Samples(files, list(inputs), protect, options, Path(folder))
-        small = large = samples.run(FIRST_BYTES / max(size, 1))
+        given = files, list(inputs), protect, options
+        small = large = _run_share(FIRST_BYTES / max(size, 1), *given, Path(folder, "small"))
         if small.share < 1:
-            large = samples.run(_share(small))
-    given = large.report["parameters"]
-    usage, of, memory = large.usage, large.usage.corpus, given["memory"]
-    threads = given["threads"] or processors()
+            large = _run_share(_share(small), *given, Path(folder, "large"))
+    parameters = large.report["parameters"]
+    usage, of, memory = large.usage, large.usage.corpus, parameters["memory"]
+    threads = parameters["threads"] or processors()
     # For containment, a stage brings every shingle together, in rows as long as a digest's.
     shingles = of.bytes / of.documents / of.bytes_per_shingle
-    bands = shingles if given.get("measure") == "containment" else given["banding"]["bands"]
+    bands = shingles if parameters.get("measure") == "containment" else parameters["banding"]["bands"]
     times = 1 / large.share
     corpus = replace(of, documents=of.documents * times, bytes=of.bytes * times)
     often = {name: min(getattr(of, name) * times, 1.0) for name in ("met", "dropped")}
@@ -143,7 +143,7 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> Plan:
         backend=large.report["backend"]["name"],
         threads=threads,
         memory=memory,
-        parameters=given,
+        parameters=parameters,
     )
 
 
@@ -193,39 +193,31 @@ def _share(small: _Sample) -> float:
     return max(times, LEAST_TIMES) * small.share
 
 
-class _Samples:
-    """Draws samples of the files into `folder`, and runs them there."""
-
-    def __init__(
-        self, files: Sequence[File], inputs: list[str], protect: list[str], options: Mapping[str, Any], folder: Path
-    ) -> None:
-        self._files, self._inputs, self._protect, self._folder = files, inputs, protect, folder
-        self._patterns = list(options.get("as_text") or ())
-        left_out = ["protect", "as_text", *(["keep"] if str(options.get("keep")).startswith("source:") else [])]
-        given = {name: value for name, value in options.items() if name not in left_out}
-        self._options = [argument for name, value in given.items() for argument in _option(name, value)]
-
-    def run(self, share: float) -> _Sample:
-        """Run about this share of the files; all of them if it is nearly 1."""
-        out = Path(tempfile.mkdtemp(dir=self._folder))
-        names: dict[str, str] = {}
-        inputs, protected, patterns = self._inputs, self._protect, self._patterns
-        if share < NEARLY_ALL:
-            drawn = SampledFiles.of(self._files, share, out / "in", protected)
-            inputs, protected = (list(filter(None, map(drawn.folders.get, some))) for some in (inputs, protected))
-            share, names = drawn.share, drawn.names
-            patterns = [f"*{pattern.rpartition('/')[2]}" for pattern in patterns]  # a number precedes the names
-        given = [*(f"--protect={path}" for path in protected), *(f"--as-text={pattern}" for pattern in patterns)]
-        try:
-            report, usage = run([*self._options, *given, "--", *inputs], out / "out")
-            if report["compiling"]:  # later runs on this machine reuse the kernels
-                report, usage = run([*self._options, *given, "--", *inputs], out / "again")
-        except (InputError, ParameterError) as error:
-            message = error.message
-            for path, name in names.items():
-                message = message.replace(path, name)
-            raise type(error)(message) from error
-        return _Sample(share if names else 1.0, report, usage)
+def _run_share(
+    share: float, files: Sequence[File], inputs: list[str], protected: list[str], options: Mapping[str, Any], out: Path
+) -> _Sample:
+    """Draw about this share of the files into `out` and run it; run all files if the share is nearly 1."""
+    out.mkdir()
+    names: dict[str, str] = {}
+    patterns = list(options.get("as_text") or ())
+    if share < NEARLY_ALL:
+        drawn = SampledFiles.of(files, share, out / "in", protected)
+        inputs, protected = (list(filter(None, map(drawn.folders.get, some))) for some in (inputs, protected))
+        share, names = drawn.share, drawn.names
+        patterns = [f"*{pattern.rpartition('/')[2]}" for pattern in patterns]  # a number precedes the names
+    left_out = ["protect", "as_text", *(["keep"] if str(options.get("keep")).startswith("source:") else [])]
+    given = [part for name, value in options.items() if name not in left_out for part in _option(name, value)]
+    given += [*(f"--protect={path}" for path in protected), *(f"--as-text={pattern}" for pattern in patterns)]
+    try:
+        report, usage = run([*given, "--", *inputs], out / "out")
+        if report["compiling"]:  # later runs on this machine reuse the kernels
+            report, usage = run([*given, "--", *inputs], out / "again")
+    except (InputError, ParameterError) as error:
+        message = error.message
+        for path, name in names.items():
+            message = message.replace(path, name)
+        raise type(error)(message) from error
+    return _Sample(share if names else 1.0, report, usage)
 
 
 def _option(name: str, value: object) -> list[str]:

@@ -1,1 +1,1 @@
-"""What a run did, for programs (report.json) and for people (the funnel's table)."""
+"""The report of a run: evidence summed up, the printed summary, the page, and a second look at INPUT."""

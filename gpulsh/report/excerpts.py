@@ -1,7 +1,7 @@
 """Short pieces of documents for the report: read again from their files, cut where two differ, differences marked.
 
 Two texts differ in the tokens that the method compares: words or characters, folded. So texts of the same tokens do
-not differ, whatever their case and punctuation, and in Chinese sentences single characters are marked.
+not differ, even if their punctuation does. In Chinese sentences single characters are marked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a result was made on, beside the backend's device: the machine, and the versions of libraries."""
+"""The machine of a run, and the versions of libraries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "cupy", "cudf-cu12", "cudf-cu13", "p
 
 
 def machine() -> Mapping[str, Any]:
-    """The system, the processor, how many of them, and memory; None where that is not known."""
+    """The system, the processor, the number of processors, and the memory; None if it is not known."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
@@ -37,7 +37,7 @@ def machine() -> Mapping[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """gpulsh, Python, and each library by the name pip knows it by; None for a needed one that is missing."""
+    """The versions of gpulsh, Python and libraries, by their names in pip; None for a missing required library."""
     found: dict[str, str | None] = {"gpulsh": gpulsh.__version__, "python": platform.python_version()}
     for name in LIBRARIES:
         found[name] = _version(name)
@@ -45,7 +45,7 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-@cache  # what is installed is looked up in files
+@cache  # looking up a version reads files
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)

@@ -123,7 +123,7 @@ class Review:
 def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, column: str) -> pa.Table:
     """A pyarrow.Table: `value` string, `documents` and `dropped` int64; values of most documents first.
 
-    A value that is not a text is given as JSON; null stands for documents without a value. Protected documents do not
+    A value that is not a text is given as JSON; null is for documents without a value. Protected documents do not
     count. Raises InputError if a file has no such column or has changed since the run, or if there are only JSON lines
     and none has the field. Raises ParameterError if there are more than 2^20 values.
     """

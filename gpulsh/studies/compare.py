@@ -23,7 +23,7 @@ from gpulsh.params import Folding, Shingling, check_choice, check_type, shown, t
 from gpulsh.sketch.base import checked_pairs
 from gpulsh.studies.brute_force import brute_force
 from gpulsh.studies.methods import Finder, Finders
-from gpulsh.studies.study import DEFAULT, How, Study, Where, draw_sample, fingerprints
+from gpulsh.studies.study import DEFAULT, How, Study, draw_sample, fingerprints
 from gpulsh.text.documents import shingle
 from gpulsh.theory import checked_threshold
 
@@ -135,8 +135,15 @@ def compare(
     else:
         true = drawn.places(checked_pairs(truth, drawn.documents, select_backend("cpu")))
     sought = distinct(packed(*np.sort(true, axis=1).T))
-    judge = _Judge(drawn.texts, sets.lengths > 0, sought, threshold, how, finders.where)
-    rows = [row for name, finder in chosen.items() for row in judge.rows(name, finder, verify)]
+    rows = []
+    for name, finder in chosen.items():
+        for one, candidates, found, seconds, size in _found(finder, verify, drawn.texts, sets.lengths > 0, finders):
+            hits = int(np.isin(packed(*found.T), sought, assume_unique=True).sum())
+            precision = hits / len(found) if len(found) else None
+            recall = hits / len(sought) if len(sought) else None
+            # The harmonic mean, also if no found pair is true.
+            f1 = None if precision is None or recall is None else 2 * hits / (len(found) + len(sought))
+            rows.append(MethodOnText(name, one, candidates, len(found), hits, precision, recall, f1, seconds, size))
     return Comparison(drawn.documents, len(drawn.texts), threshold, len(sought), tuple(rows))
 
 
@@ -157,43 +164,30 @@ def read_pairs(path: str, threshold: float) -> Numbers:
     return np.sort(pairs, axis=1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Judge:
-    """Runs methods on the texts, and compares their pairs with the packed `true` pairs [m]."""
+def _found(
+    finder: Finder, verify: Sequence[Verify], texts: TextBatch, filled: NDArray[np.bool_], finders: Finders
+) -> Iterator[tuple[Verify, int, Numbers, float, float]]:
+    """For each verification that the method has: the number of candidates, the found pairs, seconds and bytes.
 
-    texts: TextBatch
-    filled: NDArray[np.bool_]  # [n], whether a text has a shingle
-    true: NDArray[np.uint64]
-    threshold: float
-    how: How
-    where: Where
-
-    def rows(self, name: str, finder: Finder, verify: Sequence[Verify]) -> Iterator[MethodOnText]:
-        """A row for each verification that the method has."""
-        few = self.texts.slice(0, min(WARM, len(self.texts)))
-        finder(few).pairs()
-        jaccard(shingle(few, **self.how), [[0, 0]] if len(few) else [], **self.where)
+    `filled` bool [n] says whether a text has a shingle.
+    """
+    how, where, threshold = finders.how, finders.where, finders.threshold
+    few = texts.slice(0, min(WARM, len(texts)))
+    finder(few).pairs()
+    jaccard(shingle(few, **how), [[0, 0]] if len(few) else [], **where)
+    began = perf_counter()
+    sketched = finder(texts)
+    candidates: Numbers = on_host(sketched.pairs())
+    searched = perf_counter() - began
+    candidates = candidates[filled[candidates].all(axis=1)]
+    for one in verify:
         began = perf_counter()
-        sketched = finder(self.texts)
-        candidates: Numbers = on_host(sketched.pairs())
-        searched = perf_counter() - began
-        candidates = candidates[self.filled[candidates].all(axis=1)]
-        for one in verify:
-            began = perf_counter()
-            if one == "exact":
-                sets = shingle(self.texts, **self.how)
-                found = candidates[on_host(jaccard(sets, candidates, **self.where)) >= self.threshold]
-            elif one == "none":
-                found = candidates
-            elif sketched.estimate is None:
+        found = candidates
+        if one == "exact":
+            found = candidates[on_host(jaccard(shingle(texts, **how), candidates, **where)) >= threshold]
+        elif one == "signature":
+            if sketched.estimate is None:
                 continue
-            else:
-                found = candidates[on_host(sketched.estimate(candidates)) >= self.threshold]
-            seconds = searched + perf_counter() - began
-            true = int(np.isin(packed(*found.T), self.true, assume_unique=True).sum())
-            precision = true / len(found) if len(found) else None
-            recall = true / len(self.true) if len(self.true) else None
-            # The harmonic mean, also if no found pair is true.
-            f1 = None if precision is None or recall is None else 2 * true / (len(found) + len(self.true))
-            counts, size = (len(candidates), len(found), true), sketched.size / max(len(self.texts), 1)
-            yield MethodOnText(name, one, *counts, precision, recall, f1, seconds, size)
+            found = candidates[on_host(sketched.estimate(candidates)) >= threshold]
+        seconds = searched + perf_counter() - began
+        yield one, len(candidates), found, seconds, sketched.size / max(len(texts), 1)

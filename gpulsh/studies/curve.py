@@ -126,8 +126,8 @@ def study(
     """Compare all pairs of a sample of `texts` exactly, and count the candidate pairs of several bandings.
 
     `texts` is any kind that `deduplicate` takes. `sample` of them, from 2 to 65,536, are drawn by `seed`. The study
-    recommends the banding of at most `num_perm` values with the fewest expected candidates below `threshold` on this
-    text, among those that find a pair at `threshold` with probability `recall` or more. `capture` and `reject` are
+    recommends a banding of at most `num_perm` values that finds a pair at `threshold` with probability `recall` or
+    more: the one with the fewest expected candidates below `threshold` on this text. `capture` and `reject` are
     requirements as in `choose_banding`; `capture` replaces the one of `threshold` and `recall`. The study also has the
     default bandings for thresholds from 0.5 to 0.9, and the one of `bands` and `rows`. Candidates come from `MinHash`.
 
@@ -196,7 +196,7 @@ def _capturing(num_perm: int, similarity: float, probability: float) -> Iterator
 
 
 def _bandings(num_perm: int, threshold: float, bands: int | None, rows: int | None) -> set[SCurve]:
-    """The bandings of every study, whatever the texts are."""
+    """The bandings of every study, for any texts."""
     given = bands is not None or rows is not None
     found = {default_banding(num_perm, threshold, bands=bands, rows=rows)} if given else set()
     for at in THRESHOLDS:

@@ -141,7 +141,7 @@ class Finders:
         )
 
     def henzinger(self) -> Finder:
-        """Pairs of supershingles whose SimHash of single words is near, whatever the shingles are."""
+        """Pairs of supershingles whose SimHash of single words is near."""
         supershingles, simhash = self.supershingles(), SimHash(bits=BITS, weights="count", seed=self.seed)
         words = Shingling(size=1, symbols=self.how["shingling"].symbols).under(self.how["folding"])
         how: How = {**self.how, "shingling": words}

@@ -21,7 +21,6 @@ from gpulsh.cli import main
 from gpulsh.report import excerpts
 from gpulsh.report.evidence import MEMBERS, SAMPLE
 from gpulsh.report.excerpts import SHOWN
-from gpulsh.report.excerpts import excerpts as cut
 from gpulsh.report.page import missing, render
 from gpulsh.run.files import deduplicate_files
 
@@ -59,15 +58,16 @@ def run(folder: Path, **options: Any) -> Any:
 
 
 class _Page(HTMLParser):
-    """The tags with their attributes, and the text, style and script aside."""
+    """The tags with their attributes; the text without style and script, in <bdi> (`inside`) and elsewhere."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
+        self.text, self.inside, self.outside = "", "", ""
         self._open: list[str] = []
         self.feed(html)
         assert not self._open, f"never closed: {self._open}"
+        self.text = " ".join(self.text.split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
@@ -81,12 +81,14 @@ class _Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if not {"style", "script"} & {*self._open}:
-            self.texts.append(data)
+        self.text += "" if {"style", "script"} & {*self._open} else data
+        self.inside += data if "bdi" in self._open else ""
+        self.outside += "" if "bdi" in self._open else data
 
-    @property
-    def text(self) -> str:
-        return " ".join("".join(self.texts).split())
+
+def page_of(folder: Path) -> _Page:
+    """The page of the run in this folder."""
+    return _Page((folder / "out/report.html").read_text(encoding="utf-8"))
 
 
 def test_the_summary_counts_the_evidence(tmp_path: Path) -> None:
@@ -109,6 +111,7 @@ def test_the_summary_counts_the_evidence(tmp_path: Path) -> None:
     ranked = sorted(clusters, key=lambda label: (-clusters[label], label))
     assert [entry["cluster"] for entry in sample[:2]] == ranked[:2]
     for entry in sample:
+        assert ("largest" in entry["picked"]) == (entry["dropped"] > 1)
         told = {(row["file"], row["row"]) for row in rows if row["cluster"] == entry["cluster"]}
         assert {(pair["dropped"]["file"], pair["dropped"]["row"]) for pair in entry["pairs"]} <= told
 
@@ -200,7 +203,7 @@ def test_the_page_tells_it_and_stands_alone(tmp_path: Path, options: dict[str, A
 def test_a_page_of_little(tmp_path: Path, texts: list[str | None]) -> None:
     pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), tmp_path / "a.parquet")
     result = deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference")
-    shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+    shown = page_of(tmp_path).text
     assert f"{result.funnel['kept']} of {len(texts)} documents kept" in shown
     assert ("Nothing was dropped." in shown) == (result.funnel["dropped"] == 0)
 
@@ -216,7 +219,7 @@ def test_files_whose_names_read_alike(tmp_path: Path) -> None:
     names = [f"{tmp_path}/{name}" for name in (r"\xfe.txt", r"\xff.txt", "b.txt")]
     assert [tuple(row.values()) for row in told] == [(names[1], names[0]), (names[2], names[0])]
     assert [entry["file"] for entry in report["files"]] == names
-    assert "1 of 3 documents kept" in _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+    assert "1 of 3 documents kept" in page_of(tmp_path).text
 
 
 @needs_jinja
@@ -225,7 +228,7 @@ def test_bad_records_are_no_kept_rows(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join([*lines, "{no json", lines[1]]) + "\n")
     result = deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference", on_error="skip")
     assert result.report["evidence"]["rejected"] == [1]
-    shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+    shown = page_of(tmp_path).text
     assert "1 bad records were skipped" in shown
     assert "a.jsonl512240.0 %" in shown  # of 5 rows 1 is rejected, 2 are kept and 2 dropped
 
@@ -236,7 +239,7 @@ def test_protected_documents_are_kept_though_they_are_copies(tmp_path: Path) -> 
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": page(1)}) + "\n" for _ in range(3)))
     options: dict[str, Any] = {"protect": [tmp_path / "test.jsonl"], "backend": "reference"}
     funnel = deduplicate_files(tmp_path / "crawl.jsonl", tmp_path / "out", **options).funnel
-    shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+    shown = page_of(tmp_path).text
     assert "0 of 3 documents kept" in shown and "3 documents are protected: never dropped, and not written" in shown
     assert (funnel["documents"], funnel["protected"], funnel["dropped"], funnel["kept"]) == (6, 3, 3, 0)
 
@@ -278,37 +281,6 @@ def test_report_leaves_alone_what_is_not_its_own(tmp_path: Path, capsys: pytest.
     assert (tmp_path / "out/report.html").read_text() == "mine"
 
 
-@pytest.mark.parametrize("size", [0, 1, SHOWN - 1, SHOWN, SHOWN + 1, 40_000])
-@pytest.mark.parametrize("word", ["w", "a word ", "x" * 700, "字", "\U0001f600 "])
-def test_excerpts_are_short_and_show_the_difference(word: str, size: int) -> None:
-    text = (word * (size // len(word) + 1))[:size].strip()
-    one, other = cut(text + " this", text + " that")
-    assert max(len(one), len(other)) <= SHOWN + 2
-    assert one.endswith("this") and other.endswith("that")
-    assert cut(text, text)[0] == cut(text, text)[1] == cut(text, "")[0]
-
-
-class _Isolated(HTMLParser):
-    """What stands in <bdi>, and all that stands elsewhere."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.inside, self.outside, self._depth = "", "", 0
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._depth += tag == "bdi"
-
-    def handle_endtag(self, tag: str) -> None:
-        self._depth -= tag == "bdi"
-
-    def handle_data(self, data: str) -> None:
-        if self._depth:
-            self.inside += data
-        else:
-            self.outside += data
-
-
 @needs_jinja
 def test_a_text_that_turns_the_line_around_turns_only_itself(tmp_path: Path) -> None:
     """In texts such characters stay, and stand alone; in names and ids they are shown."""
@@ -320,7 +292,7 @@ def test_a_text_that_turns_the_line_around_turns_only_itself(tmp_path: Path) -> 
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     deduplicate_files([path], tmp_path / "out", backend="reference", id_column="id", keep=f"source:{path}")
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    shown = _Isolated(html)
+    shown = _Page(html)
     assert "foreign" not in shown.outside and not {"\u202e", "\u2066", "\u2069", "\x1b"} & set(shown.outside)
     escaped = r"foreign\u202e\u2066\u2069\u202cgnp\u001b"
     assert f"{escaped}.jsonl" in shown.inside and f"id id{escaped}1" in shown.inside
@@ -407,21 +379,3 @@ def test_lines_of_code_stay_lines(tmp_path: Path) -> None:
     assert "):\n    return y + 20\n" in dropped.replace("\r", "") and "):\n    return x + 20\n\ndef f21" in kept
     assert len(kept.split()) == len(dropped.split())
     assert "pre-wrap" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
-
-
-def test_the_part_of_a_text_on_one_line_is_that_of_its_lines() -> None:
-    words = [f"w{number}" for number in range(300)]
-    flat, lines = " ".join(words), " \n  ".join(words)
-    for change in (0, 100, 150, 299):
-        others = [text.replace(f"w{change}", "other", 1) for text in (flat, lines)]
-        (one, two), (three, four) = cut(flat, others[0]), cut(lines, others[1])
-        assert [" ".join(three.split()), " ".join(four.split())] == [one, two]
-
-
-@needs_jinja
-def test_clusters_of_one_dropped_document_are_no_largest_ones(tmp_path: Path) -> None:
-    report = run(tmp_path).report
-    sample = report["evidence"]["clusters"]["sample"]
-    assert {entry["dropped"] > 1 for entry in sample} == {True, False}
-    for entry in sample:
-        assert ("largest" in entry["picked"]) == (entry["dropped"] > 1)

@@ -1,4 +1,4 @@
-"""What the report marks as differing: the tokens that the method compares, no more."""
+"""Excerpts of two texts: cut around their difference, and only tokens that the method compares are marked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from gpulsh.backends.reference.tokens import code_points
 from gpulsh.params import PLAIN, NormalForm, Reading, Shingling, Unit
-from gpulsh.report.excerpts import differences, pieces
+from gpulsh.report.excerpts import SHOWN, differences, pieces
+from gpulsh.report.excerpts import excerpts as cut
 from gpulsh.report.page import missing
 from gpulsh.run.files import deduplicate_files
 from tests.support.texts import READINGS, shingling_of
@@ -85,3 +86,22 @@ def test_pieces_are_the_tokens_of_the_reference(unit: Unit, form: NormalForm | N
         assert "".join(piece.text for piece in found) == text
         expected = ["".join(map(chr, token)) for token in code_points(text.encode(), unit, reading)]
         assert [piece.token for piece in found if piece.token is not None] == expected
+
+
+@pytest.mark.parametrize("size", [0, 1, SHOWN - 1, SHOWN, SHOWN + 1, 40_000])
+@pytest.mark.parametrize("word", ["w", "a word ", "x" * 700, "字", "\U0001f600 "])
+def test_excerpts_are_short_and_show_the_difference(word: str, size: int) -> None:
+    text = (word * (size // len(word) + 1))[:size].strip()
+    one, other = cut(text + " this", text + " that")
+    assert max(len(one), len(other)) <= SHOWN + 2
+    assert one.endswith("this") and other.endswith("that")
+    assert cut(text, text)[0] == cut(text, text)[1] == cut(text, "")[0]
+
+
+def test_the_part_of_a_text_on_one_line_is_that_of_its_lines() -> None:
+    words = [f"w{number}" for number in range(300)]
+    flat, lines = " ".join(words), " \n  ".join(words)
+    for change in (0, 100, 150, 299):
+        others = [text.replace(f"w{change}", "other", 1) for text in (flat, lines)]
+        (one, two), (three, four) = cut(flat, others[0]), cut(lines, others[1])
+        assert [" ".join(three.split()), " ".join(four.split())] == [one, two]
