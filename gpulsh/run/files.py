@@ -160,71 +160,71 @@ def deduplicate_files(
     progress: Show = False,
     secret: bytes | None = None,
 ) -> FilesResult:
-    """Find the near-duplicates among the documents of files, and write the kept rows and the evidence to a folder.
+    """Find near-duplicate documents in files, and write the kept rows and the evidence to a folder.
 
-    The folder gets `data/` with the kept rows and every column, one file for each input file. Where several inputs are
-    folders or globs, or files have equal names, each input has a folder there, named by the shortest end of its path
-    that no other shares. It also gets `duplicates.parquet`, a row for each dropped document (`gpulsh.stats.counts` has
-    its columns), `report.json` and, with the extra `report`, `report.html`. Parameters without a description are those
-    of `deduplicate`; None takes its default.
+    The folder gets `data/` with the kept rows, `duplicates.parquet` with a row for each dropped document
+    (`gpulsh.stats.counts` lists its columns), `report.json` and, with the extra `report`, `report.html`. `data/` has
+    one file for each input file, with every column. With several folders or globs, or equal file names, each input has
+    its own folder there, named by the shortest end of its path that no other shares. Parameters not listed here
+    are those of `deduplicate`; None takes its default.
 
-    inputs          files, folders, globs or URLs of Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, one
-                    JSON array of objects (.json), CSV and TSV with a header, or plain text (plain, .gz, .bz2, .xz,
-                    .zst), a document a file. Named pipes, and "-", which is standard input, are read once, into a
-                    temporary file (in TMPDIR). If the name gives no format, the beginning does: JSON, a header with
-                    commas or tabs, with `lines` any text
-    output          a folder, created here, or empty; see `overwrite` and `resume`. For a URL that fsspec can write to,
-                    the results are uploaded when all are made, report.json last
-    text_column     the column or JSON field of the text, "meta.body" one of its fields, ["title", "body"] or
-                    "title,body" several, joined by a line end, without nulls; "column:a.b" is the column of that name
-    lines           each line of a text file is a document
-    as_text         a pattern of file names, as "*.py", or a list of them: each such file is one text, whatever its
-                    format; a pattern with a slash matches paths. Folders then give only such files, also those that
-                    begin with `_`
-    delimiter       between the values of CSV and TSV files, as ";" or "tab"; None takes it from the file's name
-    encoding        of CSV, TSV and text files, as "latin-1"; None takes UTF-8. Kept rows are copied as they are
-    id_column       the column of ids for the evidence, and of keys for an index; "meta.id" is a field of objects if no
-                    column has that name; None takes WARC's record id, or none
-    keep            which of two duplicates is kept: the "first" (default), the "longest" text in bytes (default where
-                    `measure` is "containment", without an index), the one with the highest value in the column of this
-                    name (numbers, dates, or text that is ISO 8601 dates), or by "source:A,B" the one from the INPUT
-                    that is listed first
-    protect         files, as `inputs`: their documents are never dropped and not written; others are dropped for them
-    within, across  only documents of one INPUT are duplicates; only documents of two
-    index           folder of an index of earlier runs, created if absent. Its documents come before all others, and
-                    the run adds its own, by `id_column` or FILE:ROW. Parameters without a value are the index's.
-                    `keep` orders the documents of a run; any value but "first" copies their texts to the work folder.
-                    This process verifies them exactly, whatever the engine
+    inputs          files, folders, globs or URLs of Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, a JSON
+                    array of objects (.json), CSV and TSV with a header, or plain text with one document a file (plain,
+                    .gz, .bz2, .xz, .zst). Named pipes and "-", standard input, are read once, into a temporary file in
+                    TMPDIR. Where the name has no known ending, the first bytes decide: JSON, a header with commas or
+                    tabs, or with `lines` any text
+    output          a folder that is new or empty; see `overwrite` and `resume`. At a URL that fsspec can write to,
+                    gpulsh uploads the finished results, report.json last
+    text_column     the column or JSON field of the text. "meta.body" is a field of an object; ["title", "body"] and
+                    "title,body" join several by a line end, without nulls; "column:a.b" is the column of that name
+    lines           take each line of a text file as a document
+    as_text         a pattern of file names such as "*.py", or a list of them: each such file is one text. A pattern
+                    with a slash applies to paths. In folders only these files count then, also those named
+                    `_...`
+    delimiter       separates the values of CSV and TSV files, such as ";" or "tab". None: by the name of the file
+    encoding        of CSV, TSV and text files, such as "latin-1". None: UTF-8. Kept rows are copied unchanged
+    id_column       names documents in the evidence and in an index; "meta.id" is a field of an object if no column has
+                    that name. None: the record id in WARC files, and no id in others
+    keep            which of two duplicates to keep: the "first", the "longest" text in bytes, the one with the highest
+                    value of the column of this name (numbers, dates, or text with ISO 8601 dates: the latest), or by
+                    "source:A,B" the one of the INPUT that is listed first. None: "longest" if `measure` is
+                    "containment" and there is no index, otherwise "first"
+    protect         files, as `inputs`, whose documents are never dropped and not written; others are dropped for them
+    within, across  compare only documents of one INPUT, or only documents of two
+    index           folder of an index of earlier runs; gpulsh makes it if it does not exist. Its documents come before
+                    all others, and the kept and dropped documents of the run are added to it, by `id_column` or
+                    FILE:ROW. Open parameters are taken from the index. `keep` orders the documents of a run; any value
+                    but "first" copies their texts to the work folder. This process verifies them exactly, with either
+                    engine
     write           "data", or "duplicates" for the evidence alone
-    format          "parquet" or "jsonl", of kept rows and their files' names; None takes each input's format. The types
-                    of JSON fields hold all values of a file, WARC has the columns id, url, date and text, a text file
-                    has text. A file of another format without kept rows is not written
-    compression     codec and level of kept rows, as "zstd:9" or "snappy": any codec for Parquet; only a level for .gz
-                    and .zst files; none, gzip or zstd for JSON lines that `format` makes. None takes the input's codec
-                    at the library's default level, and zstd for Parquet made of other formats
+    format          "parquet" or "jsonl": the format, and the ending, of files of kept rows. None: the format of the
+                    input. A field of JSON lines gets a type that holds all its values; WARC gives the columns id, url,
+                    date and text; a text file gives text. A file in another format that keeps no row is not written
+    compression     codec and level of kept rows, such as "zstd:9" or "snappy": any codec for Parquet; a level of their
+                    own codec for .gz and .zst files; none, gzip or zstd for JSON lines made by `format`. None: the
+                    codec of the input at the library's default level, and zstd for Parquet made from other formats
     reader          "cudf" decodes the text of Parquet files on the device of the CUDA backend
-    on_error        a bad record stops the run ("fail"), or is listed in `rejected.parquet` and skipped ("skip"; see
+    on_error        "fail" stops at a bad record; "skip" lists it in `rejected.parquet` and goes on (see
                     `gpulsh.io.files.rejected`)
-    memory          limit of the run, as "4GiB" or bytes, at least 512 MiB and four times the largest document. None
-                    takes 8 GiB, or half of the machine's where that is less
-    engine          "ray" works on the Ray cluster at `address`, or on one of its own on this machine. All its nodes see
-                    inputs and output under the same paths. `memory` and `threads` are of one worker (4 GiB and 4, or
-                    less where nodes have less), which has a GPU where the backend is CUDA
-    work            where `output` is a URL: a local folder, created here, or empty, with room for the results, which
-                    `resume` needs; None takes a new one in TMPDIR
-    overwrite       replaces an earlier run's results in `output`
-    resume          continues an unfinished run of the same job; leaves a finished one as it is
-    dry_run         checks all of this, the heads of the files and `output`, and writes nothing. The report has
-                    `parameters`, `files` and the `outputs` of a run, and no counts
-    progress        True shows bars, or lines; "json" writes the "begin" and "end" of each stage to standard error as
-                    JSON lines, with seconds, amounts and rates
-    secret          32 bytes, the key of all evidence hashes, for tests: no byte of the results depends on it. None
-                    draws them for each run, or takes the index's; the work folder holds them during the run
+    memory          the memory of the run, as "4GiB" or bytes: at least 512 MiB, and four times the largest document.
+                    gpulsh cuts the work to fit. None: 8 GiB, or half of the machine's memory if that is less
+    engine          "ray" does the work on the Ray cluster at `address`, or on a new one on this machine. All nodes
+                    must see inputs and output under the same paths. `memory` and `threads` apply to each worker (4 GiB
+                    and 4, or less on smaller nodes). With CUDA each worker has a GPU
+    work            if `output` is a URL: a local folder, new or empty, for the results before the upload; `resume`
+                    needs it. None: a new folder in TMPDIR
+    overwrite       replace the results of an earlier run in `output`
+    resume          continue an unfinished run of the same job; a finished one is left unchanged
+    dry_run         check the parameters, the heads of the files and `output`, and write nothing. The report then has
+                    `parameters`, `files` and the planned `outputs`, without counts
+    progress        True shows bars, or lines without a terminal; "json" writes JSON lines to standard error, with the
+                    "begin" and the "end" of each stage, seconds, amounts and rates
+    secret          32 bytes that key the evidence, for tests; no byte of the results depends on them. None: random for
+                    each run, or the secret of the index. They are in the work folder during the run
 
     Returns a FilesResult.
-    Raises ParameterError, InputError, OutputError or BackendError. Then nothing is left of the run, unless much was
-    finished, which `resume` continues. Interrupted (KeyboardInterrupt, SystemExit), it leaves everything that it
-    finished.
+    Raises ParameterError, InputError, OutputError or BackendError. gpulsh then removes what it made, unless `resume`
+    can continue from it. After KeyboardInterrupt or SystemExit the finished work stays.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -68,49 +68,49 @@ def deduplicate(
 ) -> Decision:
     """Find near-duplicate documents and decide which to keep.
 
-    A document is dropped exactly when an earlier kept document shares a band with it and has exact Jaccard similarity
-    >= `threshold` of their shingles.
+    A document is dropped exactly when an earlier kept document shares a band with it, and the exact Jaccard similarity
+    of their shingles is at least `threshold`.
 
     texts         list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series,
-                  column of a Hugging Face Dataset, a TextBatch, or any object with the Arrow C interface, of device
-                  memory too; an iterator of str or of these; with `text_column` a table; None (null) is kept
-    text_column   of a table of pyarrow, pandas, polars (a LazyFrame is collected), cuDF or `datasets`: the column of
-                  the texts, "meta.body" a field in one, ["title", "body"] or "title,body" several, joined by a line
-                  end, nulls left out
+                  column of a Hugging Face Dataset, a TextBatch, any object with the Arrow C interface (host or device),
+                  or an iterator of str or of these; with `text_column` a table. None (null) is kept
+    text_column   the column of the texts in a table of pyarrow, pandas, polars (a LazyFrame is collected), cuDF or
+                  `datasets`. "meta.body" is a field of a column; ["title", "body"] and "title,body" join several
+                  columns by a line end, without nulls
     threshold     above 0, at most 1
-    shingling     what is compared, as Shingling(unit="word", size=5), which None takes, or "word:5" for short
-    folding       what is done to texts before; None takes Folding(), which folds case
+    shingling     the units to compare: Shingling(unit="word", size=5), the default, or "word:5" for short
+    folding       applied to texts first; None: Folding(), which folds case
     normalize     "NFC" or "NFKC", short for folding=Folding(form=...)
-    sketch        finds the candidates, as OnePermutation(num_perm=256), or "one-permutation:256"; None takes MinHash of
+    sketch        finds the candidates: OnePermutation(num_perm=256), or "one-permutation:256". None: MinHash of
                   num_perm and seed. SimHash(...), or "simhash:64:12" with the distance, finds documents whose
                   signatures share all but `distance` blocks of bits
     num_perm      values of a signature, 1 to 65,536
-    bands, rows   of signatures; None takes the most rows with bands = num_perm // rows that find a pair at `threshold`
+    bands, rows   of signatures. None: the most rows, with bands = num_perm // rows, that find a pair at `threshold`
                   with probability at least 0.995
     seed          of the hash functions of MinHash, 0 to 2^64 - 1; `sketch` and `also` have their own
-    verify        "exact", "signature" (the estimate in place of the Jaccard similarity) or "none" (every compared pair
+    verify        "exact", "signature" (the estimate instead of the Jaccard similarity) or "none" (every compared pair
                   counts; similarities are NaN)
     resolve       "kept", or "components", which keeps one document of each connected component of the verified pairs
-    measure       "jaccard", or "containment", which drops a document when a kept one contains at least `threshold` of
-                  its shingles, exactly and whatever the sketch. (Its time grows with the square of how many near-copies
-                  of one page there are: let a run by Jaccard similarity go before where they are thousands.)
-    also          SimHash(...), or "simhash:64": only candidates whose signatures differ in at most `distance` bits
-                  count
-    distance      bits, of `sketch` and `also`; None takes for each the least that finds a pair of equally large
-                  documents at `threshold` with probability at least 0.995
-    priority      float, integer or datetime64 array [n], or datetimes: the highest comes first, a missing date last,
+    measure       "jaccard", or "containment": a document is dropped if a kept one contains at least `threshold` of its
+                  shingles, exactly and with any sketch. Its time grows with the square of the number of near-copies of
+                  a page: with thousands of copies, remove near-duplicates by Jaccard similarity first
+    also          SimHash(...), or "simhash:64": count only candidates whose signatures differ in at most
+                  `distance` bits
+    distance      bits, of `sketch` and `also`. None: for each the smallest that finds a pair of equally large documents
+                  at `threshold` with probability at least 0.995
+    priority      float, integer or datetime64 array [n], or datetimes: the highest is kept first, a missing date last,
                   ties by position
-    keep          in its place "first", by position, or "longest", by bytes of UTF-8, the longest first; None takes
-                  "first", by containment "longest"
-    backend       "auto" takes CUDA where it works, else "cpu"; "cuda"; "reference" is NumPy
-    threads       of the CPU backend; None takes all processors
-    devices       numbers of the CUDA devices that share the work; None takes all that are visible
-    progress      whether to show bars
-    secret        32 bytes that what proves is hashed under, for tests: nothing depends on it. None draws them for each
-                  call, so that nobody can write text with the hashes of other text
+    keep          instead of `priority`: "first", by position, or "longest", by bytes of UTF-8. None: "first", and
+                  "longest" with measure="containment"
+    backend       "auto" (CUDA if it works, otherwise "cpu"), "cpu", "cuda" or "reference" (NumPy)
+    threads       of the CPU backend; None: all processors
+    devices       numbers of the CUDA devices that share the work; None: all visible devices
+    progress      show progress bars
+    secret        32 bytes that key the evidence, for tests; no result depends on them. None: random for each call, so
+                  that nobody can write text with the hashes of other text
 
-    Returns a Decision. Raises ParameterError, InputTypeError, or BackendError where CUDA was asked for and does not
-    work. Source: MinHash, Broder, Charikar, Frieze, Mitzenmacher 2000; banding, Leskovec, Rajaraman, Ullman,
+    Returns a Decision. Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
+    Source: MinHash, Broder, Charikar, Frieze, Mitzenmacher 2000; banding, Leskovec, Rajaraman, Ullman,
     section 3.4.
 
     >>> result = deduplicate(["One, two, three.", "one two three", "four"], backend="cpu")
