@@ -1,4 +1,4 @@
-"""What is said of CUDA where it is missing, broken or old; nothing here needs a device."""
+"""A missing, broken or old CUDA is reported with its reason; nothing here needs a device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from gpulsh.backends.cuda import CudaBackend, device
-from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry
+from gpulsh.backends.cuda.launcher import DeviceLauncher
 from gpulsh.errors import BackendError
 
 pytestmark = pytest.mark.kernels
@@ -62,24 +62,21 @@ def forgotten() -> Iterator[None]:
     device.why_unavailable.cache_clear()
 
 
+CUDA13 = 'pip install "gpulsh[cuda13]"'
+
+
 @pytest.mark.parametrize(
     ("cupy", "reason"),
     [
         (cupy_with(count=0), "there is no CUDA device"),
-        (
-            cupy_with(refuses="count"),
-            "no CUDA device can be used (cudaErrorInsufficientDriver: CUDA driver version is insu",
-        ),
+        (cupy_with(refuses="count"), "no CUDA device can be used (cudaErrorInsufficientDriver: CUDA driver version is"),
         (cupy_with(capability=(6, 1)), "the CUDA device has compute capability 6.1; 7.0 or newer is needed"),
         (cupy_with(refuses="memory"), "the CUDA device does not work (out of memory)"),
         (
             cupy_with(refuses="compiler"),
-            'cupy cannot compile a kernel (Failed to find CUDA headers. Install them); pip install "gpulsh[cuda13]"',
+            f"cupy cannot compile a kernel (Failed to find CUDA headers. Install them); {CUDA13}",
         ),
-        (
-            None,
-            'cupy cannot be imported (import of cupy halted; None in sys.modules); pip install "gpulsh[cuda13]", or',
-        ),
+        (None, f"cupy cannot be imported (import of cupy halted; None in sys.modules); {CUDA13}, or"),
     ],
 )
 def test_why_unavailable(monkeypatch: pytest.MonkeyPatch, cupy: Any, reason: str) -> None:
@@ -89,68 +86,49 @@ def test_why_unavailable(monkeypatch: pytest.MonkeyPatch, cupy: Any, reason: str
         CudaBackend()
 
 
-def test_a_device_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", cupy_with(capability=(7, 0)))
     assert device.why_unavailable() is None
     assert device.devices() == ["A device, compute capability 7.0, 8 GiB"]
+    for missing in (None, cupy_with(refuses="count")):
+        monkeypatch.setitem(sys.modules, "cupy", missing)
+        assert device.devices() == []
 
 
-def test_no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    assert device.devices() == []
-    monkeypatch.setitem(sys.modules, "cupy", cupy_with(refuses="count"))
-    assert device.devices() == []
+def launcher_of(raw_module: Any) -> DeviceLauncher:
+    cupy = cupy_with()
+    cupy.RawModule = raw_module
+    cupy.cuda.compiler = SimpleNamespace(CompileException=ValueError)
+    return DeviceLauncher(cupy)
 
 
 def test_the_device_launcher_compiles_once_and_passes_everything_on() -> None:
-    made, calls = [], []
+    """Also when lanes need the kernel at once."""
+    made, calls, lanes = [], [], 3
+    together, busy = threading.Barrier(lanes), threading.Event()
 
     def raw_module(**options: Any) -> Any:
         made.append(options)
-        return SimpleNamespace(get_function=lambda name: lambda *given: calls.append((name, *given)))
-
-    cupy = cupy_with()
-    cupy.RawModule = raw_module
-    cupy.cuda.compiler = SimpleNamespace(CompileException=ValueError)
-    launch = DeviceLauncher(cupy)
-    for _ in range(2):
-        launch("minhash", "minhash", (3, 2), Geometry().minhash_threads, np.int64(1))
-    assert calls == [("minhash", (3, 2, 1), (128, 1, 1), (np.int64(1),))] * 2
-    assert len(made) == 1 and made[0]["backend"] == "nvrtc" and "#include" not in made[0]["code"]
-
-
-def test_lanes_that_come_to_a_kernel_at_once_compile_it_once() -> None:
-    made, lanes = [], 3
-    together = threading.Barrier(lanes)
-
-    def raw_module(**_: Any) -> Any:
-        made.append(threading.get_ident())
         busy.wait(0.2)
-        return SimpleNamespace(get_function=lambda name: lambda *given: None)
+        return SimpleNamespace(get_function=lambda name: lambda *given: calls.append((name, *given)))
 
     def start(_: int) -> None:
         together.wait(60)
-        launch("minhash", "minhash", (1, 1), 32)
+        launch("minhash", "minhash", (3, 2), 128, np.int64(1))
 
-    busy = threading.Event()
-    cupy = cupy_with()
-    cupy.RawModule = raw_module
-    cupy.cuda.compiler = SimpleNamespace(CompileException=ValueError)
-    launch = DeviceLauncher(cupy)
+    launch = launcher_of(raw_module)
     with ThreadPoolExecutor(lanes) as pool:
         list(pool.map(start, range(lanes)))
-    assert len(made) == 1
+    assert calls == [("minhash", (3, 2, 1), (128, 1, 1), (np.int64(1),))] * lanes
+    assert len(made) == 1 and made[0]["backend"] == "nvrtc" and "#include" not in made[0]["code"]
 
 
 def test_a_kernel_that_does_not_compile_is_a_backend_error() -> None:
     def raw_module(**_: Any) -> Any:
         raise ValueError("no such architecture")
 
-    cupy = cupy_with()
-    cupy.RawModule = raw_module
-    cupy.cuda.compiler = SimpleNamespace(CompileException=ValueError)
     with pytest.raises(BackendError, match=r"minhash does not compile here .no such architecture"):
-        DeviceLauncher(cupy)("minhash", "minhash", (1, 1), 32)
+        launcher_of(raw_module)("minhash", "minhash", (1, 1), 32)
 
 
 # What CuPy does as it is imported, and when it has compiled something.
@@ -201,8 +179,3 @@ def test_where_nothing_can_be_written_kernels_are_kept_in_memory(
     device.find_folder(found)
     assert os.path.isdir(found["CUPY_CACHE_DIR"]) and found["CUPY_CACHE_IN_MEMORY"] == "1"
     assert not list(tmp_path.iterdir())
-
-
-def test_importing_the_backend_loads_no_cupy() -> None:
-    code = "import sys, gpulsh.backends.cuda; sys.exit('cupy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -27,18 +27,9 @@ from tests.support.texts import KEYS
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
-# Signature lengths that leave lanes idle, fill them, and need several groups of columns of each variant.
-SHAPES = [
-    (1, 1, 1),
-    (20, 4, 5),
-    (33, 33, 1),
-    (64, 9, 7),
-    (65, 65, 1),
-    (100, 1, 100),
-    (128, 42, 3),
-    (192, 32, 6),
-    (256, 4, 64),
-]
+# Columns, bands, rows: signature lengths that leave lanes idle, fill them, and need several groups of columns.
+SHAPES = [(1, 1, 1), (20, 4, 5), (33, 33, 1), (64, 9, 7), (65, 65, 1), (100, 1, 100)]
+SHAPES += [(128, 42, 3), (192, 32, 6), (256, 4, 64)]
 COUNTS = [0, 1, 2, 5, 0, 31, 32, 33, 0, 0, 127, 128, 129, 3, 255, 256, 257, 1, 0, 700, 64, 63, 0]
 
 token_counts = st.lists(st.one_of(st.integers(0, 9), st.sampled_from([0, 0, 31, 33, 70, 140])), max_size=14)
@@ -103,8 +94,7 @@ def test_the_longest_signature_and_one_longer(cuda: CudaBackend, columns: int) -
     check(cuda, tokens_of([3] * 40), 4, family, BandShape(bands=4, rows=128))  # each inside a span, warps side by side
 
 
-@pytest.mark.parametrize("size", [1, 2, 63, 64])
-@pytest.mark.parametrize("skip", [0, 1])
+@pytest.mark.parametrize(("size", "skip"), [(1, 0), (2, 1), (63, 1), (64, 0)])
 def test_every_size_around_the_ends_of_spans(cuda: CudaBackend, size: int, skip: int) -> None:
     family, shape = coefficients(Family(num_perm=12)), BandShape(bands=4, rows=3)
     counts = [skip + count for count in (size - 1, size, size + 1, 3 * size, 0, 1, 290 - size, size, 10, 1030)]
@@ -119,7 +109,7 @@ def test_one_long_document_and_runs_of_empty_ones(cuda: CudaBackend) -> None:
         assert (check(cuda, tokens_of(counts), 3, family, shape) == np.uint64(NO_DIGEST)).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(token_counts, st.integers(0, 1), sizes, st.sampled_from([(20, 4, 5), (33, 11, 3), (70, 1, 64), (130, 129, 1)]))
 def test_any_documents(
     cuda: CudaBackend, counts: list[int], skip: int, size: int, columns: tuple[int, int, int]
@@ -129,8 +119,7 @@ def test_any_documents(
     check(cuda, tokens_of(counts, skip), size, coefficients(Family(num_perm=columns[0], seed=5)), shape)
 
 
-@pytest.mark.parametrize("count", [1, 2, 8, 300, 1500])
-@pytest.mark.parametrize("spared", [None, 0, 32, 39])
+@pytest.mark.parametrize(("count", "spared"), [(1, None), (2, 0), (8, 39), (300, 32), (1500, None), (1500, 39)])
 def test_minima_that_are_all_ones(cuda: CudaBackend, count: int, spared: int | None) -> None:
     """One fingerprint, repeated, that every function maps to all ones: no digest, unless one column says otherwise.
 
