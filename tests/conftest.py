@@ -6,6 +6,7 @@ import gc
 import os
 import resource
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,65 +15,12 @@ from hypothesis import Phase, settings
 
 from tests.support.mortal import Mortals
 
-# The slowest first, by the processors' time that they take, so that none of them is left to one worker in the end.
-# `--quick` leaves them out.
-SLOW = [
-    "run/test_ray",
-    "backends/parity/test_texts",
-    "backends/parity/test_sketches",
-    "kernels/test_pieces",
-    "run/test_partitioned",
-    "decide/test_decision",
-    "crash/test_index_crash",
-    "backends/test_kernel_cache",
-    "backends/test_giants",
-    "backends/parity/test_buckets",
-    "crash/test_resume",
-    "test_fuzz",
-    "run/test_memory",
-    "io/test_packing",
-    "crash/test_incremental_crash",
-    "cli/test_terminal",
-    "backends/parity/test_rows",
-    "test_laws",
-    "lsh/test_hamming_tables",
-    "decide/test_shared_sentences",
-    "run/test_files",
-    "sketch/test_weighted",
-    "io/formats/test_warc_memory",
-    "cli/test_command",
-    "io/formats/test_cut_formats",
-    "io/test_damaged_members",
-    "decide/test_prefix_join",
-    "decide/test_forged_evidence",
-    "kernels/test_sketch",
-    "io/formats/test_parquet_footer",
-    "io/files/test_on_error",
-    "backends/parity/test_weighted",
-    "io/formats/test_large_json",
-    "sketch/test_earth_mover",
-    "io/formats/test_parquet_memory",
-    "io/files/test_s3",
-    "backends/parity/test_signing",
-    "sketch/test_simhash",
-    "io/files/test_changing_input",
-    "sketch/test_theory",
-    "crash/test_io_errors",
-    "io/formats/test_warc",
-    "backends/test_texts_on_cpu",
-    "run/test_counts",
-    "sketch/test_main_job",
-    "io/files/test_streams",
-    "kernels/test_set_sketches",
-    "io/arrow/test_soundness",
-    "run/test_containment",
-    "kernels/test_pipeline",
-    "sketch/test_samples",
-    "crash/test_work_folder",
-    "io/files/test_limit",
-    "cli/test_plan",
-]
-FOLDER = Path(__file__).parent
+# The files that take longest, the slowest first: none of them is then left to one worker in the end. `--quick` leaves
+# them out, `--write-slow` measures them again.
+ROOT = Path(__file__).parents[1]
+LIST = Path(__file__).with_name("slow.txt")
+SLOW = {ROOT / name: place for place, name in enumerate(LIST.read_text("utf-8").split())}
+SLOW_SECONDS = 8.0
 
 # Without deadlines, which a busy machine breaks.
 # Fewer examples than by default: generated cases are judged in many cuts.
@@ -85,6 +33,21 @@ settings.load_profile("mutation" if "GPULSH_NO_SHRINK" in os.environ else "gpuls
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out the slowest files, and ask for few examples")
+    parser.addoption("--write-slow", action="store_true", help="list the slowest files of this run in tests/slow.txt")
+
+
+class Durations:
+    """Adds up the seconds of each file."""
+
+    def __init__(self) -> None:
+        self._seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid.partition("::")[0]] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        slow = [file for file, seconds in self._seconds.most_common() if seconds >= SLOW_SECONDS]
+        LIST.write_text("\n".join(slow) + "\n", "utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,6 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # and what tests start would not hear Ctrl-C either
     if config.getoption("--quick"):
         settings.load_profile("quick")
+    if config.getoption("--write-slow") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
 
 
 @pytest.fixture(scope="module")
@@ -112,15 +77,14 @@ def memory_unlimited() -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the first test stays: collecting garbage, which some tests do often, need not look at it."""
+    """Objects from before the first test stay: tests that collect garbage often need not look at them."""
     gc.collect()
     gc.freeze()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    places = {FOLDER / f"{name}.py": place for place, name in enumerate(SLOW)}
-    if config.getoption("--quick"):
-        left_out = [item for item in items if item.path in places]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item.path not in places]
-    items.sort(key=lambda item: places.get(item.path, len(SLOW)))
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if config.getoption("--quick") and collection_path in SLOW else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: SLOW.get(item.path, len(SLOW)))
