@@ -1,15 +1,12 @@
-"""How similar compared documents are: what `verify` and `measure` name, of pairs of rows of fingerprints.
+"""Compares pairs of documents by the measure that `verify` and `measure` choose, with few fingerprints in memory.
 
-Which pairs could reach the threshold, as their sizes and bitmaps tell it, before fingerprints are compared.
+Pairs are compared tile by tile. A tile is a set of documents whose fingerprints fit into memory. Documents of one
+connected component share a tile where they fit, so that each is shingled only once.
 
-Where many documents have much in common, but none enough, pairs are many and no index of shingles makes them fewer:
-only the cost of each can fall. A bitmap is a tenth of a document's fingerprints or less, is compared in a few
-instructions, and rules out all but those near the threshold; it never rules out one at or above it.
-
-
-Which pairs are compared together: tiles of documents that memory holds, a connected component in one if it fits.
-
-Compares documents, read again from their texts, as `verify` says, with as few of them as possible in memory.
+Bounds rule out most pairs before fingerprints are compared: the sizes of two sets, and, where pairs are many, a bitmap
+of each document. A bitmap has at most a tenth of the bytes of the fingerprints, and comparing two takes a few
+instructions. A bound never rules out a pair at or above the threshold. An index of shingles would not help where many
+documents share much but few share enough: it lists the same pairs.
 """
 
 from __future__ import annotations
@@ -34,13 +31,22 @@ from gpulsh.ragged import cuts, first_of_runs, offsets
 from gpulsh.sketch.base import estimates
 from gpulsh.stats.stages import Advance, untold
 
-# How similar pairs [m, 2] of rows of fingerprints are, which come whole or in ranges of values: float64 [m], NaN where
-# that is not known.
+REREAD = 1.5  # passes over the texts; if tiles need more, a pass that makes bitmaps may pay
+SAMPLE = 512  # pairs tried before that pass
+BITMAPS_PAY = 4  # pairs per document of a tile from which its bitmaps pay
+PAIRS_AT_ONCE = 1 << 18  # pairs compared between two reports of progress
+BOUNDS_AT_ONCE = 1 << 18  # pairs whose bitmaps are compared together
+FEWEST_WORDS, MOST_WORDS = 16, 256  # of a bitmap
+BITMAP_BYTES = 32 << 20  # of all bitmaps, unless documents are very many
+NONE = np.empty(0, np.int64)
+
+# A measure gives float64 [m], the similarity of pairs [m, 2] of rows of fingerprints, or NaN where it is unknown. The
+# fingerprints come whole or in ranges of values.
 Measure = Callable[[Numbers, Iterable[Fingerprints], Backend], NDArray[np.float64]]
 
 
 def exact(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
-    """Exact Jaccard."""
+    """Exact Jaccard similarity."""
     both, either = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     pairs = ops.asarray(rows)
     for part in parts:
@@ -51,7 +57,7 @@ def exact(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray
 
 
 def contained(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
-    """How much of the second document of each pair the first one contains."""
+    """The share of the second document of each pair that the first one contains."""
     both, whole = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     pairs = ops.asarray(rows)
     for part in parts:
@@ -73,94 +79,15 @@ def estimated(family: Family) -> Measure:
 
 
 def unmeasured(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
-    """NaN: every compared pair counts, none is measured."""
+    """NaN for every pair: all of them count, and none is measured."""
     return np.full(len(rows), np.nan)
 
 
 def measure_of(method: Method) -> Measure:
-    """What `verify` and `measure` name."""
+    """The measure that `verify` and `measure` choose."""
     if method.verify == "exact":
         return contained if method.measure == "containment" else exact
     return estimated(method.family) if method.verify == "signature" else unmeasured
-
-
-BOUNDS_AT_ONCE = 1 << 18
-FEWEST_WORDS, MOST_WORDS = 16, 256
-BITMAP_BYTES = 32 << 20  # of all documents that are compared with one another, unless they are very many
-
-
-def words_for(sizes: Numbers, documents: int, threshold: float) -> int:
-    """Words of a bitmap, a power of two, for `documents` like those of `sizes` [n] fingerprints.
-
-    Sets of n that are just similar enough differ in 2 n (1 - t) / (1 + t): with four times as many bits most of what
-    differs more is told from them.
-    """
-    apart = 2 * float(sizes.mean()) * (1 - threshold) / (1 + threshold) if len(sizes) else 0.0
-    words = FEWEST_WORDS
-    while words < MOST_WORDS and words * 64 < 4 * apart and documents * words * 16 <= BITMAP_BYTES:
-        words *= 2
-    return words
-
-
-def bounds_allow(pairs: Numbers, bitmaps: Array, sizes: Array, threshold: float, ops: Backend) -> NDArray[np.bool_]:
-    """bool [m]: whether rows `pairs` [m, 2] of `bitmaps` [n, words], of documents of `sizes` [n], may be similar."""
-    allowed = np.empty(len(pairs), bool)
-    for start in range(0, len(pairs), BOUNDS_AT_ONCE):
-        some = ops.asarray(pairs[start : start + BOUNDS_AT_ONCE])
-        bound = ops.overlap_bounds(some, bitmaps, sizes)
-        either = sizes[some[:, 0]] + sizes[some[:, 1]] - bound
-        allowed[start : start + BOUNDS_AT_ONCE] = ops.asnumpy(share(bound, either) >= threshold)
-    return allowed
-
-
-def sizes_allow(left: Numbers, right: Numbers, threshold: float) -> NDArray[np.bool_]:
-    """bool [m]: whether sets of these sizes can reach `threshold`, since J <= smaller / larger, rounding included."""
-    smaller, larger = np.minimum(left, right), np.maximum(left, right)
-    allowed: NDArray[np.bool_] = share(smaller, larger) >= threshold
-    return allowed
-
-
-def grouped_by_tile(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> tuple[list[Numbers], bool]:
-    """Pair numbers grouped by the tiles of their places; whether a pair has two, so that texts are read for several."""
-    if len(pairs) == 0:
-        return [], False
-    sizes = ops.sizes()
-    if int(text_sizes.sum()) < sizes.tile:
-        return [np.arange(len(pairs))], False
-    is_read = np.zeros(len(text_sizes), bool)  # the others, of large buckets alone, take no room in a tile
-    is_read[pairs] = True
-    component = ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs)))
-    tiles = _tiles(component, np.where(is_read, text_sizes, 0), sizes)
-    first, second = tiles[pairs[:, 0]], tiles[pairs[:, 1]]
-    across = bool((first != second).any())
-    both = np.minimum(first, second) << 32 | np.maximum(first, second) if across else first
-    order = order_of(both, int(both.max()) + 1)
-    return np.split(order, np.flatnonzero(first_of_runs(both[order]))[1:]), across
-
-
-def bytes_read(pairs: Numbers, groups: list[Numbers], text_sizes: Numbers) -> int:
-    """Bytes of text that are read for these groups of pairs, one after another."""
-    return sum(int(text_sizes[renumbered(chosen_pairs(pairs, group), len(text_sizes))[0]].sum()) for group in groups)
-
-
-def _tiles(component: Numbers, text_sizes: Numbers, sizes: Sizes) -> Numbers:
-    """int64 [n]: a tile for each place, components whole where they fit, and in the order of their first place."""
-    order = order_of(component, len(component))
-    begins = np.cumsum(text_sizes[order]) - text_sizes[order]
-    component_start = np.maximum.accumulate(np.where(first_of_runs(component[order]), begins, 0))
-    # A component's documents follow the tile it begins in, and go on into further ones when it is larger than a tile.
-    inside = (begins - component_start) // sizes.largest_tile
-    tile = component_start // sizes.tile + inside
-    tile_of = np.empty(len(order), np.int64)
-    tile_of[order] = np.maximum.accumulate(tile)
-    return tile_of
-
-
-REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
-SAMPLE = 512  # pairs tried before that pass
-BITMAPS_PAY = 4  # pairs a document of those in hand from which bitmaps of all of them pay
-PAIRS_AT_ONCE = 1 << 18  # compared before it is told how many are done
-NONE = np.empty(0, np.int64)
 
 
 def compare(
@@ -172,11 +99,10 @@ def compare(
     advance: Advance = untold,
     drawn: Numbers = NONE,
 ) -> NDArray[np.float64]:
-    """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where a bound rules out `threshold`, unless it is `drawn`.
+    """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where a bound rules out `threshold`.
 
-    Places are brought together by connected component, so that each is shingled once unless its component is larger
-    than a tile. Where that would mean to shingle texts many times, one pass over them first makes a bitmap of each, and
-    only the pairs whose bitmaps allow the threshold are compared.
+    Pairs that `drawn` lists are measured in any case. If tiles would shingle texts many times, one pass over the texts
+    makes bitmaps of all documents first, and only pairs whose bitmaps allow the threshold remain.
     """
     similarity, text_sizes = np.full(len(pairs), -1.0), texts.text_sizes()
     is_drawn = np.zeros(len(pairs), bool)
@@ -187,14 +113,14 @@ def compare(
         left = np.flatnonzero(is_drawn | _bitmaps_allow(pairs, texts, text_sizes, threshold, ops))
         advance(len(pairs) - len(left))
         groups = [left[group] for group in grouped_by_tile(chosen_pairs(pairs, left), text_sizes, ops)[0]]
-    telling = Lock()
+    reporting = Lock()
 
-    def tell(done: int) -> None:
-        with telling:
+    def report(done: int) -> None:
+        with reporting:
             advance(done)
 
     def measured(lane: Backend, group: Numbers) -> list[tuple[Numbers, NDArray[np.float64]]]:
-        tile = _Tile(pairs, is_drawn, texts.on(lane), text_sizes, measure, threshold, lane, tell)
+        tile = _Tile(pairs, is_drawn, texts.on(lane), text_sizes, measure, threshold, lane, report)
         return list(in_fitting_halves(group, tile.whole, halves_of_numbers, tile.by_range))
 
     for parts in ops.pipelined_map(groups, measured):
@@ -205,30 +131,30 @@ def compare(
 
 @dataclass(frozen=True)
 class _Tile:
-    """Pairs whose documents are read together, by their numbers among all; tells of what is done."""
+    """Pairs whose documents are read together."""
 
     pairs: Numbers
-    is_drawn: NDArray[np.bool_]  # of each pair whether it is measured whatever bounds say
+    is_drawn: NDArray[np.bool_]  # [pairs] whether a pair is measured whatever bounds say
     texts: Readable
     text_sizes: Numbers
     measure: Measure
     threshold: float
     ops: Backend
-    tell: Advance
+    report: Advance
 
     def whole(self, numbers: Numbers) -> NDArray[np.float64]:
-        """The similarity of some; DeviceMemoryError where memory does not hold all their fingerprints."""
+        """The similarity of the pairs `numbers`; DeviceMemoryError where memory does not hold all fingerprints."""
         places, rows = renumbered(chosen_pairs(self.pairs, numbers), len(self.text_sizes))
         if self._ranges(places) > 1:
             raise DeviceMemoryError("the texts of a tile are more than the budget allows")
-        ops, similarity, told = self.ops, np.full(len(rows), -1.0), 0
+        ops, similarity, done = self.ops, np.full(len(rows), -1.0), 0
         try:
             fingerprints = self.texts.fingerprints(places)
             sizes = row_sizes(fingerprints, ops)
             bitmaps = None
             if self.threshold > 0 and len(rows) > BITMAPS_PAY * len(places):
                 bitmaps = ops.bitmaps(fingerprints, words_for(sizes, len(sizes), self.threshold))
-            at_once = PAIRS_AT_ONCE if self.threshold > 0 else max(len(rows), 1)  # a signature is made for each call
+            at_once = PAIRS_AT_ONCE if self.threshold > 0 else max(len(rows), 1)  # each call may make signatures
             for start in range(0, len(rows), at_once):
                 some = slice(start, min(start + at_once, len(rows)))
                 if bitmaps is None:
@@ -237,21 +163,21 @@ class _Tile:
                     possible = bounds_allow(rows[some], bitmaps, fingerprints.lengths, self.threshold, ops)
                 chosen = start + np.flatnonzero(possible | self.is_drawn[numbers[some]])
                 similarity[chosen] = self.measure(chosen_pairs(rows, chosen), [fingerprints], ops)
-                self.tell(some.stop - start)
-                told = some.stop
+                self.report(some.stop - start)
+                done = some.stop
         except DeviceMemoryError:
-            self.tell(-told)
+            self.report(-done)
             raise
         return similarity
 
     def by_range(self, numbers: Numbers) -> NDArray[np.float64]:
-        """Measure a pair that memory does not hold, in ranges of fingerprints."""
+        """The similarity of one pair that memory does not hold, from ranges of fingerprints."""
         places, rows = renumbered(chosen_pairs(self.pairs, numbers), len(self.text_sizes))
         found, _ = in_fitting_parts(
             lambda parts: self.measure(rows, self.texts.fingerprints_by_range(places, parts), self.ops),
             max(2, self._ranges(places)),
         )
-        self.tell(1)
+        self.report(1)
         return found
 
     def _ranges(self, places: Numbers) -> int:
@@ -259,12 +185,46 @@ class _Tile:
 
 
 def _ranges(size: int, whole: int | None) -> int:
-    """In how many ranges of fingerprints texts of `size` bytes are taken, those of `whole` being taken in one."""
+    """The number of ranges of fingerprints for `size` bytes of text, where one range holds `whole`."""
     return max(1, -(-size // whole)) if whole is not None else 1
 
 
+# --- bounds
+
+
+def words_for(sizes: Numbers, documents: int, threshold: float) -> int:
+    """Words of a bitmap, a power of two, for `documents` like those of `sizes` [n] fingerprints.
+
+    Sets of n that are just similar enough differ in 2 n (1 - t) / (1 + t) elements. Four times as many bits tell most
+    pairs that differ in more.
+    """
+    apart = 2 * float(sizes.mean()) * (1 - threshold) / (1 + threshold) if len(sizes) else 0.0
+    words = FEWEST_WORDS
+    while words < MOST_WORDS and words * 64 < 4 * apart and documents * words * 16 <= BITMAP_BYTES:
+        words *= 2
+    return words
+
+
+def bounds_allow(pairs: Numbers, bitmaps: Array, sizes: Array, threshold: float, ops: Backend) -> NDArray[np.bool_]:
+    """bool [m]: whether `bitmaps` [n, words] and `sizes` [n] let rows `pairs` [m, 2] reach `threshold`."""
+    allowed = np.empty(len(pairs), bool)
+    for start in range(0, len(pairs), BOUNDS_AT_ONCE):
+        some = ops.asarray(pairs[start : start + BOUNDS_AT_ONCE])
+        bound = ops.overlap_bounds(some, bitmaps, sizes)
+        either = sizes[some[:, 0]] + sizes[some[:, 1]] - bound
+        allowed[start : start + BOUNDS_AT_ONCE] = ops.asnumpy(share(bound, either) >= threshold)
+    return allowed
+
+
+def sizes_allow(left: Numbers, right: Numbers, threshold: float) -> NDArray[np.bool_]:
+    """bool [m]: whether sets of these sizes can reach `threshold`: J <= smaller / larger, rounding included."""
+    smaller, larger = np.minimum(left, right), np.maximum(left, right)
+    allowed: NDArray[np.bool_] = share(smaller, larger) >= threshold
+    return allowed
+
+
 def _bitmaps_pay(pairs: Numbers, texts: Readable, text_sizes: Numbers, threshold: float, ops: Backend) -> bool:
-    """Whether bitmaps rule out most of a few pairs taken at equal steps."""
+    """Whether bitmaps rule out most of a few pairs, taken at equal steps."""
     few = pairs[:: -(-len(pairs) // SAMPLE)]
     places, rows = renumbered(few, len(text_sizes))
     return bool(_bitmaps_allow(rows, texts.renumbered(places), text_sizes[places], threshold, ops).mean() < 0.5)
@@ -273,12 +233,12 @@ def _bitmaps_pay(pairs: Numbers, texts: Readable, text_sizes: Numbers, threshold
 def _bitmaps_allow(
     pairs: Numbers, texts: Readable, text_sizes: Numbers, threshold: float, ops: Backend
 ) -> NDArray[np.bool_]:
-    """bool [m]: whether the bitmaps of each pair allow its similarity to reach `threshold`; one pass over the texts."""
+    """bool [m]: whether the bitmaps of each pair let it reach `threshold`; takes one pass over the texts."""
     bitmaps, sizes = [], []
     limits = ops.sizes()
     words = words_for(text_sizes // TEXT_OF_A_SHINGLE, len(text_sizes), threshold)
     for start, stop in cuts(offsets(text_sizes), limits.tile):
-        # A document beyond a tile may come in ranges of values, and is shingled again for each of them.
+        # A document larger than a tile may come in ranges of values; each range shingles it again.
         parts = _ranges(int(text_sizes[start:stop].sum()), limits.whole or limits.tile)
         read = partial(_bitmaps_of, np.arange(start, stop), texts, words, ops)
         (bits, counts), _ = in_fitting_parts(read, parts)
@@ -288,7 +248,46 @@ def _bitmaps_allow(
 
 
 def _bitmaps_of(places: Numbers, texts: Readable, words: int, ops: Backend, parts: int) -> tuple[Array, Array]:
-    """The bitmaps of documents and how many fingerprints each has, read in ranges of values."""
+    """The bitmaps of documents and their numbers of fingerprints, read in ranges of values."""
     found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
     bits, counts = zip(*((ops.bitmaps(part, words), part.lengths) for part in found), strict=True)
     return reduce(np.bitwise_xor, bits), sum(counts)
+
+
+# --- tiles
+
+
+def grouped_by_tile(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> tuple[list[Numbers], bool]:
+    """Pair numbers grouped by the tiles of their places; and whether a pair spans two tiles."""
+    if len(pairs) == 0:
+        return [], False
+    sizes = ops.sizes()
+    if int(text_sizes.sum()) < sizes.tile:
+        return [np.arange(len(pairs))], False
+    is_read = np.zeros(len(text_sizes), bool)  # documents of large buckets alone take no room in a tile
+    is_read[pairs] = True
+    component = ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs)))
+    tiles = _tiles(component, np.where(is_read, text_sizes, 0), sizes)
+    first, second = tiles[pairs[:, 0]], tiles[pairs[:, 1]]
+    across = bool((first != second).any())
+    both = np.minimum(first, second) << 32 | np.maximum(first, second) if across else first
+    order = order_of(both, int(both.max()) + 1)
+    return np.split(order, np.flatnonzero(first_of_runs(both[order]))[1:]), across
+
+
+def bytes_read(pairs: Numbers, groups: list[Numbers], text_sizes: Numbers) -> int:
+    """Bytes of text that these groups of pairs read, one after another."""
+    return sum(int(text_sizes[renumbered(chosen_pairs(pairs, group), len(text_sizes))[0]].sum()) for group in groups)
+
+
+def _tiles(component: Numbers, text_sizes: Numbers, sizes: Sizes) -> Numbers:
+    """int64 [n]: a tile for each place; components stay whole where they fit, in the order of their first place."""
+    order = order_of(component, len(component))
+    begins = np.cumsum(text_sizes[order]) - text_sizes[order]
+    component_start = np.maximum.accumulate(np.where(first_of_runs(component[order]), begins, 0))
+    # A component goes into the tile that it begins in, and into further ones where it is larger than a tile.
+    inside = (begins - component_start) // sizes.largest_tile
+    tile = component_start // sizes.tile + inside
+    tile_of = np.empty(len(order), np.int64)
+    tile_of[order] = np.maximum.accumulate(tile)
+    return tile_of

@@ -1,12 +1,13 @@
-"""Which documents may contain a share of which later ones: an exact prefix filter of one side, by all of the other.
+"""Finds which documents may contain a share of later ones: an exact prefix filter of one side, met by all of the other.
 
-Whoever contains a share t of a set A has one of any |A| - ceil(t |A|) + 1 of its elements (prefix filter: Chaudhuri,
-Ganti, Kaushik 2006). These are taken to be A's rarest; of every other document all elements are looked up among them.
-Unlike Jaccard similarity, containment bounds no size from above, and a sketch of fixed length would miss a short
+A document that contains a share t of a set A has one of any |A| - ceil(t |A|) + 1 elements of A (prefix filter:
+Chaudhuri, Ganti, Kaushik 2006). The filter takes A's rarest, and looks up all elements of every other document among
+them. Containment bounds no size from above, unlike Jaccard similarity, and a sketch of fixed length would miss a short
 document within a long one.
 
-Near-copies of one page meet one another in all pairs, over each shingle of their prefixes: time grows with the square
-of how many they are. Where there are thousands, a run by Jaccard similarity, which meets kept ones only, goes before.
+Runs over files and indexes join their own tables by `Owners`, too. Near-copies of one page meet in all pairs over every
+prefix shingle, so time grows with the square of their number. Where there are thousands, run by Jaccard similarity
+first, which compares with kept documents only.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from gpulsh.ragged import cuts, first_of_runs, offsets, within_runs
 
 SHINGLE_BYTES = 8  # of text, or fewer, for a slot of the table of frequencies
 FEWEST_BITS, MOST_BITS = 10, 28
-LARGEST_JOIN = 1 << 20  # (fingerprint, pair) rows looked at together
+LARGEST_JOIN = 1 << 20  # (fingerprint, pair) rows in memory together
 
 
 def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers:
-    """int64 [m, 2], lexicographic and unique: places (i, j), i < j, of all texts i that may contain `threshold` of j.
+    """int64 [m, 2], lexicographic and unique: places (i, j), i < j, where text i may contain `threshold` of text j.
 
     Places are in decision order; no text is empty.
     """
@@ -55,7 +56,7 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers
 
 
 class Owners:
-    """Whose prefixes each fingerprint is in; those of `known`, which ascend, are in some."""
+    """The owners of each prefix fingerprint; `known` are the distinct fingerprints, ascending."""
 
     def __init__(self, fingerprints: NDArray[np.uint64], owners: Numbers) -> None:
         order = np.argsort(fingerprints, kind="stable")
@@ -64,7 +65,7 @@ class Owners:
         self.known, self._offset, self._owners = ordered[begins], np.append(begins, len(ordered)), owners[order]
 
     def met_by(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-        """Every holder [h] of `fingerprints` [h] with every owner of it, some at a time: two columns."""
+        """Pairs (holder, owner), some at a time, of each holder [h] of `fingerprints` [h] with every owner."""
         slots = np.searchsorted(self.known, fingerprints)
         slots[slots == len(self.known)] = 0
         met = np.flatnonzero(self.known[slots] == fingerprints) if len(self.known) else np.empty(0, np.int64)
@@ -77,7 +78,7 @@ class Owners:
 
 
 def _frequencies(texts: Readable, text_sizes: Numbers, ops: Backend) -> Array:
-    """How often each slot of shingles occurs: any counts give an exact join, good ones a fast one."""
+    """The counts of each slot of shingles: any counts give an exact join, good counts a fast one."""
     bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), FEWEST_BITS, MOST_BITS))
     counts = ops.asarray(np.zeros(1 << bits, np.uint8))
     for start, stop in cuts(offsets(text_sizes), ops.sizes().tile):

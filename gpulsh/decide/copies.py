@@ -1,4 +1,4 @@
-"""Exact copies, folded before anything is compared: equal 128-bit hashes of equal token sequences."""
+"""Finds exact copies before anything is compared: documents whose token sequences have equal 128-bit hashes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from gpulsh.lsh.collisions import bucket_of_member
 from gpulsh.ragged import first_of_runs
 
 Ids = NDArray[np.int64]
-SPARSE = 8  # documents a copy from which on their numbers are sorted
+SPARSE = 8  # documents per copy from which the numbers of copies are sorted
 
 
 def first_copies(
     exact: Array, ids: Array, rank: Callable[[Ids], Ids], ops: Backend, source: Callable[[Ids], Ids] | None = None
 ) -> tuple[Ids, Ids]:
-    """The later copies, ascending, and for each the first copy of it in decision order: int64 [c], int64 [c].
+    """The later copies, ascending, and the first copy of each in decision order: int64 [c], int64 [c].
 
-    `exact` [n, 2] are hashes, `ids` ascending numbers of the rows that count, both in the backend's memory; `rank`
-    gives of some of them distinct numbers that ascend in decision order. With `source`, only documents of one source
-    are copies.
+    `exact` [n, 2] are hashes, and `ids` the ascending rows that count, both in the backend's memory. `rank` gives rows
+    distinct numbers that ascend in decision order. With `source`, only documents of one source are copies.
 
-    Who shares the first half of a hash lies together when the backend has sorted those halves. That they share the
-    second, too, one look at each tells; where some do not, which chance hardly ever does, all are sorted by it.
+    The backend sorts the first halves of the hashes, so rows that share one are neighbours. Hardly ever do their second
+    halves differ; only then all are sorted by these, too.
     """
     if len(ids) < 2:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    met = ops.collisions(exact[ids, 0], ids)  # equal in one half; few, as a rule
+    met = ops.collisions(exact[ids, 0], ids)  # usually few
     if len(met) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     of_bucket = bucket_of_member(met)
@@ -47,7 +46,7 @@ def first_copies(
 
 
 def _later(members: Ids, group: Ids, ranks: Ids, count: int) -> tuple[Ids, Ids]:
-    """Return `members` [m], below `count`, but for the first of each `group` [m], ascending; and that first."""
+    """`members` [m], below `count`, except the first of each `group` [m], ascending; and that first."""
     starts = np.flatnonzero(first_of_runs(group))
     is_first = ranks == np.minimum.reduceat(ranks, starts)[group]
     first = members[is_first]

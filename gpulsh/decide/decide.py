@@ -1,7 +1,7 @@
-"""Decides about texts once it is known who meets whom: resolves the `Meeting` of those that do, then puts copies back.
+"""Decides about documents whose shared buckets are known: resolves their `Meeting`, then puts exact copies back.
 
-The documents may be all of a run, or a group that shares no bucket and no copy with the rest: of a group the decision
-is the same as of the whole.
+The documents may be all of a run, or a group that shares no bucket and no copy with other documents. The decision about
+a group is the same as in the whole run.
 """
 
 from __future__ import annotations
@@ -31,59 +31,59 @@ NO_TWINS = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def involved_in(met: Collisions, documents: int) -> Numbers:
-    """The documents that meet others, ascending."""
+    """The documents that share a bucket with others, ascending."""
     meets = np.zeros(documents, bool)
     meets[met.pairs] = meets[met.in_large] = True
     return np.flatnonzero(meets)
 
 
-def is_read(method: Method, crowded: int) -> bool:
-    """Whether texts are read again: without a measure only the prefix filter of large buckets does."""
-    return method.verify != "none" or method.also is not None or crowded > 0
+def is_read(method: Method, in_large: int) -> bool:
+    """Whether the decision reads texts again; without a measure, only the prefix filter of large buckets does."""
+    return method.verify != "none" or method.also is not None or in_large > 0
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Documents that are connected with one another, whose pairs of small buckets were compared before, by position."""
+    """One connected component, by position, whose pairs of small buckets were compared before."""
 
-    involved: Numbers  # [v] ascending: those that meet others
-    edges: Callable[[], Edges]  # reads those at or above the threshold, which are many and asked for once
+    involved: Numbers  # [v] ascending: documents that share a bucket with others
+    edges: Callable[[], Edges]  # reads the pairs at or above the threshold, which are many; called once
 
 
 @dataclass(frozen=True)
 class Undecided:
-    """Documents to decide about, n of them, by position."""
+    """n documents to decide about, by position."""
 
     met: Collisions
-    copies: Numbers  # [c] ascending: exact copies, which take part in no pair
+    copies: Numbers  # [c] ascending: exact copies, which are in no pair
     first: Numbers  # [c] the first copy of each in decision order
     rank: Numbers  # [n] numbers that ascend in decision order
     relation: Relation
-    texts: ChosenTexts  # of the documents that meet others, ascending
+    texts: ChosenTexts  # of the documents that share a bucket with others, ascending
     method: Method
     keys: EvidenceKeys
     ops: Backend
     compared: Compared | None = None  # then `met` has no pairs
-    draw: Draw | None = None  # from the pairs that are compared
-    twins: tuple[Numbers, Numbers] = NO_TWINS  # [t] of `copies`' first ones, copies too, and [t] the first of these
+    draw: Draw | None = None  # samples the compared pairs
+    twins: tuple[Numbers, Numbers] = NO_TWINS  # [t] documents of `first` that are copies, too; [t] their first copies
 
-    def decide(self, funnel: Funnel, progress: Progress, *, tell_pairs: bool = True) -> Decision:
-        """The decision; counts pairs and documents in `funnel`, whose documents are counted.
+    def decide(self, funnel: Funnel, progress: Progress, *, ordered: bool = True) -> Decision:
+        """The decision; adds the counts of pairs and documents to `funnel`, which has counted the documents.
 
-        Without `tell_pairs` its pairs are in no order and without similarity: there may be many.
+        Without `ordered`, its pairs, which may be many, have no order and no similarity.
         """
         with self.ops.here(), funnel.stage(progress, OF_MEMORY["verify"], len(self.met.pairs)):
             small = self._small(progress)
         with self.ops.here(), funnel.stage(progress, OF_MEMORY["resolve"], len(self.met.in_large)):
             kept, edges = self.meeting.resolve(small, progress.advance)
             funnel.candidates = len(self.met.pairs) + len(edges.later) - len(small.later)
-            decision = self._put_back(kept, edges, funnel, tell_pairs)
+            decision = self._put_back(kept, edges, funnel, ordered)
             progress.count(dropped=funnel.dropped)
             return decision
 
     @cached_property
     def meeting(self) -> Meeting:
-        """Those that meet others."""
+        """The documents that share a bucket with others."""
         ascending = involved_in(self.met, len(self.rank)) if self.compared is None else self.compared.involved
         order = np.argsort(self.rank[ascending], kind="stable")
         texts = ShingledTexts(order, self.ops, self.texts, self.method, self.keys)
@@ -96,8 +96,8 @@ class Undecided:
             return self.meeting.similar(progress.advance, self.draw)
         return self.compared.edges().named(self.meeting.places)
 
-    def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel, tell_pairs: bool) -> Decision:
-        """The decision about all documents: those that met nobody stay, each copy follows its first copy."""
+    def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel, ordered: bool) -> Decision:
+        """The decision about all documents: each copy follows its first copy, and all others stay."""
         count, ops, numbers = len(self.rank), self.ops, self.meeting.numbers
         counted = self.relation.can_be_dropped(self.copies)
         copies, first = self.copies[counted], self.first[counted]
@@ -110,7 +110,7 @@ class Undecided:
         similarity[later] = ops.asarray(dropped.similarity)
         target[like], similarity[like] = target[first_of], similarity[first_of]
         joined = like, first_of, np.ones_like(similarity[like])
-        if self.relation.across:  # a copy is of its first copy's source: it is dropped for what that is dropped for
+        if self.relation.across:  # both are of one source: a copy can only have its first copy's witness
             stays = target[like] == first_of
             target[like[stays]] = like[stays]
             joined = like[~stays], target[like[~stays]], similarity[like[~stays]]
@@ -124,18 +124,16 @@ class Undecided:
         funnel.dropped = count - funnel.kept
         funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
         how_similar = np.empty(0, np.float32)
-        if tell_pairs:
+        if ordered:
             pairs, how_similar = _in_order(pairs, np.concatenate([edges.similarity, ops.asnumpy(joined[2])]))
         found = ops.asarray(pairs)
         cluster = ops.components(count, found)
         return Decision(keep, target, similarity.astype(np.float32), cluster, found, ops.asarray(how_similar), funnel)
 
     def _count_copies(self, target: Numbers, funnel: Funnel) -> Numbers:
-        """Count the documents with the words of an earlier one, by what each is dropped for, its `target`; those that
-        are dropped for one with the same words.
-        """
+        """Count the exact copies by their witness, `target`; returns the copies whose witness has the same words."""
         again, before = self.twins
-        words = np.arange(len(target))  # the first document with the same ones
+        words = np.arange(len(target))  # the first document with the same words
         words[again] = before
         words[self.copies] = words[self.first]
         copies = np.concatenate([self.copies, again])
@@ -148,7 +146,7 @@ class Undecided:
         return alike
 
     def _all_pairs(self, edges: Edges, later: Numbers, earlier: Numbers) -> Numbers:
-        """Verified pairs and then copies, of positions: int64 [m, 2]."""
+        """int64 [m, 2]: the verified pairs, then the copies, by position."""
         count, numbers = len(edges.later), self.meeting.numbers
         pairs = np.empty((count + len(later), 2), np.int64)
         pairs[:count, 0], pairs[count:, 0] = numbers[edges.earlier], earlier
@@ -157,7 +155,7 @@ class Undecided:
 
 
 def _in_order(pairs: Numbers, similarity: NDArray[np.float64]) -> tuple[Numbers, NDArray[np.float32]]:
-    """Pairs [m, 2], the lesser position first, lexicographic, and how similar they are."""
+    """Pairs [m, 2], the lower position first, lexicographic, and their similarities."""
     both = packed(np.minimum(*pairs.T), np.maximum(*pairs.T))
     order = np.argsort(both, kind="stable")
     return unpacked(both[order]), similarity[order].astype(np.float32)

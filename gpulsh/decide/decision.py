@@ -1,7 +1,4 @@
-"""What was decided about every document, with the evidence.
-
-A decision as tables: dropped documents beside those they are dropped for, and clusters.
-"""
+"""The outcome of a run: the decision about every document, with its evidence."""
 
 from __future__ import annotations
 
@@ -11,24 +8,26 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Arrays, Numbers, Rows, Values, on_host
+from gpulsh.arrays import Array, Arrays, Rows, Values, on_host
 from gpulsh.display import html_table
 from gpulsh.errors import BackendError, ParameterError
-from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.ragged import chosen_rows, offsets
 from gpulsh.stats.stages import Funnel
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
 Row = TypeVar("Row")
 Table = TypeVar("Table")
 
-COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # of a row a document
+COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # one value a document
+# The columns of `duplicates.parquet` that a decision knows, and the texts.
+NAMES = (
+    *("row", "id", "text", "duplicate_of_row", "duplicate_of_id", "duplicate_of_text"),
+    *("similarity", "cluster"),
+)
 FIRST = 10  # dropped documents that a notebook shows
 
 
@@ -36,9 +35,9 @@ FIRST = 10  # dropped documents that a notebook shows
 class Decision(Arrays):
     """The outcome of `deduplicate` for n documents, by position: NumPy arrays, on CUDA CuPy's.
 
-    A document is dropped only where a kept document is at least `threshold` similar to it; `duplicate_of` names that
-    document and `similarity` says how similar (`resolve="kept"`, `verify="exact"`). Two are equal that decide the same
-    with the same evidence, however long they took.
+    A document is dropped only where a kept document is at least `threshold` similar to it (`resolve="kept"`,
+    `verify="exact"`). `duplicate_of` names that document, and `similarity` says how similar it is. Two decisions are
+    equal if they decide the same with the same evidence, however long they took.
 
     keep             bool [n]
     duplicate_of     int64 [n]: position of the kept document it duplicates; its own where kept
@@ -75,7 +74,7 @@ class Decision(Arrays):
         return len(self.keep)
 
     def to_numpy(self) -> Decision:
-        """Copy the arrays to NumPy; returns itself where they are NumPy's."""
+        """The decision with NumPy arrays; itself where it has them."""
         keep: Array = self.keep
         if isinstance(keep, np.ndarray):
             return self
@@ -89,18 +88,24 @@ class Decision(Arrays):
         return pa.table(self._columns())
 
     def to_pandas(self) -> Any:
-        """The same as a pandas.DataFrame, with positions for its index. Raises BackendError where pandas is missing."""
+        """The same as a pandas.DataFrame, indexed by position. Raises BackendError where pandas is missing."""
         return _library("pandas").DataFrame(self._columns())
 
     def to_polars(self) -> Any:
         """The same as a polars.DataFrame. Raises BackendError where polars is missing."""
         return _library("polars").DataFrame(self._columns())
 
-    def duplicates(self, *, ids: object = None, texts: object = None) -> pa.Table:
-        """A pyarrow.Table with a row a dropped document, beside what it duplicates; columns as of duplicates.parquet.
+    def to_cudf(self) -> Any:
+        """The same as a cudf.DataFrame, without a copy of device arrays. Raises BackendError where cuDF fails."""
+        from gpulsh.io.memory.cudf import data_frame
 
-        `row` int64, `duplicate_of_row` int64, `similarity` float32, `cluster` int64; with `ids`, a column or list of n,
-        `id` and `duplicate_of_id`, of its type; with `texts`, those that were deduplicated, `text` and
+        return data_frame({name: getattr(self, name) for name in COLUMNS})
+
+    def duplicates(self, *, ids: object = None, texts: object = None) -> pa.Table:
+        """A pyarrow.Table with one row a dropped document and the document it duplicates, as in duplicates.parquet.
+
+        Its columns are `row` int64, `duplicate_of_row` int64, `similarity` float32 and `cluster` int64. `ids`, a column
+        or list of n, adds `id` and `duplicate_of_id` of its type; `texts`, the deduplicated texts, adds `text` and
         `duplicate_of_text`. Raises ParameterError where one of both has another length or is no column.
 
         >>> import gpulsh
@@ -108,13 +113,31 @@ class Decision(Arrays):
         >>> gpulsh.deduplicate(texts, backend="cpu").duplicates(ids=["a", "b", "c"]).to_pylist()
         [{'row': 1, 'id': 'b', 'duplicate_of_row': 0, 'duplicate_of_id': 'a', 'similarity': 1.0, 'cluster': 0}]
         """
+        import pyarrow as pa
 
-        return duplicates(self, ids, texts)
+        here = self.to_numpy()
+        row = np.flatnonzero(~here.keep)
+        other = here.duplicate_of[row]
+        found: dict[str, Any] = {"row": row, "duplicate_of_row": other}
+        found |= {"similarity": here.similarity[row], "cluster": here.cluster[row]}
+        if ids is not None:
+            column = _column(ids)
+            self._check_length("ids", len(column))
+            found |= {"id": column.take(row), "duplicate_of_id": column.take(other)}
+        if texts is not None:
+            from gpulsh.io.memory.texts import open_texts
+
+            source = open_texts(texts)
+            self._check_length("texts", len(source))
+            for name, rows in (("text", row), ("duplicate_of_text", other)):
+                found[name] = _strings(source.choose(rows).take(np.arange(len(rows))))
+        return pa.table({name: found[name] for name in NAMES if name in found})
 
     def clusters(self) -> pa.Table:
-        """A pyarrow.Table with a row a cluster of two documents or more, the largest first, ties to the earlier.
+        """A pyarrow.Table with one row a cluster of two documents or more, the largest first, ties to the earlier.
 
-        `cluster` int64, `size` int64, `kept` int64: how many are; `rows` list of int64: the positions, ascending.
+        Its columns are `cluster` int64, `size` int64, `kept` int64 (the number of kept documents) and `rows`, a list of
+        int64: the positions, ascending.
 
         >>> import gpulsh
         >>> gpulsh.deduplicate(
@@ -122,21 +145,16 @@ class Decision(Arrays):
         ... ).clusters().to_pylist()
         [{'cluster': 0, 'size': 2, 'kept': 1, 'rows': [0, 1]}]
         """
+        import pyarrow as pa
 
-        return clusters(self)
-
-    def _columns(self) -> dict[str, Values]:
         here = self.to_numpy()
-        return {name: getattr(here, name) for name in COLUMNS}
-
-    def to_cudf(self) -> Any:
-        """A cudf.DataFrame of n rows: keep, duplicate_of, similarity, cluster; device arrays are used where they lie.
-
-        Raises BackendError where cuDF does not work.
-        """
-        from gpulsh.io.memory.cudf import data_frame
-
-        return data_frame({name: getattr(self, name) for name in COLUMNS})
+        labels, sizes = np.unique(here.cluster, return_counts=True)
+        ranked = np.argsort(-sizes, kind="stable")
+        ranked = ranked[sizes[ranked] > 1]
+        kept = np.bincount(here.cluster[here.keep], minlength=len(here))
+        rows = chosen_rows(Rows(np.argsort(here.cluster, kind="stable"), offsets(sizes)), ranked)
+        columns: dict[str, Any] = {"cluster": labels[ranked], "size": sizes[ranked], "kept": kept[labels[ranked]]}
+        return pa.table({**columns, "rows": pa.LargeListArray.from_arrays(rows.offset, rows.values)})
 
     @overload
     def filter(self, table: tuple[Row, ...]) -> list[Row]: ...
@@ -145,11 +163,11 @@ class Decision(Arrays):
     def filter(self, table: Table) -> Table: ...
 
     def filter(self, table: Any) -> Any:
-        """The kept rows of a pyarrow, pandas, polars, cuDF or `datasets` object, a list, a NumPy or CuPy array, of n
-        rows, as another one of its type, those of a tuple as a list. Of a polars LazyFrame they are chosen, and its
-        length compared, when it is collected.
+        """The kept rows of a table of n rows, as the same type; the kept items of a tuple as a list.
 
-        Raises ParameterError where the length differs or the object has no rows to choose.
+        `table` is a pyarrow, pandas, polars, cuDF or `datasets` object, a list, or a NumPy or CuPy array. A polars
+        LazyFrame chooses its rows, and compares its length, when it is collected. Raises ParameterError where the
+        length differs or the object has no rows to choose.
         """
         home = type(table).__module__.partition(".")[0]
         if home == "polars" and hasattr(table, "collect"):
@@ -187,6 +205,14 @@ class Decision(Arrays):
             " object, an array or a list"
         )
 
+    def _columns(self) -> dict[str, Values]:
+        here = self.to_numpy()
+        return {name: getattr(here, name) for name in COLUMNS}
+
+    def _check_length(self, name: str, given: int) -> None:
+        if given != len(self):
+            raise ParameterError(f"{name} has {given} rows and the decision {len(self)}; give one for each document")
+
 
 def _library(name: str) -> Any:
     try:
@@ -195,66 +221,21 @@ def _library(name: str) -> Any:
         raise BackendError(f"to_{name}() needs {name}: pip install {name}, or ask for to_arrow()") from error
 
 
-# Of the columns of `duplicates.parquet` those that are known here, and the texts.
-NAMES = (
-    *("row", "id", "text", "duplicate_of_row", "duplicate_of_id", "duplicate_of_text"),
-    *("similarity", "cluster"),
-)
-
-
-def duplicates(decision: Decision, ids: object, texts: object) -> pa.Table:
-    """What `Decision.duplicates` says."""
-    here = decision.to_numpy()
-    row = np.flatnonzero(~here.keep)
-    other = here.duplicate_of[row]
-    told = {"row": row, "duplicate_of_row": other, "similarity": here.similarity[row], "cluster": here.cluster[row]}
-    if ids is not None:
-        column = _column(ids)
-        _check_rows("ids", len(column), len(here))
-        told |= {"id": column.take(row), "duplicate_of_id": column.take(other)}
-    if texts is not None:
-        source = open_texts(texts)
-        _check_rows("texts", len(source), len(here))
-        told |= {"text": _texts(source, row), "duplicate_of_text": _texts(source, other)}
-    return pa.table({name: told[name] for name in NAMES if name in told})
-
-
-def clusters(decision: Decision) -> pa.Table:
-    """What `Decision.clusters` says."""
-    here = decision.to_numpy()
-    order = np.argsort(here.cluster, kind="stable")
-    labels, sizes = np.unique(here.cluster, return_counts=True)
-    ranked = np.argsort(-sizes, kind="stable")
-    ranked = ranked[sizes[ranked] > 1]
-    kept = np.bincount(here.cluster[here.keep], minlength=len(here))
-    rows = chosen_rows(Rows(order, offsets(sizes)), ranked)
-    return pa.table(
-        {
-            "cluster": labels[ranked],
-            "size": sizes[ranked],
-            "kept": kept[labels[ranked]],
-            "rows": pa.LargeListArray.from_arrays(rows.offset, rows.values),
-        }
-    )
-
-
 def _column(values: object) -> pa.Array | pa.ChunkedArray:
+    import pyarrow as pa
+
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     try:
-        # Of polars and cuDF, whose columns know their types better than what their values tell.
+        # Columns of polars and cuDF know their types better than their values do.
         return values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise ParameterError(f"ids is of type {type(values).__name__}, no column: {error}") from error
 
 
-def _check_rows(name: str, given: int, count: int) -> None:
-    if given != count:
-        raise ParameterError(f"{name} has {given} rows and the decision {count}; give one for each document")
+def _strings(batch: Rows) -> pa.Array:
+    """The rows of UTF-8 as Arrow strings."""
+    import pyarrow as pa
 
-
-def _texts(source: MemoryTexts, rows: Numbers) -> pa.Array:
-    batch = source.choose(rows).take(np.arange(len(rows)))
     text, ends = batch.values.tobytes(), pairwise(batch.offset.tolist())
-    pieces = (text[start:stop].decode("utf-8", "replace") for start, stop in ends)
-    return pa.array(pieces, pa.large_string())
+    return pa.array((text[start:stop].decode("utf-8", "replace") for start, stop in ends), pa.large_string())

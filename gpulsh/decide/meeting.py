@@ -1,11 +1,11 @@
-"""Documents that met, compared and resolved: the one decision, whoever tells of the documents.
+"""Compares and resolves documents that share buckets: one decision for runs in memory, runs over files, and indexes.
 
-    who met -> pairs of small buckets -> bounds -> exact intersection -> similar pairs   (`similar`)
-            -> kept ones, block after block with the pairs of large buckets             (`resolve`)
-            -> what each dropped document is dropped for                                (`dropped`)
+    shared buckets -> pairs of small buckets -> bounds -> exact intersection -> similar pairs   (`similar`)
+                   -> kept documents, block by block with the pairs of large buckets            (`resolve`)
+                   -> the witness of each dropped document                                      (`dropped`)
 
-Three tell of documents: memory and partitions, whose texts are read again (`judgement`), and an index, which holds sets
-of fingerprints (`index.meetings`). Who met, and how sets are read, is theirs; what follows from that is here.
+The callers know which documents share buckets, and how to read their fingerprints: a run shingles its texts again
+(`decide.decide`), and an index holds sets of fingerprints (`index.meetings`).
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from gpulsh.stats.stages import Advance, untold
 
 @dataclass(frozen=True)
 class Meeting:
-    """Documents that met others, which go by place: 0, 1, ... in decision order."""
+    """Documents that share a bucket with others, by place: 0, 1, ... in decision order."""
 
     met: Collisions
-    numbers: Numbers  # [v] distinct: what `met` and `relation` know each by
+    numbers: Numbers  # [v] distinct: the number of each place in `met` and `relation`
     relation: Relation
     texts: Readable  # by place
     method: Method
     ops: Backend
-    connected: bool = False  # all with one another, by pairs that `met` may lack
+    connected: bool = False  # whether they are one component, by pairs that `met` may lack
 
     @cached_property
     def places(self) -> Numbers:
-        """int64: of each of `numbers` its place."""
+        """int64: the place of each of `numbers`."""
         places = np.empty(int(self.numbers.max(initial=-1)) + 1, np.int64)
         places[self.numbers] = np.arange(len(self.numbers))
         return places
 
     @cached_property
     def allowed(self) -> Relation:
-        """Who may be dropped for whom, by the relation and by what else the method asks for."""
+        """The relation, and the distance of bits that the method adds."""
         also, texts = self.method.also, self.texts
         if also is None or not isinstance(texts, ShingledTexts):
             return self.relation
         return near_relation(self.relation, also, texts, self.places, self.ops)
 
     def similar(self, advance: Advance = untold, draw: Draw | None = None) -> Edges:
-        """The pairs of small buckets that count and are at or above the threshold; all, where none is measured.
+        """The allowed pairs of small buckets at or above the threshold; all of them without a measure.
 
-        `draw` takes its sample from those that count; none by containment, whose candidates a cut of the work changes.
+        `draw` samples the allowed pairs, except by containment: there the cut of the work changes the candidates.
         """
         pairs, numbers, method = self._pairs, self.numbers, self.method
         if self.allowed is not ALL:
@@ -76,38 +76,38 @@ class Meeting:
         drawn = NONE if draw is None else draw.of(pairs, numbers)
         similarity = compare(pairs, self.texts, measure_of(method), bound, self.ops, advance, drawn)
         if draw is not None:
-            draw.tell(similarity[drawn])
+            draw.measured(similarity[drawn])
         return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < method.threshold))
 
     def resolve(self, small: Edges, advance: Advance = untold) -> tuple[NDArray[np.bool_], Edges]:
-        """Which are kept, and all verified pairs; `small` are those of small buckets."""
+        """(kept bool [v], all verified pairs), from the verified pairs of small buckets."""
         count = len(self.numbers)
-        crowd = self.met.in_large
-        if len(crowd):
-            crowd = np.flatnonzero(np.isin(self.numbers, crowd))
-        if len(crowd) == 0:
-            return resolve_kept(count, small, None, crowd)
+        in_large = self.met.in_large
+        if len(in_large):
+            in_large = np.flatnonzero(np.isin(self.numbers, in_large))
+        if len(in_large) == 0:
+            return resolve_kept(count, small, None, in_large)
         if self.method.verify == "exact":
-            return resolve_kept(count, small, self._join(crowd, advance), crowd)
-        # Without an exact measure the filter's frequencies decide which pairs count: they are those of a connected
-        # component, whatever else is decided with it.
-        label = self._component_of(crowd)
+            return resolve_kept(count, small, self._join(in_large, advance), in_large)
+        # Without an exact measure the frequencies of the prefix filter decide which pairs count. They are counted
+        # within one connected component, so that nothing depends on what else is decided together with it.
+        label = self._component_of(in_large)
         kept, found = np.ones(count, bool), []
-        for component in np.unique(label[crowd]).tolist():
+        for component in np.unique(label[in_large]).tolist():
             members = np.flatnonzero(label == component)
             own = small.where(label[small.later] == component)
             own = Edges(np.searchsorted(members, own.earlier), np.searchsorted(members, own.later), own.similarity)
-            chosen = crowd[label[crowd] == component]
+            chosen = in_large[label[in_large] == component]
             join = self._join(chosen, advance)
             stays, edges = resolve_kept(len(members), own, join, np.searchsorted(members, chosen))
             kept[members] = stays
             found.append(edges.named(members))
-        rest = small.where(~np.isin(label[small.later], label[crowd]))
-        stays, edges = resolve_kept(count, rest, None, crowd[:0])
+        rest = small.where(~np.isin(label[small.later], label[in_large]))
+        stays, edges = resolve_kept(count, rest, None, in_large[:0])
         return kept & stays, distinct_edges([*found, edges])
 
     def dropped(self, kept: NDArray[np.bool_], edges: Edges) -> Edges:
-        """Each dropped document, ascending, with the one that it is dropped for, as `resolve` of the method has it."""
+        """Each dropped document, ascending, with its witness, by `resolve` of the method."""
         if self.method.resolve == "kept":
             return witnesses(kept, edges)
         pairs = np.stack([edges.earlier, edges.later], axis=1)
@@ -123,29 +123,29 @@ class Meeting:
         """The pairs of small buckets, the earlier document first."""
         pairs = self.places[self.met.pairs]
         first, second = pairs.T
-        if bool((first < second).all()):  # decision order is that of the numbers
+        if bool((first < second).all()):  # decision order is the order of numbers
             return pairs
         return np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
 
-    def _component_of(self, crowd: Numbers) -> Numbers:
-        """int64 [v]: of documents connected by candidate pairs and large buckets the same number."""
+    def _component_of(self, in_large: Numbers) -> Numbers:
+        """int64 [v]: the component of each document, by candidate pairs and large buckets."""
         if self.connected:
             return np.zeros(len(self.numbers), np.int64)
-        rows = np.searchsorted(self.met.in_large, self.numbers[crowd])
+        rows = np.searchsorted(self.met.in_large, self.numbers[in_large])
         edges = [self._pairs]
         for band in self.met.bucket.T:
             bucket = band[rows]
-            members, bucket = crowd[bucket >= 0], bucket[bucket >= 0]
+            members, bucket = in_large[bucket >= 0], bucket[bucket >= 0]
             _, first, which = np.unique(bucket, return_index=True, return_inverse=True)
             edges.append(np.stack([members[first][which], members], axis=1))
         ops = self.ops
         label: Numbers = ops.asnumpy(ops.components(len(self.numbers), ops.asarray(np.concatenate(edges))))
         return label
 
-    def _join(self, crowd: Numbers, advance: Advance) -> LargeBucketJoin:
-        texts, numbers = self.texts.renumbered(crowd), self.numbers[crowd]
-        crowded = BucketDocuments(numbers, self.met, texts, self.method, self.ops, self.allowed, advance)
+    def _join(self, in_large: Numbers, advance: Advance) -> LargeBucketJoin:
+        texts, numbers = self.texts.renumbered(in_large), self.numbers[in_large]
+        documents = BucketDocuments(numbers, self.met, texts, self.method, self.ops, self.allowed, advance)
         if can_be_held(texts, self.method, self.ops):
             with suppress(DeviceMemoryError):
-                return HeldJoin(crowded)
-        return PrefixJoin(crowded)
+                return HeldJoin(documents)
+        return PrefixJoin(documents)

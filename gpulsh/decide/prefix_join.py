@@ -1,24 +1,18 @@
-"""Who shares a prefix shingle: an index that grows block by block, and the matches of a block in it.
-
-The join of many documents: an exact prefix filter finds their pairs.
+"""Joins many documents of large buckets: an exact prefix filter finds their pairs.
 
 Two sets with Jaccard >= t share one of the |A| - ceil(t |A|) + 1 elements of each that come first in any one order of
 all elements, and their sizes lie within t (prefix filter: Chaudhuri, Ganti, Kaushik 2006; Xiao, Wang, Lin, Yu 2008).
-With the rarest first, a page of a common template meets nobody over the template.
+With the rarest elements first, pages of a common template do not meet over the template.
 
-Pages put together from the same sentences meet nearly all others over their prefixes, again and again. Where shingles
-match more often than there are pairs, all pairs are asked for and bitmaps rule out most of them (`bounds`).
-
-A few kept documents that rule out nearly all others need neither prefixes nor frequencies: near-copies of one page are
-compared with it and nothing else is made of them. Else the prefixes of all are made first (`prefixes`), and of
-the texts only those are read again whose prefixes meet.
-
-What is held follows the budget that the backend tells (`Sizes.whole`): where the measure is exact, an entry of the
-index is a document and 32 bits of a shingle, for a wrong match is a pair that the measure rules out.
-
-Where no exact measure follows (`verify="signature"` or `"none"`), the pairs that pass the filter are the compared ones:
-they share a prefix shingle by the frequencies that `Prefixes` counts over all documents of large buckets.
-
+- Pages made of the same sentences meet nearly all others over their prefixes, again and again. Where there are more
+  matches of shingles than pairs, bitmaps of all pairs rule out most of them (`decide.compare`).
+- Where few kept documents rule out nearly all others, as with near-copies of one page, the join compares with these
+  and needs neither prefixes nor frequencies. Otherwise it makes the prefixes of all documents (`prefixes`), and reads
+  only the texts again whose prefixes meet.
+- Memory follows the backend's budget (`Sizes.whole`). Where the measure is exact, an index entry is a document and 32
+  bits of a shingle: the measure rules out wrong matches.
+- Without an exact measure (`verify="signature"` or `"none"`), the filter decides which pairs are compared: those that
+  share a prefix shingle by the frequencies that `Prefixes` counts over all documents of large buckets.
 """
 
 from __future__ import annotations
@@ -46,13 +40,14 @@ from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import chosen_pairs, distinct, distinct_of, renumbered, share, unpacked
 from gpulsh.ragged import cuts, offsets, within_runs
 
-LARGEST_MERGE = 1 << 20  # entries of an index, at least
+FEW_KEPT = 8  # kept documents that a block is compared with before anything else
+LARGEST_MERGE = 1 << 20  # entries merged at once, or more in a large index
 
 
 class PrefixIndex:
-    """Which documents have a shingle in their prefix: sorted runs, merged when the newer outgrow the older.
+    """The documents that have a shingle in their prefix: sorted runs, merged when newer ones outgrow an older one.
 
-    Merging takes four times what is merged: of many entries an eighth at most is merged at once.
+    A merge takes four times the memory of its entries, so it takes at most an eighth of a large index.
     """
 
     def __init__(self) -> None:
@@ -61,7 +56,7 @@ class PrefixIndex:
         self._documents: list[Numbers] = []
 
     def add(self, entries: Entries) -> None:
-        """Take in sorted entries of documents that have none in it."""
+        """Add sorted entries of new documents."""
         if len(entries.shingles) == 0:
             return
         self._documents.append(entries.owners())
@@ -78,15 +73,14 @@ class PrefixIndex:
         self.runs.append(Entries(np.concatenate(shingles), np.concatenate(documents)).sorted())
 
     def documents(self) -> Numbers:
-        """int64: the documents with a shingle in the index, ascending."""
+        """int64, ascending: the documents with a shingle in the index."""
         return np.concatenate([np.empty(0, np.int64), *self._documents])
 
 
 class Matches:
-    """Where the shingles of `queries` stand in the runs of `index`; `count` matches in all.
+    """The places of the shingles of `queries` in the runs of `index`, with `count` matches in all.
 
-    There may be `enough`, and then they are counted no further, or more than `most`, and then they are `too_many` and
-    none is held.
+    At `enough` matches counting stops. With more than `most` there are `too_many`, and no place is kept.
     """
 
     def __init__(self, index: PrefixIndex, queries: Entries, enough: int | None, most: int | None) -> None:
@@ -118,37 +112,34 @@ class Matches:
                 yield distinct_of(known, asking)
 
 
-FEW_KEPT = 8  # kept documents that a block is compared with before anything else
-
-
 class PrefixJoin(LargeBucketJoin):
-    """Documents of which prefixes are held."""
+    """A join over prefixes."""
 
-    def __init__(self, crowd: BucketDocuments) -> None:
-        super().__init__(crowd)
-        self._exact = crowd.method.verify == "exact"
-        self._bitmaps = Bitmaps(crowd.texts, self._threshold, crowd.ops)
+    def __init__(self, given: BucketDocuments) -> None:
+        super().__init__(given)
+        self._exact = given.method.verify == "exact"
+        self._bitmaps = Bitmaps(given.texts, self._threshold, given.ops)
         self._prefixes: Prefixes | None = None
         self._kept = PrefixIndex()
-        self._entries: Entries | None = None  # of the block in hand; None: no prefixes were made of it
+        self._entries: Entries | None = None  # of the current block; None if it has no prefixes
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
-        """Documents of the block marked in `kept` [stop - start] stay, and enter the index."""
+        """Keep the documents of the block marked in `kept` [stop - start], and add them to the index."""
         before = len(self._known)
         super().keep(block, kept)
         stay = self._known[before:]
         if self._entries is not None:
             self._kept.add(self._entries_of(stay))
-        elif self._prefixes is not None and len(stay):  # of a block that needed none, among others that do
+        elif self._prefixes is not None and len(stay):  # the block needed no prefixes, but others do
             self._kept.add(self._prefixes.of(stay).sorted())
 
     def _block(self, start: int, stop: int) -> Block | None:
         return self._by_few(start, stop) or super()._block(start, stop)
 
     def _by_few(self, start: int, stop: int) -> Block | None:
-        """The block compared with all kept documents, and with those of its own that these leave, where both are few.
+        """The block, compared with all kept documents and then with its remaining ones, where both are few.
 
-        Near-copies of one page need no prefixes then.
+        So near-copies of one page need no prefixes.
         """
         self._entries = None
         if not self._exact or len(self._known) > FEW_KEPT:
@@ -159,7 +150,7 @@ class PrefixJoin(LargeBucketJoin):
         except DeviceMemoryError:
             if stop - start > 1:
                 raise
-            return None  # all kept documents and one more are too much
+            return None  # memory does not hold all kept documents and one more
         is_left = np.ones(len(here), bool)
         is_left[with_kept.later - start] = False
         rest = here[is_left]
@@ -171,7 +162,7 @@ class PrefixJoin(LargeBucketJoin):
         return Block(start, stop, with_kept, within)
 
     def _with_few(self, here: Numbers) -> Edges:
-        """The edges of all kept documents, which are few, with those `here`."""
+        """The edges of the few kept documents with the documents `here`."""
         pairs = product(self._known, here)
         both = np.empty(0, np.int64)
         if len(pairs):
@@ -184,7 +175,7 @@ class PrefixJoin(LargeBucketJoin):
         return found.where(self._count(np.stack([found.earlier, found.later], axis=1)))
 
     def _within(self, here: Numbers, pairs: Numbers) -> Edges:
-        """The edges of `pairs` [m, 2] of the documents `here`, which follow one another."""
+        """The edges among `pairs` [m, 2] of the consecutive documents `here`."""
         fingerprints = self._texts.fingerprints(here)
         self._sizes[here] = row_sizes(fingerprints, self._ops)
         pairs = self._allowed(pairs)
@@ -201,14 +192,14 @@ class PrefixJoin(LargeBucketJoin):
         return self._pairs(index, asking, most)
 
     def _entries_of(self, places: Numbers) -> Entries:
-        """The entries of some documents of the block in hand, in their order."""
+        """The entries of some documents of the current block, in order."""
         assert self._entries is not None
         chosen = np.zeros(len(self._rows), bool)
         chosen[places] = True
         return self._entries.where(chosen[self._entries.documents])
 
     def _read(self, start: int) -> Prefixes:
-        """The prefixes of all documents from `start` on, and of the kept ones before, which enter the index."""
+        """The prefixes of all documents from `start` on, and of earlier kept ones, which go into the index."""
         read = np.concatenate([self._known, np.arange(start, len(self._rows))])
         prefixes = Prefixes(read, self._texts, self._threshold, self._ops, exact=self._exact)
         self._sizes[read] = prefixes.sizes[read]
@@ -219,7 +210,7 @@ class PrefixJoin(LargeBucketJoin):
     def _pairs(self, index: PrefixIndex, asking: Numbers, most: int | None) -> Numbers | None:
         """Pairs (indexed, later asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
 
-        Those that share none may be among them, if the exact measure then rules them out.
+        Pairs that share none may be among them where an exact measure then rules them out.
         """
         queries = self._entries_of(asking)
         known, asking = index.documents(), queries.owners()

@@ -1,13 +1,13 @@
-"""Prefixes of the documents of large buckets: made once for all, and of them only what several documents have.
+"""Makes the prefixes of the documents of large buckets, with only the shingles that several documents have.
 
-A table of exact counts would cost a pass over all texts. Where an exact measure follows, one document of thirty-two
-tells what is common instead, and one pass takes of each document all that is rare by that, or its prefix where that is
-more. Only what was taken is counted: then the prefix is the rarest of it. One order of all shingles comes of both,
-which is all that the filter asks for, and a shingle that one document alone has taken leads to nobody. Of a page of a
-common template, whose prefix is its own content, nothing is left.
+An exact table of counts would cost a pass over all texts. Where an exact measure follows, a sample of one document in
+thirty-two shows what is common. One pass then takes from each document all shingles that are rare in the sample, or its
+prefix where that has more. Only taken shingles are counted, and the prefix is the rarest of them. Both steps together
+give one order of all shingles, and the filter needs no more. A shingle that only one document took leads nowhere, so
+nothing is left of a page of a common template, whose prefix is its own content.
 
-What was taken is a tenth to a half of the texts. It is held where the budget allows that; else only its counts are, and
-a document is read again when its prefix is asked for.
+The taken shingles are a tenth to a half of the texts. They are held where the budget allows; otherwise only their
+counts are, and a document is read again for its prefix.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from gpulsh.decide.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
 from gpulsh.lsh.pairs import packed
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
 
-SAMPLED = 32  # of so many documents one is counted
+SAMPLED = 32  # documents of which a sample counts one
 SAMPLE_BYTES = 2 << 20  # text of a sample, at least
-SLOTS_OF_A_SHINGLE = 6  # of a prefix: what shares a slot is looked at, as if it met somebody
+SLOTS_OF_A_SHINGLE = 6  # per prefix shingle: shingles that share a slot look like matches
 LEAST_TABLE, LARGEST_TABLE = 16, 27  # bits: 128 MB of counts
-LARGEST_OF_ALL = 26  # bits, of a table that says what is compared
+LARGEST_OF_ALL = 26  # bits of a table that decides which pairs are compared
 AT_ONCE = 16 << 20  # bytes of text
-MET = 2  # where counts of a sample begin, so that `Backend.prefixes` leaves nothing out
-RARE = MET + 2  # counted less: at most once in a sample
+MET = 2  # first count of a sample, so that `Backend.prefixes` leaves nothing out
+RARE = MET + 2  # lower counts: at most one in a sample
 
 
 @dataclass(frozen=True)
 class Entries:
-    """Prefix shingles and whose they are: uint64 or, cut to their upper halves, uint32 [e], and uint32 [e]."""
+    """Prefix shingles, uint64 [e] or uint32 [e] (their upper halves), and their documents, uint32 [e]."""
 
     shingles: NDArray[np.unsignedinteger]
     documents: NDArray[np.uint32]
 
     def sorted(self) -> Entries:
-        """By shingle: sorted queries walk an index in its own order."""
+        """By shingle: sorted queries walk an index in its order."""
         if self.shingles.dtype == np.uint32:  # both fit into a word, which a vector sort orders in a tenth of the time
             both = packed(self.shingles, self.documents)
             both.sort()
@@ -58,18 +58,18 @@ class Entries:
         return Entries(self.shingles[chosen], self.documents[chosen])
 
     def owners(self) -> Numbers:
-        """int64, ascending: the documents, each once; those of a block are numbers near each other."""
+        """int64, ascending: the documents, each once; they lie close together, as they come from one block."""
         first = int(self.documents.min()) if len(self.documents) else 0
         return np.flatnonzero(np.bincount(self.documents - np.uint32(first))) + first
 
 
 class Prefixes:
-    """Documents go by their place in the crowd."""
+    """Prefixes of the documents of large buckets, which go by place."""
 
     def __init__(self, places: Numbers, texts: Readable, threshold: float, ops: Backend, *, exact: bool) -> None:
-        """Reads the documents at `places` [p], which ascend: no others are asked for.
+        """Read the documents at the ascending `places` [p], which `of` takes.
 
-        `exact` says that the Jaccard follows. Then any counts serve, and shingles may be taken for others.
+        `exact` says that an exact measure follows: then any counts serve, and shingles may be mistaken for others.
         """
         self._places, self._texts, self._text_sizes = places, texts, texts.text_sizes()
         self._ops, self._exact = ops, exact
@@ -85,7 +85,7 @@ class Prefixes:
         self._held = None if held is None else self._prefixes(self._places, held)
 
     def of(self, places: Numbers) -> Entries:
-        """The entries of documents [m], row after row, less those that no other document has."""
+        """The entries of documents [m], row after row, without shingles that no other document has."""
         if self._held is None:
             rows = self._prefixes(places, [self._rows(taken) for taken in self._taken(places)])
         else:
@@ -93,9 +93,9 @@ class Prefixes:
         return Entries(rows.values, np.repeat(places.astype(np.uint32), rows.lengths))
 
     def _frequencies(self) -> Array:
-        """How often each slot of shingles occurs; any counts give an exact join, good ones a fast one.
+        """The counts of each slot of shingles; any counts give an exact join, good counts a fast one.
 
-        Without an exact measure they say what is compared, and depend on nothing but the texts.
+        Without an exact measure they decide which pairs are compared, and depend on the texts alone.
         """
         everything, documents = int(self._text_sizes.sum()), len(self._text_sizes)
         if not self._exact:
@@ -105,14 +105,14 @@ class Prefixes:
         return self._counted(np.arange(0, documents, step), MET, bits)
 
     def _counted(self, places: Numbers, first: int, bits: int) -> Array:
-        """A table of 2^bits counts, from `first` on, of the shingles of documents."""
+        """A table of 2^bits counts of the shingles of documents, each starting at `first`."""
         counts = self._ops.asarray(np.full(1 << bits, first, np.uint8))
         for start, stop in cuts(offsets(self._text_sizes[places]), self._at_once):
             counts = self._texts.frequencies(places[start:stop], counts)
         return counts
 
     def _read(self) -> tuple[Array, list[Rows] | None]:
-        """How many documents each slot of shingles was taken of, and what was taken, if it is not too much."""
+        """The number of documents with each slot taken, and the shingles taken, if they are not too many."""
         entries = (1 - self._share) * float(self._text_sizes.sum()) / TEXT_OF_A_SHINGLE + len(self._places)
         slots = 1 << _bits(SLOTS_OF_A_SHINGLE * entries, self._largest_table)
         several, held, size = self._ops.asarray(np.zeros(slots, np.uint8)), [], 0
@@ -126,7 +126,7 @@ class Prefixes:
         return several, held if size <= self._most_held else None
 
     def _taken(self, places: Numbers) -> Iterator[Fingerprints]:
-        """What is rare in documents, or first, some at a time, in order."""
+        """The rare shingles of documents, or their prefixes, some at a time, in order."""
         rare = RARE if self._exact else 0
         read = partial(self._texts.prefixes, counts=self._counts, rare=rare, share=self._share)
         for some, (taken, sizes) in in_runs(places, self._text_sizes, self._at_once, read):
@@ -134,12 +134,12 @@ class Prefixes:
             yield taken
 
     def _rows(self, taken: Fingerprints) -> Rows:
-        """As they are held, like the shingles of `Entries`: 32 bits of each where these are enough."""
+        """The rows as they are held, like the shingles of `Entries`: 32 bits of each where that is enough."""
         values, offset = self._ops.asnumpy(taken.values), self._ops.asnumpy(taken.offset)
         return Rows((values >> np.uint64(32)).astype(np.uint32) if self._exact else values, offset)
 
     def _prefixes(self, places: Numbers, taken: list[Rows]) -> Rows:
-        """Cut what was taken of documents down to their prefixes, without what only one document took."""
+        """Cut taken shingles down to prefixes, without shingles that only one document took."""
         lengths = prefix_lengths(self.sizes[places], self._share)
         found, done = [], 0
         for rows in taken:
@@ -153,5 +153,5 @@ class Prefixes:
 
 
 def _bits(slots: float, most: int) -> int:
-    """Return the bits that number at least so many slots, at most `most` bits."""
+    """The bits that number at least so many slots, at most `most`."""
     return int(np.clip(np.ceil(np.log2(max(slots, 1))), LEAST_TABLE, most))

@@ -1,11 +1,8 @@
-"""Documents whose fingerprints can be read again: what every comparing stage asks of them, and runs of them.
+"""Documents whose fingerprints the comparing stages can read again.
 
-Fingerprints take more room than the text they are made of, so none are kept: who compares documents reads those it has
-room for, as often as it needs them. A run shingles its texts again (`shingled_texts`), an index has the sets in its
-files (`index.readable`).
-
-
-Chosen documents shingled again from their texts, as the comparing stages ask for them.
+Fingerprints take more memory than their text, so gpulsh keeps none. A stage reads the documents that it has room for,
+as often as it needs them. A run shingles its texts again (`ShingledTexts`); an index holds the sets in its files
+(`index.readable`).
 """
 
 from __future__ import annotations
@@ -17,7 +14,8 @@ from typing import Self, TypeVar
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.prefixes import lengths_with_rare
+from gpulsh.backends.protocol import Backend, overlaps
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import ChosenTexts
 from gpulsh.method import Method
@@ -33,9 +31,9 @@ TEXT_OF_A_SHINGLE = 7  # bytes; only the sizes of bitmaps and of tables of count
 
 @dataclass(frozen=True)
 class Readable(ABC):
-    """Documents whose fingerprints can be read, by place, as often as need be."""
+    """Documents by place, whose fingerprints can be read any number of times."""
 
-    chosen: Numbers  # [places] which of all documents stand at each place
+    chosen: Numbers  # [places] the document at each place
     ops: Backend
 
     def on(self, ops: Backend) -> Self:
@@ -43,12 +41,12 @@ class Readable(ABC):
         return replace(self, ops=ops)
 
     def renumbered(self, places: Numbers) -> Self:
-        """The same documents by other numbers: new place i is place `places[i]` here."""
+        """The documents at `places`: new place i is place `places[i]` here."""
         return replace(self, chosen=self.chosen[places])
 
     @abstractmethod
     def text_sizes(self) -> Numbers:
-        """int64 [places]: about the bytes of text of each, by which work is measured."""
+        """int64 [places]: about the bytes of text of each document; stages measure their work by them."""
 
     @abstractmethod
     def fingerprints(self, places: Numbers) -> Fingerprints:
@@ -58,42 +56,45 @@ class Readable(ABC):
     def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another, for documents larger than the device."""
 
-    @abstractmethod
     def frequencies(self, places: Numbers, counts: Array) -> Array:
-        """`counts` plus those of the fingerprints of the documents at `places`, as the backend's `frequencies`."""
+        """`counts` plus the counts of the fingerprints at `places`, as `Backend.frequencies` defines them."""
+        return self.ops.frequencies(self.fingerprints(places), counts)
 
-    @abstractmethod
     def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
-        """The prefixes of the documents at `places` and how many fingerprints each has, as `text_prefixes` has it."""
+        """The prefixes at `places`, as `Backend.text_prefixes` defines them, and the number of fingerprints of each."""
+        sets = self.fingerprints(places)
+        lengths = lengths_with_rare(sets, counts, rare, share)
+        return self.ops.prefixes(sets, counts, lengths), sets.lengths
 
-    @abstractmethod
     def overlaps(self, places: Numbers, known: Fingerprints) -> tuple[Array, Array]:
-        """What the documents at `places` have in common with those `known`, as `text_overlaps` has it."""
+        """The overlaps at `places` with `known`, as `Backend.text_overlaps` defines them, and the number of each."""
+        sets = self.fingerprints(places)
+        return overlaps(self.ops, known, sets), sets.lengths
 
 
 def in_runs(
     places: Numbers, text_sizes: Numbers, most: int, read: Callable[[Numbers], Result]
 ) -> Iterator[tuple[Numbers, Result]]:
-    """(some of `places`, `read` of them), in order, each of at most `most` bytes of text; halves of what does not fit.
+    """(some of `places`, `read` of them) in order, each of at most `most` bytes of text, or halves that memory holds.
 
-    DeviceMemoryError where a document alone does not.
+    Raises DeviceMemoryError where memory does not hold one document alone.
     """
     for first, last in cuts(offsets(text_sizes[places]), most):
         yield from in_fitting_halves(places[first:last], read, halves_of_numbers)
 
 
 def row_sizes(fingerprints: Fingerprints, ops: Backend) -> Numbers:
-    """int64 [n]: how many fingerprints each row has."""
+    """int64 [n]: the number of fingerprints of each row."""
     sizes: Numbers = ops.asnumpy(fingerprints.lengths)
     return sizes
 
 
 @dataclass(frozen=True)
 class ShingledTexts(Readable):
-    """Documents of a choice of texts.
+    """Documents of a choice of texts, shingled again by the backend's fused passes.
 
-    Their fingerprints are evidence, under the secret keys `evidence`; public where the method asks for no proof, so
-    that what it decides can be reproduced.
+    Their fingerprints are evidence, under the secret keys `evidence`; they are public where the method asks for no
+    proof, so that its decision can be reproduced.
     """
 
     texts: ChosenTexts
@@ -102,7 +103,7 @@ class ShingledTexts(Readable):
 
     @property
     def keys(self) -> EvidenceKeys | None:
-        """Those that fingerprints are computed under."""
+        """The keys of the fingerprints."""
         return self.evidence if self.method.verify == "exact" else None
 
     def text_sizes(self) -> Numbers:
@@ -114,27 +115,27 @@ class ShingledTexts(Readable):
         return self.ops.shingle_sets(self._batch(places), self.method.reading, self.keys)
 
     def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
-        """The same in `parts` equal ranges of values, one after another; one text is held at a time."""
+        """The same in `parts` equal ranges of values, one after another; holds one text at a time."""
         for part in range(parts):
             one_by_one = (self._batch(places[at : at + 1]) for at in range(len(places)))
             asked = self.method.reading, part, parts, self.keys
             yield end_to_end([self.ops.shingle_part(one, *asked) for one in one_by_one])
 
     def simhash(self, places: Numbers, near: NearBits) -> Array:
-        """uint64 [m, bits / 64]: SimHash signatures of the documents at `places`, of public fingerprints."""
+        """uint64 [m, bits / 64]: SimHash signatures of the documents at `places`, from public fingerprints."""
         asked = self.method.reading, keys_of(near.bits, near.seed), near.weights == "set"
         return self.ops.text_simhash(self._batch(places), *asked)
 
     def frequencies(self, places: Numbers, counts: Array) -> Array:
-        """`counts` plus those of the fingerprints of the documents at `places`."""
+        """`Readable.frequencies`, without fingerprints in memory."""
         return self.ops.text_frequencies(self._batch(places), self.method.reading, counts, self.keys)
 
     def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
-        """The prefixes of the documents at `places`, and how many fingerprints each has."""
+        """`Readable.prefixes`, without fingerprints in memory."""
         return self.ops.text_prefixes(self._batch(places), self.method.reading, counts, rare, share, self.keys)
 
     def overlaps(self, places: Numbers, known: Fingerprints) -> tuple[Array, Array]:
-        """What the documents at `places` have in common with those `known`, and how many fingerprints each has."""
+        """`Readable.overlaps`, without fingerprints in memory."""
         return self.ops.text_overlaps(self._batch(places), self.method.reading, known, self.keys)
 
     def _batch(self, places: Numbers) -> TextBatch:

@@ -1,14 +1,9 @@
-"""Pairs that are similar enough.
-
-Which documents may be dropped for which: all for all, or only within or only across sources; protected for none.
-
-Only documents whose bit signatures are near each other are duplicates: `also=` of a run.
-"""
+"""Similar pairs (`Edges`), and the rules for which document may be dropped for which other one (`Relation`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,21 +31,23 @@ class Edges:
         return cls(*map(np.concatenate, columns))
 
     def where(self, chosen: NDArray[np.bool_] | Numbers | slice) -> Edges:
-        """The edges that `chosen` marks (bool [m]), lists (int64) or spans."""
+        """The edges that `chosen` marks (bool [m]), lists (int64) or spans (slice)."""
         if not isinstance(chosen, slice) and chosen.dtype == bool:
             chosen = np.flatnonzero(chosen)  # once for all columns
         return Edges(self.earlier[chosen], self.later[chosen], self.similarity[chosen])
 
     def named(self, numbers: Numbers) -> Edges:
-        """The same edges, each document by its number in `numbers` in place of its place there."""
+        """The same edges between numbers: place i becomes `numbers[i]`."""
         return Edges(numbers[self.earlier], numbers[self.later], self.similarity)
 
 
 @dataclass(frozen=True)
 class Relation:
-    """By position: where `source` int [n] is given, only documents of one source are duplicates, or, with `across`,
-    only those of two. The first `protected` positions, which also come first in decision order, are never dropped. No
-    document is dropped for those from `asking` on.
+    """The rules, for documents by position.
+
+    With `source` int [n], only documents of the same source are duplicates, or, with `across`, only documents of
+    different sources. The first `protected` positions come first in decision order, and are never dropped. Documents
+    from position `asking` on are never a witness.
     """
 
     source: Numbers | None = None
@@ -77,13 +74,13 @@ class Relation:
 ALL = Relation()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NearRelation(Relation):
-    """A relation that also asks for signatures, uint64 [v, words] by place, which differ in at most `distance` bits."""
+    """`also=` of a run: in addition, bit signatures must differ in at most `distance` bits."""
 
-    words: NDArray[np.uint64] = field(default_factory=lambda: np.empty((0, 1), np.uint64))
-    places: Numbers = field(default_factory=lambda: np.empty(0, np.int64))  # of each document, by its number
-    distance: int = 0
+    words: NDArray[np.uint64]  # [v, words] by place
+    places: Numbers  # the place of each document
+    distance: int
 
     def allows(self, earlier: Numbers, later: Numbers) -> NDArray[np.bool_]:
         """bool [m]: whether each later document may be dropped for the earlier one."""
@@ -95,8 +92,8 @@ class NearRelation(Relation):
 def near_relation(
     relation: Relation, near: NearBits, texts: ShingledTexts, places: Numbers, ops: Backend
 ) -> NearRelation:
-    """`relation`, and near each other; `texts` go by place, and `places` are those of documents, by number."""
-    sizes, words = texts.text_sizes(), [np.empty((0, near.bits // 64), np.uint64)]
-    for start, stop in cuts(offsets(sizes), ops.sizes().batch):
+    """`relation` and the distance of `near`; `texts` go by place, and `places` has the place of each document."""
+    words = [np.empty((0, near.bits // 64), np.uint64)]
+    for start, stop in cuts(offsets(texts.text_sizes()), ops.sizes().batch):
         words.append(ops.asnumpy(texts.simhash(np.arange(start, stop), near)))
     return NearRelation(**vars(relation), words=np.concatenate(words), places=places, distance=near.distance)

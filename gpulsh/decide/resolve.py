@@ -1,12 +1,9 @@
-"""The lexicographically first maximal set without duplicates, found from verified pairs.
+"""Resolves similar pairs into kept and dropped documents, all in decision order.
 
-A document is dropped exactly when an earlier kept one is its duplicate. Rounds decide all documents at once whose
-earlier neighbours are decided (Blelloch, Fineman, Shun 2012: on random orders the rounds are few); what a long chain
-leaves undecided after some rounds is walked in order. The answer is a definition, so that no order of work can change
-it.
-
-
-`resolve="kept"` and `resolve="components"`: from pairs in decision order to decisions.
+The kept documents are the lexicographically first maximal set without duplicates: a document is dropped exactly when an
+earlier kept one is its duplicate. A definition leaves nothing to the order of work. `settle` decides in rounds all
+documents whose earlier neighbours are decided (Blelloch, Fineman, Shun 2012: random orders take few rounds), and walks
+what long chains leave.
 """
 
 from __future__ import annotations
@@ -26,9 +23,9 @@ WALKED_AT_ONCE = 1 << 16  # pairs as Python's numbers
 
 
 def settle(status: NDArray[np.int8], start: int, stop: int, earlier: Numbers, later: Numbers) -> None:
-    """Decide the places [start, stop) of `status`, those before being decided.
+    """Decide the places [start, stop) of `status`; all places before are decided.
 
-    `earlier` and `later` int64 [m] are pairs of places in decision order; `later` lies in the range.
+    `earlier` and `later` int64 [m] are pairs of places in decision order, `later` in the range.
     """
     for _ in range(ROUNDS):
         open_pairs = (status[later] == UNDECIDED) & (status[earlier] != DROPPED)
@@ -52,19 +49,19 @@ def _walk(status: NDArray[np.int8], earlier: Numbers, later: Numbers) -> None:
     for start in range(0, len(order), WALKED_AT_ONCE):
         some = order[start : start + WALKED_AT_ONCE]
         for i, j in zip(earlier[some].tolist(), later[some].tolist(), strict=True):
-            # All pairs with i as the later one lie before this one: what is still undecided stays.
+            # All pairs with i as the later one came before this one: i stays if it is still undecided.
             if decided[i] != DROPPED:
                 decided[i] = KEPT
                 decided[j] = DROPPED
 
 
 def resolve_kept(
-    count: int, small: Edges, join: LargeBucketJoin | None, crowd: Numbers
+    count: int, small: Edges, join: LargeBucketJoin | None, in_large: Numbers
 ) -> tuple[NDArray[np.bool_], Edges]:
-    """(kept bool [count], all verified pairs): the greedy over small buckets and, block by block, over large ones.
+    """(kept bool [count], all verified pairs), block by block where there are large buckets.
 
-    Places are in decision order; `small` holds the verified pairs of small buckets, `crowd` [c] ascending the places of
-    the documents in large ones, by which `join` goes.
+    `small` holds the verified pairs of small buckets; `in_large` [c] are the ascending places of the documents of
+    `join`.
     """
     status = np.zeros(count, np.int8)
     if join is None:
@@ -73,11 +70,11 @@ def resolve_kept(
     found, done = [small], 0
     small = small.where(order_of(small.later, count))
     for block in join.blocks():
-        end = int(crowd[block.stop - 1]) + 1
-        with_kept, within = block.with_kept.named(crowd), block.within.named(crowd)
+        end = int(in_large[block.stop - 1]) + 1
+        with_kept, within = block.with_kept.named(in_large), block.within.named(in_large)
         known = Edges.joined([_later_in(small, done, end), with_kept, within])
         settle(status, done, end, known.earlier, known.later)
-        join.keep(block, status[crowd[block.start : block.stop]] == KEPT)
+        join.keep(block, status[in_large[block.start : block.stop]] == KEPT)
         found += [with_kept, within.where(status[within.earlier] == KEPT)]
         done = end
     rest = _later_in(small, done, count)
@@ -85,25 +82,25 @@ def resolve_kept(
     return status != DROPPED, distinct_edges(found)
 
 
+def _later_in(edges: Edges, start: int, stop: int) -> Edges:
+    return edges.where(slice(*np.searchsorted(edges.later, [start, stop])))
+
+
 def witnesses(kept: NDArray[np.bool_], edges: Edges) -> Edges:
-    """For each dropped place its most similar earlier kept one, ties to the earlier; `later` ascends."""
+    """Each dropped place with its most similar earlier kept one, ties to the earlier; `later` ascends."""
     possible = edges.where(kept[edges.earlier] & ~kept[edges.later])
     ordered = possible.where(np.lexsort((possible.earlier, -possible.similarity, possible.later)))
     return ordered.where(first_of_runs(ordered.later))
 
 
 def first_places(component: Numbers) -> Numbers:
-    """int64 [count]: the first place of each place's component, itself where it is that."""
+    """int64 [count]: the first place of each place's component."""
     _, first, which = np.unique(component, return_index=True, return_inverse=True)
     return first[which]
 
 
-def _later_in(edges: Edges, start: int, stop: int) -> Edges:
-    return edges.where(slice(*np.searchsorted(edges.later, [start, stop])))
-
-
 def distinct_edges(parts: list[Edges]) -> Edges:
-    """The edges of several, each once, lexicographic."""
+    """The edges of all parts, each once, lexicographic."""
     edges = Edges.joined(parts)
     pairs = packed(edges.earlier, edges.later)
     order = np.argsort(pairs, kind="stable")

@@ -1,9 +1,8 @@
-"""A sample of candidate pairs that are measured whatever bounds say of them: how similar candidates are to one another.
+"""Samples candidate pairs, to show how similar candidates are.
 
-Bounds rule out most candidates below the threshold, and so nobody knows how similar those are. A few are measured all
-the same, where they are compared anyway. The pairs with the least hashes of their documents' positions are drawn: the
-sample of all pairs is then the sample of the samples of their parts, however the work is cut. No decision depends on
-it.
+Bounds rule out most candidates below the threshold without measuring them. A few are measured all the same: the pairs
+with the least hashes of their documents' positions. The sample of all pairs is then the sample of the samples of their
+parts, however the work is cut. No decision depends on it.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ AT_ONCE = 1 << 14  # pairs that are hashed
 
 
 class Sample(NamedTuple):
-    """Pairs by their hashes, ascending, and how similar they are."""
+    """The hashes of sampled pairs, ascending, and their similarities."""
 
     hash: NDArray[np.uint64]
     similarity: NDArray[np.float64]
 
     def and_of(self, other: Sample) -> Sample:
-        """The sample of all pairs that both are samples of."""
+        """The sample of the pairs of both."""
         hashes = np.concatenate([self.hash, other.hash])
         order = np.argsort(hashes, kind="stable")[:MOST]
         return Sample(hashes[order], np.concatenate([self.similarity, other.similarity])[order])
@@ -37,13 +36,13 @@ NOTHING = Sample(np.empty(0, np.uint64), np.empty(0, np.float64))
 
 
 class Draw:
-    """Draws from pairs of documents that go by numbers, and have `positions` [n] among all of a run."""
+    """Draws pairs of documents by number; `positions` [n] are their positions in the run."""
 
     def __init__(self, positions: Numbers) -> None:
         self._positions, self._hash, self.sample = positions, NOTHING.hash, NOTHING
 
     def of(self, pairs: Numbers, numbers: Numbers) -> Numbers:
-        """int64 [s]: which of `pairs` [m, 2] of places, of documents of those `numbers`, are drawn."""
+        """int64 [s]: the drawn ones of `pairs` [m, 2] of places, whose documents have `numbers`."""
         hashes, drawn = NOTHING.hash, np.empty(0, np.int64)
         for start in range(0, len(pairs), AT_ONCE):
             first, second = self._positions[numbers[pairs[start : start + AT_ONCE]]].astype(np.uint64).T
@@ -55,6 +54,6 @@ class Draw:
         self._hash = hashes
         return drawn
 
-    def tell(self, similarity: NDArray[np.float64]) -> None:
-        """Take in how similar those are that were drawn, float64 [s]."""
+    def measured(self, similarity: NDArray[np.float64]) -> None:
+        """Take the similarities of the drawn pairs, float64 [s]."""
         self.sample = Sample(self._hash, similarity)

@@ -10,8 +10,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts, in_part
-from gpulsh.backends.prefixes import lengths_with_rare
-from gpulsh.backends.protocol import Backend, overlaps
+from gpulsh.backends.protocol import Backend
 from gpulsh.decide.readable import Readable
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.segments.fingerprint_blocks import in_places
@@ -59,21 +58,6 @@ class HeldSets(Readable):
         for part in range(parts):
             inside = in_part(whole.values, part, parts)
             yield Fingerprints(whole.values[inside], offsets(inside)[whole.offset]).moved(self.ops.asarray)
-
-    def frequencies(self, places: Numbers, counts: Array) -> Array:
-        """`counts` plus those of the fingerprints of the documents at `places`."""
-        return self.ops.frequencies(self.fingerprints(places), counts)
-
-    def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
-        """The prefixes of the documents at `places`, and how many fingerprints each has."""
-        sets = self.fingerprints(places)
-        lengths = lengths_with_rare(sets, counts, rare, share)
-        return self.ops.prefixes(sets, counts, lengths), sets.lengths
-
-    def overlaps(self, places: Numbers, known: Fingerprints) -> tuple[Array, Array]:
-        """What the documents at `places` have in common with those `known`, and how many fingerprints each has."""
-        sets = self.fingerprints(places)
-        return overlaps(self.ops, known, sets), sets.lengths
 
 
 def fingerprint_sets(

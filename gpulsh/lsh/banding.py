@@ -1,8 +1,7 @@
-"""`gpulsh.Banding`: signatures to band digests.
+"""Signatures to band digests and candidate pairs.
 
-`gpulsh.BitSampling`: bit signatures to band digests, the family of Hamming distance.
-
-`gpulsh.Supershingles`: candidate pairs whose signatures agree in several long groups of values at once.
+`gpulsh.Banding` takes bands of signature values, `gpulsh.BitSampling` samples bits for Hamming distance, and
+`gpulsh.Supershingles` finds pairs that agree in several long groups of values at once.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Banding(BandShape):
     ) -> BandDigests:
         """Digests, uint64 [n, bands], of Signatures [n, num_perm]; 2^64 - 1 in all bands of an empty document.
 
-        Raises ParameterError where bands * rows exceeds num_perm.
+        Raises ParameterError if bands * rows exceeds num_perm.
         """
         check_type("signatures", signatures, Signatures)
         num_perm = signatures.shape[1]
@@ -61,7 +60,7 @@ class BitSampling(BandShape):
     """`bands` digests of `rows` bits each, at positions drawn from `seed` with replacement.
 
     Two signatures that differ in d of their bits have a band's digest in common with probability (1 - d / bits)^rows.
-    A signature without a bit is one like others. Source: Indyk, Motwani 1998, *Approximate nearest neighbors: towards
+    A signature without a bit set is no exception. Source: Indyk, Motwani 1998, *Approximate nearest neighbors: towards
     removing the curse of dimensionality*; Gionis, Indyk, Motwani 1999, section 3. Raises ParameterError for `bands` and
     `rows` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
@@ -99,9 +98,9 @@ class BitSampling(BandShape):
 class Supershingles(Parameters):
     """Pairs whose digests of `of` signature values agree in at least `agree` of `groups` groups.
 
-    A group is a supershingle (Broder, Glassman, Manasse, Zweig 1997, *Syntactic clustering of the web*). Every choice
-    of `agree` groups has a digest of its own, by which documents collide, so that pairs that agree in fewer are never
-    made (megashingles: Fetterly, Manasse, Najork 2003, *On the evolution of clusters of near-duplicate web pages*).
+    A group is a supershingle (Broder, Glassman, Manasse, Zweig 1997, *Syntactic clustering of the web*). Documents
+    collide by a digest of each choice of `agree` groups, so pairs that agree in fewer never arise (megashingles:
+    Fetterly, Manasse, Najork 2003, *On the evolution of clusters of near-duplicate web pages*).
 
     The defaults, 84 minima in 6 groups of 14 of which 2 agree, are algorithm B of Henzinger 2006, *Finding
     near-duplicate web pages: a large-scale evaluation of algorithms*. Her algorithm C is `SimHash` of all *tokens*,

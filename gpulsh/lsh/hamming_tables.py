@@ -1,9 +1,6 @@
-"""Which bits the tables of a Hamming search are sorted by: however k bits differ, some table's key has none of them.
+"""`gpulsh.HammingTables`: finds all signatures within a few bits of others, with tables sorted by some of their bits.
 
 Source: Manku, Jain, Das Sarma 2007, *Detecting near-duplicates for web crawling*, section 3.
-
-
-`gpulsh.HammingTables`: all signatures within a few bits of others, by tables sorted by some of their bits.
 """
 
 from __future__ import annotations
@@ -25,19 +22,22 @@ from gpulsh.params import MOST_TABLES, check_integer, check_type, set_integer, s
 from gpulsh.permutations import mixed
 from gpulsh.sketch.bits import WORD_BITS, check_bits, distances
 
+MAX_BITS = 1 << 16
+AT_ONCE = 1 << 18  # candidates in memory
+
 
 @dataclass(frozen=True)
 class Design:
-    """`keys`: of each table the bits of its key, as an integer whose bit i is that of bit i."""
+    """The bits of each table's key, as an integer: bit i of it stands for bit i of a signature."""
 
     keys: tuple[int, ...]
 
     def candidates(self, count: int) -> float:
-        """How many of `count` signatures of even bits share a key with another, over all tables."""
+        """The expected number of `count` signatures of random bits that share a key with another, over all tables."""
         return sum(ldexp(count, -key.bit_count()) for key in self.keys)
 
     def cost(self, count: int) -> float:
-        """The comparisons of a search for all pairs: to sort every table, and of candidates."""
+        """The comparisons of a search for all pairs: to sort every table, and to check candidates."""
         return count * (len(self.keys) * log2(max(count, 2)) + self.candidates(count))
 
 
@@ -58,13 +58,13 @@ def designs(bits: int, distance: int) -> dict[int, Design]:
 
 
 def _plain(bits: int, distance: int, blocks: int) -> Iterator[int]:
-    """All but `distance` of the blocks."""
+    """Keys of all but `distance` of the blocks."""
     for chosen in combinations(_blocks(range(bits), blocks), blocks - distance):
         yield sum(map(_mask, chosen))
 
 
 def _twice(bits: int, blocks: int) -> Iterator[int]:
-    """One of the blocks, and one of as many that the rest is cut into."""
+    """Keys of one of the blocks, and one of as many blocks of the rest."""
     for first in _blocks(range(bits), blocks):
         rest = [bit for bit in range(bits) if bit not in first]
         for second in _blocks(rest, blocks):
@@ -72,7 +72,7 @@ def _twice(bits: int, blocks: int) -> Iterator[int]:
 
 
 def _blocks(positions: Sequence[int], count: int) -> list[Sequence[int]]:
-    """As equal as they can be."""
+    """`count` blocks of nearly equal size."""
     cuts = [-(-len(positions) * i // count) for i in range(count + 1)]
     return [positions[start:stop] for start, stop in pairwise(cuts)]
 
@@ -81,22 +81,18 @@ def _mask(positions: Sequence[int]) -> int:
     return sum(1 << position for position in positions)
 
 
-MAX_BITS = 1 << 16
-AT_ONCE = 1 << 18  # candidates looked at
-
-
 @dataclass(frozen=True, kw_only=True)
 class HammingTables:
-    """Every signature of `bits` bits, a multiple of 64, that differs from another in at most `distance`; exact.
+    """An exact search for signatures of `bits` bits, a multiple of 64, that differ in at most `distance` bits.
 
-    A table is sorted by a key of some bits, and there is one for whichever bits differ: of `distance` + 1, + 2 or + 3
-    blocks all but `distance` make keys (for 64 bits and 3: 4, 10, 20 tables), or one block and one of as many that the
-    rest is cut into (16 tables with keys of 16 + 12 bits, the paper's). `tables` is one of these numbers, or `"auto"`:
-    the least of what it costs to sort each, n log2 n, and the n^2 / 2^(bits of the key) candidates that each is
-    expected to have. Candidates are looked at a piece at a time, so that memory beside the tables and the result stays
-    bounded, however many share a key. Source: Manku, Jain, Das Sarma 2007, *Detecting near-duplicates for web
-    crawling*, section 3. Raises ParameterError for other numbers of bits and tables, and a `distance` that takes more
-    than 1,024 of these.
+    Each table is sorted by a key of some bits; whichever bits differ, the key of some table has none of them. The bits
+    form `distance` + 1, + 2 or + 3 blocks, and all but `distance` of them make a key (for 64 bits and 3: 4, 10 or 20
+    tables). Or a key is one block, and one of as many blocks of the rest (16 tables with keys of 16 + 12 bits, the
+    paper's). `tables` is one of these numbers, or `"auto"`, the cheapest: sorting a table costs n log2 n, and it has
+    about n^2 / 2^(bits of its key) candidates. The search checks candidates in pieces, so memory beside the tables and
+    the result stays bounded, however many share a key. Source: Manku, Jain, Das Sarma 2007, *Detecting near-duplicates
+    for web crawling*, section 3. Raises ParameterError for other numbers of bits and tables, and for a `distance` that
+    takes more than 1,024 tables.
 
     >>> signatures = BitSignatures(np.array([[0], [2**64 - 1], [7], [15]], np.uint64))
     >>> search = HammingTables(bits=64, distance=3)
@@ -127,7 +123,7 @@ class HammingTables:
             )
 
     def design(self, count: int) -> Design:
-        """The keys of the tables of `count` signatures. Raises ParameterError where that is no count."""
+        """The keys of the tables for `count` signatures. Raises ParameterError where that is no count."""
         check_integer("count", count, 0, 1 << 62)
         known = designs(self.bits, self.distance)
         if self.tables != "auto":
@@ -135,9 +131,9 @@ class HammingTables:
         return min(known.values(), key=lambda design: design.cost(count))
 
     def expected_candidates(self, count: int) -> float:
-        """How many of `count` signatures of random bits a query looks at, over all tables.
+        """The expected number of candidates of a query among `count` signatures of random bits, over all tables.
 
-        Of each table these are count / 2^(bits of its key). Raises ParameterError where that is no count.
+        Each table has count / 2^(bits of its key). Raises ParameterError where that is no count.
         Source: section 3.2 of the paper.
 
         >>> HammingTables(bits=64, distance=3, tables=16).expected_candidates(2**34)  # 64 of each table
@@ -150,7 +146,7 @@ class HammingTables:
     ) -> Array:
         """Every pair of rows within `distance`: int64 [m, 2], i < j, lexicographic, unique.
 
-        All pairs of rows that are equal are among them; where these may be too many to hold, take `pieces`. Raises
+        They include all pairs of equal rows; where these may be too many for memory, use `pieces`. Raises
         ParameterError where signatures have another number of bits, as all calls here do.
         """
         ops, words = self._words(bit_signatures, backend, threads)
@@ -162,9 +158,9 @@ class HammingTables:
     def pieces(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Iterator[Array]:
-        """The same pairs int64 [some, 2], i < j, each once, but in no order, and a piece in memory at a time.
+        """The same pairs in pieces int64 [some, 2], i < j, each once, in no order.
 
-        Raises ParameterError, as all calls here do, when the first piece is asked for.
+        Raises ParameterError, as all calls here do, when the first piece is taken.
         """
         ops, words = self._words(bit_signatures, backend, threads)
         with ops.here():
@@ -174,7 +170,7 @@ class HammingTables:
     def build(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> BuiltTables:
-        """The tables of signatures, 16 bytes each a table, which this object's `query` asks from now on, too.
+        """The tables of signatures, 16 bytes a signature and table; `query` of this object uses them from now on.
 
         Raises ParameterError where signatures have another number of bits.
         """
@@ -188,7 +184,7 @@ class HammingTables:
     def query(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Neighbours:
-        """`BuiltTables.query` of the tables built last. Raises ParameterError where none are built."""
+        """`BuiltTables.query` of the tables built last. Raises ParameterError before `build`."""
         if not self._built:
             raise ParameterError("no tables are built; call build(bit_signatures) before query")
         return self._built[0].query(bit_signatures, backend=backend, threads=threads)
@@ -200,7 +196,7 @@ class HammingTables:
         return ops, ops.asarray(signatures.values)
 
     def _pairs(self, words: Array) -> Iterator[tuple[Array, Array]]:
-        """Pairs of rows, piece after piece, each in the first table that has them side by side."""
+        """Pairs of rows, piece after piece; each comes from the first table whose key they share."""
         keys = self.design(len(words)).keys
         for number, key in enumerate(keys):
             table = _Table.of(words, key)
@@ -217,7 +213,7 @@ class _Table:
     """Signatures in order of their keys."""
 
     digests: Array  # uint64 [n] of the keys, ascending
-    order: Array  # int64 [n] whose they are
+    order: Array  # int64 [n] the signature of each digest
 
     @classmethod
     def of(cls, words: Array, key: int) -> _Table:
@@ -226,14 +222,14 @@ class _Table:
         return cls(digests[order], order)
 
     def ranges(self, words: Array, key: int) -> tuple[Array, Array]:
-        """Where the digests of some signatures begin and end here, int64 [m] each."""
+        """The ranges [begin, end) of the digests of some signatures, int64 [m] each."""
         asked = key_digests(words, key)
         return np.searchsorted(self.digests, asked), np.searchsorted(self.digests, asked, side="right")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BuiltTables(Arrays):
-    """Tables of signatures, to be asked for those near to others; any backend can, where they lie or with a copy."""
+    """Tables of signatures that any backend can query, in their own memory or with a copy."""
 
     search: HammingTables
     design: Design = field(repr=False, compare=False)  # follows from the others, as the tables do
@@ -243,7 +239,7 @@ class BuiltTables(Arrays):
     def query(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Neighbours:
-        """For each row the rows of the tables within `distance` of it: Neighbours, ids ascending.
+        """The rows of the tables within `distance` of each given row: Neighbours, ids ascending.
 
         Raises ParameterError where signatures have another number of bits.
         """
@@ -262,7 +258,7 @@ class BuiltTables(Arrays):
     def examined(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """How many candidates a query looks at for each row, int64 [m]; beside `expected_candidates(n)`."""
+        """The number of candidates that a query checks for each row, int64 [m]; compare `expected_candidates(n)`."""
         ops, asked = self.search._words(bit_signatures, backend, threads)
         looked = ops.asarray(np.zeros(len(asked), np.int64))
         with ops.here():
@@ -281,7 +277,7 @@ def _masks(key: int, width: int) -> list[np.uint64]:
 
 
 def key_digests(words: Array, key: int) -> Array:
-    """uint64 [n]: equal where the bits of `key` are; of one word also different where they are not."""
+    """uint64 [n]: equal where the bits of `key` are equal; for signatures of one word, exactly there."""
     digests = np.zeros_like(words[:, 0])
     for word, mask in enumerate(_masks(key, words.shape[1])):
         digests = mixed(digests ^ (words[:, word] & mask))
@@ -289,7 +285,7 @@ def key_digests(words: Array, key: int) -> Array:
 
 
 def _near(left: Array, right: Array, distance: int, keys: tuple[int, ...]) -> Array:
-    """int64: which rows are within `distance`, and have the bits of the last key alike, but of none before."""
+    """int64: the rows within `distance` that agree in the bits of the last key, but of no key before."""
     near = np.flatnonzero(distances(left, right) <= distance)
     apart = left[near] ^ right[near]
     chosen = _alike(apart, keys[-1])

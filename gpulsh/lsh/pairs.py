@@ -1,7 +1,4 @@
-"""Pairs of documents as one number each, which sorts and compares faster than two columns.
-
-How counts become a similarity, in one place: what is compared with a threshold is the same float64 everywhere.
-"""
+"""Pairs of documents as one number each, which sorts and compares faster than two columns, and their similarity."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ FLAGS = 64  # bytes a pair up to which flags take less time than a sort
 
 
 def packed(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """Pairs as i << 32 | j, whose order is the pairs' lexicographic order."""
+    """Pairs as i << 32 | j, whose order is the lexicographic order of pairs."""
     return i.astype(np.uint64) << np.uint64(32) | j.astype(np.uint64)
 
 
@@ -27,13 +24,13 @@ def unpacked(pairs: NDArray[np.uint64]) -> Numbers:
 
 
 def distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Packed pairs ascending, each once; `numpy.unique` would hash them, where a vector sort serves."""
+    """Packed pairs ascending, each once, by a vector sort; `numpy.unique` would hash them."""
     pairs = np.sort(pairs)
     return pairs[first_of_runs(pairs)]
 
 
 def distinct_of(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """Pairs packed, ascending, each once; i and j are at least 0. Flags for all that can be spare a sort of many."""
+    """Packed pairs of i and j (at least 0), ascending, each once; flags save a sort where many pairs are possible."""
     columns = int(j.max(initial=0)) + 1
     flags = (int(i.max(initial=0)) + 1) * columns
     if flags > FLAGS * len(i):
@@ -44,19 +41,19 @@ def distinct_of(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.ui
 
 
 def chosen_pairs(pairs: Numbers, which: Numbers | NDArray[np.bool_]) -> Numbers:
-    """Those of `pairs` [m, 2] that are marked (bool [m]) or listed (int64), in a tenth of the time of an index."""
+    """The `pairs` [m, 2] that are marked (bool [m]) or listed (int64), in a tenth of the time of an index."""
     return pairs.compress(which, axis=0) if which.dtype == bool else pairs.take(which, axis=0)
 
 
 def order_of(numbers: Numbers, below: int) -> Numbers:
-    """The stable order of numbers below `below`; small ones are sorted by their digits, in a tenth of the time."""
+    """The stable order of numbers below `below`; a radix sort takes a tenth of the time for small ones."""
     return np.argsort(numbers.astype(np.uint16) if below <= 1 << 16 else numbers, kind="stable")
 
 
 def renumbered(pairs: Numbers, count: int) -> tuple[Numbers, Numbers]:
-    """The numbers below `count` that occur in `pairs` [m, 2] or [m], ascending, and `pairs` by places among these.
+    """The numbers below `count` in `pairs` [m, 2] or [m], ascending, and `pairs` by their places among these.
 
-    Flags for all numbers cost a tenth of a sort, unless few of them occur.
+    Flags for all numbers cost a tenth of a sort, unless few numbers occur.
     """
     if pairs.size < count // 8:
         every = np.sort(pairs, axis=None)
@@ -68,8 +65,9 @@ def renumbered(pairs: Numbers, count: int) -> tuple[Numbers, Numbers]:
 
 
 def share(part: Array, whole: Array) -> Array:
-    """float64 [m]: how much of `whole` [m] the `part` [m] is, integers of NumPy or CuPy; 0 of nothing.
+    """float64 [m]: `part` [m] / `whole` [m], integers of NumPy or CuPy; 0 where the whole is 0.
 
-    Rounding is monotone: of counts that bound others the share bounds theirs.
+    All similarities of counts that are compared with a threshold come from here, so they are the same float64
+    everywhere. Rounding is monotone: bounds of counts give bounds of shares.
     """
     return part.astype(np.float64) / np.maximum(whole, 1).astype(np.float64)

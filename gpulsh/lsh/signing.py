@@ -1,8 +1,7 @@
-"""Signing by SimHash: of each document a digest for each table of a Hamming search, which its bits in the key make.
+"""Signs documents, batch after batch: band digests for candidates, and the 128-bit hash of their tokens for copies.
 
-Signing by nothing less than the set: of each document all fingerprints, where no sketch finds what is asked for.
-
-Signing: text to band digests and the 128-bit hash of its tokens, batch after batch.
+`sign_by_method` makes the digests by the method's sketch, or by SimHash (one for each table of a Hamming search).
+`sign_sets` keeps all fingerprints instead, for containment: there no sketch finds the candidates.
 """
 
 from __future__ import annotations
@@ -25,65 +24,10 @@ from gpulsh.secret import EvidenceKeys
 from gpulsh.sketch.simhash import keys_of
 from gpulsh.stats.stages import Funnel, Progress
 
-LEAST = Family(num_perm=1), BandShape(bands=1, rows=1)  # of the signature that is made beside what it is made for
-
-
-def sign_bits(text: TextBatch, shingling: Shingling, near: NearBits, keys: EvidenceKeys, ops: Backend) -> Signed:
-    """Digests uint64 [n, tables], equal where the bits of a table's key are; exact hashes; numbers of shingles."""
-    return words_and_digests(text, shingling, near, keys, ops)[1]
-
-
-def words_and_digests(
-    text: TextBatch, shingling: Shingling, near: NearBits, keys: EvidenceKeys, ops: Backend
-) -> tuple[Array, Signed]:
-    """SimHash's bits, uint64 [n, bits / 64], and what `sign_bits` makes of them."""
-    signed = ops.sign(text, shingling, *LEAST, keys)
-    words = ops.text_simhash(text, shingling, keys_of(near.bits, near.seed), near.weights == "set")
-    columns = [_digests(words, key, signed.shingles > 0) for key in designs(near.bits, near.distance)[near.tables].keys]
-    return words, Signed(np.stack(columns, axis=1), signed.exact, signed.shingles)
-
-
-def _digests(words: Array, key: int, filled: Array) -> Array:
-    digests = key_digests(words, key)
-    digests[digests == np.uint64(NO_DIGEST)] = np.uint64(INSTEAD_OF_NO_DIGEST)
-    digests[~filled] = np.uint64(NO_DIGEST)
-    return digests
-
-
-@dataclass(frozen=True)
-class SignedSets:
-    """A batch: its exact hashes, without a digest, and NumPy's unique fingerprints, in ranges where they are many.
-
-    The fingerprints are public: they propose pairs, and prove nothing.
-    """
-
-    signed: Signed
-    sets: Sequence[Fingerprints]
-
-
-def sign_sets(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend) -> SignedSets:
-    """One batch, the exact hashes under `keys`."""
-    least = ops.sign(batch, method.reading, *LEAST, keys)
-    size, whole = int(batch.offset[-1] - batch.offset[0]), ops.sizes().whole
-
-    def sets(parts: int) -> list[Fingerprints]:
-        if parts <= 1:
-            return [ops.shingle_sets(batch, method.reading).moved(ops.asnumpy)]
-        return [ops.shingle_part(batch, method.reading, part, parts).moved(ops.asnumpy) for part in range(parts)]
-
-    found, _ = in_fitting_parts(sets, -(-size // whole) if whole else 1)
-    return SignedSets(Signed(least.digests[:, :0], least.exact, least.shingles), found)
-
-
 Result = TypeVar("Result")
 Sign = Callable[[TextBatch, Method, EvidenceKeys, Backend], Result]
 
-
-def sign_by_method(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend) -> Signed:
-    """One batch, by the sketch of the method."""
-    if method.near is not None:
-        return sign_bits(batch, method.reading, method.near, keys, ops)
-    return ops.sign(batch, method.reading, method.family, method.banding, keys)
+LEAST = Family(num_perm=1), BandShape(bands=1, rows=1)  # the smallest signature, where only exact hashes are used
 
 
 def sign_batches(
@@ -95,7 +39,7 @@ def sign_batches(
     progress: Progress,
     by: Sign[Result],
 ) -> Iterator[Result]:
-    """The documents of `batches`, signed `by` a function, their exact hashes under `keys`; counts their bytes."""
+    """`by` of each batch, with exact hashes under `keys`; adds the bytes to `funnel` and `progress`."""
 
     def prepared() -> Iterator[TextBatch]:
         for batch in batches:
@@ -110,3 +54,50 @@ def sign_batches(
 
     with ops.here():
         yield from map_batches(ops, prepared(), lambda lane, batch: by(batch, method, keys, lane))
+
+
+def sign_by_method(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend) -> Signed:
+    """One batch, signed by the sketch of the method."""
+    if method.near is not None:
+        return words_and_digests(batch, method.reading, method.near, keys, ops)[1]
+    return ops.sign(batch, method.reading, method.family, method.banding, keys)
+
+
+def words_and_digests(
+    text: TextBatch, shingling: Shingling, near: NearBits, keys: EvidenceKeys, ops: Backend
+) -> tuple[Array, Signed]:
+    """SimHash's bits, uint64 [n, bits / 64], and Signed: digests uint64 [n, tables], equal where the keys' bits are."""
+    signed = ops.sign(text, shingling, *LEAST, keys)
+    words = ops.text_simhash(text, shingling, keys_of(near.bits, near.seed), near.weights == "set")
+    columns = []
+    for key in designs(near.bits, near.distance)[near.tables].keys:
+        digests = key_digests(words, key)
+        digests[digests == np.uint64(NO_DIGEST)] = np.uint64(INSTEAD_OF_NO_DIGEST)
+        digests[signed.shingles == 0] = np.uint64(NO_DIGEST)
+        columns.append(digests)
+    return words, Signed(np.stack(columns, axis=1), signed.exact, signed.shingles)
+
+
+@dataclass(frozen=True)
+class SignedSets:
+    """A batch: exact hashes without digests, and unique fingerprints in NumPy arrays, in ranges where they are many.
+
+    The fingerprints are public: they propose pairs, and prove nothing.
+    """
+
+    signed: Signed
+    sets: Sequence[Fingerprints]
+
+
+def sign_sets(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend) -> SignedSets:
+    """One batch, with all its fingerprints."""
+    least = ops.sign(batch, method.reading, *LEAST, keys)
+    size, whole = int(batch.offset[-1] - batch.offset[0]), ops.sizes().whole
+
+    def sets(parts: int) -> list[Fingerprints]:
+        if parts <= 1:
+            return [ops.shingle_sets(batch, method.reading).moved(ops.asnumpy)]
+        return [ops.shingle_part(batch, method.reading, part, parts).moved(ops.asnumpy) for part in range(parts)]
+
+    found, _ = in_fitting_parts(sets, -(-size // whole) if whole else 1)
+    return SignedSets(Signed(least.digests[:, :0], least.exact, least.shingles), found)

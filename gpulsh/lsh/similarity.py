@@ -1,4 +1,4 @@
-"""How similar the documents of given pairs are: exact from fingerprints, estimated from signatures."""
+"""Similarities of given pairs of documents: exact from fingerprints, estimated from signatures."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def jaccard(
 ) -> Array:
     """Jaccard similarity of each pair, float64 [m]: exact from Fingerprints, the estimate from Signatures.
 
-    From WeightedFingerprints it is that of the weights, sum(min) / sum(max), summed in float64 in ascending order of
-    the fingerprints, which gives the same bits on every backend.
+    From WeightedFingerprints it is the weighted similarity, sum(min) / sum(max). Sums are float64, in ascending order
+    of the fingerprints, so every backend gives the same bits.
 
     `pairs` int64 [m, 2] are row numbers. An empty document has similarity 0 with every document. The estimate is the
-    share of equal signature values, of standard deviation sqrt(J (1 - J) / num_perm). Fingerprints of
-    `gpulsh.shingle` are public hashes, scheme 1: exact for text that nobody made to collide. `deduplicate` decides by
-    fingerprints under a secret instead. Raises ParameterError where `pairs` are no rows of them.
+    share of equal signature values, of standard deviation sqrt(J (1 - J) / num_perm). Fingerprints of `gpulsh.shingle`
+    are public hashes, scheme 1: exact unless somebody made the text collide. `deduplicate` decides by fingerprints
+    under a secret instead. Raises ParameterError where `pairs` are no rows of them.
 
     >>> from gpulsh.text.documents import shingle
     >>> fingerprints = shingle(["a b c d e f", "a b c d e g", ""], backend="cpu")
@@ -56,7 +56,7 @@ def containment(
 ) -> Array:
     """|A and B| / |A| of each pair (A, B), float64 [m]; 0 where either document is empty.
 
-    Of public hashes, scheme 1, as `jaccard` is: text can be made to collide in them. Raises ParameterError as it does.
+    It compares public hashes, scheme 1, as `jaccard` does, and raises ParameterError as it does.
 
     >>> from gpulsh.text.documents import shingle
     >>> fingerprints = shingle(["a b c d e", "a b c d e f"], backend="cpu")
@@ -76,9 +76,9 @@ def cosine(
 ) -> Array:
     """|A and B| / sqrt(|A| |B|) of each pair, float64 [m], the cosine of two sets; 0 where either document is empty.
 
-    From WeightedFingerprints it is that of the weights, sum(a b) / sqrt(sum(a^2) sum(b^2)), summed on the host in
-    float64 in ascending order of the fingerprints. What `SimHash` estimates, by `weights` of the same name. Of public
-    hashes, scheme 1, as `jaccard` is: text can be made to collide in them. Raises ParameterError as it does.
+    From WeightedFingerprints it is the weighted cosine, sum(a b) / sqrt(sum(a^2) sum(b^2)), summed on the host in
+    float64, in ascending order of the fingerprints. `SimHash` estimates it, by `weights` of the same name. It compares
+    public hashes, scheme 1, as `jaccard` does, and raises ParameterError as it does.
 
     >>> from gpulsh.text.documents import shingle
     >>> fingerprints = shingle(["a b c d e", "a b c d e f g h", ""], backend="cpu")
@@ -120,7 +120,7 @@ def _weighted_cosine(rows: WeightedFingerprints, pairs: NDArray[np.int64]) -> ND
 def _overlaps(
     fingerprints: Fingerprints, pairs: Array, backend: BackendName, threads: int | None
 ) -> tuple[Array, Array, Array]:
-    """int64 [m] each: how many distinct fingerprints both rows of a pair have, the first, and the second."""
+    """int64 [m] each: the distinct fingerprints in both rows of a pair, in the first, and in the second."""
     check_type("fingerprints", fingerprints, Fingerprints)
     ops = select_backend(backend, threads=threads)
     rows = checked_pairs(pairs, len(fingerprints), ops)

@@ -25,12 +25,12 @@ ROWS_AT_ONCE = 1 << 14
 class BBit(TextSketch[PackedSignatures]):
     """`bits` bits, one of 1, 2, 4, 8, 16 and 32, of each of the `num_perm` values of signatures.
 
-    Two values that differ have the same bits with probability 2^-bits, which the estimate takes into account. In the
-    room of uint32 signatures there are 32 / bits times as many values, which err less. The bits of a value v at place i
+    Two values that differ have the same bits with probability 2^-bits, which the estimate corrects. The memory of
+    uint32 signatures holds 32 / bits times as many values, so the estimate errs less. The bits of a value v at place i
     are the lowest of NOT mix64(NOT v * key(STREAM_BITS, i)), as `gpulsh.backends.protocol` defines both. (Scheme 1 took
-    the lowest bits of v, which depend on those of the fingerprint alone. So two short documents agreed in all places or
-    in none.) `seed` is that of the MinHash that `from_texts` makes. A row of all ones belongs to an empty document; of
-    another the chance to have one is 2^-(bits * num_perm).
+    the lowest bits of v, which depend on the lowest bits of the fingerprint alone, so two short documents agreed in all
+    places or in none.) `seed` is for the MinHash in `from_texts`. A row of all ones belongs to an empty document; any
+    other document has one with a chance of 2^-(bits * num_perm).
     Source: Li, Koenig 2010, *b-Bit minwise hashing*, for documents small beside the universe.
     Raises ParameterError for other `bits`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
@@ -73,10 +73,10 @@ class BBit(TextSketch[PackedSignatures]):
     def estimate(
         self, packed: PackedSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of Jaccard similarity of each pair of rows, float64 [m]; 0 where a document is empty.
+        """Estimate the Jaccard similarity of each pair of rows, float64 [m]; 0 where a document is empty.
 
-        (share - 2^-bits) / (1 - 2^-bits), share being that of equal values; below 0 where fewer agree than by chance.
-        Raises ParameterError where `packed` is of other parameters, or `pairs` are no rows of it.
+        That is (share - 2^-bits) / (1 - 2^-bits), where share counts equal values; it is below 0 where fewer agree than
+        by chance. Raises ParameterError where `packed` has other parameters, or `pairs` are no rows of it.
         """
         check_type("packed", packed, PackedSignatures)
         words = -(-self.num_perm * self.bits // 64)
@@ -92,10 +92,10 @@ class BBit(TextSketch[PackedSignatures]):
             return of_pairs(rows, lambda some: self._corrected(values[some[:, 0]], values[some[:, 1]]))
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """What theory says of the estimate where the similarity is `value`; that of any `size` of the union.
+        """The deviation of the estimate in theory, for a similarity of `value`; `size` has no influence.
 
-        Of signatures whose values are independent of one another, as MinHash's are. Raises ParameterError for a `value`
-        outside 0 to 1 and a `size` below 1.
+        It holds for signatures with independent values, such as MinHash's. Raises ParameterError for a `value` outside
+        0 to 1 and a `size` below 1.
         """
         check_estimated(value, size)
         share = self._chance + (1 - self._chance) * value
@@ -127,7 +127,7 @@ class BBit(TextSketch[PackedSignatures]):
         return (lowest.reshape(len(values), words, a_word) << shifts).sum(axis=2, dtype=np.uint64)
 
     def _differing(self, words: Array) -> Array:
-        """int64 [m]: how many fields of [m, words] are not 0, of those that hold a value."""
+        """int64 [m]: the number of fields of [m, words] that hold a value other than 0."""
         a_word, shift = 64 // self.bits, self.bits // 2
         while shift:
             words = words | words >> np.uint64(shift)

@@ -1,12 +1,7 @@
-"""Estimates of pairs of rows: what may be asked for, and the share of equal values that set sketches go by.
+"""The base classes of sketches, and the estimates that they make of pairs of rows.
 
-What every sketch of texts is to its user: made of any texts, a batch of them at a time.
-
-What every sketch that makes signatures is to its user: their length, their seed, and what two of them tell.
-
-Fingerprints that cannot have been mixed: a sketch that reads a half of each would call unlike sets equal.
-
-What every sketch of sets is to its user: signatures of fingerprints or texts.
+`TextSketch` adds `from_texts`, `SignatureSketch` adds estimates from equal signature values, and `SetSketch` is both
+for a sketch of sets.
 """
 
 from __future__ import annotations
@@ -14,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +22,7 @@ from gpulsh.params import (
     MAX_NUM_PERM,
     MAX_SEED,
     Family,
+    FamilyName,
     Folding,
     Shingling,
     check_integer,
@@ -37,11 +33,17 @@ from gpulsh.params import (
 from gpulsh.text.documents import Documents
 from gpulsh.theory import checked_number
 
-PAIRS_AT_ONCE = 1 << 14  # whose rows are gathered at once
+Sketched = TypeVar("Sketched", covariant=True)
+
+PAIRS_AT_ONCE = 1 << 14  # pairs whose rows are gathered together
+CHECKED_VALUES = 1024  # values of a call that `check_mixed` looks at
+UPPER = ("affine32", "xor", "tabulation", "fast_similarity")  # families that read upper halves of fingerprints alone
+LOWER = ("one_permutation", "fast_similarity")  # families that read lower halves alone
+_S16, _S32 = np.uint64(16), np.uint64(32)
 
 
 def estimates(signatures: Array, rows: Array) -> Array:
-    """The share of equal values of signature rows `rows` [m, 2], 0 where a row is an empty document's."""
+    """The share of equal values for pairs `rows` [m, 2] of signatures; 0 where a row belongs to an empty document."""
     no_value = np.iinfo(signatures.dtype).max
 
     def shares(some: Array) -> Array:
@@ -53,13 +55,13 @@ def estimates(signatures: Array, rows: Array) -> Array:
 
 
 def of_pairs(rows: Array, work: Callable[[Array], Array]) -> Array:
-    """`work` of pairs [m, 2], some at a time, end to end."""
+    """`work` applied to pairs [m, 2], some at a time, and its results end to end."""
     starts = range(0, max(len(rows), 1), PAIRS_AT_ONCE)
     return np.concatenate([work(rows[start : start + PAIRS_AT_ONCE]) for start in starts])
 
 
 def check_estimated(value: float, size: int | None, measure: str = "similarity", low: int = 0) -> None:
-    """A ParameterError unless a `measure` can be `value` and the union of two documents have `size` shingles."""
+    """Raise ParameterError unless `value` is a possible `measure` and `size` a possible number of shingles."""
     if not low <= checked_number("value", value) <= 1:
         raise ParameterError(f"value is {value}; give a {measure} from {low} to 1")
     if size is not None:
@@ -67,7 +69,7 @@ def check_estimated(value: float, size: int | None, measure: str = "similarity",
 
 
 def check_maker(name: str, sketched: Made, sketch: object) -> None:
-    """A ParameterError where the parameter `name` is known to be what another sketch made."""
+    """Raise ParameterError if another sketch made the parameter `name`."""
     if sketched.maker not in (None, sketch):
         raise ParameterError(
             f"{name} were made by {sketched.maker}, and {sketch} was asked for estimates; ask the former"
@@ -75,7 +77,7 @@ def check_maker(name: str, sketched: Made, sketch: object) -> None:
 
 
 def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:
-    """Pairs of rows of `count` documents as int64 [m, 2] of the backend, or a ParameterError."""
+    """Pairs of rows below `count` as int64 [m, 2] in the backend's memory, or a ParameterError."""
     try:
         array = held(pairs) if hasattr(pairs, "dtype") else np.asarray(pairs)
         array = array if isinstance(array, np.ndarray) else ops.asarray(array)
@@ -93,11 +95,8 @@ def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:
     return ops.asarray(array.astype(np.int64))
 
 
-Sketched = TypeVar("Sketched", covariant=True)
-
-
 class TextSketch(ABC, Generic[Sketched]):
-    """Makes of each text what it makes of the text's fingerprints."""
+    """A sketch of texts, by way of their fingerprints."""
 
     def from_texts(
         self,
@@ -108,7 +107,7 @@ class TextSketch(ABC, Generic[Sketched]):
         backend: BackendName = "auto",
         threads: int | None = None,
     ) -> Sketched:
-        """As of `shingle(texts)`, without ever holding the fingerprints of more than a batch of the texts.
+        """The sketch of `shingle(texts)`, with the fingerprints of only one batch of texts in memory.
 
         `texts` is any kind that `deduplicate` takes. Raises InputTypeError where a row is no text.
         """
@@ -118,12 +117,12 @@ class TextSketch(ABC, Generic[Sketched]):
 
     @abstractmethod
     def _of_documents(self, documents: Documents) -> Sketched:
-        """A row a document; the backend's device is the current one."""
+        """A row for each document; the backend's device is the current one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignatureSketch:
-    """Signatures of `num_perm` values; the share that two have in common estimates their similarity."""
+    """Signatures of `num_perm` values; the share of equal values estimates the similarity of two."""
 
     num_perm: int = 128
     seed: int = 1
@@ -140,7 +139,7 @@ class SignatureSketch:
     def estimate(
         self, signatures: Signatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of the similarity of each pair of rows, float64 [m]; 0 where one is empty.
+        """Estimate the similarity of each pair of rows: float64 [m]; 0 where one is empty.
 
         Raises ParameterError where another sketch made the signatures, or `pairs` are no rows of them.
         """
@@ -151,10 +150,10 @@ class SignatureSketch:
         return estimates(ops.asarray(signatures.values), rows)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """What theory says of the estimate where the similarity is `value` and the union has `size` shingles.
+        """The deviation of the estimate in theory, for a similarity of `value` and a union of `size` shingles.
 
-        That of `num_perm` independent values, sqrt(J (1 - J) / num_perm), where `size` is None. Raises ParameterError
-        for a `value` outside 0 to 1 and a `size` below 1.
+        Without `size`, that of `num_perm` independent values: sqrt(J (1 - J) / num_perm). Raises ParameterError for a
+        `value` outside 0 to 1 and a `size` below 1.
         """
         check_estimated(value, size)
         return float(np.sqrt(self._variance(float(value), size)))
@@ -163,47 +162,11 @@ class SignatureSketch:
         return value * (1 - value) / self.num_perm
 
 
-LOOKED_AT = 1024  # values of a call
-UPPER = ("affine32", "xor", "tabulation", "fast_similarity")  # families that read upper halves by themselves
-LOWER = ("one_permutation", "fast_similarity")  # and those that read lower halves so
-_S16, _S32 = np.uint64(16), np.uint64(32)
-
-
-def check_mixed(fingerprints: Fingerprints, family: Family, ops: Backend) -> None:
-    """A ParameterError where the first values cannot have been mixed, and `family` reads the half that they share.
-
-    The fingerprints are of the backend, whose device is the current one.
-
-    Refused are three distinct values or more if they have at most half as many distinct halves, two whose halves are 0,
-    and one that is below 2^16, or a multiple of 2^48. Of random values the first has a probability below
-    2^-60, the second 2^-64, the third 2^-48: less than one call in 10^14.
-    """
-    first, last = int(fingerprints.offset[0]), int(fingerprints.offset[-1])
-    values = np.unique(ops.asnumpy(fingerprints.values[first : min(first + LOOKED_AT, last)]))
-    if family.name in UPPER and _alike(values, np.right_shift):
-        _refuse("upper", family)
-    if family.name in LOWER and _alike(values, np.left_shift):
-        _refuse("lower", family)
-
-
-def _alike(values: NDArray[np.uint64], shifted: np.ufunc) -> bool:
-    """Whether the halves of distinct values, which a shift leaves, are alike as no random ones are."""
-    if len(values) > 2:
-        return 2 * len(np.unique(shifted(values, _S32))) <= len(values)
-    read = shifted(values, _S32 if len(values) == 2 else _S16)
-    return bool(len(values) and (read == 0).all())
-
-
-def _refuse(half: str, family: Family) -> None:
-    raise ParameterError(
-        f"the {half} 32 bits of fingerprints repeat, as those of mixed ones do not, and {family.name} would take unlike"
-        " sets for equal; give gpulsh.fingerprint(sets)"
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class SetSketch(TextSketch[Signatures], SignatureSketch):
-    """Signatures of sets; the share of values that two have in common estimates their Jaccard similarity."""
+    """Signatures of sets; the share of equal values estimates their Jaccard similarity."""
+
+    kind: ClassVar[FamilyName]  # the name of its functions in `params.SKETCHES`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -211,19 +174,19 @@ class SetSketch(TextSketch[Signatures], SignatureSketch):
 
     @property
     def functions(self) -> Family:
-        """What the backends make signatures by. ParameterError where a parameter is wrong."""
-        raise NotImplementedError
+        """The functions that backends compute signatures by. Raises ParameterError for a wrong parameter."""
+        return Family(name=self.kind, num_perm=self.num_perm, seed=self.seed)
 
     def __call__(
         self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Signatures:
         """Signatures [n, num_perm] of Fingerprints of n rows; all ones where the document is empty.
 
-        Fingerprints are taken for random numbers, as those of `gpulsh.shingle` and `gpulsh.fingerprint` are. Plain
-        numbers are refused where the sketch reads a half of each: where the first 1,024 values have at most half as
-        many distinct halves as distinct values. Two values are refused where both halves are 0. One value is refused
-        if it is below 2^16, or a multiple of 2^48 where lower halves are read: 7 is refused, and 70,000 is not. Random
-        values are refused in less than one call in 10^14. Raises ParameterError for these, and for any other object.
+        A sketch takes fingerprints for random numbers, as `gpulsh.shingle` and `gpulsh.fingerprint` make them. Where it
+        reads a half of each, it refuses plain numbers: three or more distinct values with at most half as many distinct
+        halves; two values whose halves are both 0; one value below 2^16 (such as 7), or, where it reads lower halves,
+        one that is a multiple of 2^48. It refuses random values in less than one call in 10^14. Raises ParameterError
+        for these, and for any other object.
         """
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
@@ -240,3 +203,27 @@ class SetSketch(TextSketch[Signatures], SignatureSketch):
             signatures[start : start + len(batch)] = ops.text_signatures(batch, documents.shingling, self.functions)
             start += len(batch)
         return Signatures(signatures, maker=self)
+
+
+def check_mixed(fingerprints: Fingerprints, family: Family, ops: Backend) -> None:
+    """Raise ParameterError if no hash can have made the first values, and `family` reads the half that repeats.
+
+    `SetSketch.__call__` says which values are refused. Random values are, by kind, with a probability below 2^-60,
+    2^-64 and 2^-48. The fingerprints lie in the backend's memory, and its device is the current one.
+    """
+    first, last = int(fingerprints.offset[0]), int(fingerprints.offset[-1])
+    values = np.unique(ops.asnumpy(fingerprints.values[first : min(first + CHECKED_VALUES, last)]))
+    for half, families, shift in (("upper", UPPER, np.right_shift), ("lower", LOWER, np.left_shift)):
+        if family.name in families and _repeat(values, shift):
+            raise ParameterError(
+                f"the {half} 32 bits of fingerprints repeat, as those of mixed ones do not, and {family.name} would"
+                " take unlike sets for equal; give gpulsh.fingerprint(sets)"
+            )
+
+
+def _repeat(values: NDArray[np.uint64], shift: np.ufunc) -> bool:
+    """Whether the halves that a shift leaves of distinct values repeat as random ones never do."""
+    if len(values) > 2:
+        return 2 * len(np.unique(shift(values, _S32))) <= len(values)
+    read = shift(values, _S32 if len(values) == 2 else _S16)
+    return bool(len(values) and (read == 0).all())

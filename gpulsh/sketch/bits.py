@@ -1,6 +1,6 @@
-"""`gpulsh.hamming`: in how many bits two signatures differ.
+"""Signatures of bits: `gpulsh.hamming`, the number of bits in which two differ, and the base class of their sketches.
 
-What sketches of bits are to their user: two of them differ in a bit as often as their angle is of a half turn.
+Two signatures differ in a bit with a probability of their vectors' angle, in half turns.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gpulsh.sketch.base import check_estimated, check_maker, checked_pairs, of_p
 def hamming(
     bit_signatures: BitSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
 ) -> Array:
-    """In how many bits the rows of each pair differ, int64 [m]; `pairs` int64 [m, 2] are row numbers.
+    """The number of bits in which the rows of each pair differ, int64 [m]; `pairs` int64 [m, 2] are row numbers.
 
-    Raises ParameterError where they are none of the BitSignatures'.
+    Raises ParameterError where `pairs` are no rows of the BitSignatures.
 
     >>> signatures = BitSignatures(np.array([[0], [7], [2**64 - 1]], np.uint64))
     >>> hamming(signatures, [[0, 1], [0, 2], [1, 2]], backend="cpu")
@@ -36,14 +36,14 @@ def hamming(
 
 
 def distances(left: Array, right: Array) -> Array:
-    """int64 [m]: the bits in which rows of uint64 [m, words] differ."""
+    """int64 [m]: the number of bits in which rows of uint64 [m, words] differ."""
     return ones(left ^ right).sum(axis=1, dtype=np.int64)
 
 
 def ones(words: Array) -> Array:
-    """How many bits of each are set, of uint64 words of any shape and array library.
+    """The number of set bits of uint64 words, of any shape and array library.
 
-    NumPy has an instruction for it; elsewhere fields of 2, 4 and 8 bits are added up (Warren, *Hacker's Delight*, 5-1).
+    NumPy has an instruction; other arrays add up fields of 2, 4 and 8 bits (Warren, *Hacker's Delight*, 5-1).
     """
     if isinstance(words, np.ndarray):
         return np.bitwise_count(words)
@@ -60,7 +60,7 @@ MAX_BITS = 384
 
 @dataclass(frozen=True, kw_only=True)
 class BitSketch:
-    """Signatures of `bits` bits, a multiple of 64 up to 384, each the side of a random hyperplane that a vector is on.
+    """Signatures of `bits` bits, a multiple of 64 up to 384; each bit is a vector's side of a random hyperplane.
 
     Source: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3.
     """
@@ -75,17 +75,17 @@ class BitSketch:
     def estimate(
         self, bit_signatures: BitSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of the cosine of each pair of rows, float64 [m]: that of the estimated angle.
+        """Estimate the cosine of each pair of rows, float64 [m], by the cosine of the estimated angle.
 
-        The angle's estimate has no bias; its cosine is less than the angle's by about pi^2 / 2 * p * (1 - p) / bits of
-        itself, p being the angle in half turns. Raises as `estimate_angle` does.
+        The estimate of the angle has no bias. Its cosine is too small by a share of about pi^2 / 2 * p * (1 - p) /
+        bits, where p is the angle in half turns. Raises ParameterError as `estimate_angle` does.
         """
         return np.cos(self.estimate_angle(bit_signatures, pairs, backend=backend, threads=threads))
 
     def estimate_angle(
         self, bit_signatures: BitSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of the angle of each pair of rows in radians, float64 [m]: pi * hamming / bits.
+        """Estimate the angle of each pair of rows in radians, float64 [m]: pi * hamming / bits.
 
         Raises ParameterError where another sketch made the signatures, they have another number of bits, or `pairs` are
         no rows of them.
@@ -96,10 +96,10 @@ class BitSketch:
         return hamming(bit_signatures, pairs, backend=backend, threads=threads) * (pi / self.bits)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """What theory says of the cosine's estimate where the cosine is `value`; whatever `size` the vectors have.
+        """The deviation of the estimate in theory, for a cosine of `value`; `size` has no influence.
 
-        Of h differing bits, binomial by p, the mean of exp(i t h) is (1 - p + p exp(i t))^bits. Raises ParameterError
-        for a `value` outside -1 to 1.
+        The number h of differing bits is binomial by p, so the mean of exp(i t h) is (1 - p + p exp(i t))^bits. Raises
+        ParameterError for a `value` outside -1 to 1.
         """
         check_estimated(value, size, "cosine", -1)
         p = acos(value) / pi
@@ -108,7 +108,7 @@ class BitSketch:
 
 
 def check_bits(bit_signatures: BitSignatures, bits: int) -> None:
-    """A ParameterError unless signatures have `bits` bits."""
+    """Raise ParameterError unless signatures have `bits` bits."""
     given = WORD_BITS * bit_signatures.shape[1]
     if given != bits:
         raise ParameterError(f"bits is {bits} and the signatures have {given}; give signatures of {bits} bits")

@@ -1,10 +1,9 @@
-"""`gpulsh.CMinHash`: two permutations in place of as many as there are values."""
+"""`gpulsh.CMinHash`: two permutations instead of `num_perm` of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpulsh.params import Family
 from gpulsh.sketch.base import SetSketch
 
 
@@ -12,8 +11,8 @@ from gpulsh.sketch.base import SetSketch
 class CMinHash(SetSketch):
     """Signatures of `num_perm` minima under one permutation, circularly shifted by one more place for each.
 
-    Another permutation first breaks whatever order the set has. What is drawn is three words, whatever `num_perm` is.
-    Over 2^32 places the variance is below, and within any measure that of, MinHash's. Source: Li, Li 2022, *C-MinHash:
+    Another permutation first breaks any order of the set. The sketch draws three words, however large `num_perm` is.
+    Over 2^32 places its variance is below MinHash's by less than anyone can measure. Source: Li, Li 2022, *C-MinHash:
     Improving Minwise Hashing with Circulant Permutation* (the variant of two permutations, sigma and pi).
     Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
@@ -24,7 +23,4 @@ class CMinHash(SetSketch):
     array([1.])
     """
 
-    @property
-    def functions(self) -> Family:
-        """What the backends make signatures by. ParameterError where a parameter is wrong."""
-        return Family(name="c_minhash", num_perm=self.num_perm, seed=self.seed)
+    kind = "c_minhash"

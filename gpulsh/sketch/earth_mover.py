@@ -1,4 +1,4 @@
-"""`gpulsh.EarthMover`: distributions over the points of a metric, rounded to points at the leaves of random trees."""
+"""`gpulsh.EarthMover`: distributions over the points of a metric, rounded to the leaves of random trees."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from gpulsh.sketch.base import checked_pairs
 from gpulsh.sketch.vectors import dense_rows
 from gpulsh.theory import checked_number
 
-UNIT = 1 << 30  # what 1 is, of a probability in integers
+UNIT = 1 << 30  # the probability 1, in integers
 DRAWS_AT_ONCE = 32
-CELLS_AT_ONCE = 1 << 22  # of rows
+CELLS_AT_ONCE = 1 << 22  # numbers of rows in memory
 TOLERANCE = 1e-9  # of distances, as a share of the greatest
 SUM_TOLERANCE = 1e-6
 _GOLDEN, _S32, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 class Tree(NamedTuple):
-    """A hierarchy of clusters: each level cuts `order` into finer ranges, the first into one, the last into leaves."""
+    """A hierarchy of clusters: each level cuts `order` into finer ranges, from one range to the leaves."""
 
     order: Numbers  # the points
-    levels: list[Numbers]  # where each range begins, and the last ends
+    levels: list[Numbers]  # the start of each range, and the end of the last
     word: np.uint64
 
 
@@ -40,15 +40,14 @@ class Tree(NamedTuple):
 class EarthMover(Arrays):
     """Labels of distributions, a point a tree; their mean distance estimates the earth mover's distance.
 
-    `distances` [points, points] are a metric: symmetric, 0 on the diagonal, no greater than any way round. Each tree is
-    drawn from it as Fakcharoenphol, Rao and Talwar do, and a distribution goes down it from the root: at each cluster
-    pairs of a part and a height are drawn, the same for every distribution, until the height is below the part's share
-    of the cluster's probability (the rounding of Kleinberg and Tardos). The label is the point it ends at, with the
-    probability that the distribution gives it. So the labels of two distributions are a way to move one to the other,
-    and their mean distance is in expectation no less than the earth mover's; and no more than O(log n) times that for n
-    points, which is within the O(log n log log n) of Charikar 2002, whose trees were an earlier embedding's.
-    Probabilities are rounded to multiples of 2^-30. Each tree costs about points^2 steps a level to make, and a row
-    about as many draws a level as its cluster has parts.
+    `distances` [points, points] are a metric: symmetric, 0 on the diagonal, and never greater than a way round. Each
+    tree is drawn from it as Fakcharoenphol, Rao and Talwar do, and a distribution goes down from the root. At each
+    cluster it draws pairs of a part and a height, the same for every distribution, until the height is below the part's
+    share of the cluster's probability (the rounding of Kleinberg and Tardos). It ends at its label, a point, with the
+    probability that the distribution gives that point. So the labels of two distributions move one to the other. Their
+    mean distance is in expectation at least the earth mover's, and at most O(log n) times that for n points: within the
+    O(log n log log n) of Charikar 2002, who used an earlier embedding. Probabilities are rounded to multiples of 2^-30.
+    A tree takes about points^2 steps a level, and a row about as many draws a level as its cluster has parts.
     Sources: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 4; Fakcharoenphol, Rao,
     Talwar 2003, *A tight bound on approximating arbitrary metrics by tree metrics*. Raises ParameterError for distances
     that are no metric, `num_trees` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
@@ -71,9 +70,9 @@ class EarthMover(Arrays):
         object.__setattr__(self, "distances", _checked_metric(self.distances))
 
     def __call__(self, distributions: Array, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
-        """Labels int64 [n, num_trees], points, of distributions [n, points], each of which sums to 1.
+        """Labels int64 [n, num_trees], which are points, of distributions [n, points] that sum to 1.
 
-        ParameterError where a number is negative, or a row sums to something else.
+        Raises ParameterError where a number is negative, or a row has another sum.
         """
         ops = select_backend(backend, threads=threads)
         with ops.here():
@@ -102,7 +101,7 @@ class EarthMover(Arrays):
 
     @cached_property
     def trees(self) -> list[Tree]:
-        """The random trees; the first of more trees are these."""
+        """The random trees; a larger `num_trees` adds to them."""
         points = len(self.distances)
         words = stream("earth_mover", self.seed, self.num_trees * (points + 2)).reshape(self.num_trees, -1)
         return [_tree(self.distances, each) for each in words]
@@ -110,7 +109,7 @@ class EarthMover(Arrays):
     def estimate(
         self, labels: Array, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The mean distance of the labels of each pair of rows, float64 [m]; added in the order of the trees.
+        """The mean distance of the labels of each pair of rows, float64 [m], summed in the order of the trees.
 
         Raises ParameterError where labels are no points of the metric, or `pairs` no rows of them.
         """
@@ -137,9 +136,9 @@ class EarthMover(Arrays):
             return total / labels.shape[1]
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """What that of the estimate is at most where its mean is `value`: sqrt(value (diameter - value) / num_trees).
+        """The greatest deviation of an estimate with mean `value`: sqrt(value (diameter - value) / num_trees).
 
-        No distance of labels is above the diameter of the metric (Bhatia, Davis 2000); `size` plays no part. Raises
+        No distance of labels exceeds the diameter of the metric (Bhatia, Davis 2000); `size` has no influence. Raises
         ParameterError for a `value` outside 0 to the diameter.
         """
         diameter = float(self.distances.max())
@@ -174,7 +173,7 @@ def _checked_metric(given: Array) -> NDArray[np.float64]:
 
 
 def _tree(distances: NDArray[np.float64], words: NDArray[np.uint64]) -> Tree:
-    """Clusters of the points nearest, in a random order of centres, within radii that halve from a random one down."""
+    """Clusters of the points around centres in random order, within radii that halve from a random one down."""
     points = len(distances)
     centres = np.argsort(words[:points], kind="stable")
     from_centres = distances[:, centres]

@@ -1,4 +1,4 @@
-"""`gpulsh.Hyperplanes`: bits of real vectors, dense or sparse, the same bits wherever they are computed."""
+"""`gpulsh.Hyperplanes`: bits of real vectors, dense or sparse, the same bits on every machine."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from gpulsh.ragged import cuts
 from gpulsh.sketch.bits import MAX_BITS, WORD_BITS, BitSketch
 from gpulsh.sketch.vectors import check_real, dense_vectors
 
-SCALE = 2.0**15  # what the largest entry of a row becomes
-MEAN = 16 * 255 // 2  # of the sum of 16 bytes, and the most that one differs from it
+SCALE = 2.0**15  # the largest entry of a quantised row
+MEAN = 16 * 255 // 2  # of the sum of 16 bytes, and the greatest deviation from it
 MAX_ENTRIES = 1 << 27  # of a row: products with a hyperplane's are below 2^26, and their sum is exact in float64
-AT_ONCE = 1 << 20  # coordinates of hyperplanes, and entries of sparse vectors, that are made at once
-ROWS = 512  # dense vectors at once, at least: what a column of hyperplanes is made for
+AT_ONCE = 1 << 20  # coordinates of hyperplanes, or entries of sparse vectors, in memory
+ROWS = 512  # dense vectors at once, at least, for each column of hyperplanes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hyperplanes(BitSketch):
-    """A bit is 1 where a vector lies on the positive side of a hyperplane through the origin, 0 on it or behind.
+    """A bit is 1 where a vector is on the positive side of a hyperplane through the origin, else 0.
 
-    Charikar sets the bit of a vector on the hyperplane, too; of drawn hyperplanes hardly any holds a vector, but for
-    that of zeros, which so has no bit here, as an empty document has none of `SimHash`.
+    Charikar also sets the bit of a vector on the hyperplane. Drawn hyperplanes hardly ever hold a vector, except the
+    vector of zeros; here it has no bit set, like an empty document in `SimHash`.
 
     - Each row is quantised to rint(x / max(|row|) * 2^15), which keeps its direction to some 2^-16 of its largest
-      entry; its length does not count. A row of zeros has no bit set.
-    - A hyperplane's coordinate is the sum of 16 drawn bytes less its mean 2040, nearly normal: for column c and bit b
-      of the words 2 (384 c + b) and the next.
-    - Projections are sums of integers below 2^53, exact in float64 in any order, whatever library multiplies.
+      entry; its length has no influence.
+    - A hyperplane's coordinate is the sum of 16 drawn bytes less its mean 2040, which is nearly normal. For column c
+      and bit b they are the words 2 (384 c + b) and the next.
+    - Projections are sums of integers below 2^53: exact in float64, in any order and library.
 
     Source: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3; Goemans, Williamson
     1995. Raises ParameterError for `bits` that are no multiple of 64 up to 384 and `seed` outside 0 to 2^64 - 1.
@@ -49,7 +49,7 @@ class Hyperplanes(BitSketch):
     def __call__(self, vectors: object, *, backend: BackendName = "auto", threads: int | None = None) -> BitSignatures:
         """BitSignatures [n, bits / 64] of real `vectors` [n, d]: an array, or a sparse array or matrix of scipy.
 
-        Sparse ones are projected on the host. The array library multiplies, on as many threads as it takes. Raises
+        Sparse vectors are projected on the host. The array library multiplies, on its own number of threads. Raises
         ParameterError for NaN, infinity, numbers that are not real, and more than 2^27 entries in a row.
         """
         ops, words = select_backend(backend, threads=threads), self.bits // WORD_BITS
@@ -82,7 +82,7 @@ class Hyperplanes(BitSketch):
             yield sums
 
     def _sparse(self, vectors: Any) -> Iterator[Values]:
-        """The same of compressed rows: hyperplanes have the columns alone that occur."""
+        """The same for compressed rows, with only the columns that occur."""
         matrix = vectors.tocsr()
         check_real(matrix)
         if not matrix.has_canonical_format:
@@ -106,7 +106,7 @@ class Hyperplanes(BitSketch):
             yield np.concatenate([rows @ self._planes(columns.astype(np.uint64), *some) for some in bits], axis=1)
 
     def _planes(self, columns: Array, first: int, count: int) -> Array:
-        """float64 [columns, count]: coordinates of the hyperplanes of bits from `first` on."""
+        """float64 [columns, count]: coordinates of `count` hyperplanes from bit `first` on."""
         bits = np.arange(first, first + count, dtype=np.uint64, like=columns)
         place = (columns[:, None] * np.uint64(MAX_BITS) + bits) * np.uint64(2)
         pairs, four = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0001000100010001)  # of bytes; sums of them
@@ -117,7 +117,7 @@ class Hyperplanes(BitSketch):
 
 
 def _packed(sums: Array, words: int) -> Array:
-    """uint64 [n, words]: which of the sums [n, 64 * words] are above 0."""
+    """uint64 [n, words]: a bit for each of the sums [n, 64 * words], set where it is above 0."""
     places = np.arange(WORD_BITS, dtype=np.uint64, like=sums)
     return ((sums > 0).reshape(len(sums), words, WORD_BITS).astype(np.uint64) << places).sum(axis=2)
 
@@ -128,6 +128,6 @@ def _check_entries(count: int) -> None:
 
 
 def _check_finite(wrong: Array) -> None:
-    """A ParameterError unless there is none of the `wrong` rows."""
+    """Raise ParameterError if there are `wrong` rows."""
     if len(wrong):
         raise ParameterError(f"vectors holds NaN or infinity in row {int(wrong[0])}; give finite numbers")

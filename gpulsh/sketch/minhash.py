@@ -1,6 +1,6 @@
-"""`gpulsh.MinHash`: signatures whose values agree between two documents with probability their Jaccard similarity.
+"""`gpulsh.MinHash`: signature values of two documents agree with a probability equal to their Jaccard similarity.
 
-`gpulsh.minima`: MinHash by permutations or hash functions that are given, as textbooks do it by hand.
+`gpulsh.minima` does the same by given permutations or hash functions, as textbooks do it by hand.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gpulsh.params import Family, MinHashFamily, check_choice, check_type
 from gpulsh.sketch.base import SetSketch
 from gpulsh.text.sets import numbered_sets
 
-AT_ONCE = 256  # elements that are signed together
-MANY = 200  # elements, whose trie is as that of more
+AT_ONCE = 256  # elements signed together
+MANY = 200  # elements; the trie of more is like this one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,26 +32,26 @@ class MinHash(SetSketch):
     ================  ======================================================  =====================================
     family            h(x), x a fingerprint, y its upper half
     ================  ======================================================  =====================================
-    `affine32`        a y + b mod 2^32, a odd                                 the default: as theory says; fastest
+    `affine32`        a y + b mod 2^32, a odd                                 the default; fastest; errs as in theory
     `affine61`        a x + b mod 2^61 - 1, a not 0; signatures are uint64    2-independent below 2^61 - 1
     `multiply_shift`  the upper half of a x + b mod 2^64, a odd               Dietzfelbinger 1996
-    `xor`             y, then y ^ mask                                        for study: errs more than theory says
+    `xor`             y, then y ^ mask                                        for study: errs more than in theory
     `tabulation`      the exclusive-or of a table's entries for y's bytes     Zobrist 1970; Patrascu, Thorup 2012
     ================  ======================================================  =====================================
 
-    To `affine61` fingerprints x and x + 2^61 - 1 are the same, as are all that differ by a multiple of 2^61 - 1; two
-    random ones are with a probability of 2^-61.
+    To `affine61`, fingerprints that differ by a multiple of 2^61 - 1 are the same; two random ones do with a
+    probability of 2^-61.
 
-    Masks keep a set's binary trie: under `xor` an element is the minimum with probability 2^-(the branchings on its way
+    Masks keep a set's binary trie. Under `xor` an element is the minimum with probability 2^-(branchings on its way
     from the root), not 1 / |set|. So the estimate of two given sets tends to another number than their similarity, and
     their bands meet by that number, not by the `SCurve` of their similarity. Over random sets the estimate is unbiased.
-    `.standard_deviation(value, size)` includes how that number varies; longer signatures do not make it smaller.
+    `.standard_deviation(value, size)` includes the variance of that number; longer signatures do not reduce it.
 
-    No other family shows a relative error beyond chance for random numbers, which fingerprints stand for; for numbers
-    in arithmetic progression `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly (by the record
-    `families.md`, in `benchmarks/record`). `.epsilon(sets)` measures it of sets of your own.
-    Source: Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*, a minimum of each; Broder
-    1997, *On the resemblance and containment of documents*, estimates by one permutation, as `BottomS` does.
+    No other family errs beyond chance for random numbers, which fingerprints are taken for. For numbers in arithmetic
+    progression `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly does (by the record
+    `families.md`, in `benchmarks/record`). `.epsilon(sets)` measures the error for your own sets.
+    Source: Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*, with one minimum of each
+    function. Broder 1997, *On the resemblance and containment of documents*, uses one permutation, as `BottomS` does.
     Raises ParameterError for another `family`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> from gpulsh.text.documents import shingle
@@ -72,18 +72,18 @@ class MinHash(SetSketch):
 
     @property
     def functions(self) -> Family:
-        """What the backends make signatures by. ParameterError where a parameter is wrong."""
+        """The functions that backends compute signatures by. Raises ParameterError for a wrong parameter."""
         check_choice("family", self.family, get_args(MinHashFamily))
         return Family(name=self.family, num_perm=self.num_perm, seed=self.seed)
 
     def epsilon(
         self, sets: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
     ) -> NDArray[np.float64]:
-        """How far the functions drawn are from min-wise independence on each set, float64 [n]; 0 of an empty set.
+        """The distance of the drawn functions from min-wise independence on each set, float64 [n]; 0 for an empty set.
 
-        The greatest relative error, over the elements x of a set X, of the share of functions under which x is the
-        minimum, which is 1 / |X| of a min-wise independent family. A finite number of functions errs by chance, too:
-        `gpulsh.theory.epsilon_of_chance(size, functions)` says by how much. It takes any numbers as they are. Source:
+        In a min-wise independent family each element x of a set X is the minimum under a share 1 / |X| of the
+        functions. The distance is the greatest relative error of that share over X. A finite number of functions errs
+        by chance, too, by `gpulsh.theory.epsilon_of_chance(size, functions)`. Takes any numbers as they are. Source:
         Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*, section 1.
 
         >>> rows = Fingerprints(np.array([0, 1, 2], np.uint64) << np.uint64(32), np.array([0, 3]))
@@ -101,7 +101,7 @@ class MinHash(SetSketch):
             return np.array([self._epsilon(values[start:stop], ops) for start, stop in bounds], np.float64)
 
     def _epsilon(self, elements: Array, ops: Backend) -> float:
-        """That of one set, whose elements are signed as sets of one."""
+        """The distance for one set, whose elements are signed as sets of one."""
         winners, least = np.zeros(self.num_perm, np.int64), None
         for start in range(0, len(elements), AT_ONCE):
             some = elements[start : start + AT_ONCE]
@@ -115,7 +115,7 @@ class MinHash(SetSketch):
         return float(abs(shares * len(elements) - 1).max(initial=0)) if len(elements) else 0.0
 
     def _variance(self, value: float, size: int | None) -> float:
-        """Under `xor` that of the number to which the share tends, over random sets, and of the share about it."""
+        """Under `xor` also the variance, over random sets, of the number that the share tends to."""
         independent = value * (1 - value) / self.num_perm
         if self.family != "xor" or size in (None, 1):
             return independent
@@ -126,9 +126,10 @@ class MinHash(SetSketch):
 
 @cache
 def _concentration(size: int) -> float:
-    """n times the mean sum of squares of the chances of n random elements under random masks.
+    """n times the mean sum of the squared chances of n random elements under random masks.
 
-    Of k and n - k elements below the first branching each chance is half of that below; beyond MANY it varies no more.
+    With k and n - k elements below the first branching, each chance is half of the chance below. Beyond MANY elements
+    the mean no longer changes.
     """
     found = [0.0, 1.0]
     for n in range(2, min(size, MANY) + 1):
@@ -140,12 +141,12 @@ def _concentration(size: int) -> float:
 def minima(
     sets: object, functions: ArrayLike, *, backend: BackendName = "auto", threads: int | None = None
 ) -> Signatures:
-    """Signatures of sets by functions that are given: the least value of each function over each set.
+    """Signatures of sets by given functions: the least value of each function over each set.
 
-    `functions` are integers [elements, num_perm] from 0 to 2^32 - 2: column i holds the value of function i at each
-    element, of a permutation the element's place. `sets` holds the numbers of elements, from 0 on, as
-    `gpulsh.fingerprint` takes them. Returns Signatures uint32 [n, num_perm], all ones of an empty set, which `Banding`
-    and `gpulsh.jaccard` take. Raises ParameterError for other functions and elements, InputTypeError for other sets.
+    `functions` are integers [elements, num_perm] from 0 to 2^32 - 2. Column i holds the value of function i at each
+    element; for a permutation, the element's place. `sets` holds numbers of elements, from 0 on, as
+    `gpulsh.fingerprint` takes them. Returns Signatures uint32 [n, num_perm] for `Banding` and `gpulsh.jaccard`, all
+    ones where a set is empty. Raises ParameterError for other functions and elements, InputTypeError for other sets.
     Source: Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.3.
 
     >>> x = np.arange(5)

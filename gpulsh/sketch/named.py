@@ -1,4 +1,4 @@
-"""A sketch by its name, as the command and the functions take it: NAME or NAME:NUM_PERM."""
+"""Sketches by name, as the command and the functions take them: NAME or NAME:NUM_PERM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORT = {"fast_similarity": "fast"}  # names of the command that are not their f
 
 
 def sketch_names() -> dict[str, str]:
-    """The file in this package that makes each sketch, by its name; the families of MinHash are one sketch."""
+    """The file in this package of each sketch, by its name; the families of MinHash are one sketch."""
     files = ["minhash", *(file for family, file in SKETCHES.items() if family not in get_args(MinHashFamily))]
     return {SHORT.get(file, file).replace("_", "-"): file for file in files}
 
@@ -27,7 +27,7 @@ def sketches_named(
     seed: int | None = None,
     distance: int | None = None,
 ) -> tuple[Sketch | BitSketch | None, BitSketch | None, int | None]:
-    """`sketch`, `also` and `distance`, those sketches made that are given by name; `num_perm` and `seed` are of them.
+    """`sketch`, `also` and `distance`; sketches given by name are made, with `num_perm` and `seed`.
 
     >>> sketches_named("simhash:64:3")
     (SimHash(bits=64, seed=1, weights='set'), None, 3)
@@ -36,7 +36,7 @@ def sketches_named(
     if isinstance(sketch, str) and sketch.split(":")[0] == "simhash":
         chosen, distance = _bits_named("sketch", sketch, seed, distance)
     elif isinstance(sketch, str):
-        left_open = ":" in sketch and num_perm == Family().num_perm  # which nobody gave, as a rule
+        left_open = ":" in sketch and num_perm == Family().num_perm  # the default, so probably not given
         chosen = parse_sketch(sketch, None if left_open else num_perm, seed)
     else:
         chosen = sketch
@@ -55,9 +55,9 @@ def _bits_named(name: str, text: str, seed: int | None, distance: int | None) ->
 
 
 def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int | None]:
-    """The SimHash that `text` names, and the distance; None where the threshold is to choose it.
+    """The SimHash that `text` names, and the distance; None where the threshold chooses it.
 
-    A number alone is a distance below 64, and bits from there on.
+    A single number below 64 is a distance; a larger one is a number of bits.
 
     >>> parse_bits("simhash:64:3")
     (SimHash(bits=64, seed=1, weights='set'), 3)
@@ -73,7 +73,7 @@ def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int | None]
 
 
 def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None) -> SetSketch:
-    """The sketch that `text` names; `num_perm` counts where the text gives none.
+    """The sketch that `text` names; `num_perm` is used where the text gives none.
 
     >>> parse_sketch("one-permutation:256")
     OnePermutation(num_perm=256, seed=1)

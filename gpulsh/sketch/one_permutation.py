@@ -1,4 +1,4 @@
-"""`gpulsh.OnePermutation`: one hash function, whose range is cut into bins, in place of as many functions as bins."""
+"""`gpulsh.OnePermutation`: one hash function, whose range is cut into `num_perm` bins."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulsh.params import Family
 from gpulsh.sketch.base import SetSketch
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnePermutation(SetSketch):
-    """Signatures of the least value in each of `num_perm` bins, empty bins filled from others.
+    """Signatures of the least value in each of `num_perm` bins; empty bins take the value of another.
 
-    A shingle costs the same however long the signature is; a document with fewer shingles than bins costs about
-    num_perm^2 / shingles probes, and one with a single shingle none.
+    A shingle costs the same for any length of the signature. A document with fewer shingles than bins costs about
+    num_perm^2 / shingles probes, and a document with one shingle none.
     Source: Li, Owen, Zhang 2012, *One permutation hashing*; Shrivastava 2017, *Optimal densification for fast and
     accurate minwise hashing*.
     Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
@@ -27,17 +26,14 @@ class OnePermutation(SetSketch):
     array([1.])
     """
 
-    @property
-    def functions(self) -> Family:
-        """What the backends make signatures by. ParameterError where a parameter is wrong."""
-        return Family(name="one_permutation", num_perm=self.num_perm, seed=self.seed)
+    kind = "one_permutation"
 
     def _variance(self, value: float, size: int | None) -> float:
-        """Of the bins M hold an element of the union, and the least there are drawn without replacement.
+        """M of the bins hold an element of the union, and their least elements are drawn without replacement.
 
-        A bin that is empty in the union has the value of one of the M, each as likely and independently. So the
-        variance given M is a sum of 1, M and 1 / M; the mean of 1 / M is that of (j / num_perm)^(size - 1) over j from
-        1 to num_perm, for the mean of x^M is that of (N / num_perm)^size for binomial N.
+        A bin that is empty in the union takes the value of one of the M, with equal chances and independently. So the
+        variance given M is a sum of 1, M and 1 / M. The mean of 1 / M is the mean of (j / num_perm)^(size - 1) over j
+        from 1 to num_perm, because the mean of x^M is the mean of (N / num_perm)^size for binomial N.
         """
         k = self.num_perm
         if size is None:

@@ -1,8 +1,7 @@
-"""Broder's sketches: a sample of a set, by a permutation of all fingerprints that every set shares.
+"""Broder's sketches: a sample of each set, by one permutation of all fingerprints.
 
-`gpulsh.BottomS`: the least of a set under one permutation, Broder's MIN_s.
-
-`gpulsh.ModM`: what a modulus divides of a set, Broder's MOD_m, which knows containment, too.
+`gpulsh.BottomS` (his MIN_s) takes the least of a set, and `gpulsh.ModM` (his MOD_m) the multiples of a number, which
+estimate containment, too.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from gpulsh.text.documents import Documents
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSketch(TextSketch[Samples]):
-    """Samples of the permuted fingerprints of sets; all that a sketch of this kind says of itself is whom it samples.
+    """Samples of the permuted fingerprints of sets; each kind of sketch chooses what it samples.
 
     The permutation is y = mix64((a | 1) * x + b modulo 2^64), a and b drawn from `seed`; mix64 as in
     `gpulsh.backends.protocol`.
@@ -43,11 +42,11 @@ class SampleSketch(TextSketch[Samples]):
 
     @abstractmethod
     def _sampled(self, permuted: Fingerprints) -> Samples:
-        """Of unique rows, ascending."""
+        """The samples of unique rows, which ascend."""
 
     @abstractmethod
     def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
-        """Of each pair, int64 [m] how many of its union's sample are in both, and how many there are."""
+        """int64 [m] each: for each pair, the members of its union's sample in both sets, and all members."""
 
     @abstractmethod
     def _variance(self, value: float, size: int | None) -> float: ...
@@ -57,7 +56,7 @@ class SampleSketch(TextSketch[Samples]):
     ) -> Samples:
         """Samples of Fingerprints of n rows: `values` uint64, each row ascending, `offset` int64 [n + 1].
 
-        Raises ParameterError where it is given anything else.
+        Raises ParameterError for any other object.
         """
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
@@ -71,14 +70,14 @@ class SampleSketch(TextSketch[Samples]):
     def estimate(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of Jaccard similarity of each pair of rows, float64 [m]; NaN where nothing is known of it.
+        """Estimate the Jaccard similarity of each pair of rows, float64 [m]; NaN where the samples say nothing.
 
         Raises ParameterError where another sketch made the samples, or `pairs` are no rows of them.
         """
         return self._of_pairs(self._shared, samples, pairs, backend, threads)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """What theory says of the estimate where the similarity is `value` and the union has `size` shingles.
+        """The deviation of the estimate in theory, for a similarity of `value` and a union of `size` shingles.
 
         Raises ParameterError for a `value` outside 0 to 1 and a `size` below 1.
         """
@@ -112,10 +111,10 @@ def _ratio(part: Array, whole: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class BottomS(SampleSketch):
-    """The `size` least permuted fingerprints of each set, all of a smaller one.
+    """The `size` least permuted fingerprints of each set, or all of a smaller set.
 
-    The estimate of resemblance is the share, among the `size` least of the union, of those in both: unbiased, and exact
-    where the union has no more than `size`; of two empty documents it is 0. Source: Broder 1997, *On the resemblance
+    The estimate is the share of the `size` least members of the union that are in both sets. It is unbiased, exact
+    where the union has at most `size` members, and 0 for two empty documents. Source: Broder 1997, *On the resemblance
     and containment of documents*, theorem 1. Raises ParameterError for `size` outside 1 to 2^31.
 
     >>> from gpulsh.text.documents import shingle
@@ -136,7 +135,7 @@ class BottomS(SampleSketch):
         return Samples(*self._least(permuted.values, permuted.offset))
 
     def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
-        """What is in both, of the least of the union, is in the two samples twice."""
+        """A member of the union's sample in both sets occurs twice in the two samples."""
         two = rows_at(samples, pairs.reshape(-1))
         together = Fingerprints(two.values, two.offset[::2].copy())
         union = ops.unique(together)
@@ -146,10 +145,10 @@ class BottomS(SampleSketch):
         greatest = union.values[last] if len(union.values) else np.zeros(len(pairs), np.uint64, like=union.values)
         row = np.searchsorted(together.offset, np.arange(len(together.values), like=pairs), side="right") - 1
         within = counted(together.values <= greatest[row], together.offset)
-        return within - sizes, np.maximum(sizes, 1)  # nothing is sampled only where nothing is there: 0, no NaN
+        return within - sizes, np.maximum(sizes, 1)  # two empty sets: 0 and not NaN
 
     def _variance(self, value: float, size: int | None) -> float:
-        """Of a sample without replacement."""
+        """The variance of a sample without replacement."""
         independent = value * (1 - value) / self.size
         if size is None:
             return independent
@@ -164,13 +163,13 @@ class BottomS(SampleSketch):
 
 @dataclass(frozen=True, kw_only=True)
 class ModM(SampleSketch):
-    """The permuted fingerprints that `modulus` divides: of a set of n about n / modulus.
+    """The permuted fingerprints that `modulus` divides: about n / modulus of a set of n.
 
-    With L for what is left of a set, the estimate of resemblance is |L(A) and L(B)| / |L(A) or L(B)|, that of
-    containment |L(A) and L(B)| / |L(A)|. Where something is left to divide by, both are unbiased; else they are NaN,
-    which the theorem does not speak of.
-    Source: Broder 1997, *On the resemblance and containment of documents*, theorem 1, whose second and third estimates
-    these are. Raises ParameterError for `modulus` outside 1 to 2^32.
+    With L for the rest of a set, the estimate of resemblance is |L(A) and L(B)| / |L(A) or L(B)|, and of containment
+    |L(A) and L(B)| / |L(A)|. Both are unbiased where the divisor is not 0, and NaN otherwise, a case that the theorem
+    leaves out.
+    Source: Broder 1997, *On the resemblance and containment of documents*, theorem 1, second and third estimate.
+    Raises ParameterError for `modulus` outside 1 to 2^32.
 
     >>> from gpulsh.text.documents import shingle
     >>> sketch = ModM(modulus=1)  # keeps all
@@ -192,7 +191,7 @@ class ModM(SampleSketch):
     def estimate_containment(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of |A and B| / |A| of each pair (A, B), float64 [m]; NaN where A has no sample.
+        """Estimate |A and B| / |A| of each pair (A, B), float64 [m]; NaN where A has no sample.
 
         Raises as `estimate` does.
         """
@@ -209,7 +208,7 @@ class ModM(SampleSketch):
         return self._shared(samples, pairs, ops)[0], samples.lengths[pairs[:, 0]]
 
     def _variance(self, value: float, size: int | None) -> float:
-        """That of a sample without replacement of k of the union, k binomial and not 0."""
+        """The variance of a sample without replacement of k of the union, where k is binomial and not 0."""
         if size is None:
             raise ParameterError("size is not given; give the number of shingles that either document has")
         if self.modulus == 1 or size == 1:

@@ -1,6 +1,7 @@
-"""In how many documents a shingle is, and the inverse of that in whole numbers, which are the same everywhere.
+"""`gpulsh.SimHash`: bits in which two documents differ the more often, the wider the angle between their weights is.
 
-`gpulsh.SimHash`: bits in which two documents differ the more often, the wider the angle of their weights is.
+`DocumentFrequencies` counts the documents of each shingle, for weights by rarity in whole numbers, which are the same
+on every machine.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ FRACTION = 16  # bits of a logarithm behind the point
 
 
 class _Counted(NamedTuple):
-    """Fingerprints uint64 [m], ascending, each once, and how many documents each is in, int64 [m]."""
+    """Distinct fingerprints uint64 [m], ascending, and the number of documents with each, int64 [m]."""
 
     values: Array
     counts: Array
 
 
 class DocumentFrequencies:
-    """Counts of distinct fingerprints, 16 bytes each, on the device or the host that they are given on.
+    """Counts of distinct fingerprints, 16 bytes each, in the memory that they came in.
 
-    They come in batches, which are kept as runs, each at most half as long as the one before it.
+    Batches become sorted runs, each at most half as long as the run before it.
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,7 @@ class DocumentFrequencies:
         self._documents = 0
 
     def add(self, fingerprints: Fingerprints) -> None:
-        """More documents: unique rows."""
+        """Add documents: unique rows."""
         self._documents += len(fingerprints)
         values = np.sort(fingerprints.values[int(fingerprints.offset[0]) : int(fingerprints.offset[-1])])
         self._push(values, np.arange(1, len(values) + 1, dtype=np.int64, like=values))
@@ -51,11 +52,11 @@ class DocumentFrequencies:
             self._merge()
 
     def weights(self, fingerprints: Fingerprints) -> Array:
-        """int64 [nnz]: log2(documents + 1) - log2(documents with it) of fingerprints, all added, in units of 2^-16."""
+        """int64 [nnz]: log2(documents + 1) - log2(documents with the fingerprint), in units of 2^-16."""
         while len(self._runs) > 1:
             self._merge()
         values, counts = self._runs[0]
-        if bool((counts == 1).any()):  # most are, and are better looked for in vain among the few that are not
+        if bool((counts == 1).any()):  # most are: it pays to search among the few others
             values, counts = self._runs[0] = _Counted(values[counts > 1], counts[counts > 1])
         found = np.ones_like(fingerprints.values, np.int64)
         if len(values):
@@ -72,7 +73,7 @@ class DocumentFrequencies:
         self._push(values[order], np.cumsum(counts[order]))
 
     def _push(self, values: Array, sums: Array) -> None:
-        """Values, ascending, with repeats, and the sums of the counts up to each."""
+        """Add a run of ascending values, with repeats, and the sums of the counts up to each."""
         last = np.ones_like(values, bool)
         last[:-1] = values[1:] != values[:-1]
         ends = sums[last]
@@ -82,10 +83,10 @@ class DocumentFrequencies:
 
 
 def log2(numbers: Array) -> Array:
-    """floor(2^16 log2) of int64 numbers from 1 to 2^31 - 1, but for the error of a rule in whole numbers.
+    """floor(2^16 log2) of int64 numbers from 1 to 2^31 - 1, up to the error of a rule in whole numbers.
 
-    The rule: y is the number times the power of two that brings it into [2^31, 2^32); 16 times y becomes y * y >> 31
-    and, where that is not below 2^32, is halved and the next bit of the fraction, from the highest on, is set.
+    The rule multiplies the number by the power of two that brings y into [2^31, 2^32). Then, 16 times, y becomes
+    y * y >> 31; if that is 2^32 or more, it is halved, and the next bit of the fraction, from the highest on, is set.
 
     >>> log2(np.array([1, 2, 3, 1000])).tolist(), int(2**16 * np.log2(3))
     ([0, 65536, 103872, 653117], 103872)
@@ -106,7 +107,7 @@ Weights = Literal["set", "count", "idf"]
 
 @dataclass(frozen=True, kw_only=True)
 class SimHash(TextSketch[BitSignatures], BitSketch):
-    """A bit is 1 where the weights of the shingles whose hash has it are more than half of all; at a tie it is 0.
+    """A bit is 1 where the shingles whose hash has the bit have more than half of all weight; at a tie it is 0.
 
     =========  =========================================================================================================
     `weights`
@@ -119,11 +120,11 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
                all are held with their counts
     =========  =========================================================================================================
 
-    By "count" and "idf" the cosine is that of `gpulsh.weigh`, as `gpulsh.cosine` has it, too. Sums are of integers, so
-    that bits are the same everywhere; a sum of 0 gives no bit. A document without a shingle has no bit set. Hyperplanes
-    whose coordinates are 1 and -1 stand for all directions where documents have some hundred shingles; of fewer, ties
-    are frequent, and estimates lie above the cosine. Source: Charikar 2002, *Similarity estimation techniques from
-    rounding algorithms*; Manku, Jain, Das Sarma 2007, *Detecting near-duplicates for web crawling*, section 2.
+    By "count" and "idf" the cosine is `gpulsh.cosine` of the weights of `gpulsh.weigh`. Sums are integers, so bits are
+    the same everywhere; a document without a shingle has no bit set. The hyperplanes have coordinates 1 and -1, which
+    is enough for documents with some hundred shingles. With fewer, ties are frequent, and estimates exceed the cosine.
+    Source: Charikar 2002, *Similarity estimation techniques from rounding algorithms*; Manku, Jain, Das Sarma 2007,
+    *Detecting near-duplicates for web crawling*, section 2.
     Raises ParameterError for other `weights`, `bits` that are no multiple of 64 up to 384, `seed` above 2^64 - 1.
 
     >>> from gpulsh.text.documents import shingle
@@ -142,9 +143,9 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
     def __call__(
         self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
     ) -> BitSignatures:
-        """BitSignatures [n, bits / 64] of Fingerprints of n rows; by `"idf"`, documents are those n.
+        """BitSignatures [n, bits / 64] of Fingerprints of n rows; by `"idf"`, these n are all documents.
 
-        Raises ParameterError where it is given anything else.
+        Raises ParameterError for any other object.
         """
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
@@ -164,7 +165,7 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
         return BitSignatures(np.concatenate([none, *parts]), maker=self)
 
     def near(self, distance: int) -> NearBits:
-        """Documents whose signatures differ in at most `distance` bits, as a run asks for them.
+        """The rule of a run that signatures differ in at most `distance` bits.
 
         Raises ParameterError where `weights` is "idf", and for a distance that takes too many tables.
         """
@@ -184,5 +185,5 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
 
 
 def keys_of(bits: int, seed: int) -> NDArray[np.uint64]:
-    """What a fingerprint is combined with for each word of bits."""
+    """The key of each word of bits, which is combined with fingerprints."""
     return stream("simhash", seed, bits // WORD_BITS)

@@ -1,7 +1,4 @@
-"""Vectors as their user gives them, dense or sparse, of whatever library.
-
-Non-negative vectors as the backends take them: dense rows of float64, or their numbers above 0 as weights.
-"""
+"""Vectors of any library, dense or sparse, as the backends take them: dense rows, or numbers above 0 as weights."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from gpulsh.ragged import offsets
 
 
 def dense_vectors(vectors: object, ops: Backend) -> Array:
-    """Real numbers [n, d] on the backend, of any library's array or nested lists; or a ParameterError."""
+    """Real numbers [n, d] in the backend's memory, from any library's array or nested lists, or a ParameterError."""
     try:
         array = held(vectors) if hasattr(vectors, "dtype") else np.asarray(vectors)
     except ValueError as error:  # rows of unequal length
@@ -28,7 +25,7 @@ def dense_vectors(vectors: object, ops: Backend) -> Array:
 
 
 def check_real(vectors: Any) -> None:
-    """A ParameterError unless an array, or a sparse matrix, has real numbers."""
+    """Raise ParameterError unless an array, or a sparse matrix, has real numbers."""
     kind = dtype_of(vectors)
     if kind is None or kind.kind not in "biuf":
         given = getattr(vectors, "dtype", type(vectors).__name__)
@@ -36,12 +33,12 @@ def check_real(vectors: Any) -> None:
 
 
 def dense_rows(vectors: object, ops: Backend) -> Array:
-    """float64 [n, d] on the backend, of any library's array, nested lists or a sparse matrix; or a ParameterError."""
+    """Non-negative float64 [n, d], as `dense_vectors` takes them, or from a sparse matrix; or a ParameterError."""
     return _weights(dense_vectors(vectors.toarray() if hasattr(vectors, "toarray") else vectors, ops))
 
 
 def weighted_rows(vectors: object, ops: Backend) -> WeightedFingerprints:
-    """Numbers above 0 of dense or sparse (CSR) vectors, by their columns; or a ParameterError."""
+    """The numbers above 0 of dense or sparse (CSR) vectors, by column; or a ParameterError."""
     if hasattr(vectors, "tocsr"):
         return _sparse(vectors, ops)
     rows = dense_rows(vectors, ops)

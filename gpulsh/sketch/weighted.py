@@ -1,11 +1,9 @@
-"""`gpulsh.WeightedMinHash`: MinHash of sets whose elements have weights.
+"""Sketches of weighted sets and of non-negative vectors.
 
-It throws darts (Christiani 2020), which costs a few hash functions a weight and about num_perm * ln(num_perm) darts a
-row. Consistent weighted sampling (Ioffe 2010) estimates the same and needs num_perm logarithms a weight, and those of
-libraries differ in their last bits; darts are compared as integers.
-
-
-`gpulsh.KleinbergTardos`: the rounding of Kleinberg and Tardos, as a sketch of non-negative vectors.
+`gpulsh.WeightedMinHash` throws darts (Christiani 2020), which costs a few hash functions a weight and about num_perm *
+ln(num_perm) darts a row. Consistent weighted sampling (Ioffe 2010) estimates the same, but needs num_perm logarithms a
+weight, and those of libraries differ in their last bits; darts are compared as integers. `gpulsh.KleinbergTardos` is
+the rounding of Kleinberg and Tardos, as a sketch.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ from gpulsh.text.documents import Documents, Weights, weigh
 class WeightedMinHash(SignatureSketch):
     """Signatures of weighted sets: two values agree with the probability sum(min) / sum(max) of their weights.
 
-    Values are independent of one another. What a weight has below a 2^24th of it, and below 2^-1022, is not counted;
-    otherwise the probability is that of the weights as given, whatever their scale. A set in which all weights are
-    counts estimates the Jaccard similarity of labelled shingles, each occurrence an element of its own.
+    Values are independent of one another. Parts of a weight below a 2^24th of it, or below 2^-1022, do not count;
+    otherwise the weights count as given, at any scale. Sets whose weights are counts estimate the Jaccard similarity of
+    labelled shingles, where each occurrence is an element of its own.
     Sources: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3; Ioffe 2010,
     *Improved consistent sampling, weighted minhash and L1 sketching*; Christiani 2020, *DartMinHash: fast sketching for
     weighted sets*. Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
@@ -45,8 +43,8 @@ class WeightedMinHash(SignatureSketch):
     ) -> Signatures:
         """Signatures uint32 [n, num_perm] of WeightedFingerprints, or of non-negative numbers [n, d].
 
-        The latter dense, of any array library, or sparse (CSR of SciPy or CuPy), columns being the elements. All ones
-        where a row is empty or zero. ParameterError where a number is negative or not finite.
+        Numbers are dense, of any array library, or sparse (CSR of SciPy or CuPy); columns are elements. All ones
+        where a row is empty or zero. Raises ParameterError where a number is negative or not finite.
         """
         ops = select_backend(backend, threads=threads)
         if isinstance(rows, (Fingerprints, Signatures)):
@@ -65,7 +63,7 @@ class WeightedMinHash(SignatureSketch):
         backend: BackendName = "auto",
         threads: int | None = None,
     ) -> Signatures:
-        """`self(weigh(texts, weights))`; counts are held of a batch of the texts at a time, "idf" needs all of them.
+        """`self(weigh(texts, weights))`, with the counts of one batch of texts in memory; "idf" needs all of them.
 
         `texts` is any kind that `deduplicate` takes. Raises InputTypeError where a row is no text.
         """
@@ -83,15 +81,15 @@ class WeightedMinHash(SignatureSketch):
 
 @dataclass(frozen=True, kw_only=True)
 class KleinbergTardos(SignatureSketch):
-    """Signatures of vectors: pairs of a column and a height are drawn until a height is below the number there.
+    """Signatures of vectors: each value draws pairs of a column and a height until a height is below the number there.
 
-    The first such pair is a value of the signature, and two vectors have it in common with the probability
-    sum(min) / sum(max) of their numbers, scaled as given: for distributions p and q that is (1 - d) / (1 + d), d their
-    distance of total variation. Heights have no bound: each vector sees, of one sequence, the pairs that are not above
-    the power of two beyond its greatest number, so that vectors of unlike scales can be compared. Of numbers a 2^32nd
-    of the vector's greatest one and less, nothing is seen, and a vector whose greatest number is below 2^-990 counts as
-    zero: multiply all vectors by one number where they are as small. A value takes about d * max / sum draws of a
-    vector; where most numbers are 0, `gpulsh.WeightedMinHash` estimates the same in less time.
+    Two vectors share the first such pair with probability sum(min) / sum(max) of their numbers, scaled as given. For
+    distributions p and q that is (1 - d) / (1 + d), where d is their distance of total variation. Heights have no
+    bound: each vector takes, from one sequence, the pairs up to the power of two beyond its greatest number, so vectors
+    of unlike scales can be compared. Numbers up to a 2^32nd of the vector's greatest one do not count, and a vector
+    whose greatest number is below 2^-990 counts as zero; multiply all vectors by one number if they are that small. A
+    value takes about d * max / sum draws of a vector; where most numbers are 0, `gpulsh.WeightedMinHash` estimates the
+    same in less time.
     Sources: Kleinberg, Tardos 2002, *Approximation algorithms for classification problems with pairwise relationships*;
     Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3.
     Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
@@ -105,7 +103,7 @@ class KleinbergTardos(SignatureSketch):
     def __call__(self, vectors: Array, *, backend: BackendName = "auto", threads: int | None = None) -> Signatures:
         """Signatures uint32 [n, num_perm] of non-negative numbers [n, d]; all ones where a row is below 2^-990.
 
-        A sparse matrix is made dense. ParameterError where a number is negative or not finite.
+        A sparse matrix becomes dense. Raises ParameterError where a number is negative or not finite.
         """
         ops = select_backend(backend, threads=threads)
         with ops.here():

@@ -1,8 +1,6 @@
-"""Texts as every call that takes them reads them: checked, opened, batch after batch.
+"""Texts to fingerprints: `gpulsh.shingle`, and `gpulsh.weigh` with weights.
 
-`gpulsh.shingle`: the fingerprints of documents' shingles.
-
-`gpulsh.weigh`: the fingerprints of documents' shingles with weights, by how often and in how many documents.
+`Documents` reads texts for every call that takes them: it checks them, opens them, and gives batch after batch.
 """
 
 from __future__ import annotations
@@ -23,12 +21,14 @@ from gpulsh.io.source import TextSource
 from gpulsh.params import Folding, Shingling, check_choice, known_keywords, text_reading
 from gpulsh.ragged import end_to_end
 
-BATCH_BYTES = 32 << 20  # of text at once
+Weights = Literal["count", "idf"]
+
+BATCH_BYTES = 32 << 20  # of text in memory
 
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents in memory, how they are read, and the backend that reads them."""
+    """Documents in memory, the way to read them, and the backend that does."""
 
     source: MemoryTexts
     shingling: Shingling
@@ -44,17 +44,17 @@ class Documents:
         backend: BackendName,
         threads: int | None,
     ) -> Documents:
-        """What a user gives, or the error that names what is wrong with it."""
+        """From what a user gives; raises the error that says what is wrong with it."""
         shingling, folding = text_reading(shingling, folding)
         ops = select_backend(backend, threads=threads)
         return cls(open_texts(texts, ops), shingling, folding, ops)
 
     def batches(self) -> Iterator[TextBatch]:
-        """All documents, normalized; none where there is no document."""
+        """All documents, normalized, in batches."""
         return folded_batches(self.source, self.folding, BATCH_BYTES)
 
     def fingerprints(self) -> Iterator[Fingerprints]:
-        """Those of each batch, in text order; of no rows where there is no document."""
+        """The fingerprints of each batch, in text order; one batch of no rows where there is no document."""
         if not len(self.source):
             yield self.ops.shingle(TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64)), self.shingling)
         for batch in self.batches():
@@ -62,7 +62,7 @@ class Documents:
 
 
 def folded_batches(source: TextSource, folding: Folding, max_bytes: int) -> Iterator[TextBatch]:
-    """Documents as batches, normalized where `folding` says so."""
+    """Documents in batches, normalized where `folding` says so."""
     for batch in source.batches(max_bytes):
         ready = normalized(batch, folding.form)
         del batch
@@ -82,11 +82,11 @@ def shingle(
     """The 64-bit fingerprints of every document's shingles, in text order, repeats kept.
 
     `texts` is any kind that `deduplicate` takes. Returns Fingerprints: `values` uint64 [nnz], `offset` int64 [n + 1],
-    on the backend's device; a null document and one without a token have an empty row. They are public hashes, scheme
-    1, which reproduce everywhere and which text can be made to collide in: they propose, and prove nothing against
-    whoever wrote the text. `deduplicate` compares fingerprints under a secret.
+    on the backend's device; a null document and a document without a token have an empty row. They are public hashes,
+    scheme 1, the same everywhere. An author can make texts collide in them, so they propose pairs and prove nothing;
+    `deduplicate` compares fingerprints under a secret.
 
-    Raises InputTypeError where a row is no text, BackendError where CUDA was asked for and does not work.
+    Raises InputTypeError where a row is no text, and BackendError where CUDA is requested and does not work.
     Source: shingling, Broder 1997, *On the resemblance and containment of documents*; the hash is defined in
     `gpulsh.backends.protocol`.
 
@@ -95,9 +95,6 @@ def shingle(
     array([0, 2, 3])
     """
     return end_to_end(list(Documents.opened(texts, shingling, folding, backend, threads).fingerprints()))
-
-
-Weights = Literal["count", "idf"]
 
 
 def weigh(
@@ -111,13 +108,13 @@ def weigh(
 ) -> WeightedFingerprints:
     """The distinct fingerprints of every document's shingles, ascending, with a weight each.
 
-    `texts` is any kind that `deduplicate` takes. "count" weighs a shingle by how often its document has it, "idf" by
-    that times ln((n + 1) / df), where df of the n documents given, empty ones and nulls included, have it: tf-idf
-    (Salton, Buckley 1988), with one document more, so that what all have still weighs something. `SimHash` weighs by
-    the same names alike, but for the logarithm's base and rounding. Returns WeightedFingerprints: `values` uint64
+    `texts` is any kind that `deduplicate` takes. "count" weighs a shingle by its occurrences in the document, and "idf"
+    by these times ln((n + 1) / df), where df of all n documents, nulls and empty ones included, have it. That is tf-idf
+    (Salton, Buckley 1988) with one more document, so that a shingle of all documents has a weight. `SimHash` weighs by
+    the same names, with another base and rounding of the logarithm. Returns WeightedFingerprints: `values` uint64
     [nnz], `weight` float64 [nnz], `offset` int64 [n + 1], on the backend's device; a null document has an empty row.
 
-    Raises InputTypeError where a row is no text, BackendError where CUDA was asked for and does not work.
+    Raises InputTypeError where a row is no text, and BackendError where CUDA is requested and does not work.
 
     >>> rows = weigh(["to be or not to be"], shingling=Shingling(size=1), backend="cpu")
     >>> sorted(rows.weight.tolist())
@@ -136,7 +133,7 @@ def weigh(
 def _by_rarity(rows: WeightedFingerprints, ops: Backend) -> WeightedFingerprints:
     count, ordered = len(rows), np.sort(rows.values)
     frequency = np.searchsorted(ordered, rows.values, side="right") - np.searchsorted(ordered, rows.values, side="left")
-    rarity = np.zeros(count + 1)  # by frequency; from the host's logarithm on every backend
+    rarity = np.zeros(count + 1)  # by frequency, from the host's logarithm on every backend
     for found in np.unique(ops.asnumpy(frequency)).tolist():
         rarity[found] = log((count + 1) / found)
     return WeightedFingerprints(rows.values, rows.weight * ops.asarray(rarity)[frequency], rows.offset)

@@ -24,7 +24,7 @@ def md5_signatures(texts: object) -> NDArray[np.uint8]:
     """uint8 [n, 16]: the MD5 digest of each text's UTF-8 bytes, Nutch's MD5Signature.
 
     `texts` is any kind that `deduplicate` takes; a null row has the digest of the empty text. Raises InputTypeError
-    where a row is no text. MD5 can be made to collide: equal digests prove nothing of texts by whoever wants them to.
+    where a row is no text. An author can make MD5 collide, so equal digests prove nothing about hostile texts.
 
     >>> bytes(md5_signatures(["The quick brown fox jumps over the lazy dog"])[0]).hex()
     '9e107d9d372bb6826bd81d3542a419d6'
@@ -41,11 +41,11 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
     frequency" for each, joined by "\n", the most frequent first.
 
     Details that decide the bits: letters and digits are code points of the categories L and Nd up to U+FFFF, as in
-    Java; each is lower-cased by itself; the product with `quant_rate` is taken in float32, and halves are rounded up.
-    Tokens of equal frequency ascend by code points, as in Nutch by default since 1.16. All texts with an empty profile,
-    as those of short words alone, have one digest, that of nothing; so have empty texts and null rows, where Nutch
-    hashes the page as it was fetched, or its address. Raises ParameterError for a `min_token_len` below 0 and a
-    `quant_rate` outside 0 to 1, InputTypeError where a row is no text.
+    Java; each is lower-cased by itself; the product with `quant_rate` is float32, and halves are rounded up. Tokens of
+    equal frequency ascend by code points, as in Nutch by default since 1.16. Texts with an empty profile, such as texts
+    of short words, all have the digest of nothing. So have empty texts and null rows, where Nutch hashes the page as
+    fetched, or its address. Raises ParameterError for a `min_token_len` below 0 and a `quant_rate` outside 0 to 1, and
+    InputTypeError where a row is no text.
 
     >>> one, other = text_profiles(["A rose is a ROSE, is a rose", "a rose rose rose"])
     >>> bool((one == other).all())  # "rose 2": QUANT is 2
@@ -58,7 +58,7 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
 
 
 def _digests(texts: object, of: Callable[[bytes], bytes]) -> NDArray[np.uint8]:
-    """MD5 digests of what `of` makes of each text."""
+    """MD5 digests of `of` each text."""
     source = open_texts(texts)
     found = bytearray()
     for batch in source.batches(BATCH_BYTES):
@@ -84,7 +84,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _lowered(character: str) -> str:
-    """A letter or digit as Java lower-cases it; a space for all else."""
+    """A letter or digit as Java lower-cases it; a space for any other character."""
     if character > "\uffff" or not (character.isalpha() or character.isdecimal()):
         return " "
-    return "i" if character == "İ" else character.lower()  # the one letter that Python makes two of
+    return "i" if character == "İ" else character.lower()  # the one letter that Python lower-cases to two

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ALLOWED = "give a list of sets, or an Arrow array of lists, each of integers, of str or of bytes"
-BYTES_AT_ONCE = 1 << 16  # of items, whose products stay in the second-level cache
+BYTES_AT_ONCE = 1 << 16  # of items; their products stay in the second-level cache
 _U = np.uint64
 _STREAM, _GOLDEN, _LENGTH = _U(STREAM_ITEM), _U(GOLDEN), _U(LENGTH)
 
@@ -29,15 +29,15 @@ _STREAM, _GOLDEN, _LENGTH = _U(STREAM_ITEM), _U(GOLDEN), _U(LENGTH)
 def fingerprint(sets: object, *, backend: BackendName = "auto", threads: int | None = None) -> Fingerprints:
     """The 64-bit fingerprints of sets of any items: customers, products, n-grams of your own.
 
-    `sets` is a list of lists, tuples, sets or arrays, or anything with Arrow's interface whose type is a list. The
-    items of all sets are integers from -2^63 to 2^64 - 1, or str, or bytes. A str is the same item as its UTF-8 bytes,
-    a negative number x the same as 2^64 + x. A set that is None is empty. Returns Fingerprints: `values` uint64 [nnz],
-    each row ascending and without repeats, `offset` int64 [n + 1], on the backend's device.
+    `sets` is a list of lists, tuples, sets or arrays, or any Arrow array of lists. The items of all sets are integers
+    from -2^63 to 2^64 - 1, or str, or bytes. A str is the same item as its UTF-8 bytes, and a negative number x the
+    same as 2^64 + x. A set that is None is empty. Returns Fingerprints: `values` uint64 [nnz], each row ascending and
+    without repeats, `offset` int64 [n + 1], on the backend's device.
 
-    A sketch of sets takes fingerprints for random numbers, as those of texts are; so items are mixed. With mix64 and
-    key of `gpulsh.backends.protocol`, modulo 2^64, the fingerprint of an integer x is mix64(x * GOLDEN + STREAM_ITEM),
-    which no two integers share. That of bytes is mix64(sum over p of key(STREAM_ITEM, p) * byte_p + (length + 1) *
-    LENGTH). They are public hashes, as those of `gpulsh.shingle` are.
+    A sketch of sets takes fingerprints for random numbers, so items are mixed. With mix64 and key of
+    `gpulsh.backends.protocol`, modulo 2^64, the fingerprint of an integer x is mix64(x * GOLDEN + STREAM_ITEM), which
+    no two integers share. The fingerprint of bytes is mix64(sum over p of key(STREAM_ITEM, p) * byte_p + (length + 1) *
+    LENGTH). They are public hashes, like `gpulsh.shingle`'s.
 
     Raises InputTypeError for other sets and items, and where an item is null.
 
@@ -55,7 +55,7 @@ def fingerprint(sets: object, *, backend: BackendName = "auto", threads: int | N
 
 
 def numbered_sets(sets: object, count: int) -> list[NDArray[np.int64]]:
-    """The numbers that each set holds, or an error where one is not from 0 to `count` - 1."""
+    """The numbers of each set; raises an error for a number outside 0 to `count` - 1."""
     import pyarrow as pa
 
     from gpulsh.io.arrow.buffers import numbers
@@ -74,7 +74,7 @@ def numbered_sets(sets: object, count: int) -> list[NDArray[np.int64]]:
 
 
 def item_parts(sets: object) -> Iterator[tuple[pa.Array, Numbers]]:
-    """The items of some sets end to end, and where each set begins."""
+    """The items of some sets end to end, and the offset of each set."""
     import pyarrow as pa
 
     if isinstance(sets, (pa.Array, pa.ChunkedArray)):
@@ -106,7 +106,7 @@ def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
     if not any(is_list(kind) for is_list in lists):
         raise InputTypeError(f"sets is of Arrow type {kind}; {ALLOWED}")
     check_given(column, "sets")
-    items = column.flatten()  # leaves out what lies under null rows
+    items = column.flatten()  # without items under null rows
     if types.is_dictionary(items.type):
         items = items.dictionary_decode()
     if items.null_count:
@@ -144,7 +144,7 @@ def _several(value: object) -> TypeGuard[Iterable[Any]]:
 
 
 def _check_kinds(flat: list[Any], offset: Numbers) -> None:
-    """An InputTypeError that names the first item of another kind than those before it."""
+    """Raise InputTypeError at the first item of another kind than the items before it."""
     kinds = {type(item): _kind(item) for item in flat[:1]}
     for place, item in enumerate(flat):
         kind = kinds.get(type(item)) or kinds.setdefault(type(item), _kind(item))

@@ -14,7 +14,6 @@ from click.testing import CliRunner
 
 import gpulsh
 from gpulsh.cli import group as command
-from gpulsh.errors import ParameterError
 from tests.sketch.test_main_job import documents
 
 every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
@@ -107,13 +106,6 @@ def dropped_rows(out: Path) -> list[int]:
     return rows
 
 
-def test_the_method_of_before_says_the_same() -> None:
-    from gpulsh.method import Method
-
-    told = json.loads(Method.chosen().to_json())
-    assert not {"measure", "near", "also"} & told.keys()
-
-
 def test_without_a_distance_pairs_at_the_threshold_are_found() -> None:
     generator, pairs, words = np.random.default_rng(3), 200, 400
     texts = []
@@ -129,22 +121,3 @@ def test_without_a_distance_pairs_at_the_threshold_are_found() -> None:
     given = {"backend": "cpu", "distance": 3}
     assert len(gpulsh.deduplicate(texts, also=gpulsh.SimHash(), **given).pairs) < 0.1 * pairs
     assert len(gpulsh.deduplicate(texts, sketch=gpulsh.SimHash(), **given).pairs) < 0.3 * pairs
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"also": gpulsh.SimHash(), "measure": "containment"}, "which bounds no angle, and no distance"),
-        ({"also": gpulsh.MinHash(), "distance": 3}, "also is of type MinHash; give a sketch of bits"),
-        ({"distance": 3}, "distance is 3 and no sketch has bits"),
-        ({"sketch": gpulsh.SimHash(), "distance": 64}, "distance is 64; give an integer from 0 to 63"),
-        ({"sketch": gpulsh.SimHash(weights="idf")}, "weights is 'idf', which only all documents together have"),
-        ({"sketch": gpulsh.SimHash(), "verify": "signature"}, "sketch is one of bits, without bands or Jaccard"),
-        ({"sketch": gpulsh.SimHash(), "rows": 4}, "sketch is one of bits"),
-        ({"sketch": gpulsh.SimHash(), "num_perm": 64}, "num_perm is 64 and the sketch is one of bits; leave it out"),
-        ({"sketch": gpulsh.SimHash(seed=2), "seed": 3}, "seed is 3 and the sketch has 2; give seed to the sketch"),
-    ],
-)
-def test_what_is_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        gpulsh.deduplicate(["a"], backend="cpu", **given)

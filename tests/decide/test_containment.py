@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.errors import ParameterError
 
 SHINGLING = gpulsh.Shingling(size=2)
 words = st.sampled_from(list("abcdef"))
@@ -82,15 +81,3 @@ def test_tiles_and_joins_of_any_size(backend: Any, monkeypatch: pytest.MonkeyPat
     again = gpulsh.deduplicate(texts, threshold=0.7, shingling=SHINGLING, measure="containment", backend=backend)
     np.testing.assert_array_equal(wanted.duplicate_of, again.duplicate_of)
     np.testing.assert_array_equal(wanted.pairs, again.pairs)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"measure": "cosine"}, "measure is 'cosine'; give one of 'jaccard', 'containment'"),
-        ({"measure": "containment", "verify": "signature"}, "measure is 'containment' and verify is 'signature'"),
-    ],
-)
-def test_what_is_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        gpulsh.deduplicate(["a"], backend="cpu", **given)

@@ -88,8 +88,9 @@ def check_real(threshold: float, unit: Any, size: int, every: int, priority: Any
     return result
 
 
-@pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8, 0.9, 1.0])
-@pytest.mark.parametrize("prioritized", [False, True])
+@pytest.mark.parametrize(
+    ("threshold", "prioritized"), [(0.5, True), (0.7, False), (0.8, False), (0.9, True), (1.0, False)]
+)
 def test_real_text(threshold: float, prioritized: bool) -> None:
     priority = [float(len(text) % 97) for text in real("word", 5, 1)[0]] if prioritized else None
     result = check_real(threshold, "word", 5, 1, priority)
@@ -97,9 +98,8 @@ def test_real_text(threshold: float, prioritized: bool) -> None:
     assert result.funnel.dropped > (300 if threshold < 1 else 10)
 
 
-@pytest.mark.parametrize("threshold", [0.8, 0.9])
-def test_real_characters(threshold: float) -> None:
-    assert check_real(threshold, "char", 9, 3).funnel.dropped > 90
+def test_real_characters() -> None:
+    assert check_real(0.8, "char", 9, 3).funnel.dropped > 90
 
 
 def test_real_components() -> None:
@@ -194,7 +194,7 @@ def tiny(patch: pytest.MonkeyPatch, seed: int) -> None:
     patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(16))
 def test_large_buckets_of_random_text(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny(monkeypatch, seed)
     random = Random(seed)
@@ -294,7 +294,7 @@ def estimated(texts: Sequence[str | None], shingling: Shingling, num_perm: int) 
     return np.array((values[:, None] == values[None]).mean(axis=2))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("resolve", ["kept", "components"])
 def test_verified_by_signature(seed: int, resolve: Any) -> None:
     texts = corpus(seed, 80, 3, 12, 0.1)
@@ -316,7 +316,7 @@ def test_verified_by_signature(seed: int, resolve: Any) -> None:
     assert_decision(result, naive.greedy(documents, threshold, priority, resolve=resolve))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("resolve", ["kept", "components"])
 def test_not_verified(seed: int, resolve: Any) -> None:
     texts = corpus(seed, 60, 3, 12, 0.2)
@@ -340,7 +340,7 @@ def test_not_verified(seed: int, resolve: Any) -> None:
 
 
 @pytest.mark.parametrize("verify", ["signature", "none"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_large_buckets_not_verified_exactly(verify: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """There the prefix filter says who is compared: whoever is exactly similar is, and what is reported is true."""
     tiny(monkeypatch, seed)
@@ -489,14 +489,6 @@ def test_the_greedy_in_rounds_and_in_order(pairs: list[tuple[int, int]], cut: in
     assert (status == resolving.KEPT).tolist() == wanted
 
 
-def test_copies_have_all_128_bits_in_common() -> None:
-    exact = np.array([[5, 1], [5, 2], [5, 1], [6, 1], [5, 2], [0, 0], [0, 0]], np.uint64)
-    rank = np.array([4, 3, 2, 1, 0, 5, 6])
-    copies, first = first_copies(exact, np.arange(5), rank.__getitem__, select_backend("cpu"))
-    assert copies.tolist() == [0, 1]
-    assert first.tolist() == [2, 4]
-
-
 @settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=30),
@@ -521,16 +513,6 @@ def test_copies_are_those_of_a_plain_search(
     ops, ranks = select_backend(backend), np.array(rank, np.int64)
     found = first_copies(exact, ids, ranks.__getitem__, ops, source.__getitem__ if by_source else None)
     assert list(zip(*(part.tolist() for part in found), strict=True)) == wanted
-
-
-def test_copies_are_not_sorted_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The backend has sorted them by half of their hashes, and the other half says the same."""
-    monkeypatch.setattr(np, "lexsort", lambda keys: pytest.fail("sorted again"))
-    exact = np.random.default_rng(1).integers(0, 1 << 63, (100, 2), np.int64).astype(np.uint64)
-    exact[50:] = exact[:50]
-    rank = np.arange(100)[::-1]
-    copies, first = first_copies(exact, np.arange(100), rank.__getitem__, select_backend("cpu"))
-    assert copies.tolist() == list(range(50)) and first.tolist() == list(range(50, 100))
 
 
 def test_the_witness_is_the_most_similar_and_ties_go_to_the_earlier() -> None:

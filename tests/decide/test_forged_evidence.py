@@ -101,31 +101,10 @@ def forged_shingle(size: int) -> tuple[str, str]:
     return " ".join(victim), " ".join(words[at] for words, at in zip(candidates, found, strict=True))
 
 
-@cache
-def forged_characters(size: int) -> tuple[str, str]:
-    """Two documents of `size` characters, whose only public fingerprints are equal."""
-    source = random.Random(9)
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    each = size // 16
-    runs_of = ["".join(run) for run in product(letters, repeat=each)]
-    candidates = [source.sample(runs_of, 1 << 13) for _ in range(16)]
-
-    def share(begin: int, run: str) -> int:
-        return sum(key(begin + place) * naive.token_hash(c) for place, c in enumerate(run)) % 2**64
-
-    lists = [
-        np.array([[share(each * number, run)] for run in runs], np.uint64) for number, runs in enumerate(candidates)
-    ]
-    victim = "".join(source.choices(letters, k=size))
-    found = summands(lists, [share(0, victim)], at_once=1 << 16)
-    return victim, "".join(runs[at] for runs, at in zip(candidates, found, strict=True))
-
-
 PAIRS = {
     "words": (lambda: (VICTIM, forged(VICTIM)), gpulsh.Shingling()),
     "one word a shingle": (lambda: (VICTIM, forged(VICTIM)), gpulsh.Shingling(size=1)),
     "a shingle": (lambda: forged_shingle(16), gpulsh.Shingling(size=16)),
-    "characters": (lambda: forged_characters(48), gpulsh.Shingling(unit="char", size=48)),
 }
 
 
@@ -244,8 +223,10 @@ def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: P
     assert all(other == counts[0] for other in counts[1:]) and counts[0]["dropped"] > 200
 
 
-def test_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_holds_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work folder, also of an earlier version, and the files of an index: hashes are linear in the keys."""
     from gpulsh.run import driver
+    from gpulsh.run.output.work_folder import LOCK, WORDS
 
     seen: list[int] = []
 
@@ -257,44 +238,21 @@ def test_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.M
     real = driver.deduplicate_partitions
     monkeypatch.setattr("gpulsh.run.files.deduplicate_partitions", look)
     (tmp_path / "a.txt").write_text("some words")
-    gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", backend="cpu", index=tmp_path / "index")
-    assert seen == [0o700, 0o600]
-    assert (tmp_path / "index").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "index" / "index.json").stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("made_before", [False, True])
-def test_files_of_hashes_are_for_their_owner_alone(made_before: bool, tmp_path: Path) -> None:
-    """They are linear in the keys, so that enough of them tell these; a folder that was there keeps its mode."""
-    path = tmp_path / "index"
-    if made_before:
-        path.mkdir(mode=0o755)
-    with gpulsh.Index.create(path, backend="cpu") as index:
-        index.add(["a", "b"], documents()[:2])
-        index.save()
-        index.remove(["b"])
-        index.save()
-    modes = {file.name.split("-")[0]: file.stat().st_mode & 0o777 for file in path.iterdir() if file.name != "lock"}
-    assert len(modes) == 8 and set(modes.values()) == {0o600}, modes
-
-
-def test_a_work_folder_of_an_earlier_version_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpulsh.run.output.work_folder import LOCK, WORDS
-
-    (tmp_path / "a.txt").write_text("some words")
     work = tmp_path / "out" / "_work"
     work.mkdir(parents=True, mode=0o755)
     (work / LOCK).write_bytes(WORDS)
-    seen: list[int] = []
-
-    def look(*given: Any) -> Any:
-        seen.append(work.stat().st_mode & 0o777)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("gpulsh.run.files.deduplicate_partitions", look)
-    with pytest.raises(KeyboardInterrupt):
-        gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", backend="cpu", overwrite=True)
-    assert seen == [0o700]
+    gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", backend="cpu", index=tmp_path / "i", overwrite=True)
+    assert seen == [0o700, 0o600]
+    assert (tmp_path / "i").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "made before").mkdir(mode=0o755)
+    for path in (tmp_path / "new", tmp_path / "made before"):
+        with gpulsh.Index.create(path, backend="cpu") as index:
+            index.add(["a", "b"], documents()[:2])
+            index.save()
+            index.remove(["b"])
+            index.save()
+        modes = {file.name.split("-")[0]: file.stat().st_mode & 0o777 for file in path.iterdir() if file.name != "lock"}
+        assert len(modes) == 8 and set(modes.values()) == {0o600}, modes
 
 
 def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.decide import prefix_join, prefixes
-from gpulsh.decide.large_buckets import BucketDocuments, LargeBucketJoin
+from gpulsh.decide import large_buckets, prefix_join, prefixes
+from gpulsh.decide.large_buckets import BucketDocuments, HeldJoin, LargeBucketJoin, can_be_held
 from gpulsh.decide.prefix_join import PrefixJoin
 from gpulsh.decide.prefixes import Prefixes
 from gpulsh.decide.readable import ShingledTexts
@@ -160,17 +160,6 @@ def test_a_kept_document_is_found_by_prefixes_whatever_way_its_block_took() -> N
     assert sum(kept) == 4
 
 
-def test_kept_documents_are_read_together_for_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a first block are many, and a call for each would cost more than what it does."""
-    texts, calls = template(30), []
-    sets = CpuBackend.shingle_sets
-    monkeypatch.setattr(
-        CpuBackend, "shingle_sets", lambda ops, text, *given: calls.append(len(text)) or sets(ops, text, *given)
-    )
-    assert joined(join_of(texts, CpuBackend(1)), len(texts)) == all_pairs(texts, 0.8)
-    assert 1 not in calls and len(calls) <= 8, calls
-
-
 def test_what_does_not_fit_together_is_indexed_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, sets = template(30), CpuBackend.shingle_sets
 
@@ -223,24 +212,6 @@ def test_of_own_content_no_prefix_is_left() -> None:
             assert len(prefixes_of(texts, CpuBackend(2), True).of(np.arange(len(texts))).shingles) < len(texts) // 4
 
 
-def test_what_is_common_is_counted_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One document of thirty-two, unless that is little text; all where no exact measure follows."""
-    counted: list[int] = []
-    frequencies = CpuBackend.text_frequencies
-
-    def seen(ops: CpuBackend, text: TextBatch, *given: Any) -> Any:
-        counted.append(len(text))
-        return frequencies(ops, text, *given)
-
-    monkeypatch.setattr(CpuBackend, "text_frequencies", seen)
-    texts = near_copies(640)
-    for size, is_exact, wanted in ((1, True, 20), (1 << 30, True, 640), (1, False, 640)):
-        monkeypatch.setattr(prefixes, "SAMPLE_BYTES", size)
-        counted.clear()
-        prefixes_of(texts, CpuBackend(1), is_exact)
-        assert sum(counted) == wanted
-
-
 def test_prefixes_of_shingles_that_all_have_in_common() -> None:
     """Counts that stop, few and many of them in a row, and prefixes that end before, among and behind them."""
     source = np.random.default_rng(1)
@@ -252,3 +223,64 @@ def test_prefixes_of_shingles_that_all_have_in_common() -> None:
         for lengths in (source.integers(0, 51, len(rows)), np.full(len(rows), 50), np.zeros(len(rows), np.int64)):
             found, wanted = (ops.prefixes(fingerprints, counts, lengths) for ops in (CpuBackend(2), ReferenceBackend()))
             assert np.array_equal(found.offset, wanted.offset) and np.array_equal(found.values, wanted.values)
+
+
+# --- few documents, whose fingerprints are all held
+
+KINDS = {
+    "own": template(60),
+    "copies": near_copies(100) + template(30),
+    "sentences": pages(80, 6),
+    "one": ["a b c d e f"],
+}
+
+
+@pytest.mark.parametrize("texts", KINDS.values(), ids=KINDS)
+def test_it_finds_what_all_pairs_do(monkeypatch: pytest.MonkeyPatch, texts: list[str]) -> None:
+    wanted = all_pairs(texts, 0.8)
+    backends: list[Backend] = [CpuBackend(1), CpuBackend(2), ReferenceBackend()]
+    for first, most in ((64, 1 << 22), (1, 1 << 22), (1 << 20, 1 << 22), (64, 50)):
+        monkeypatch.setattr(large_buckets, "FIRST_BLOCK", first)
+        monkeypatch.setattr(large_buckets, "LARGEST_JOIN", most)
+        for ops in backends:
+            assert joined(join_of(texts, ops, kind=HeldJoin), len(texts)) == wanted
+
+
+def test_who_asks_and_who_is_protected_are_as_by_prefixes() -> None:
+    texts = near_copies(100) + template(30)
+    for relation in Relation(protected=40, asking=40), Relation(protected=40):
+        held, by_prefixes = (
+            joined(join_of(texts, CpuBackend(2), relation=relation, kind=kind), len(texts))
+            for kind in (HeldJoin, PrefixJoin)
+        )
+        assert held == by_prefixes and held[0].count(False) > 0
+
+
+def test_what_can_be_held_is_few_short_and_measured() -> None:
+    texts, exact = template(60), Method.chosen()
+    readable = readable_of(texts, CpuBackend(1))
+    assert can_be_held(readable, exact, CpuBackend(1))
+    assert not can_be_held(readable, exact, CpuBackend(1, memory=1 << 18))
+    assert not can_be_held(readable, Method.chosen(verify="signature"), CpuBackend(1))
+    many = readable.renumbered(np.arange(large_buckets.MOST_DOCUMENTS + 1) % len(texts))
+    assert not can_be_held(many, exact, CpuBackend(1))
+
+
+def test_what_a_device_does_not_hold_is_joined_by_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = near_copies(300) + template(60)
+    given: dict[str, Any] = {"backend": "cpu", "num_perm": 42, "bands": 42, "rows": 1}
+    wanted = gpulsh.deduplicate(pa.array(texts), **given)
+    assert wanted.funnel.crowded > 250
+    sets, refused = CpuBackend.shingle_sets, []
+
+    def scarce(ops: CpuBackend, text: TextBatch, *others: Any) -> Any:
+        if len(text) > 250:
+            refused.append(len(text))
+            raise DeviceMemoryError("too many")
+        return sets(ops, text, *others)
+
+    monkeypatch.setattr(CpuBackend, "shingle_sets", scarce)
+    found = gpulsh.deduplicate(pa.array(texts), **given)
+    assert refused
+    for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
+        assert np.array_equal(getattr(found, name), getattr(wanted, name)), name

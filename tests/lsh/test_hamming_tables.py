@@ -144,31 +144,3 @@ def test_a_crowded_key_takes_no_memory() -> None:
         tracemalloc.stop()
         assert peak < 40e6
         assert found == (len(brute_force(signatures.values, 3)) if low.any() else 3000 * 2999 // 2)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"bits": 32}, "bits is 32"),
-        ({"bits": 100}, "bits is 100; give a multiple of 64 from 64 to 65536"),
-        ({"distance": 64}, "distance is 64; give an integer from 0 to 63"),
-        ({"tables": 5}, "tables is 5; give 'auto', 4 or 10 or 16 or 20 for distance 3 of 64 bits"),
-        ({"tables": "many"}, "tables is 'many'"),
-        ({"tables": [4]}, "tables is "),
-        ({"bits": 4096, "distance": 2000}, "distance is 2000 of 4096 bits, which takes more tables than there can be"),
-    ],
-)
-def test_what_is_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        HammingTables(**given)
-
-
-def test_a_design_is_of_a_count() -> None:
-    for count in (-1, "many", 1.5):
-        with pytest.raises(ParameterError, match=r"count is .*; give an integer from 0"):
-            HammingTables().design(count)
-
-
-def test_signatures_of_another_length_are_refused() -> None:
-    with pytest.raises(ParameterError, match="bits is 64 and the signatures have 128"):
-        HammingTables().pairs(BitSignatures(np.zeros((3, 2), np.uint64)), backend="cpu")

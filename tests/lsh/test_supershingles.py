@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpulsh import Fingerprints, MinHash, ParameterError, Signatures, Supershingles
+from gpulsh import Fingerprints, MinHash, Signatures, Supershingles
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
@@ -45,22 +45,3 @@ def test_the_collision_curve(similarity: float) -> None:
     group = (common / (2 * size - common)) ** 14
     wanted = sum(comb(6, k) * group**k * (1 - group) ** (6 - k) for k in range(2, 7))
     assert abs(len(found) / pairs - wanted) < 4 * np.sqrt(wanted * (1 - wanted) / pairs)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"groups": 0}, "groups is 0"),
-        ({"of": 0}, "of is 0"),
-        ({"agree": 7}, "agree is 7; give an integer from 1 to 6"),
-        ({"groups": 40, "agree": 20}, "can be chosen in 137846528820 ways"),
-    ],
-)
-def test_what_is_refused(given: dict[str, int], said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        Supershingles(**given)
-
-
-def test_signatures_that_are_too_short() -> None:
-    with pytest.raises(ParameterError, match=r"groups \* of is 6 \* 14 = 84 and the signatures have 80 values"):
-        Supershingles()(Signatures(np.zeros((2, 80), np.uint32)), backend="cpu")

@@ -32,7 +32,7 @@ def test_that_of_all_pairs_is_that_of_the_samples_of_their_parts(monkeypatch: py
 
     def sampled(some: Any) -> Sample:
         draw = Draw(positions)
-        draw.tell(similarity[some][draw.of(pairs[some], np.arange(300))])
+        draw.measured(similarity[some][draw.of(pairs[some], np.arange(300))])
         return draw.sample
 
     whole, parts = sampled(np.arange(len(pairs))), NOTHING

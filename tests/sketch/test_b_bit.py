@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.arrays import PackedSignatures, Signatures
+from gpulsh.arrays import Signatures
 from gpulsh.backends.protocol import STREAM_BITS
 from gpulsh.backends.reference.hashing import key, mix64
-from gpulsh.errors import ParameterError
 from gpulsh.sketch.b_bit import BITS
-from tests.sketch.test_theory import NORMAL, sets_with
 
 
 def bits_of(value: int, place: int, width: int = 32) -> int:
@@ -61,26 +59,6 @@ def test_scheme_2() -> None:
     assert [word >> 16 * place & 0xFFFF for place in range(4)] == wanted
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4, 8])
-@pytest.mark.parametrize("size", [200, 2000])
-@pytest.mark.parametrize("similarity", [0.2, 0.5, 0.8])
-def test_bias_and_variance(bits: int, size: int, similarity: float) -> None:
-    common = round(size * similarity)
-    own = (size - common) // 2
-    rows = sets_with(common, own, 500, np.random.default_rng(size))
-    asked = np.arange(1000).reshape(-1, 2)
-    sketch = gpulsh.BBit(bits=bits, num_perm=128)
-    found = np.concatenate(
-        [
-            sketch.estimate(sketch(gpulsh.MinHash(seed=seed)(rows, backend="cpu"), backend="cpu"), asked, backend="cpu")
-            for seed in range(12)
-        ]
-    )
-    exact = common / (common + 2 * own)
-    assert abs(found.mean() - exact) < NORMAL * found.std() / np.sqrt(len(found))
-    assert found.var() == pytest.approx(sketch.standard_deviation(exact) ** 2, rel=0.1)
-
-
 @every_backend
 def test_texts(backend: Any) -> None:
     texts = ["a b c d e f", "A b c d e f!", None, "", "g h i"]
@@ -89,23 +67,3 @@ def test_texts(backend: Any) -> None:
     signatures = gpulsh.MinHash(num_perm=64, seed=3).from_texts(texts, backend=backend)
     np.testing.assert_array_equal(packed, sketch(signatures, backend=backend))
     assert sketch.estimate(packed, [[0, 1], [2, 3], [0, 2]], backend=backend).tolist() == [1, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: gpulsh.BBit(bits=3), "bits is 3; give one of 1, 2, 4, 8, 16, 32"),
-        (lambda: gpulsh.BBit(bits=64), "bits is 64; give one of 1, 2, 4, 8, 16, 32"),
-        (lambda: gpulsh.BBit(num_perm=0), "num_perm is 0"),
-        (lambda: gpulsh.BBit(num_perm=64)(gpulsh.MinHash().from_texts(["a"])), "128 values and num_perm is 64"),
-        (lambda: gpulsh.BBit().estimate(PackedSignatures(np.zeros((1, 3), np.uint64)), [[0, 0]]), "3 words a row"),
-        (lambda: gpulsh.BBit().standard_deviation(-1), "value is -1"),
-        (
-            lambda: gpulsh.BBit().standard_deviation(0.5, size=0),
-            "size, the number of shingles",
-        ),
-    ],
-)
-def test_what_is_refused(call: Any, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        call()

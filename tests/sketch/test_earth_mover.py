@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import gpulsh
-from gpulsh.errors import ParameterError
 
 NORMAL = 3.29  # beyond this many deviations lies a thousandth
 CPU: dict[str, Any] = {"backend": "cpu"}
@@ -174,50 +173,3 @@ def test_what_a_row_says_does_not_depend_on_others() -> None:
     assert (np.concatenate([sketch(masses[i : i + 1], **CPU) for i in range(9)]) == whole).all()
     assert sketch(masses[:0], **CPU).shape == (0, 6)
     assert sketch.estimate(whole, np.empty((0, 2), np.int64), **CPU).shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("distances", "said"),
-    [
-        ([[0, 1], [2, 0]], "not symmetric with a diagonal of 0"),
-        ([[1, 1], [1, 0]], "not symmetric with a diagonal of 0"),
-        ([[0, 1, 5], [1, 0, 1], [5, 1, 0]], "no metric: 0 to 2 is 5, by way of 1 2; give shortest distances"),
-        ([[0, -1], [-1, 0]], "numbers below 0, infinite or NaN"),
-        ([[0, np.nan], [np.nan, 0]], "numbers below 0, infinite or NaN"),
-        ([[0, 1]], r"shape \(1, 2\)"),
-        ([], r"shape \(0,\)"),
-        ("metric", "no array of numbers"),
-    ],
-)
-def test_metrics_that_are_none(distances: Any, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        gpulsh.EarthMover(distances)
-
-
-def test_what_is_refused() -> None:
-    sketch = gpulsh.EarthMover(line(3))
-    for rows, said in (
-        ([[1.0, 0, 0], [0.5, 0.4, 0]], "row 1 of distributions sums to 0.9; give rows that sum to 1"),
-        ([[0.0, 0, 0]], "row 0 of distributions sums to 0"),
-        ([[0.5, 0.5]], "distances are of 3 points"),
-        ([[1.5, -0.5, 0]], "numbers below 0"),
-    ):
-        with pytest.raises(ParameterError, match=said):
-            sketch(rows, **CPU)
-    for wrong in ({"num_trees": 0}, {"seed": -1}):
-        with pytest.raises(ParameterError, match=next(iter(wrong))):
-            gpulsh.EarthMover(line(3), **wrong)
-    labels = sketch([[1.0, 0, 0]], **CPU)
-    with pytest.raises(ParameterError, match="pairs holds rows"):
-        sketch.estimate(labels, [[0, 1]], **CPU)
-    with pytest.raises(ParameterError, match="pairs holds rows from 0 to 0 of none; give no pairs"):
-        sketch.estimate(labels[:0], [[0, 0]], **CPU)
-    with pytest.raises(ParameterError, match="labels is an array of float64"):
-        sketch.estimate(labels * 1.0, [[0, 0]], **CPU)
-    with pytest.raises(ParameterError, match="value is 3; give a distance from 0 to 2"):
-        sketch.standard_deviation(3)
-    with pytest.raises(ParameterError, match="value is None; give a number"):
-        sketch.standard_deviation(None)
-    for labels in ([[3]], [[-1]], np.empty((1, 0), np.int64)):  # another metric's, and none
-        with pytest.raises(ParameterError, match=r"labels .* give those that the sketch gave"):
-            sketch.estimate(np.asarray(labels), [[0, 0]], **CPU)

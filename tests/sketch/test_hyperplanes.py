@@ -132,19 +132,3 @@ def test_golden_bits() -> None:
 
 
 GOLDEN = [[1654020228635394877, 9622720655758463169], [0, 0], [4248434118691199557, 13378033708694066000]]
-
-
-@pytest.mark.parametrize(
-    ("vectors", "said"),
-    [
-        ([[1.0, np.nan]], "NaN or infinity in row 0"),
-        ([[1.0], [-np.inf]], "NaN or infinity in row 1"),
-        ([[1j]], "complex128; give real numbers"),
-        ([["a"]], "give real numbers"),
-        ([[1.0, 2.0], [3.0]], "vectors is no array"),
-        ([1.0, 2.0], r"shape \(2,\); give numbers of shape"),
-    ],
-)
-def test_what_is_refused(vectors: Any, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        Hyperplanes()(vectors, backend="cpu")

@@ -16,7 +16,6 @@ import gpulsh
 from gpulsh.cli import group as command
 from gpulsh.errors import ParameterError
 from gpulsh.params import SKETCHES
-from gpulsh.sketch.base import SetSketch
 from gpulsh.sketch.named import parse_sketch, sketch_names
 
 every_sketch = pytest.mark.parametrize("name", sorted(sketch_names()))
@@ -72,32 +71,3 @@ def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: P
     assert again.query(texts[:1]).keys.tolist() == [0]
     with pytest.raises(ParameterError, match="sketch"):
         gpulsh.Index.open(tmp_path / "index", sketch=parse_sketch(f"{name}:65"), backend="cpu")
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"sketch": ["minhash"]}, "sketch is of type list; give a sketch of sets, as gpulsh.MinHash"),
-        ({"sketch": gpulsh.OnePermutation(num_perm=64), "num_perm": 32}, "num_perm is 32 and the sketch has 64"),
-        ({"sketch": gpulsh.OnePermutation(seed=4), "seed": 5}, "seed is 5 and the sketch has 4"),
-    ],
-)
-def test_what_is_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        gpulsh.deduplicate(["a"], backend="cpu", **given)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "minhush", "minhash:", "minhash:x", "minhash:0", "one_permutation:-1", "minhash:1e3"]
-)
-def test_names_that_are_none(text: str) -> None:
-    with pytest.raises(ParameterError, match="num_perm is 0" if text.endswith(":0") else "sketch is"):
-        parse_sketch(text)
-
-
-def test_a_sketch_has_its_own_parameters() -> None:
-    with pytest.raises(ParameterError, match="family"):
-        gpulsh.MinHash(family="one_permutation")
-    with pytest.raises(ParameterError, match="num_perm"):
-        gpulsh.OnePermutation(num_perm=0)
-    assert isinstance(gpulsh.OnePermutation(), SetSketch)

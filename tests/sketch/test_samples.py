@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh.arrays import Fingerprints, Samples
 from gpulsh.backends.protocol import MIX_1, MIX_2
-from gpulsh.errors import ParameterError
 from gpulsh.permutations import stream
 from tests.sketch.test_theory import NORMAL, sets_with
 
@@ -72,24 +71,6 @@ def test_mod_m_is_what_a_modulus_divides(backend: Any, rows: list[list[int]], mo
     np.testing.assert_array_equal(sketch.estimate_containment(samples, np.array(pairs), backend=backend), containment)
 
 
-@pytest.mark.parametrize("sketch", [gpulsh.BottomS(size=64), gpulsh.ModM(modulus=4)])
-@pytest.mark.parametrize("size", [20, 200, 2000, 20_000])
-@pytest.mark.parametrize("similarity", [0.2, 0.8])
-def test_bias_and_variance(sketch: gpulsh.BottomS | gpulsh.ModM, size: int, similarity: float) -> None:
-    common = round(size * similarity)
-    own = (size - common) // 2
-    union = common + 2 * own
-    pairs = min(6000, max(2_000_000 // size, 600))
-    rows = sets_with(common, own, pairs, np.random.default_rng(size))
-    asked = np.arange(2 * pairs).reshape(-1, 2)
-    found = sketch.estimate(sketch(rows, backend="cpu"), asked, backend="cpu")
-    found = found[~np.isnan(found)]
-    exact = common / union
-    assert abs(found.mean() - exact) <= NORMAL * found.std() / np.sqrt(len(found)) + 1e-12
-    deviation = sketch.standard_deviation(exact, size=union)
-    assert found.var() == pytest.approx(deviation**2, rel=0.1 if pairs > 2000 else 0.2, abs=1e-12)
-
-
 def test_containment_is_unbiased() -> None:
     sets = sets_with(600, 200, 3000, np.random.default_rng(5))  # 800 each; of the second half what is common
     keep = np.tile(np.r_[np.ones(800, bool), np.ones(600, bool), np.zeros(200, bool)], 3000)
@@ -111,20 +92,3 @@ def test_texts_in_batches(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None
         parts = sketch.from_texts(texts, backend=backend)
         assert rows_of(parts) == rows_of(whole)
         assert len(sketch.from_texts([], backend=backend)) == 0
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: gpulsh.BottomS(size=0), "size is 0; give an integer from 1"),
-        (lambda: gpulsh.ModM(modulus=0), "modulus is 0; give an integer from 1"),
-        (lambda: gpulsh.ModM(seed=-1), "seed is -1"),
-        (lambda: gpulsh.ModM().standard_deviation(0.5), "size is not given"),
-        (lambda: gpulsh.BottomS().standard_deviation(1.5), "value is 1.5"),
-        (lambda: gpulsh.BottomS()(["a"]), "fingerprints is of type list; give an object of Fingerprints"),  # type: ignore[arg-type]
-        (lambda: gpulsh.BottomS().estimate([1], [[0, 1]]), "samples is of type list"),  # type: ignore[arg-type]
-    ],
-)
-def test_what_is_refused(call: Any, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        call()

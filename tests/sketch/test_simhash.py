@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh import Fingerprints, ParameterError, Shingling, SimHash
+from gpulsh import Fingerprints, Shingling, SimHash
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
@@ -208,31 +208,3 @@ def test_what_theory_says() -> None:
     assert sketch.standard_deviation(1) == 0 and sketch.standard_deviation(-1) == pytest.approx(0, abs=1e-9)
     assert sketch.standard_deviation(0) == pytest.approx(np.pi * 0.5 / np.sqrt(128), rel=0.02)
     assert sketch.standard_deviation(0.5, size=10) == sketch.standard_deviation(0.5)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"bits": 63}, "bits is 63; give a multiple of 64 from 64 to 384"),
-        ({"bits": 100}, "bits is 100; give a multiple of 64 from 64 to 384"),
-        ({"bits": 64.0}, "bits is 64.0; give a multiple of 64 from 64 to 384"),
-        ({"bits": 448}, "bits is 448"),
-        ({"bits": True}, "bits is True"),
-        ({"weights": "tf"}, "weights is 'tf'; give one of 'set', 'count', 'idf'"),
-        ({"seed": -1}, "seed is -1"),
-    ],
-)
-def test_what_is_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        SimHash(**given)
-
-
-def test_what_is_refused_of_what_it_is_given() -> None:
-    sketch, signatures = SimHash(), SimHash(bits=128).from_texts(["a"], backend="cpu")
-    with pytest.raises(ParameterError, match="bits is 64 and the signatures have 128; give signatures of 64 bits"):
-        sketch.estimate(signatures, [[0, 0]], backend="cpu")
-    with pytest.raises(ParameterError, match="fingerprints is of type list"):
-        sketch([[1]], backend="cpu")  # type: ignore[arg-type]
-    for wrong in ({"value": 1.5}, {"value": 0.5, "size": 0}):
-        with pytest.raises(ParameterError):
-            sketch.standard_deviation(**wrong)

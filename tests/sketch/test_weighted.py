@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import Shingling
-from gpulsh.errors import ParameterError
 from tests.support.weighted import SCALES, rows_of
 
 NORMAL = 3.29  # beyond this many deviations lies a thousandth
@@ -171,41 +170,3 @@ def test_from_texts(monkeypatch: pytest.MonkeyPatch) -> None:
         found = sketch.from_texts(texts, weights, shingling=shingling, **CPU)  # type: ignore[arg-type]
         assert (found[:] == wanted[:]).all()
     assert sketch.from_texts([], **CPU).shape == (0, 30)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("vectors", "said"),
-    [
-        ([[1.0, -1.0]], "numbers below 0, infinite or NaN"),
-        ([[np.nan]], "numbers below 0, infinite or NaN"),
-        ([[np.inf]], "numbers below 0, infinite or NaN"),
-        ([1.0, 2.0], r"shape \(2,\)"),
-        ([[1.0], [1.0, 2.0]], "vectors is no array"),
-        ([["a"]], "vectors is an array of <U1"),
-        (np.array([[1j]]), "vectors is an array of complex128"),
-        (3, r"shape \(\)"),
-    ],
-)
-def test_vectors_that_are_refused(kind: Any, vectors: Any, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        kind()(vectors, **CPU)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_refused(kind: Any) -> None:
-    for wrong in ({"num_perm": 0}, {"seed": -1}, {"seed": "a"}):
-        with pytest.raises(ParameterError, match=next(iter(wrong))):
-            kind(**wrong)
-    with pytest.raises(ParameterError, match="signatures is of type ndarray"):
-        kind().estimate(np.zeros((2, 2), np.uint32), [[0, 1]], **CPU)
-    with pytest.raises(ParameterError, match="value is 2"):
-        kind().standard_deviation(2)
-    assert kind(num_perm=200).standard_deviation(0.5) == pytest.approx(0.0354, abs=5e-5)
-
-
-def test_sets_without_weights_are_refused() -> None:
-    with pytest.raises(ParameterError, match="rows is of type Fingerprints; give an object of WeightedFingerprints"):
-        gpulsh.WeightedMinHash()(gpulsh.shingle(["a"], **CPU), **CPU)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="weights is 'tf'"):
-        gpulsh.WeightedMinHash().from_texts(["a"], "tf", **CPU)  # type: ignore[arg-type]

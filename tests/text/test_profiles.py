@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.errors import InputTypeError, ParameterError
 
 
 def digest(profile: str) -> bytes:
@@ -67,23 +66,6 @@ def test_parameters() -> None:
     assert profile_of(often, quant_rate=0.25) == digest("often 9\nrather 6\nseldom 3")  # 2.5 is rounded up
     # 350 * float32(0.01) is 3.5 in float32, though 0.01f is less than 0.01.
     assert profile_of("word " * 350 + "other " * 7) == digest("word 348\nother 4")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"min_token_len": -1}, "min_token_len is -1"),
-        ({"min_token_len": 2.0}, "min_token_len is 2.0"),
-        ({"quant_rate": 1.5}, "quant_rate is 1.5; give a number from 0 to 1"),
-        ({"quant_rate": float("nan")}, "quant_rate is nan"),
-        ({"quant_rate": "1"}, "quant_rate is '1'"),
-    ],
-)
-def test_what_is_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        gpulsh.text_profiles(["a"], **options)
-    with pytest.raises(InputTypeError):
-        gpulsh.md5_signatures("one text")
 
 
 @given(st.lists(st.sampled_from(["alpha", "beta", "Gamma", "it", "7th"]), max_size=30), st.randoms())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpulsh
-from gpulsh import Folding, ParameterError, Shingling
+from gpulsh import Folding, Shingling
 from gpulsh.cli import main
 from gpulsh.method import Method
 
@@ -163,25 +163,3 @@ def test_what_is_asked_for_is_told() -> None:
 @pytest.mark.parametrize("text", ["word:5", "char:64", "word:5+symbols", "word:3+labels", "char:5+symbols+labels"])
 def test_the_form_of_the_command_line(text: str) -> None:
     assert str(Shingling.parse(text)) == text
-
-
-@pytest.mark.parametrize("text", ["word:5+", "word:5+symbol", "word:5+symbols+symbols", "+symbols", "word+symbols:5"])
-def test_what_the_command_line_does_not_know(text: str) -> None:
-    with pytest.raises(ParameterError, match=r"give word:SIZE or char:SIZE .* as word:5\+symbols"):
-        Shingling.parse(text)
-
-
-@pytest.mark.parametrize(
-    ("make", "told"),
-    [
-        (lambda: Shingling(symbols=1), "symbols is 1; give an object of bool"),  # type: ignore[arg-type]
-        (lambda: Shingling(labels=None), "labels is None; give an object of bool"),  # type: ignore[arg-type]
-        (lambda: Shingling(hash="md5"), "hash is 'md5'; give one of 'mix64', 'rabin', 'karp_rabin'"),  # type: ignore[arg-type]
-        (lambda: Shingling(hash=np.array(["mix64", "rabin"])), "hash is array.*; give one of 'mix64'"),  # type: ignore[arg-type]
-        (lambda: Shingling.parse(5), "shingling is 5; give an object of str"),  # type: ignore[arg-type]
-        (lambda: Folding(case="no"), "case is 'no'; give an object of bool"),  # type: ignore[arg-type]
-    ],
-)
-def test_bad_parameters(make: Any, told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
-        make()

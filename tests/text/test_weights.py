@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import Shingling, WeightedFingerprints
-from gpulsh.errors import InputTypeError, ParameterError
+from gpulsh.errors import ParameterError
 
 WORDS = Shingling(size=1)
 TEXTS = ["to be or not to be", "be", None, "", "to to to", "or be"]
@@ -119,36 +119,9 @@ def test_simhash_estimates_the_cosine_of_the_same_weights(weights: Any) -> None:
     assert abs(np.mean(estimates, axis=0) - exact).max() < 0.05 < 2 * 0.05 < abs(of_sets - exact).min()
 
 
-@pytest.mark.parametrize(
-    ("values", "weight", "offset", "said"),
-    [
-        ([2, 1], [1.0, 1.0], [0, 2], "values does not ascend within each row"),
-        ([1, 1], [1.0, 1.0], [0, 2], "values does not ascend within each row"),
-        ([1, 2], [1.0], [0, 2], "2 values and 1 weights"),
-        ([1], [0.0], [0, 1], "weights that are not above 0 and finite"),
-        ([1], [-1.0], [0, 1], "weights that are not above 0 and finite"),
-        ([1], [np.nan], [0, 1], "weights that are not above 0 and finite"),
-        ([1], [np.inf], [0, 1], "weights that are not above 0 and finite"),
-        ([1], [1.0], [0, 2], "offset does not ascend"),
-    ],
-)
-def test_what_the_rows_refuse(values: list[int], weight: list[float], offset: list[int], said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        WeightedFingerprints(np.array(values, np.uint64), np.array(weight), np.array(offset))
-
-
 def test_what_the_rows_take() -> None:
     values, weight = np.array([9, 3, 3, 5, 1], np.uint64), np.array([0, 1.0, 1, 2, 0])
     rows = WeightedFingerprints(values, weight, np.array([1, 2, 2, 4]))
     assert len(rows) == 3  # the ends of rows may descend, and what is in no row is not looked at
     with pytest.raises(ParameterError, match=r"weight is int64"):
         WeightedFingerprints(np.array([1], np.uint64), np.array([1]), np.array([0, 1]))
-
-
-def test_what_is_refused() -> None:
-    with pytest.raises(ParameterError, match="weights is 'tfidf'; give one of 'count', 'idf'"):
-        gpulsh.weigh(["a"], "tfidf")  # type: ignore[arg-type]
-    with pytest.raises(InputTypeError):
-        gpulsh.weigh("a")
-    with pytest.raises(ParameterError, match="pairs holds rows"):
-        gpulsh.jaccard(gpulsh.weigh(["a"], backend="cpu"), [[0, 1]], backend="cpu")

@@ -123,7 +123,7 @@ def verify(
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
     progress = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
-    decision = case.decide(funnel, progress, tell_pairs=False).to_numpy()
+    decision = case.decide(funnel, progress, ordered=False).to_numpy()
     is_witness = np.zeros(len(members), bool)
     is_witness[decision.duplicate_of[~decision.keep]] = True
     witness, cluster = members[decision.duplicate_of], members[decision.cluster]

@@ -1,0 +1,190 @@
+"""What sketches, shinglings, searches and the main job refuse: an error that names the parameter, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh import BitSignatures, HammingTables, ParameterError, Shingling, Signatures, SimHash
+from gpulsh.arrays import PackedSignatures
+from gpulsh.sketch.named import parse_sketch
+
+CPU: Any = {"backend": "cpu"}
+BITS = BitSignatures(np.zeros((2, 1), np.uint64))
+LINE = abs(np.arange(3.0)[:, None] - np.arange(3.0))
+ARRAY = np.zeros((2, 2), np.uint32)
+
+
+def run(**given: Any) -> Callable[[], Any]:
+    return lambda: gpulsh.deduplicate(["a"], **CPU, **given)
+
+
+def made(kind: Any, **given: Any) -> Callable[[], Any]:
+    return lambda: kind(**given)
+
+
+def estimated(sketch: Any, sketched: Any, pairs: Any = ((0, 0),)) -> Callable[[], Any]:
+    return lambda: sketch.estimate(sketched, pairs, **CPU)
+
+
+def called(call: Any, *given: Any) -> Callable[[], Any]:
+    return lambda: call(*given, **CPU)
+
+
+def deviation(sketch: Any, value: Any, size: Any = None) -> Callable[[], Any]:
+    return lambda: sketch.standard_deviation(value, size)
+
+
+SKETCHES: list[tuple[Callable[[], Any], str]] = [
+    *((made(kind, num_perm=0), "num_perm is 0") for kind in (gpulsh.BBit, gpulsh.MinHash, gpulsh.WeightedMinHash)),
+    *((made(kind, seed=-1), "seed is -1") for kind in (gpulsh.ModM, SimHash, gpulsh.KleinbergTardos, gpulsh.BBit)),
+    (made(gpulsh.WeightedMinHash, seed="a"), "seed is 'a'"),
+    (made(gpulsh.MinHash, family="one_permutation"), "family is"),
+    *((made(gpulsh.BBit, bits=bits), f"bits is {bits}; give one of 1, 2, 4, 8, 16, 32") for bits in (3, 64)),
+    *((made(SimHash, bits=bits), f"bits is {bits}; give a multiple of 64") for bits in (63, 100, 64.0, 448, True)),
+    (made(SimHash, weights="tf"), "weights is 'tf'"),
+    (made(gpulsh.BottomS, size=0), "size is 0"),
+    (made(gpulsh.ModM, modulus=0), "modulus is 0"),
+    (called(gpulsh.BBit(num_perm=64), Signatures(np.zeros((1, 128), np.uint32))), "num_perm is 64"),
+    (estimated(gpulsh.BBit(), PackedSignatures(np.zeros((1, 3), np.uint64))), "3 words a row"),
+    (estimated(SimHash(bits=128), BITS), "bits is 128 and the signatures have 64"),
+    (estimated(gpulsh.BottomS(), [1]), "samples is of type list"),
+    (estimated(gpulsh.MinHash(), ARRAY), "signatures is of type ndarray"),
+    (called(SimHash(), [[1]]), "fingerprints is of type list"),
+    (called(gpulsh.BottomS(), ["a"]), "fingerprints is of type list"),
+    (called(gpulsh.WeightedMinHash(), gpulsh.shingle(["a"], **CPU)), "rows is of type Fingerprints"),
+    (lambda: gpulsh.WeightedMinHash().from_texts(["a"], "tf", **CPU), "weights is 'tf'"),  # type: ignore[arg-type]
+    (deviation(gpulsh.ModM(), 0.5), "size is not given"),
+    *((deviation(sketch, 1.5), "value is 1.5") for sketch in (gpulsh.BottomS(), gpulsh.BBit(), SimHash())),
+    *((deviation(sketch, 0.5, 0), "size, the number") for sketch in (gpulsh.MinHash(), gpulsh.BBit(), SimHash())),
+    (called(gpulsh.hamming, BITS, [[0, 2]]), "pairs holds rows from 0 to 2"),
+    (called(gpulsh.hamming, BITS, [[0.5, 1]]), "pairs is an array of float64"),
+    (called(gpulsh.hamming, BITS, [0, 1]), "pairs is an array"),
+    (called(gpulsh.hamming, BITS.values, [[0, 1]]), "bit_signatures is of type ndarray"),
+    (lambda: BitSignatures(np.zeros((2, 1), np.int64)), "BitSignatures.values is int64"),
+    *((lambda text=text: parse_sketch(text), "sketch is") for text in ("", "minhush", "minhash:", "minhash:x")),  # type: ignore[misc]
+    *((lambda text=text: parse_sketch(text), "sketch is") for text in ("one_permutation:-1", "minhash:1e3")),  # type: ignore[misc]
+]
+VECTORS = [[[1.0, np.nan]], [[1.0], [-np.inf]], [[1j]], [["a"]], [[1.0], [1.0, 2.0]], [1.0, 2.0], 3]
+METRICS = [
+    *([[0, 1], [2, 0]], [[1, 1], [1, 0]], [[0, 1, 5], [1, 0, 1], [5, 1, 0]], [[0, -1], [-1, 0]]),
+    *([[0, np.nan], [np.nan, 0]], [[0, 1]], [], "metric"),
+]
+MOVER = gpulsh.EarthMover(LINE)
+LABELS = np.zeros((1, 32), np.int64)
+EARTH_MOVER: list[tuple[Callable[[], Any], str]] = [
+    *((lambda one=one: gpulsh.EarthMover(one), "distances ") for one in METRICS),  # type: ignore[misc]
+    (called(MOVER, [[1.0, 0, 0], [0.5, 0.4, 0]]), "row 1 of distributions sums to 0.9"),
+    (called(MOVER, [[0.0, 0, 0]]), "row 0 of distributions sums to 0"),
+    (called(MOVER, [[0.5, 0.5]]), "distances are of 3 points"),
+    (called(MOVER, [[1.5, -0.5, 0]]), "numbers below 0"),
+    (estimated(MOVER, LABELS, [[0, 1]]), "pairs holds rows"),
+    (estimated(MOVER, LABELS[:0]), "pairs holds rows"),
+    *((estimated(MOVER, labels), "labels ") for labels in (LABELS * 1.0, LABELS + 3, LABELS - 1, LABELS[:, :0])),
+    (deviation(MOVER, 3), "value is 3"),
+    (deviation(MOVER, None), "value is None"),
+]
+SEARCHES: list[tuple[Callable[[], Any], str]] = [
+    *((made(HammingTables, bits=bits), f"bits is {bits}") for bits in (32, 100)),
+    (made(HammingTables, distance=64), "distance is 64"),
+    (made(HammingTables, bits=4096, distance=2000), "distance is 2000 of 4096 bits"),
+    *((made(HammingTables, tables=tables), "tables is ") for tables in (5, "many", [4])),
+    *((lambda count=count: HammingTables().design(count), "count is") for count in (-1, "many", 1.5)),  # type: ignore[misc]
+    (called(HammingTables().pairs, BitSignatures(np.zeros((3, 2), np.uint64))), "bits is 64"),
+    (made(gpulsh.BitSampling, bands=0, rows=1), "bands is 0"),
+    (made(gpulsh.BitSampling, bands=1, rows=0), "rows is 0"),
+    (called(gpulsh.BitSampling(bands=1, rows=1), np.zeros((1, 1), np.uint64)), "bit_signatures is of type"),
+    (made(gpulsh.Supershingles, groups=0), "groups is 0"),
+    (made(gpulsh.Supershingles, agree=7), "agree is 7"),
+    (made(gpulsh.Supershingles, groups=40, agree=20), "agree is 20 of 40 groups"),
+    (called(gpulsh.Supershingles(), Signatures(np.zeros((2, 80), np.uint32))), "the signatures have 80 values"),
+]
+TEXT: list[tuple[Callable[[], Any], str]] = [
+    *((made(Shingling, **{name: 1}), f"{name} is 1") for name in ("symbols", "labels", "unit", "anchor", "hash")),
+    (made(Shingling, hash=np.array(["mix64", "rabin"])), "hash is array"),
+    *((made(Shingling, stop=stop), "a word of stop is 5") for stop in (5, [5])),
+    (made(Shingling, stem=5), "stem is 5"),
+    *(
+        (made(Shingling, unit="char", **given), "unit is 'char'")
+        for given in ({"stop": ["a"]}, {"anchor": "stopwords"})
+    ),
+    *((made(Shingling, language="de", **given), "language is 'de'") for given in ({}, {"stop": ["a"]})),  # type: ignore[arg-type]
+    (made(gpulsh.Folding, case="no"), "case is 'no'"),
+    (lambda: Shingling.parse(5), "shingling is 5"),  # type: ignore[arg-type]
+    *((lambda text=text: Shingling.parse(text), "--shingle|shingling is") for text in ("word:5+", "word:5+symbol")),  # type: ignore[misc]
+    *(
+        (lambda text=text: Shingling.parse(text), "shingling is")
+        for text in ("word:5+symbols+symbols", "word+symbols:5")
+    ),  # type: ignore[misc]
+    (lambda: gpulsh.weigh(["a"], "tfidf"), "weights is 'tfidf'"),  # type: ignore[arg-type]
+    *((lambda n=n: gpulsh.text_profiles(["a"], min_token_len=n), "min_token_len is") for n in (-1, 2.0)),  # type: ignore[misc]
+    *((lambda q=q: gpulsh.text_profiles(["a"], quant_rate=q), "quant_rate is") for q in (1.5, np.nan, "1")),  # type: ignore[misc]
+]
+ROWS: list[tuple[list[int], list[float], list[int], str]] = [
+    ([2, 1], [1.0, 1.0], [0, 2], "values does not ascend"),
+    ([1, 1], [1.0, 1.0], [0, 2], "values does not ascend"),
+    ([1, 2], [1.0], [0, 2], "2 values and 1 weights"),
+    *(([1], [weight], [0, 1], "weights that are not above 0") for weight in (0.0, -1.0, np.nan, np.inf)),
+    ([1], [1.0], [0, 2], "offset does not ascend"),
+]
+JOBS: list[tuple[Callable[[], Any], str]] = [
+    (run(measure="cosine"), "measure is 'cosine'"),
+    (run(measure="containment", verify="signature"), "measure is 'containment'"),
+    (run(measure="containment", also=SimHash()), "also is given with measure 'containment'"),
+    (run(also=gpulsh.MinHash(), distance=3), "also is of type MinHash"),
+    (run(distance=3), "distance is 3"),
+    (run(sketch=SimHash(), distance=64), "distance is 64"),
+    (run(sketch=SimHash(weights="idf")), "weights is 'idf'"),
+    *((run(sketch=SimHash(), **given), "sketch is one of bits") for given in ({"verify": "signature"}, {"rows": 4})),
+    (run(sketch=SimHash(), num_perm=64), "num_perm is 64"),
+    (run(sketch=SimHash(seed=2), seed=3), "seed is 3"),
+    (run(sketch=["minhash"]), "sketch is of type list"),
+    (run(sketch=gpulsh.OnePermutation(num_perm=64), num_perm=32), "num_perm is 32 and the sketch has 64"),
+    (run(sketch=gpulsh.OnePermutation(seed=4), seed=5), "seed is 5 and the sketch has 4"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), [*SKETCHES, *EARTH_MOVER, *SEARCHES, *TEXT, *JOBS])
+def test_a_parameter_outside_what_is_allowed(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        call()
+
+
+@pytest.mark.parametrize("vectors", VECTORS, ids=str)
+def test_vectors_that_no_sketch_takes(vectors: Any) -> None:
+    for kind in (gpulsh.Hyperplanes, gpulsh.WeightedMinHash, gpulsh.KleinbergTardos):
+        with pytest.raises(ParameterError, match="vectors "):
+            kind()(vectors, **CPU)
+    for kind in (gpulsh.WeightedMinHash, gpulsh.KleinbergTardos):
+        with pytest.raises(ParameterError, match="numbers below 0"):
+            kind()([[1.0, -1.0]], **CPU)
+
+
+@pytest.mark.parametrize(("values", "weight", "offset", "said"), ROWS)
+def test_weighted_rows(values: list[int], weight: list[float], offset: list[int], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        gpulsh.WeightedFingerprints(np.array(values, np.uint64), np.array(weight), np.array(offset))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"stop": "xx"}, {"stem": "klingon"}, {"stem": "snowball", "language": "xx"}),
+        {"anchor": "stopwords", "language": "xx"},
+    ],
+)
+def test_languages_that_no_package_has(given: dict[str, Any]) -> None:
+    pytest.importorskip("stopwordsiso", reason="the extra text is not installed")
+    pytest.importorskip("snowballstemmer", reason="the extra text is not installed")
+    with pytest.raises(ParameterError, match="there is no st"):
+        Shingling(**given)
+
+
+def test_one_text_is_no_list_of_texts() -> None:
+    for call in (gpulsh.md5_signatures, gpulsh.text_profiles, gpulsh.weigh):
+        with pytest.raises(gpulsh.InputTypeError):
+            call("one text")
