@@ -1,7 +1,7 @@
-"""The arrays that pass between stages: frozen, checked on construction, held by NumPy or CuPy alike.
+"""The arrays that pass between stages: frozen, checked on construction, in NumPy or CuPy memory.
 
-A user may make them of any library's arrays that speak DLPack or the CUDA array interface (torch, Numba, JAX). Two are
-equal that hold the same values, wherever these lie; a repr tells types and shapes.
+They take arrays of any library with DLPack or the CUDA array interface (torch, Numba, JAX). Two are equal if they hold
+the same values, in any memory; a repr shows types and shapes.
 
 Rows of unequal length are compressed rows (CSR): `values` holds them end to end and row `i` is
 `values[offset[i] : offset[i + 1]]`. Offsets are int64 and need not begin at 0, so that a slice of a batch is a view.
@@ -21,31 +21,31 @@ from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 
 Numbers = NDArray[np.int64]  # of documents, rows, buckets
-Values = NDArray[Any]  # of a type that whoever asks for them knows
+Values = NDArray[Any]  # of a type that the caller knows
 Array = Any  # numpy.ndarray or cupy.ndarray; cupy is not importable everywhere, so it has no static type here
 
 HOST_MEMORY = (1, 3)  # DLPack's device types of a host's memory, the second pinned
 DEVICE_MEMORY = (2, 13)  # of a CUDA device's, the second managed
-FIRST = 8  # values of an array that a notebook shows
+FIRST = 8  # values of an array in a notebook
 
 
 def dlpack_device(array: object) -> int | None:
-    """The DLPack device type of an array; None where it does not say."""
+    """The DLPack device type of an array, if it has one."""
     return int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else None
 
 
 def held(array: Array) -> Array:
-    """An array of any library as these classes hold it: host memory as NumPy's, not copied; all else as it is."""
+    """An array of any library as these classes hold it: as a NumPy view in host memory, otherwise unchanged."""
     if isinstance(array, np.ndarray) or dlpack_device(array) not in HOST_MEMORY:
         return array
     try:
         return np.from_dlpack(array)
-    except (BufferError, RuntimeError, TypeError, ValueError):  # of a type that NumPy does not know
+    except (BufferError, RuntimeError, TypeError, ValueError):  # a type that NumPy does not know
         return array
 
 
 def on_host(array: Array) -> Array:
-    """An array of any library as NumPy's: a copy where it lies on a device, a view where it lies on the host."""
+    """An array of any library as NumPy's: a copy of device memory, a view of host memory."""
     array = held(array)
     if isinstance(array, np.ndarray):
         return array
@@ -57,16 +57,16 @@ def on_host(array: Array) -> Array:
     except (TypeError, RuntimeError) as error:
         raise ParameterError(
             f"an array of {type(array).__name__} cannot be copied from its device ({error});"
-            " give it as a CuPy or NumPy array, or ask for backend='cuda'"
+            " give it as a CuPy or NumPy array, or use backend='cuda'"
         ) from error
 
 
 def dtype_of(array: Array) -> np.dtype[np.generic] | None:
-    """The NumPy dtype of an array of any library; None where it has none."""
+    """The NumPy dtype of an array of any library, if it has one."""
     given = getattr(array, "dtype", None)
     if isinstance(given, np.dtype):
         return given
-    for name in (given, str(given).rpartition(".")[2]):  # torch.uint8 is named as NumPy's
+    for name in (given, str(given).rpartition(".")[2]):  # torch.uint8 has NumPy's name
         try:
             return None if given is None else np.dtype(name)
         except TypeError:
@@ -106,7 +106,7 @@ def _check_ascends(owner: object, offset: Array, values: Array) -> None:
 
 
 class Arrays:
-    """What dataclasses of arrays have in common: a repr of one line, equality by value, a table in a notebook."""
+    """The base of dataclasses of arrays: a repr of one line, equality by value, a table in a notebook."""
 
     def __repr__(self) -> str:
         told = (f"{name}={_brief(value)}" for name, value in self._shown())
@@ -121,7 +121,7 @@ class Arrays:
             return NotImplemented
         return all(map(_same, self._compared(), other._compared()))
 
-    __hash__ = None  # type: ignore[assignment]  # as of arrays, which are equal by value, too
+    __hash__ = None  # type: ignore[assignment]  # like arrays, which compare by value, too
 
     def _caption(self) -> str:
         return ", ".join([type(self).__name__, *self._count()])
@@ -139,7 +139,7 @@ class Arrays:
 
 
 def _brief(value: object) -> str:
-    """An array by its dtype and shape, and its library where that is not NumPy; anything else by its repr."""
+    """The dtype and shape of an array, and its library unless that is NumPy; the repr of anything else."""
     dtype, shape = dtype_of(value), getattr(value, "shape", ())
     if dtype is None or not shape:
         return repr(value)
@@ -160,7 +160,7 @@ def _same(one: Array, other: Array) -> bool:
 
 
 class _ByOffset(Arrays):
-    """Rows of unequal length that `offset` cuts the other arrays into; equal where each row is."""
+    """Rows of unequal length, which `offset` cuts out of the other arrays; equal if all rows are equal."""
 
     offset: Array
 
@@ -169,7 +169,7 @@ class _ByOffset(Arrays):
 
     @property
     def lengths(self) -> Array:
-        """int64 [n]: how many values each row has; at a fifth of what `numpy.diff` takes of a few."""
+        """int64 [n]: the number of values of each row, in a fifth of the time of `numpy.diff` for few rows."""
         return self.offset[1:] - self.offset[:-1]
 
     def _compared(self) -> list[Array]:
@@ -180,14 +180,14 @@ class _ByOffset(Arrays):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Made:
-    """What a sketch made, of which no other may make estimates; a user who has stored arrays needs to name none."""
+    """The result of a sketch, its `maker`: no other sketch estimates from it; without a maker, any may."""
 
     maker: object = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows(_ByOffset):
-    """Compressed rows, the base of TextBatch, Tokens and Fingerprints, which are checked to hold values of a `kind`."""
+    """Compressed rows; the subclasses TextBatch, Tokens and Fingerprints check that the values have their `kind`."""
 
     kind: ClassVar[type[np.generic] | None] = None
 
@@ -200,11 +200,11 @@ class Rows(_ByOffset):
             _check_offset(self, self.offset, self.values)
 
     def slice(self, start: int, stop: int) -> Self:
-        """Rows [start, stop) as a view: `values` is shared, only the offsets are cut."""
+        """Rows [start, stop) as a view, which shares `values`."""
         return type(self)(self.values, self.offset[start : stop + 1])
 
     def moved(self, asarray: Callable[[Array], Array]) -> Self:
-        """The rows as `asarray` gives their two arrays, where the offsets of a device's are checked, too."""
+        """The rows in other memory, by `asarray`; checks offsets that come from a device."""
         values, offset = asarray(self.values), asarray(self.offset)
         if values is self.values and offset is self.offset and isinstance(offset, np.ndarray):
             return self
@@ -236,9 +236,10 @@ class Tokens(Rows):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fingerprints(Rows):
-    """Shingles as 64-bit hashes: `values` uint64 [nnz], `offset` int64 [n + 1]; what `gpulsh.shingle` gives.
+    """Shingles as 64-bit hashes: `values` uint64 [nnz], `offset` int64 [n + 1].
 
-    `gpulsh.fingerprint` makes them of sets of numbers, str or bytes: sketches take fingerprints for random numbers.
+    `gpulsh.shingle` makes them from texts, and `gpulsh.fingerprint` from sets of numbers, str or bytes. Sketches take
+    fingerprints for random numbers.
     Raises ParameterError for arrays of other types, and offsets that do not ascend within the values.
 
     >>> hashes = np.array([0x5F3759DF9E3779B9, 0x2545F4914F6CDD1D, 0x9E3779B97F4A7C15], np.uint64)
@@ -254,7 +255,7 @@ class Fingerprints(Rows):
 class Samples(Rows, Made):
     """Samples of sets of fingerprints: `values` uint64 [nnz], each row ascending, `offset` int64 [n + 1].
 
-    What `BottomS` and `ModM` give. Raises ParameterError as `Fingerprints` does.
+    `BottomS` and `ModM` make them. Raises ParameterError as `Fingerprints` does.
 
     >>> len(Samples(np.array([3, 5, 4], np.uint64), np.array([0, 2, 3])))
     2
@@ -267,8 +268,7 @@ class Samples(Rows, Made):
 class WeightedFingerprints(_ByOffset):
     """Weighted sets: uint64 `values` [nnz], distinct and ascending within a row, with float64 `weight` [nnz] above 0.
 
-    `offset` int64 [n + 1] cuts both into rows; what `gpulsh.weigh` gives. Raises ParameterError where one of this is
-    not so.
+    `offset` int64 [n + 1] cuts both into rows. `gpulsh.weigh` makes them. Raises ParameterError for other arrays.
 
     >>> WeightedFingerprints(np.array([3, 9], np.uint64), np.array([0.5, 2.0]), np.array([0, 1, 2]))
     WeightedFingerprints(2 rows, values=uint64[2], weight=float64[2], offset=int64[3])
@@ -291,7 +291,7 @@ class WeightedFingerprints(_ByOffset):
             self._check_rows()
 
     def moved(self, asarray: Callable[[Array], Array]) -> Self:
-        """The rows as `asarray` gives their three arrays, where those of a device are checked, too."""
+        """The rows in other memory, by `asarray`; checks rows that come from a device."""
         there = type(self)(asarray(self.values), asarray(self.weight), asarray(self.offset))
         if not isinstance(there.offset, np.ndarray):
             _check_ascends(there, there.offset, there.values)
@@ -314,7 +314,7 @@ class WeightedFingerprints(_ByOffset):
 
 
 class _Matrix(Arrays):
-    """An array of one row a document, handed out as itself to whoever asks for an array."""
+    """One row a document; libraries take it as an array."""
 
     values: Array
 
@@ -323,12 +323,12 @@ class _Matrix(Arrays):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of `values`."""
+        """The shape of `values`."""
         return tuple(self.values.shape)
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """That of `values`, as NumPy names it."""
+        """The dtype of `values`, as NumPy names it."""
         dtype = dtype_of(self.values)
         assert dtype is not None
         return dtype
@@ -358,7 +358,7 @@ class _Matrix(Arrays):
 class Signatures(_Matrix, Made):
     """Signatures: `values` uint32 or, by the family `affine61`, uint64 [n, num_perm]; all ones where a set is empty.
 
-    An array to whoever asks for one. Raises ParameterError for values of another type or shape.
+    Libraries take it as an array. Raises ParameterError for values of another type or shape.
 
     >>> stored = Signatures(np.array([[1, 3, 6], [1, 3, 7]], np.uint32))
     >>> stored, stored[1].tolist()
@@ -385,7 +385,7 @@ class _Words(_Matrix):
 class PackedSignatures(_Words, Made):
     """Signatures of few bits a value: `values` uint64 [n, ceil(num_perm * bits / 64)], the first value lowest.
 
-    What `BBit` gives. An array to whoever asks for one. Raises ParameterError as `Signatures` does.
+    `BBit` makes them, and libraries take them as an array. Raises ParameterError as `Signatures` does.
 
     >>> PackedSignatures(np.zeros((2, 4), np.uint64)).shape
     (2, 4)
@@ -396,7 +396,8 @@ class PackedSignatures(_Words, Made):
 class BandDigests(_Words):
     """Digests of signature bands: `values` uint64 [n, bands]; 2^64 - 1 means *no digest*.
 
-    What `Banding` and `BitSampling` give. An array to whoever asks for one. Raises ParameterError as `Signatures` does.
+    `Banding` and `BitSampling` make them, and libraries take them as an array. Raises ParameterError as `Signatures`
+    does.
 
     >>> BandDigests(np.array([[5, 7], [5, 8]], np.uint64)).dtype
     dtype('uint64')
@@ -407,7 +408,8 @@ class BandDigests(_Words):
 class BitSignatures(_Words, Made):
     """Signatures of bits: `values` uint64 [n, bits / 64], bit i of a row being bit i % 64 of its word i // 64.
 
-    What `SimHash` and `Hyperplanes` give. An array to whoever asks for one. Raises ParameterError as `Signatures` does.
+    `SimHash` and `Hyperplanes` make them, and libraries take them as an array. Raises ParameterError as `Signatures`
+    does.
 
     >>> np.asarray(BitSignatures(np.array([[7], [15]], np.uint64))).shape
     (2, 1)
@@ -436,12 +438,12 @@ class Buckets(_Ids):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Neighbours(_Ids):
-    """What each query found: `ids` int64 end to end, `offset` int64 [queries + 1]; ids ascend within a row."""
+    """The neighbours of each query: `ids` int64 end to end, `offset` int64 [queries + 1]; ids ascend within a row."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Signed(Arrays):
-    """What the sign stage keeps of each document of a batch."""
+    """The signed documents of a batch."""
 
     digests: Array  # uint64 [n, bands]
     exact: Array  # uint64 [n, 2], the 128-bit hash of the token sequence

@@ -3,22 +3,21 @@
 ::
 
     GpulshError
-    ├── ParameterError        (ValueError)    a parameter outside what is allowed
+    ├── ParameterError        (ValueError)    a value that a parameter does not allow
     │   └── UnknownParameterError (TypeError)   a keyword that is no parameter
-    ├── InputError            (ValueError)    a text, file, record or column that cannot be used
-    │   ├── InputTypeError    (TypeError)     a value of a type that is no text
-    │   ├── ChangedInputError                 a file that was written to while it was read
-    │   ├── DamagedInputError                 a file or record that is broken, cut short, or not what its name says
-    │   └── LargeDocumentError                a document that the memory budget has no room for
+    ├── InputError            (ValueError)    an unusable text, file, record or column
+    │   ├── InputTypeError    (TypeError)     a value whose type is not text
+    │   ├── ChangedInputError                 a file that changed during the run
+    │   ├── DamagedInputError                 a file or record that is damaged, cut short, or misnamed
+    │   └── LargeDocumentError                a document too large for the memory budget
     ├── MemoryLimitError      (MemoryError)   work that needs more memory than the process may allocate
-    ├── OutputError           (OSError)       an output folder that cannot or must not be written
-    └── BackendError          (RuntimeError)  a backend that was asked for and does not work
-        └── DeviceMemoryError (MemoryError)   work that does not fit the device, however it is cut
+    ├── OutputError           (OSError)       an output folder that gpulsh cannot or must not write
+    └── BackendError          (RuntimeError)  a requested backend that does not work
+        └── DeviceMemoryError (MemoryError)   work that does not fit the device in any parts
 
-All of them are public, as `gpulsh.DamagedInputError`. Each message says what was given, what is allowed and what to do,
-written with the command's options; `str` of an error has them as the keywords that they are in Python, and a command in
-backquotes as the function that does the same. Where a package is missing, what to do is to install one of the extras
-that pyproject.toml names.
+All of them are public, as `gpulsh.DamagedInputError`. A message says what happened, what is allowed and what to do, in
+the options of the command. `str` of an error has the keywords and functions of Python instead. If a package is missing,
+the message names the extra of pyproject.toml to install.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from typing import Literal
 
 Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text", "s3", "gs", "http", "hf"]
 
-# Options that messages advise. Of SWITCHES the keyword is True; all others are followed by a value, or by none.
+# Options in messages. The keyword of a switch is True; other options may have a value after them.
 SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines")
 OPTIONS = (
     *SWITCHES,
@@ -38,15 +37,15 @@ OPTIONS = (
     *("memory", "num-perm", "on-error", "reader", "shingle", "sketch", "text-column", "verify", "work"),
 )
 RENAMED = {"and": "also", "shingle": "shingling"}  # options whose keyword has another name
-FUNCTIONS = {"dedup": "deduplicate_files", "sample": "sample"}  # by the command of the same deed; others have none
-_VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray|tab|'[^']+'"  # any other word goes on with the sentence
+FUNCTIONS = {"dedup": "deduplicate_files", "sample": "sample"}  # commands that are functions, too
+_VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray|tab|'[^']+'"  # any other word belongs to the sentence
 QUOTE = "'"
 _OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: ({_VALUE})(?!\w))?")
 _COMMAND = re.compile(rf"`gpulsh ({'|'.join(FUNCTIONS)})`")
 
 
 def in_python(message: str) -> str:
-    """A message with options as Python's keywords, and commands as functions.
+    """The message with keywords for options, and functions for commands.
 
     >>> in_python("begin again with --overwrite, or give --memory 2GiB")
     "begin again with overwrite=True, or give memory='2GiB'"
@@ -68,7 +67,7 @@ def in_python(message: str) -> str:
 
 
 def install(extra: Extra) -> str:
-    """The command that does it, in every shell: some take brackets without quotes for a pattern, some know one quote.
+    """The command that installs an extra, in every shell: some need quotes around brackets, some know one kind.
 
     >>> print(install("warc"))
     pip install "gpulsh[warc]"
@@ -77,7 +76,7 @@ def install(extra: Extra) -> str:
 
 
 def nearest(name: str, known: Iterable[object]) -> str | None:
-    """The one of `known` that was probably meant by `name`; None where none is like it.
+    """The one of `known` most like `name`, if any is.
 
     >>> nearest("Titel", ["id", "title", "text"]), nearest("x", ["id"])
     ('title', None)
@@ -88,7 +87,7 @@ def nearest(name: str, known: Iterable[object]) -> str | None:
 
 
 class Advice:
-    """The message of a warning, written for the command as that of an error; `str` has it for Python."""
+    """The message of a warning, in options of the command; `str` has it for Python."""
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -102,7 +101,7 @@ class GpulshError(Exception):
 
     @property
     def message(self) -> str:
-        """The message with the command's options."""
+        """The message with options of the command."""
         return str(self.args[0]) if self.args else ""
 
     def __str__(self) -> str:
@@ -110,7 +109,7 @@ class GpulshError(Exception):
 
 
 class ParameterError(GpulshError, ValueError):
-    """A parameter outside what is allowed."""
+    """A value that a parameter does not allow."""
 
 
 class UnknownParameterError(ParameterError, TypeError):
@@ -118,19 +117,19 @@ class UnknownParameterError(ParameterError, TypeError):
 
 
 class InputError(GpulshError, ValueError):
-    """A text, file, record or column that cannot be used."""
+    """An unusable text, file, record or column."""
 
 
 class InputTypeError(InputError, TypeError):
-    """A value of a type that is no text."""
+    """A value whose type is not text."""
 
 
 class ChangedInputError(InputError):
-    """A file that is not what it was when the run began, or when it was read first."""
+    """A file that changed since the run began, or since it was first read."""
 
 
 class DamagedInputError(InputError):
-    """A file or record that is broken, cut short, or of another format than its name says."""
+    """A file or record that is damaged, cut short, or of another format than its name says."""
 
 
 class LargeDocumentError(InputError):
@@ -142,12 +141,12 @@ class MemoryLimitError(GpulshError, MemoryError):
 
 
 class OutputError(GpulshError, OSError):
-    """An output folder that cannot, or must not, be written."""
+    """An output folder that gpulsh cannot, or must not, write."""
 
 
 class BackendError(GpulshError, RuntimeError):
-    """A backend that was asked for and does not work here."""
+    """A requested backend that does not work here."""
 
 
 class DeviceMemoryError(BackendError, MemoryError):
-    """Device memory that does not suffice; raised to the caller only where the work cannot be cut smaller."""
+    """Too little device memory; callers see it only where the work cannot be cut smaller."""

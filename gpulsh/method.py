@@ -1,4 +1,4 @@
-"""The method: every parameter that decides a result, checked once, and every choice made before work begins."""
+"""The method: every parameter that decides a result, checked once, and all choices made before work begins."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Literal, Self, get_args
 
 from gpulsh.errors import ParameterError
 from gpulsh.params import (
-    LATER,
     MAX_NUM_PERM,
     MAX_SEED,
+    OMITTED,
     BandShape,
     BitSketch,
     Family,
@@ -37,12 +37,12 @@ from gpulsh.theory import (
 Verify = Literal["exact", "signature", "none"]
 Resolve = Literal["kept", "components"]
 MeasureName = Literal["jaccard", "containment"]
-OF_SKETCHES = ("sketch", "num_perm", "bands", "rows", "seed", "distance")  # parameters that containment leaves aside
+OF_SKETCHES = ("sketch", "num_perm", "bands", "rows", "seed", "distance")  # parameters without influence on containment
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Method(Parameters):
-    """All that decides the result beside the documents and their priority.
+    """All parameters that decide the result, apart from the documents and their priority.
 
     >>> Method.chosen(threshold=0.8).banding
     BandShape(bands=21, rows=6)
@@ -57,10 +57,10 @@ class Method(Parameters):
     banding: BandShape
     verify: Verify = "exact"
     resolve: Resolve = "kept"
-    measure: MeasureName = field(default="jaccard", metadata=LATER)
-    # What finds candidates in place of the family's signatures, and what they are filtered by.
-    near: NearBits | None = field(default=None, metadata=LATER)
-    also: NearBits | None = field(default=None, metadata=LATER)
+    measure: MeasureName = field(default="jaccard", metadata=OMITTED)
+    # Bits that find candidates instead of the family's signatures, and bits that filter candidates.
+    near: NearBits | None = field(default=None, metadata=OMITTED)
+    also: NearBits | None = field(default=None, metadata=OMITTED)
 
     def __post_init__(self) -> None:
         check_choice("verify", self.verify, get_args(Verify))
@@ -86,7 +86,7 @@ class Method(Parameters):
         also: BitSketch | None = None,
         distance: int | None = None,
     ) -> Self:
-        """What was left open is chosen. ParameterError names what is wrong."""
+        """The method, with a choice for every open parameter. Raises ParameterError for a wrong one."""
         check_choice("measure", measure, get_args(MeasureName))
         check_choice("verify", verify, get_args(Verify))
         num_perm, seed = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM), check_integer("seed", seed, 0, MAX_SEED)
@@ -105,7 +105,7 @@ class Method(Parameters):
                 f"distance is {shown(distance)} and no sketch has bits; give also=SimHash() or leave it out"
             )
         family = chosen_family(sketch, num_perm, seed) if near is None else Family()
-        if measure == "containment":  # all shingles are joined, and nothing is sketched
+        if measure == "containment":  # joins all shingles, without a sketch
             family, near, bands, rows = Family(num_perm=1, seed=family.seed), None, 1, 1
         chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
         if near is not None:
@@ -133,7 +133,7 @@ class Method(Parameters):
 
     @classmethod
     def restored(cls, told: Mapping[str, Any]) -> Self:
-        """From what `matching` gave."""
+        """From the values of `matching`."""
         return cls(
             threshold=told["threshold"],
             shingling=Shingling(**told["shingling"]),
@@ -146,17 +146,17 @@ class Method(Parameters):
 
     @property
     def reading(self) -> Shingling:
-        """How backends read texts, once they are normalized."""
+        """The shingling as backends take it, for normalized texts."""
         return self.shingling.under(self.folding)
 
     def matching(self) -> dict[str, Any]:
-        """As JSON values, what decides who matches whom, and nothing of how that is verified and resolved."""
+        """The parameters that decide which documents match, without `verify` and `resolve`, as JSON values."""
         return {name: value for name, value in self.facts().items() if name not in ("verify", "resolve")}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The parameters of a method that someone asks for; None is one left open."""
+    """The parameters that a caller gives for a method; None leaves one open."""
 
     threshold: float | None = None
     shingling: Shingling | str | None = None
@@ -170,15 +170,15 @@ class Asked:
     measure: MeasureName | None = None
 
     def method(self, **others: Any) -> Method:
-        """The method, what was left open chosen; `others` are those that only a run has."""
+        """The method, with choices for open parameters; `others` are parameters of runs alone."""
         return Method.chosen(**self.given(), **others)
 
     def given(self) -> dict[str, Any]:
-        """Those that are not left open, by name."""
+        """The given parameters, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     def _checked(self) -> dict[str, Any]:
-        """What is given, each of its own type; ParameterError names what is of another, as an array."""
+        """The given parameters in their own types; raises ParameterError for another type, such as an array."""
         given = self.given()
         shingling, folding = checked_text_parameters(self.shingling, self.folding)
         own: dict[str, Any] = {"shingling": shingling, "folding": folding}
@@ -192,10 +192,10 @@ class Asked:
         return {name: own.get(name, value) for name, value in given.items()}
 
     def differences(self, method: Method) -> list[str]:
-        """How a method is not what was asked for, each difference in words.
+        """The differences of a method from these parameters, in words.
 
-        Bands and rows that follow from another threshold or num_perm are no difference of their own, nor is any sketch
-        where the measure is containment. ParameterError for a value of a wrong type.
+        Bands and rows that follow from another threshold or num_perm are no difference of their own, and a sketch is
+        none where the measure is containment. Raises ParameterError for a value of a wrong type.
         """
         near = method.near
         own = {
@@ -225,7 +225,7 @@ class Asked:
 def _near(
     name: str, sketch: object, distance: int | None, threshold: float, found: Callable[[NearBits, float], float]
 ) -> NearBits:
-    """The bits of a sketch; within a distance by which pairs at the threshold are `found`, where none is given."""
+    """The bits of a sketch; without a distance, the least at which pairs at the threshold are `found`."""
     near = getattr(sketch, "near", None)
     if near is None:
         raise ParameterError(f"{name} is of type {type(sketch).__name__}; give a sketch of bits, as gpulsh.SimHash()")

@@ -1,4 +1,7 @@
-"""The parameters that decide the bits: frozen, keyword-only, written into every file by `to_json()` and `digest()`."""
+"""The parameters that decide the bits: frozen, keyword-only, written into every file by `to_json()` and `digest()`.
+
+First the names of all families, then the checks of values that every module uses, then the parameter objects.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,15 @@ from typing import Any, ClassVar, Literal, NamedTuple, ParamSpec, Protocol, Type
 from gpulsh.errors import ParameterError, UnknownParameterError, nearest
 from gpulsh.words import Stems, stems, stop_words
 
-SHOWN = 80  # characters of a value that a message repeats
+SHOWN = 80  # characters of a value in a message
 MAX_NUM_PERM = 65536  # the longest signature
 MAX_SEED = 2**64 - 1
 MOST_TABLES = 1024  # of a Hamming search
-FLAGS = ("symbols", "labels")  # of a shingling that the command line can set
+FLAGS = ("symbols", "labels")  # flags of a shingling on the command line
 ITEM_TOKENS = 3  # of an item that begins with a stop word
-SCHEME = 1  # version of the definition of all bits; CHANGELOG.md tells what each changed
+SCHEME = 1  # version of the definition of all bits; CHANGELOG.md lists the changes
 
-# What other libraries call parameters whose names here are not like these.
+# Parameters by their names in other libraries.
 ELSEWHERE = {"num_hashes": "num_perm", "num_permutations": "num_perm", "ngram": "shingling", "ngram_size": "shingling"}
 
 Given = ParamSpec("Given")
@@ -37,7 +40,7 @@ Hash = Literal["mix64", "rabin", "karp_rabin"]
 NormalForm = Literal["NFC", "NFKC"]
 MinHashFamily = Literal["affine32", "affine61", "multiply_shift", "xor", "tabulation"]
 FamilyName = Literal[MinHashFamily, "one_permutation", "fast_similarity", "c_minhash"]
-SKETCHES: dict[str, str] = {  # and the file of each backend that makes it
+SKETCHES: dict[str, str] = {  # families, and the file in each backend that computes them
     "affine32": "minhash",
     "affine61": "affine61",
     "multiply_shift": "multiply_shift",
@@ -48,7 +51,7 @@ SKETCHES: dict[str, str] = {  # and the file of each backend that makes it
     "c_minhash": "c_minhash",
 }
 ForeignName = Literal["affine64", "wrapped61", "wrapped61_low", "wrapped32", "wrapped16", "splitmix_rounds"]
-FOREIGN: dict[str, str] = {  # the same of sketches that other libraries make
+FOREIGN: dict[str, str] = {  # the same for sketches of other libraries
     "affine64": "affine64",
     "wrapped61": "wrapped",
     "wrapped61_low": "wrapped",
@@ -76,13 +79,13 @@ _WIDE = ("affine61", "affine64", "wrapped61", "splitmix_rounds")  # their values
 
 
 def shown(value: object) -> str:
-    """What a message says of a value: itself where that is one short line, otherwise its type."""
+    """A value as messages show it: its repr if that is one short line, otherwise its type."""
     told = repr(value)
     return told if len(told) <= SHOWN and "\n" not in told else f"of type {type(value).__name__}"
 
 
 def refuse_unknown(call: str, given: Iterable[str], known: Collection[str]) -> None:
-    """UnknownParameterError at a keyword that is not among the `known` ones, with the one that was probably meant."""
+    """Raise UnknownParameterError at a keyword that is not `known`, with the most similar one."""
     for name in given:
         if name not in known:
             meant = ELSEWHERE.get(name, nearest(name, known))
@@ -91,7 +94,7 @@ def refuse_unknown(call: str, given: Iterable[str], known: Collection[str]) -> N
 
 
 def known_keywords(call: Callable[Given, Result]) -> Callable[Given, Result]:
-    """A public function that answers unknown keywords as `refuse_unknown` does."""
+    """Decorate a public function so that it refuses unknown keywords, as `refuse_unknown` does."""
     known = [name for name in signature(call).parameters if name not in ("self", "cls")]
     told = call.__qualname__.removesuffix(".__init__")
 
@@ -104,7 +107,7 @@ def known_keywords(call: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 def check_integer(name: str, value: object, low: int, high: int) -> int:
-    """`value` as an int within [low, high], or a ParameterError that names the parameter."""
+    """`value` as an int within [low, high]; raises ParameterError with the name of the parameter."""
     try:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -117,12 +120,12 @@ def check_integer(name: str, value: object, low: int, high: int) -> int:
 
 
 def set_integer(owner: object, name: str, low: int, high: int) -> None:
-    """Make the field `name` of a frozen object an int within [low, high], or raise what `check_integer` does."""
+    """Make the field `name` of a frozen object an int within [low, high], as `check_integer` does."""
     object.__setattr__(owner, name, check_integer(name, getattr(owner, name), low, high))
 
 
 def set_multiple(owner: object, name: str, unit: int, most: int) -> None:
-    """Make the field `name` of a frozen object a multiple of `unit` up to `most`, or raise a ParameterError."""
+    """Make the field `name` of a frozen object a multiple of `unit` up to `most`, or raise ParameterError."""
     value = getattr(owner, name)
     try:
         number = check_integer(name, value, unit, most)
@@ -134,20 +137,20 @@ def set_multiple(owner: object, name: str, unit: int, most: int) -> None:
 
 
 def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    """A ParameterError unless `value` is one of `allowed`."""
+    """Raise ParameterError unless `value` is one of `allowed`."""
     if not isinstance(value, (str, int, NoneType)) or value not in allowed:  # an array compares value by value
         raise ParameterError(f"{name} is {shown(value)}; give one of {', '.join(map(repr, allowed))}")
 
 
 def check_type(name: str, value: object, *allowed: type) -> None:
-    """A ParameterError unless `value` is an instance of one of `allowed`."""
+    """Raise ParameterError unless `value` is an instance of one of `allowed`."""
     if not isinstance(value, allowed):
         told = repr(value) if isinstance(value, (str, int, float, type(None))) else f"of type {type(value).__name__}"
         raise ParameterError(f"{name} is {told}; give an object of {' or '.join(kind.__name__ for kind in allowed)}")
 
 
 def checked_folder(name: str, path: object) -> str:
-    """The path of a folder as a str, or a ParameterError that names the parameter."""
+    """The path of a folder as a str; raises ParameterError with the name of the parameter."""
     if not is_path(path) or path == "":
         raise ParameterError(f"{name} is {shown_type(path)}; give the path of a folder")
     told = os.fspath(path)
@@ -161,39 +164,39 @@ def checked_folder(name: str, path: object) -> str:
 
 
 def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Whether it is a path of characters; one of bytes is none."""
+    """Whether it is a path of characters, not of bytes."""
     return isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str)
 
 
 def shown_type(value: object) -> str:
-    """What a message says of a value that is no path."""
+    """A value that is no path, as messages show it."""
     if value is None:
         return "None"
     return "empty" if isinstance(value, str) and not value else f"of type {type(value).__name__}"
 
 
 class Reading(NamedTuple):
-    """How code points are read: which are tokens, and whether those that fold are."""
+    """How backends read code points: whether symbols are tokens, and whether case is folded."""
 
     symbols: bool = False
     case: bool = True
 
     @property
     def plain(self) -> bool:
-        """Whether of ASCII letters and digits alone belong to tokens, and fold: what has ways of its own."""
+        """Whether only letters and digits make tokens, and case is folded: backends have faster passes for it."""
         return self == PLAIN
 
 
 PLAIN = Reading()
 
 
-LATER = {"later": True}  # metadata of a field that came after files were written: at its default it is told nowhere
+OMITTED = {"omitted": True}  # metadata of a field that is not written at its default: files of before lack it
 
 
 class Parameters:
-    """What all parameter objects share: one canonical JSON form and its digest."""
+    """The base of all parameter objects: a canonical JSON form, and its digest."""
 
-    kind: ClassVar[str]  # in the digest; the class's name, unless that was another when the scheme began
+    kind: ClassVar[str]  # in the digest: the name that the class had when the scheme began
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -219,7 +222,7 @@ class Parameters:
 
     def _told(self) -> list[Field[Any]]:
         own = fields(self)  # type: ignore[arg-type]
-        return [one for one in own if "later" not in one.metadata or getattr(self, one.name) != one.default]
+        return [one for one in own if "omitted" not in one.metadata or getattr(self, one.name) != one.default]
 
 
 def _fact(value: object) -> object:
@@ -230,17 +233,17 @@ def _fact(value: object) -> object:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Folding(Parameters):
-    """What is done to code points before tokens are cut.
+    """The changes to code points before tokens are cut.
 
-    Simple case folding by the shipped Unicode table, unless `case` is False; before it, when `form` says so, "NFC" or
-    "NFKC", Unicode normalization. Raises ParameterError for other forms.
+    First Unicode normalization, if `form` is "NFC" or "NFKC"; then simple case folding by the shipped Unicode table,
+    unless `case` is False. Raises ParameterError for other forms.
 
     >>> Folding(form="NFKC").to_json()
     '{"form":"NFKC"}'
     """
 
     form: NormalForm | None = None
-    case: bool = field(default=True, metadata=LATER)
+    case: bool = field(default=True, metadata=OMITTED)
 
     def __post_init__(self) -> None:
         check_choice("form", self.form, (None, *get_args(NormalForm)))
@@ -251,36 +254,35 @@ class Folding(Parameters):
 class Shingling(Parameters):
     """`size` consecutive tokens make a shingle; a token is a word or a folded code point.
 
-    With `symbols` each code point of general category P or S is a token of its own, as a character is: "C++", "C#" and
-    "C" differ, and "!!!" has three tokens. With `labels` every occurrence of a shingle counts (option A of Broder 1997,
-    *On the resemblance and containment of documents*): the second and the third of a document are members of their own.
+    With `symbols` each code point of general category P or S is a token of its own: "C++", "C#" and "C" differ, and
+    "!!!" has three tokens. With `labels` every occurrence of a shingle counts as a member of its own (option A of
+    Broder 1997, *On the resemblance and containment of documents*).
 
-    `stop` leaves words out before shingles are cut: those of a list, or of a language's stop list, named by its code
-    or, as "stopwords", by `language`. `stem` puts a Snowball stem for each word: "snowball" takes the algorithm of
-    `language`, and any other name or code is one. With `anchor="stopwords"` a shingle is made of items, each a stop
-    word and the two words behind it (Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.2), and `size` counts
-    these; `stop` then names the stop words, which stay. Lists and stems need `pip install "gpulsh[text]"`.
+    `stop` removes words before shingles are cut: a list of words, or the stop list of a language, by its code or, as
+    "stopwords", by `language`. `stem` replaces each word by its Snowball stem: "snowball" takes the algorithm of
+    `language`; any other value names an algorithm or a language. With `anchor="stopwords"` shingles consist of `size`
+    items, each a stop word and the two words after it (Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.2);
+    then `stop` names the stop words, which stay. Lists and stems need `pip install "gpulsh[text]"`.
 
-    `hash`, "mix64", "rabin" or "karp_rabin", chooses how token hashes become a fingerprint; `gpulsh.backends.protocol`
-    defines each. Rabin's bound on collisions holds for a polynomial drawn at random; ours is fixed. Raises
-    ParameterError for a `unit` that is neither "word" nor "char", a `size` outside 1 to 64, and whatever else is not
-    allowed.
+    `hash` is "mix64", "rabin" or "karp_rabin". It makes a fingerprint of token hashes, as `gpulsh.backends.protocol`
+    defines. Rabin's bound on collisions holds for a random polynomial; ours is fixed. Raises ParameterError for a
+    `unit` other than "word" and "char", a `size` outside 1 to 64, and any other value that is not allowed.
 
     >>> Shingling(unit="char", size=9)
     Shingling(unit='char', size=9)
     """
 
-    folds: ClassVar[bool] = True  # of the case; see `under`
+    folds: ClassVar[bool] = True  # case is folded; see `under`
 
     unit: Unit = "word"
     size: int = 5
-    symbols: bool = field(default=False, metadata=LATER)
-    labels: bool = field(default=False, metadata=LATER)
-    anchor: Literal["stopwords"] | None = field(default=None, metadata=LATER)
-    language: str = field(default="en", metadata=LATER)
-    stop: str | Sequence[str] | None = field(default=None, metadata=LATER)
-    stem: str | None = field(default=None, metadata=LATER)
-    hash: Hash = field(default="mix64", metadata=LATER)
+    symbols: bool = field(default=False, metadata=OMITTED)
+    labels: bool = field(default=False, metadata=OMITTED)
+    anchor: Literal["stopwords"] | None = field(default=None, metadata=OMITTED)
+    language: str = field(default="en", metadata=OMITTED)
+    stop: str | Sequence[str] | None = field(default=None, metadata=OMITTED)
+    stem: str | None = field(default=None, metadata=OMITTED)
+    hash: Hash = field(default="mix64", metadata=OMITTED)
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, get_args(Unit))
@@ -309,11 +311,11 @@ class Shingling(Parameters):
                 " stem='snowball' with it"
             )
         if self.by_words:
-            _ = self.stop_words, self.stems  # or an error, before there is work to lose
+            _ = self.stop_words, self.stems  # raise errors before there is work to lose
 
     @classmethod
     def parse(cls, text: str) -> Shingling:
-        """The command line's form. Raises ParameterError for any other.
+        """From the form of the command line. Raises ParameterError for any other.
 
         >>> Shingling.parse("word:5+symbols")
         Shingling(unit='word', size=5, symbols=True)
@@ -329,23 +331,23 @@ class Shingling(Parameters):
         return cls(unit=found[1], size=int(found[2]), **dict.fromkeys(flags, True))  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        """What `parse` takes."""
+        """The form that `parse` takes."""
         return "+".join([f"{self.unit}:{self.size}", *(flag for flag in FLAGS if getattr(self, flag))])
 
     def under(self, folding: Folding) -> Shingling:
-        """How backends read texts: this, and of the folding whether case is folded, which is done with the tokens."""
+        """The shingling as backends take it, which fold case together with the tokens."""
         if folding.case:
             return self
         return _Unfolded(**{own.name: getattr(self, own.name) for own in fields(self)})
 
     @property
     def by_words(self) -> bool:
-        """Whether it depends on what the words are."""
+        """Whether stop words, stems or anchors change the words."""
         return self.anchor is not None or self.stop is not None or self.stem is not None
 
     @property
     def stop_words(self) -> frozenset[str]:
-        """Those that are left out or, with `anchor`, begin an item."""
+        """The words that are removed or, with `anchor`, begin an item."""
         if isinstance(self.stop, str):
             return stop_words(self.language if self.stop == "stopwords" else self.stop)
         if self.stop is not None:
@@ -354,17 +356,17 @@ class Shingling(Parameters):
 
     @property
     def stems(self) -> Stems | None:
-        """What words are replaced by, if anything."""
+        """The stems that replace words, if any do."""
         return stems(self.language if self.stem == "snowball" else self.stem) if self.stem is not None else None
 
     @property
     def in_one_pass(self) -> bool:
-        """Whether the backends have passes of their own from text to what is asked for; see `backends.composed`."""
+        """Whether backends have fused passes from text for it; see `backends.composed`."""
         return not self.labels and not self.by_words and self.hash == "mix64"
 
     @property
     def reading(self) -> Reading:
-        """How code points are read."""
+        """How backends read code points."""
         return Reading(self.symbols, self.folds)
 
 
@@ -373,9 +375,9 @@ class _Unfolded(Shingling):
 
 
 def checked_text_parameters(shingling: Shingling | str | None, folding: Folding | None) -> tuple[Shingling, Folding]:
-    """Both, the defaults where they are None, or a ParameterError where one is something else.
+    """Both, or their defaults for None; a str is a shingling of the command line, as "word:5".
 
-    A str is a shingling as the command line takes it, as "word:5".
+    Raises ParameterError for anything else.
     """
     shingling = Shingling() if shingling is None else shingling
     shingling = Shingling.parse(shingling) if isinstance(shingling, str) else shingling
@@ -386,7 +388,7 @@ def checked_text_parameters(shingling: Shingling | str | None, folding: Folding 
 
 
 def normalizing(folding: Folding | None, normalize: NormalForm | None) -> Folding | None:
-    """The folding with that form, or as it is without one; a ParameterError where it has another form."""
+    """The folding with the form `normalize`, if given. Raises ParameterError where it has another form."""
     if normalize is None:
         return folding
     check_choice("normalize", normalize, get_args(NormalForm))
@@ -398,14 +400,14 @@ def normalizing(folding: Folding | None, normalize: NormalForm | None) -> Foldin
 
 
 def text_reading(shingling: Shingling | str | None, folding: Folding | None) -> tuple[Shingling, Folding]:
-    """The same, the shingling as backends are given it."""
+    """The same, with the shingling as backends take it."""
     shingling, folding = checked_text_parameters(shingling, folding)
     return shingling.under(folding), folding
 
 
 @dataclass(frozen=True, kw_only=True)
 class Family(Parameters):
-    """How signatures of `num_perm` values are made, with what `permutations` draws from `seed`.
+    """The functions of signatures of `num_perm` values, with coefficients that `permutations` draws from `seed`.
 
     `gpulsh.backends.protocol.SketchFold` defines each by its name.
     """
@@ -421,12 +423,12 @@ class Family(Parameters):
 
     @property
     def sketch(self) -> str:
-        """The name of the file in each backend's `sketches` that makes it."""
+        """The name of its file in each backend's `sketches`."""
         return _FILES[self.name]
 
     @property
     def wrap(self) -> Wrap:
-        """How the words of a family of `wrapped` overflow."""
+        """How its words overflow, if its file is `wrapped`."""
         return WRAPPED[self.name]
 
     @property
@@ -437,9 +439,9 @@ class Family(Parameters):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GivenFamily(Family):
-    """A family whose words are given in place of drawn: two for each value, below 2^64, as another library draws them.
+    """A family with given words, as another library draws them: two for each value, below 2^64.
 
-    They are multiplier and addend of each function or, of `splitmix_rounds`, the seed of each round and of each bin.
+    They are the multiplier and addend of each function; for `splitmix_rounds`, the seeds of each round and each bin.
     """
 
     first: tuple[int, ...]
@@ -461,38 +463,38 @@ class NearBits(Parameters):
 
     @property
     def agree(self) -> int:
-        """How many blocks of bits make the key of a table: two where that takes not too many tables, else one."""
+        """The number of blocks of bits in a table's key: two, or one if that would take too many tables."""
         return 2 if comb(self.distance + 2, 2) <= MOST_TABLES else 1
 
     @property
     def blocks(self) -> int:
-        """How many blocks the bits are cut into: `distance` of them may differ."""
+        """The number of blocks of bits, of which `distance` may differ."""
         return self.distance + self.agree
 
     @property
     def tables(self) -> int:
-        """How many tables a search takes, one for every choice of blocks that agree."""
+        """The number of tables of a search: one for every choice of blocks that agree."""
         return comb(self.blocks, self.agree)
 
 
 class BitSketch(Protocol):
-    """A sketch of bits, as its user chooses it."""
+    """A sketch of bits that a user chooses."""
 
     def near(self, distance: int) -> NearBits:
-        """Documents whose bits differ in at most `distance`."""
+        """The rule that bits differ in at most `distance`."""
         ...
 
 
 class Sketch(Protocol):
-    """A sketch of sets, as its user chooses it."""
+    """A sketch of sets that a user chooses."""
 
     @property
     def functions(self) -> Family:
-        """What the backends make signatures by."""
+        """The functions that backends compute signatures by."""
 
 
 def chosen_family(sketch: object, num_perm: int, seed: int) -> Family:
-    """That of `sketch`, where it is given; `num_perm` and `seed` then are its own, or the defaults."""
+    """The functions of `sketch`, if given; `num_perm` and `seed` must then be its own, or the defaults."""
     if sketch is None:
         return Family(num_perm=num_perm, seed=seed)
     family = getattr(sketch, "functions", None)

@@ -1,7 +1,7 @@
-"""Coefficients of the hash families, drawn from (family, seed, num_perm): the only random numbers in the library.
+"""The only random numbers in the library: coefficients of hash families, drawn from (family, seed, num_perm).
 
-The generator is SplitMix64 (Steele, Lea, Flood 2014) read at counter positions, so that a draw depends on neither
-NumPy's version nor `num_perm`: the first 64 functions of a family of 128 are the family of 64.
+The generator is SplitMix64 (Steele, Lea, Flood 2014), read at counter positions. So a draw depends neither on NumPy's
+version nor on `num_perm`: the first 64 functions of a family of 128 are the family of 64.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _MASK = (1 << 64) - 1
 
 
 class Coefficients(NamedTuple):
-    """h_i(x) = multiplier[i] * x + addend[i] mod 2^32."""
+    """The functions h_i(x) = multiplier[i] * x + addend[i] mod 2^32."""
 
-    multiplier: NDArray[np.uint32]  # [num_perm], odd where they are drawn
+    multiplier: NDArray[np.uint32]  # [num_perm], odd if drawn
     addend: NDArray[np.uint32]  # [num_perm]
 
 
@@ -39,7 +39,7 @@ def splitmix64(state: int) -> int:
 
 
 def words(family: Family, count: int) -> list[int]:
-    """Integers below 2^64 for a family, in a stream that its name and seed choose; of more words the first are these.
+    """Integers below 2^64 for a family, from the stream of its name and seed; a larger `count` adds words.
 
     >>> words(Family(name="one_permutation", seed=1), 2) == words(
     ...     Family(name="one_permutation", seed=1), 3
@@ -55,7 +55,7 @@ def word_array(family: Family, count: int) -> NDArray[np.uint64]:
 
 
 def word_pairs(family: Family) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Two words for each value, uint64 [num_perm] each: those that are given, or `words`, drawn by turns."""
+    """Two words for each value, uint64 [num_perm] each: given ones, or `words` in turn."""
     if isinstance(family, GivenFamily):
         return np.array(family.first, np.uint64), np.array(family.second, np.uint64)
     drawn = word_array(family, 2 * family.num_perm)
@@ -63,12 +63,12 @@ def word_pairs(family: Family) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
 
 
 def stream(name: str, seed: int, count: int) -> NDArray[np.uint64]:
-    """uint64 [count]: what `name` and `seed` draw; of more words the first are these."""
+    """uint64 [count]: the stream of `name` and `seed`; a larger `count` adds words."""
     return words_at(name, seed, np.arange(count, dtype=np.uint64))
 
 
 def words_at(name: str, seed: int, places: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Of the same words those at `places`, uint64 of any shape and array library."""
+    """The words of the same stream at `places`, uint64 of any shape and array library."""
     named = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
     return _drawn(splitmix64(splitmix64(seed + _GAMMA) ^ named), places)
 
@@ -98,5 +98,5 @@ def coefficients(family: Family) -> Coefficients:
         draws = _drawn(splitmix64(family.seed + _GAMMA), np.arange(family.num_perm, dtype=np.uint64))
         drawn = Coefficients((draws >> np.uint64(32)).astype(np.uint32) | np.uint32(1), draws.astype(np.uint32))
     for column in drawn:
-        column.flags.writeable = False  # they are handed out again
+        column.flags.writeable = False  # the cache gives them to others, too
     return drawn

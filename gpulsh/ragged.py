@@ -1,6 +1,6 @@
-"""Rows of unequal length that lie end to end: where they begin, which are chosen, how several become one.
+"""Rows of unequal length, end to end: their offsets, a choice of rows, and several parts as one.
 
-In NumPy, but for what says that CuPy arrays do as well.
+The functions take NumPy arrays, and CuPy arrays where their docstring says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SomeRows = TypeVar("SomeRows", bound=Rows)
 
 
 def offsets(sizes: Array) -> Numbers:
-    """int64 [n + 1]: where each of n rows begins, and the last ends; of a list, a NumPy or a CuPy array."""
+    """int64 [n + 1]: the start of each of n rows, and the end of the last; takes a list, a NumPy or a CuPy array."""
     sizes = sizes if hasattr(sizes, "dtype") else np.asarray(sizes, np.int64)
     offset = np.zeros(len(sizes) + 1, np.int64, like=sizes)
     np.cumsum(sizes, dtype=np.int64, out=offset[1:])
@@ -26,7 +26,7 @@ def offsets(sizes: Array) -> Numbers:
 
 
 def first_of_runs(values: Array) -> Array:
-    """bool [n]: whether a value differs from the one before it; of arrays of NumPy or CuPy."""
+    """bool [n]: whether a value differs from the one before it, for arrays of NumPy or CuPy."""
     first = np.ones_like(values, bool)
     first[1:] = values[1:] != values[:-1]
     return first
@@ -57,7 +57,7 @@ def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = Non
 
 
 def chosen_rows(rows: SomeRows, which: Numbers) -> SomeRows:
-    """The rows `which` [m], in that order; a view where they follow one another."""
+    """The rows `which` [m], in that order; a view where they are consecutive."""
     if len(which) == 1 or (len(which) and bool((which[1:] == which[:-1] + 1).all())):
         offset = rows.offset[which[0] : which[-1] + 2]
         return type(rows)(rows.values[offset[0] : offset[-1]], offset - offset[0])
@@ -67,7 +67,7 @@ def chosen_rows(rows: SomeRows, which: Numbers) -> SomeRows:
 
 
 def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
-    """The rows of one or several, one after another; of one, itself. Of NumPy or CuPy arrays."""
+    """The rows of all parts, end to end, of NumPy or CuPy arrays; a single part itself."""
     if len(parts) == 1:
         return parts[0]
     values = np.concatenate([part.values[int(part.offset[0]) : int(part.offset[-1])] for part in parts])
@@ -75,7 +75,7 @@ def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
 
 
 def rows_at(rows: SomeRows, which: Array) -> SomeRows:
-    """The rows `which` [m], in that order; of NumPy or CuPy arrays."""
+    """The rows `which` [m], in that order, of NumPy or CuPy arrays."""
     begin = rows.offset[which]
     offset = offsets(rows.offset[which + 1] - begin)
     place = np.arange(int(offset[-1]), dtype=np.int64, like=begin)
@@ -84,5 +84,5 @@ def rows_at(rows: SomeRows, which: Array) -> SomeRows:
 
 
 def counted(flags: Array, offset: Array) -> Array:
-    """int64 [n]: how many of the `flags` of each row are set; of NumPy or CuPy arrays."""
+    """int64 [n]: the number of set `flags` of each row, of NumPy or CuPy arrays."""
     return np.diff(offsets(flags)[offset])

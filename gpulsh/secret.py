@@ -1,10 +1,10 @@
-"""The secret of a run, and the keys under which its evidence is computed.
+"""The secret of a run, and the keys of its evidence.
 
-A hash whose keys are public can be forged: sums of independent terms give way to lattice reduction and to generalised
-birthday search (Wagner 2002). So what only proposes (signatures, band digests) is public and reproducible, and what
-proves (the exact hash, the fingerprints whose intersections are the evidence) takes its keys from 256 bits that are
-drawn for each run, or for an index, and that no output depends on. The keys are SHAKE-256 (FIPS 202) of the secret;
-`backends.protocol` tells what they multiply, and how likely a collision is.
+Anybody can forge a hash whose keys are public: lattice reduction and generalised birthday search (Wagner 2002) solve
+sums of independent terms. So signatures and band digests, which only propose pairs, are public and reproducible. The
+exact hash and the fingerprints whose intersections are the evidence take their keys from 256 random bits. These are
+drawn for each run, or for an index, and no output depends on them. The keys are SHAKE-256 (FIPS 202) of the secret;
+`backends.protocol` says how they are used, and how likely a collision is.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 from gpulsh.errors import ParameterError
 
 SECRET_BYTES = 32
-PLACES = 64  # places of a token with a key of their own; farther ones have products
+PLACES = 64  # places of a token with their own key; farther places have products
 EXACT_PLACES = 1 << 10  # the same of a document
-DIGITS = 1 << 10  # of a number in the base that far places are written in
-LEVELS = 3  # digits of such a number: places below 2^36
+DIGITS = 1 << 10  # the base in which far places are written
+LEVELS = 3  # digits of a far place: places are below 2^36
 LONGEST_SHINGLE = 64
 
-# Where the keys of each use begin among all.
+# The first key of each use.
 TOKEN = 0  # [PLACES], of the code points of a token
 SHINGLE = TOKEN + PLACES  # [LONGEST_SHINGLE], of the tokens of a shingle
 TOKEN_FAR = SHINGLE + LONGEST_SHINGLE  # [LEVELS, DIGITS]
 EXACT = TOKEN_FAR + LEVELS * DIGITS  # [2, EXACT_PLACES], of the tokens of a document, for each half of the exact hash
 EXACT_FAR = EXACT + 2 * EXACT_PLACES  # [2, LEVELS, DIGITS]
-EXACT_SPREAD = EXACT_FAR + 2 * LEVELS * DIGITS  # [2], what a token is multiplied by first
+EXACT_SPREAD = EXACT_FAR + 2 * LEVELS * DIGITS  # [2], the first factors of a token
 WORDS = EXACT_SPREAD + 2
 
 Words = NDArray[np.uint64]
@@ -42,21 +42,21 @@ Words = NDArray[np.uint64]
 class EvidenceKeys:
     """Odd multipliers: `words` uint64 [WORDS], in the order above.
 
-    The key of place p is the near one of p % PLACES times the far one [level, digit] of each digit of p // PLACES, the
-    lowest digit first; of a document's places with EXACT_PLACES. The far keys of digit 0 are 1, so that near places
-    cost nothing more.
+    The key of place p of a token is the near key of p % PLACES, times the far key [level, digit] of each digit of
+    p // PLACES, the lowest digit first. Places of a document have EXACT_PLACES instead of PLACES. The far keys of digit
+    0 are 1, so near places cost nothing more.
     """
 
     words: Words = field(repr=False)
 
 
 def draw_secret() -> bytes:
-    """256 bits of the system's generator."""
+    """256 bits from the operating system."""
     return secrets.token_bytes(SECRET_BYTES)
 
 
 def chosen_secret(given: bytes | None) -> bytes:
-    """`given`, or a new one; ParameterError where it is no secret."""
+    """`given`, or a new secret; raises ParameterError where it is none."""
     if given is None:
         return draw_secret()
     if not isinstance(given, bytes) or len(given) != SECRET_BYTES:
@@ -67,7 +67,7 @@ def chosen_secret(given: bytes | None) -> bytes:
 
 @lru_cache(maxsize=8)
 def evidence_keys(secret: bytes) -> EvidenceKeys:
-    """The keys that follow from a secret."""
+    """The keys of a secret."""
     words = np.frombuffer(_stream(secret, "evidence", 8 * WORDS), "<u8") | np.uint64(1)
     words[TOKEN_FAR:EXACT:DIGITS] = words[EXACT_FAR:EXACT_SPREAD:DIGITS] = 1
     return EvidenceKeys(words)

@@ -1,12 +1,11 @@
-"""What a banding and bits find: the S-curve, the choice of bands, rows and distance, and the error of an estimate.
+"""The theory of bandings and bits: the S-curve, the choice of bands, rows and distance, and the error of estimates.
 
 A signature value agrees between two documents with probability s, their Jaccard similarity (Broder, Charikar, Frieze,
-Mitzenmacher 2000, section 1). With `bands` bands of `rows` values each, the documents meet in at least one band with
-probability 1 - (1 - s^rows)^bands, an S-shaped curve (Leskovec, Rajaraman, Ullman, Mining of Massive Datasets,
-section 3.4).
+Mitzenmacher 2000, section 1). With `bands` bands of `rows` values each, they meet in at least one band with probability
+1 - (1 - s^rows)^bands, an S-shaped curve (Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, section 3.4).
 
-A bit of SimHash differs between two sets with the probability that their angle is of a half turn (Charikar 2002). At a
-Jaccard similarity s the cosine is 2 s / (1 + s) where the sets are equally large, and greater where they are not.
+A bit of SimHash differs between two sets with a probability of their angle in half turns (Charikar 2002). At a Jaccard
+similarity s the cosine is 2 s / (1 + s) where the sets are equally large, and greater where they are not.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ class SCurve:
 
     @property
     def width(self) -> float:
-        """Similarities between rarely and almost always found: similarity_at(0.95) - similarity_at(0.05)."""
+        """The range from rarely to almost always found: similarity_at(0.95) - similarity_at(0.05)."""
         return float(self.similarity_at(0.95) - self.similarity_at(0.05))
 
 
@@ -135,15 +134,15 @@ def choose_banding(
 ) -> SCurve:
     """The banding with the most rows that meets two requirements.
 
-    `capture` = (similarity, probability): documents that similar meet with at least that probability.
-    `reject` = (similarity, probability): documents that similar meet with at most that probability.
-    Among the bandings of at most `num_perm` signature values that meet both, the one with the most rows (the fewest
-    unwanted candidates), then the most bands. No integral of the curve is taken: an area weighs similarities evenly
-    that a corpus holds in very unequal numbers.
+    `capture` = (similarity, probability): documents of that similarity meet with at least that probability.
+    `reject` = (similarity, probability): documents of that similarity meet with at most that probability.
+    Among the bandings of at most `num_perm` signature values that meet both, it chooses the most rows (the fewest
+    unwanted candidates), then the most bands. It does not integrate the curve: an area would weigh all similarities
+    evenly, and a corpus holds them in very unequal numbers.
 
-    Raises `ParameterError` when no banding meets both (the message names the closest: of those that capture, the one
-    with the least probability at the similarity to reject), for a similarity outside [0, 1], a probability outside
-    (0, 1), or a `reject` similarity that is not below the `capture` similarity.
+    Raises `ParameterError` when no banding meets both. The message then names the closest: of the bandings that
+    capture, the one with the least probability at the similarity to reject. Also raises it for a similarity outside
+    [0, 1], a probability outside (0, 1), or a `reject` similarity that is not below the `capture` similarity.
 
     Source: Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, section 3.4.3.
 
@@ -156,7 +155,7 @@ def choose_banding(
     if reject_at >= capture_at:
         raise ParameterError(
             f"reject is at similarity {reject_at:g} and capture at {capture_at:g}; "
-            "the similarity to reject must lie below the one to capture"
+            "give a similarity to reject below the one to capture"
         )
     every_rows = np.arange(1, num_perm + 1)
     most_bands = num_perm // every_rows
@@ -182,13 +181,13 @@ def choose_banding(
 def default_banding(
     num_perm: int, threshold: float, capture: float = 0.995, *, bands: int | None = None, rows: int | None = None
 ) -> tuple[int, int]:
-    """(bands, rows) where the caller leaves one or both open.
+    """(bands, rows), where the caller may leave one or both open.
 
-    Both open: the most rows, with bands = num_perm // rows, for which documents of Jaccard `threshold` meet with
-    probability at least `capture`. One given: the other is num_perm // it. Both given: taken as they are.
+    Without both: the most rows, with bands = num_perm // rows, for which documents of Jaccard `threshold` meet with
+    probability at least `capture`. Without one: num_perm // the other.
 
-    Raises `ParameterError` when bands * rows is above `num_perm`, when no banding reaches `capture` (the message names
-    the `num_perm` that would), for a `threshold` outside (0, 1] or a `capture` outside (0, 1).
+    Raises `ParameterError` if bands * rows exceeds `num_perm`, or if no banding reaches `capture` (the message names a
+    `num_perm` that does). Also for a `threshold` outside (0, 1] or a `capture` outside (0, 1).
 
     >>> [default_banding(128, threshold) for threshold in (0.5, 0.7, 0.8, 0.9)]
     [(42, 3), (32, 4), (21, 6), (14, 9)]
@@ -208,7 +207,7 @@ def default_banding(
     if reached.any():
         most = int(every_rows[np.flatnonzero(reached)[-1]])
         return num_perm // most, most
-    # One row a band finds the most, so its bands are the signature values that are needed.
+    # Bands of one row find the most, so the needed bands are the needed signature values.
     needed = min(math.log1p(-capture) / math.log1p(-threshold), MAX_NUM_PERM + 1) // 1
     while needed <= MAX_NUM_PERM and -np.expm1(_log_miss(np.float64(threshold), int(needed), 1)) < capture:
         needed += 1
@@ -217,7 +216,7 @@ def default_banding(
     else:
         remedy = f"not even the largest --num-perm, {MAX_NUM_PERM}, would; give bands and rows"
     raise ParameterError(
-        f"num_perm is {num_perm}, of which no banding finds pairs of similarity {threshold:g} "
+        f"num_perm is {num_perm}, and no banding of it finds pairs of similarity {threshold:g} "
         f"with probability {capture:g}; {remedy}, or a higher threshold"
     )
 
@@ -238,7 +237,7 @@ def near_probability(near: NearBits, similarity: float) -> float:
 
 
 def meeting_probability(near: NearBits, similarity: float) -> float:
-    """Probability that they meet in a table of a Hamming search: that two blocks of bits, or one, do not differ.
+    """Probability that such sets meet in a table of a Hamming search: that two blocks of bits, or one, agree.
 
     >>> print(f"{meeting_probability(NearBits(bits=64, weights='set', seed=1, distance=3), 0.8):.3f}")
     0.116
@@ -255,7 +254,7 @@ def meeting_probability(near: NearBits, similarity: float) -> float:
 def default_distance(
     near: NearBits, threshold: float, probability: Callable[[NearBits, float], float], capture: float = 0.995
 ) -> NearBits:
-    """With the least distance at which pairs at `threshold` have at least `capture` of a probability of the two above.
+    """`near` with the least distance at which pairs at `threshold` have a `probability` of at least `capture`.
 
     >>> bits = NearBits(bits=64, weights="set", seed=1, distance=0)
     >>> [default_distance(bits, threshold, near_probability).distance for threshold in (0.5, 0.8, 0.9, 1)]
@@ -292,9 +291,10 @@ def standard_error(similarity: ArrayLike, num_perm: int) -> np.float64 | NDArray
 
 
 def epsilon_of_chance(size: int, functions: int, probability: float = 0.999) -> float:
-    """What the relative error of a min-wise independent family stays below, for a set of `size` and so many functions.
+    """The bound on the relative error of a min-wise independent family, for a set of `size` and `functions` of it.
 
-    With this probability, where each count of minima is near normal. `MinHash.epsilon` measures that of a family.
+    The error stays below it with this probability, if the counts of minima are nearly normal. `MinHash.epsilon`
+    measures the error of a family.
 
     >>> round(epsilon_of_chance(50, 1 << 16), 2)
     0.12
@@ -306,7 +306,7 @@ def epsilon_of_chance(size: int, functions: int, probability: float = 0.999) -> 
 def _log_miss(
     s: NDArray[np.float64] | np.float64, bands: int | NDArray[np.int64], rows: int | NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """log((1 - s^rows)^bands): keeps apart what would round to a probability of 0, or of 1."""
+    """log((1 - s^rows)^bands), which does not round to a probability of 0 or 1."""
     with np.errstate(divide="ignore", under="ignore"):
         return np.asarray(bands * np.log1p(-np.power(s, rows)), np.float64)
 
@@ -338,7 +338,7 @@ def checked_threshold(value: float) -> float:
 
 
 def checked_requirement(name: str, value: tuple[float, float]) -> tuple[float, float]:
-    """(similarity, probability), or a ParameterError that names what is wrong with them."""
+    """(similarity, probability), or a ParameterError that says what is wrong."""
     try:
         similarity, probability = value
     except (TypeError, ValueError):
@@ -359,7 +359,7 @@ def checked_number(name: str, value: object) -> float:
 
 
 def _array(value: object) -> NDArray[Any]:
-    """`value` as an array; one of None where its rows are of unequal length."""
+    """`value` as an array; an array of None where its rows have unequal length."""
     try:
         return np.asarray(value)
     except ValueError:
@@ -383,5 +383,5 @@ def _fractions(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def _as_given(array: NDArray[np.float64]) -> np.float64 | NDArray[np.float64]:
-    """A NumPy scalar in place of an array without dimensions."""
+    """A NumPy scalar instead of an array without dimensions."""
     return array if array.ndim else np.float64(array)

@@ -1,6 +1,6 @@
-"""Stop lists and stems of natural languages, from packages that are imported where a shingling asks for them.
+"""Stop lists and stems of natural languages, from packages that are imported when a shingling needs them.
 
-Their words decide shingles, so the extra `text` names one version of each package.
+Their words decide shingles, so the extra `text` pins one version of each package.
 """
 
 from __future__ import annotations
@@ -13,44 +13,21 @@ from typing import Any
 
 from gpulsh.errors import ParameterError, install
 
-MOST_STEMS = 1 << 20  # known at a time
-STEMMERS = {  # those of whole languages, by code
-    "ar": "arabic",
-    "hy": "armenian",
-    "eu": "basque",
-    "ca": "catalan",
-    "da": "danish",
-    "nl": "dutch",
-    "en": "english",
-    "eo": "esperanto",
-    "et": "estonian",
-    "fi": "finnish",
-    "fr": "french",
-    "de": "german",
-    "el": "greek",
-    "hi": "hindi",
-    "hu": "hungarian",
-    "id": "indonesian",
-    "ga": "irish",
-    "it": "italian",
-    "lt": "lithuanian",
-    "ne": "nepali",
-    "no": "norwegian",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sr": "serbian",
-    "es": "spanish",
-    "sv": "swedish",
-    "ta": "tamil",
-    "tr": "turkish",
-    "yi": "yiddish",
-}
+MOST_STEMS = 1 << 20  # in the cache
+_ALGORITHMS = [
+    *(("ar", "arabic"), ("hy", "armenian"), ("eu", "basque"), ("ca", "catalan"), ("da", "danish")),
+    *(("nl", "dutch"), ("en", "english"), ("eo", "esperanto"), ("et", "estonian"), ("fi", "finnish")),
+    *(("fr", "french"), ("de", "german"), ("el", "greek"), ("hi", "hindi"), ("hu", "hungarian")),
+    *(("id", "indonesian"), ("ga", "irish"), ("it", "italian"), ("lt", "lithuanian"), ("ne", "nepali")),
+    *(("no", "norwegian"), ("pt", "portuguese"), ("ro", "romanian"), ("ru", "russian"), ("sr", "serbian")),
+    *(("es", "spanish"), ("sv", "swedish"), ("ta", "tamil"), ("tr", "turkish"), ("yi", "yiddish")),
+]
+STEMMERS = dict(_ALGORITHMS)  # the algorithm of each language, by code
 
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """The stop list of a language, by its code of ISO 639-1, as its package has it.
+    """The stop list of a language, by its code of ISO 639-1, from its package.
 
     Raises ParameterError where there is none.
     """
@@ -61,7 +38,7 @@ def stop_words(language: str) -> frozenset[str]:
 
 
 class Stems:
-    """The Snowball stems of one language, each token's found once. Safe for threads."""
+    """The Snowball stems of one language, cached by token. Safe for threads."""
 
     def __init__(self, stem: Callable[[str], str]) -> None:
         self._stem, self._known, self._changing = stem, dict[str, str](), Lock()
@@ -70,7 +47,7 @@ class Stems:
         """The stem of a folded token."""
         found = self._known.get(token)
         if found is None:
-            with self._changing:  # a stemmer holds the word that it is at
+            with self._changing:  # a stemmer keeps its current word
                 found = self._stem(token)
                 if len(self._known) >= MOST_STEMS:
                     self._known.clear()
@@ -80,7 +57,7 @@ class Stems:
 
 @cache
 def stems(algorithm: str) -> Stems:
-    """The stems of a Snowball algorithm, by its name or a language's code. ParameterError where there is none."""
+    """The stems of a Snowball algorithm, by its name or a language's code. Raises ParameterError for any other."""
     snowball = _package("snowballstemmer", f"stem {algorithm!r}")
     name = STEMMERS.get(algorithm, algorithm)
     if name not in snowball.algorithms():

@@ -168,7 +168,7 @@ def test_a_comparison_refuses_what_is_no_list_of_names(given: dict[str, Any], to
         ({"recall": 1.0}, "probability of threshold and recall is 1.0"),
         ({"capture": (0.5,)}, r"capture is \(0.5,\)"),
         ({"capture": (0.5, 0.99), "reject": (0.05, 1e-9)}, "no banding of num_perm=128 .* closest"),
-        ({"num_perm": 2}, "num_perm is 2, of which no banding finds pairs"),
+        ({"num_perm": 2}, "num_perm is 2, and no banding of it finds pairs"),
         ({"sample": 1}, "sample is 1"),
     ],
 )
