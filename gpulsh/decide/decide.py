@@ -20,7 +20,7 @@ from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import Edges, Relation
 from gpulsh.decide.sample import Draw
-from gpulsh.io.source import ChosenTexts
+from gpulsh.io.rows import ChosenTexts
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.method import Method

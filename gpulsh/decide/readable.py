@@ -17,7 +17,7 @@ from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves
 from gpulsh.backends.prefixes import lengths_with_rare
 from gpulsh.backends.protocol import Backend, overlaps
 from gpulsh.io.normalize import normalized
-from gpulsh.io.source import ChosenTexts
+from gpulsh.io.rows import ChosenTexts
 from gpulsh.method import Method
 from gpulsh.params import NearBits
 from gpulsh.ragged import cuts, end_to_end, offsets

@@ -28,7 +28,7 @@ from gpulsh.index.segments.groups import Groups
 from gpulsh.index.segments.merging import in_memory
 from gpulsh.index.segments.segment import KEY_TYPES, Documents, Keys
 from gpulsh.index.shelves import Contents, Shelved, compacted, discard, keyed, settled
-from gpulsh.io.source import TextSource
+from gpulsh.io.rows import TextSource
 from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Method
 from gpulsh.params import check_integer

@@ -1,4 +1,4 @@
-"""Rows of text as the readers hand them over, and how they become batches of bounded size."""
+"""Rows of text as the readers yield them, how they become batches of bounded size, and how stages read these."""
 
 from __future__ import annotations
 
@@ -46,6 +46,33 @@ class Rows(Protocol):
         """All rows in order, at most `max_bytes` a batch unless one row alone is larger."""
         for start, stop in batch_cuts(offsets(self.lengths()), max_bytes):
             yield self.gather(np.arange(start, stop))
+
+
+class ChosenTexts(Protocol):
+    """Documents that can be read in any order, any number of times."""
+
+    def take(self, places: Numbers) -> TextBatch:
+        """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
+
+    def sizes(self) -> Numbers:
+        """int64 [chosen]: UTF-8 bytes of each document of the choice."""
+
+
+class TextSource(Protocol):
+    """Documents in input order."""
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
+
+    def nulls(self) -> int:
+        """How many documents were null; complete after `batches` is exhausted."""
+
+
+class TextsReadAgain(TextSource, Protocol):
+    """Documents of which some are read again."""
+
+    def choose(self, ids: Numbers) -> ChosenTexts:
+        """The documents `ids` [chosen], ascending positions, for reading again. Called after `batches`."""
 
 
 def byte_values(content: Bytes | pa.Buffer | None) -> NDArray[np.uint8]:

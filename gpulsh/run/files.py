@@ -17,14 +17,14 @@ from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
 from gpulsh.errors import GpulshError, InputError, InputTypeError, ParameterError
 from gpulsh.io.columns import Columns, text_named
+from gpulsh.io.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, natural_id, refuse_packing, refuse_unused
+from gpulsh.io.files.no_documents import REPORT
 from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.readers import Reader
-from gpulsh.io.files.results import REPORT
 from gpulsh.io.files.stamps import Stamps
-from gpulsh.io.outputs.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.io.packing import Packing
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
 from gpulsh.params import (

@@ -19,14 +19,13 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import Cut
 from gpulsh.io.columns import Columns
+from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File
-from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.file_texts import FileTexts, HeldTexts
 from gpulsh.io.files.form import USUAL, Form
-from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.readers import Reader, open_files
 from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.limits import Limit
-from gpulsh.io.outputs.conversion import FormatName
 from gpulsh.io.packing import Packing
 from gpulsh.method import Method
 from gpulsh.params import SCHEME

@@ -27,7 +27,7 @@ from gpulsh.decide.relation import ALL
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.tables import column_of
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.io.source import TextSource, TextsReadAgain
+from gpulsh.io.rows import TextSource, TextsReadAgain
 from gpulsh.lsh.collisions import Collisions, Memberships, collide
 from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify

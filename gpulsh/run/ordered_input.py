@@ -36,7 +36,7 @@ Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these n
 
 
 class OrderedInput(ABC):
-    """`io.source.TextSource` of all documents of partitions, in decision order."""
+    """`io.rows.TextSource` of all documents of partitions, in decision order."""
 
     made: list[Made]  # of each partition that was read: what is known of its documents
     bytes = 0  # of text

@@ -13,7 +13,7 @@ from typing import Any
 from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.io.file import File
-from gpulsh.io.files.results import REPORT
+from gpulsh.io.files.no_documents import REPORT
 from gpulsh.params import SCHEME
 from gpulsh.report.evidence import by_similarity, summarise
 from gpulsh.report.machine import machine, versions

@@ -22,8 +22,7 @@ from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.form import Form
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.io.rows import concatenated, gathered
-from gpulsh.io.source import TextSource
+from gpulsh.io.rows import TextSource, concatenated, gathered
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer
 from gpulsh.permutations import words_at
 from gpulsh.run.indexing import open_inputs

@@ -20,7 +20,7 @@ import gpulsh
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError, InputTypeError
-from gpulsh.io.memory.arrow_device import device_column
+from gpulsh.io.memory.device import device_column
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from tests.kernels.cuts import WHERE, assert_decisions, texts
 from tests.kernels.device_arrays import DeviceArray, DeviceModule

@@ -15,7 +15,7 @@ import pytest
 
 from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError
 from gpulsh.io.arrow.rows import arrow_rows
-from gpulsh.io.files.held_texts import HeldTexts
+from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.run.engines import steps as parallel
 from gpulsh.run.engines.local import InProcess
 from gpulsh.run.engines.steps import Attempt

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -16,22 +17,23 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import array_of
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reason, wrong_length
-from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
 from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Divisible, Keys, Mask, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.limits import Limit, too_costly
-from gpulsh.io.rows import ROW_COST, Bytes, batch_rows, packed, piece_rows
+from gpulsh.io.limits import Limit
+from gpulsh.io.rows import ROW_COST, Bytes, Rows, batch_rows, packed, piece_rows
 from gpulsh.ragged import offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FACT_COST = 16  # bytes of what is known of a document while its partition is signed
-LEAST_FACTS = 1 << 20  # bytes of that which are always allowed
-AHEAD_BLOCKS = 2  # that wait for each thread that reads
+OFFSET_BYTES = 8  # of a held row, beside its text
+BLOCK_COST = 1 << 10  # bytes of a held block, beside its rows: many files have one block of few bytes
+AHEAD_BLOCKS = 2  # waiting blocks for each thread that reads
+
+Blocks = list[tuple[int, Rows]]  # the texts of a piece, each block with its first row
 
 
 class Piece(NamedTuple):
@@ -55,23 +57,22 @@ class Partition:
 
 
 class Batches(Protocol):
-    """Takes each pyarrow.RecordBatch when it is there."""
+    """A list, or a file, of pyarrow.RecordBatch."""
 
     def append(self, batch: pa.RecordBatch, /) -> None:
-        """One more."""
+        """Add one."""
 
 
 @dataclass
 class PartitionFacts:
-    """What is known of the documents of a partition once they were read."""
+    """Facts of the documents of a partition, complete once they were read."""
 
-    sizes: list[Values] = field(default_factory=list)  # bytes of text, end to end, in integers of any type
+    sizes: list[Values] = field(default_factory=list)  # bytes of text, in integers of any type
     keys: list[Keys] = field(default_factory=list)  # blocks of the key column
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
     stray: Stray = NO_STRAY
     rejected: Batches = field(default_factory=list)  # of `gpulsh.io.files.rejected.rejections`
-    unbounded: bool = False  # whether it is no partition but all that there is, of any number of rows
 
     def place(self, partition: Partition, row: int) -> tuple[int, int]:
         """The number of the file, and the row in it, of a row of the partition."""
@@ -84,15 +85,77 @@ class PartitionFacts:
         raise IndexError(row)
 
 
+class HeldTexts:
+    """The texts of whole pieces of files, of at most `most_bytes` together, for later stages.
+
+    To decode a file again takes as long as to sign it. Several threads may share it.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left = most_bytes
+        self._blocks: dict[Piece, Blocks] = {}
+        self._complete: set[Piece] = set()
+        self._dropped: set[Piece] = set()  # too large to hold
+        self._closed = False
+        self._lock = Lock()
+
+    def add(self, piece: Piece, start: int, texts: Rows) -> None:
+        """The next rows of a piece, from row `start` of its file on; without room for them the piece is dropped."""
+        with self._lock:
+            if self._closed or piece in self._dropped:
+                return
+            self._left -= _size(texts)
+            self._blocks.setdefault(piece, []).append((start, texts))
+            if self._left < 0:
+                self._release(piece)
+                self._dropped.add(piece)
+
+    def complete(self, piece: Piece) -> None:
+        """All rows of the piece were added."""
+        with self._lock:
+            if piece in self._blocks:
+                self._complete.add(piece)
+
+    def find(self, piece: Piece) -> Blocks | None:
+        """The texts of a piece; None where not all are held."""
+        with self._lock:
+            return self._blocks[piece] if piece in self._complete else None
+
+    def take(self, piece: Piece) -> Blocks | None:
+        """The same, and hold them no longer."""
+        with self._lock:
+            is_complete = piece in self._complete
+            self._dropped.discard(piece)
+            blocks = self._release(piece)
+            return blocks if is_complete else None
+
+    def close(self) -> None:
+        """Release everything, and hold nothing more."""
+        with self._lock:
+            self._blocks.clear()
+            self._complete.clear()
+            self._closed = True
+
+    def _release(self, piece: Piece) -> Blocks:
+        self._complete.discard(piece)
+        blocks = self._blocks.pop(piece, [])
+        self._left += sum(_size(texts) for _, texts in blocks)
+        return blocks
+
+
+def _size(texts: Rows) -> int:
+    return int(texts.lengths().sum()) + OFFSET_BYTES * len(texts) + BLOCK_COST
+
+
 class FileTexts:
     """Documents of `files`, one after another. It knows how many each file has once they were read.
 
-    With more than one of `readers`, so many threads decode the parts of files that have parts, a few blocks ahead.
-    With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. Pieces
-    are held in `held`, while there is room, and then not read again for `chosen`.
+    `readers` threads decode the parts of files that have parts, a few blocks ahead. With `skip`, bad records are null
+    rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. `held` keeps the texts of pieces, while
+    there is room, and `chosen` takes them from there.
     """
 
-    streams: object = None  # that files are copies of, which last as long as it
+    streams: object = None  # holds the copies of streams, which last as long as it
 
     def __init__(
         self,
@@ -171,30 +234,30 @@ class FileTexts:
         self._nulls, self.rejected = 0, Rejected()
         self._rows[:] = 0
         rejected: list[pa.RecordBatch] = []
-        everything = PartitionFacts(rejected=rejected, unbounded=True)
+        everything = PartitionFacts(rejected=rejected)
         yield from self.read([piece for piece, _ in self._pieces()], max_bytes, everything)
         self.add(everything)
         self.rejected.add(rejected)
 
     def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
-        """The documents of `pieces`, as `batches` gives them; what `add` asks for goes into `facts`."""
+        """The documents of `pieces`, as `batches` gives them; their facts go into `facts`."""
         return packed(self._slices(pieces, max_bytes, facts), max_bytes)
 
     def add(self, facts: PartitionFacts) -> None:
-        """Know of the documents of the next partition, too; what of it was rejected lies where `facts` left it."""
+        """Add the counts of the next partition."""
         self._nulls += facts.nulls
         for number, rows in facts.rows.items():
             self._rows[number] += rows
 
     def _slices(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
-        # Here and below a block is let go before the next one is read: each may be a document as large as allowed.
+        # Here and below a block is released before the next one is read: each may be a document as large as allowed.
         last: Piece | None = None
-        for piece, block in self._blocks(pieces, max_bytes, facts):
+        for piece, block in self._blocks(pieces, max_bytes):
             number = piece.file
             if piece != last:
                 self._end(last)
                 last = piece
-            is_array = array_of(block.texts) is not None  # which whoever writes it can use; of others, what is signed
+            is_array = array_of(block.texts) is not None  # which the writer of kept rows can use as it is
             if self._held is not None and is_array:
                 self._held.add(piece, block.start, block.texts)
             facts.sizes.append(_narrow(block.texts.lengths()))
@@ -205,8 +268,6 @@ class FileTexts:
             if block.key is not None:
                 facts.keys.append(block.key)
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
-            if not facts.unbounded:
-                self._check_rows(number, facts)
             start = block.start
             for texts in block.texts.slices(max_bytes):
                 if self._held is not None and not is_array:
@@ -222,16 +283,9 @@ class FileTexts:
         if piece is not None and self._held is not None:
             self._held.complete(piece)
 
-    def _check_rows(self, number: int, facts: PartitionFacts) -> None:
-        """A LargeDocumentError where a partition has more rows than what is known of each leaves room for."""
-        limit, rows = self._rules.limit, sum(facts.rows.values())
-        if limit is not None and FACT_COST * rows > max(2 * limit.document, LEAST_FACTS):
-            place = f"{rows} documents that cannot be read apart"
-            raise too_costly(self.files[number], place, FACT_COST * rows, 2 * limit.document, limit)
-
-    def _blocks(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[tuple[Piece, Block]]:
+    def _blocks(self, pieces: Sequence[Piece], max_bytes: int) -> Iterator[tuple[Piece, Block]]:
         """All blocks in order, each with its piece."""
-        # A block of half a batch is a batch of its own, which nobody has to copy.
+        # A block of half a batch becomes a batch without a copy.
         block_bytes = max(BLOCK_BYTES, max_bytes // 2)
 
         def read(piece: Piece) -> Iterator[tuple[Piece, Block]]:
@@ -282,9 +336,9 @@ class FileTexts:
         return files, positions - starts[files]
 
     def chosen(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Iterator[list[Bytes]]:
-        """The texts at ascending `rows` of a file that has `count`, all of them in `piece`, block by block.
+        """The texts at ascending `rows` of a file that has `count`, all in `piece`, block by block.
 
-        They are those that were held; otherwise they are read.
+        They are read again unless they are held.
         """
         if self._held is not None and (held := self._held.find(piece)) is not None:
             for start, found in held:
@@ -304,7 +358,7 @@ class FileTexts:
                         break
                     del block
             except DamagedInputError:
-                if done != len(rows):  # otherwise behind the last row that is wanted, where the first pass met it, too
+                if done != len(rows):  # otherwise the damage is behind the last chosen row
                     raise
         if done != len(rows):
             raise wrong_length(self.files[piece.file])
@@ -342,5 +396,5 @@ class FileTexts:
 
 
 def _narrow(lengths: NDArray[np.int64]) -> Values:
-    """Return the lengths in their narrowest type, for millions may be held of a file that cannot be read apart."""
+    """The lengths in their narrowest type, for a file without parts may have millions."""
     return lengths.astype(np.min_scalar_type(lengths.max(initial=0)))

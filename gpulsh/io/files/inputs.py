@@ -12,11 +12,10 @@ from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.file import File, missing_package
-from gpulsh.io.files.data_sets import computed_error, description_error, with_documents, without_computed
 from gpulsh.io.files.form import USUAL, Form
+from gpulsh.io.files.no_documents import nothing_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
 from gpulsh.io.files.places import climbs, refuse_outside, told_apart, with_places
-from gpulsh.io.files.results import refuse_results
 from gpulsh.io.formats.delimited import Delimited
 from gpulsh.io.formats.endings import FORMATS, format_of, known_format, none_known
 from gpulsh.io.formats.text import PlainText, TextLines, tell_of_lines
@@ -100,11 +99,11 @@ def find_files(
         if single and not left:
             described += own
         elif not left:
-            raise description_error(own[0]) if own else computed_error(others[0])
+            raise nothing_left(own, others)
         computed += others
         files += [replace(file, source=given) for file in left]
     if not files and (described or computed):
-        raise description_error(described[0]) if described else computed_error(computed[0])
+        raise nothing_left(described, computed)
     if computed:
         more = f" and {len(computed) - 1:,} more" if len(computed) > 1 else ""
         _log.warning("%s%s: `datasets` computed it of the data set beside it; left out", computed[0].name, more)

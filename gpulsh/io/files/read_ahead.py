@@ -1,7 +1,7 @@
-"""Several threads read pieces of files ahead of who asks for their blocks, within a bound of bytes.
+"""Several threads read pieces of files ahead of the reader of their blocks, within a bound of bytes.
 
-A thread reads its piece on by itself as long as there is room. Blocks as futures of an executor need no condition, but
-each is asked for when the reader comes back for another one: a piece of many blocks is then read no faster than that.
+A thread reads its piece on as long as there is room. Rejected: a future for each block, which is asked for only when
+the reader comes back for another block. A piece of many blocks is then read no faster than by one thread.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from threading import Condition, Thread
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 Piece = TypeVar("Piece")
 Block = TypeVar("Block")
@@ -22,11 +22,10 @@ def read_ahead(
     threads: int,
     most_bytes: int,
 ) -> Iterator[Block]:
-    """The blocks of all pieces, in order; `threads` pieces are read at once.
+    """The blocks of all pieces, in order; `threads` threads read a piece each.
 
-    Blocks that wait have `most_bytes` together, of the piece that is asked for one more: a piece larger than that is
-    read no faster than its blocks are taken, and holds up no other. What `read` raises is raised here in its place, and
-    when the reader stops, so do the threads.
+    Waiting blocks have `most_bytes` together, and one more block where the reader waits for it. An error of `read` is
+    raised in its place. When the reader stops, the threads stop.
     """
     ahead: _Ahead[Piece, Block] = _Ahead(pieces, read, size, most_bytes)
     workers = [Thread(target=ahead.serve, daemon=True) for _ in range(threads)]
@@ -40,15 +39,14 @@ def read_ahead(
             worker.join()
 
 
-class _Piece(Generic[Block]):
-    def __init__(self) -> None:
-        self.waiting: deque[tuple[Block, int]] = deque()
-        self.ended = False
-        self.error: BaseException | None = None
+class _End(NamedTuple):
+    """Stands behind the last block of a piece."""
+
+    error: BaseException | None
 
 
 class _Ahead(Generic[Piece, Block]):
-    """Pieces in order, each with its blocks that wait, under one lock."""
+    """The pieces that were begun and not yet handed over, each a queue of blocks with their sizes, under one lock."""
 
     def __init__(
         self,
@@ -59,61 +57,46 @@ class _Ahead(Generic[Piece, Block]):
     ) -> None:
         self._pieces, self._read, self._size, self._most_bytes = iter(pieces), read, size, most_bytes
         self._changed = Condition()
-        self._taken: deque[_Piece[Block]] = deque()  # from the one that is asked for on
-        self._held = 0  # bytes that wait
-        self._ended = False  # no piece is left, or nobody asks any more
-        self._closed = False
+        self._begun: deque[deque[tuple[Block | _End, int]]] = deque()
+        self._waiting = 0  # bytes
+        self._ended = False  # no piece is left
+        self._closed = False  # the reader has stopped
 
     def serve(self) -> None:
         """Read until no piece is left."""
-        while (taken := self._take()) is not None:
-            given, piece = taken
+        while not self._closed:
+            with self._changed:
+                # Many pieces of small blocks must not be read without end, either.
+                self._changed.wait_for(lambda: self._closed or not self._begun or self._waiting < self._most_bytes)
+                try:
+                    piece = next(self._pieces)
+                except StopIteration:
+                    self._ended = True
+                    self._changed.notify_all()
+                    return
+                blocks: deque[tuple[Block | _End, int]] = deque()
+                self._begun.append(blocks)
+            end = _End(None)
             try:
-                for block in self._read(given):
-                    if not self._put(piece, block):
+                for block in self._read(piece):
+                    if not self._put(blocks, block, self._size(block)):
                         return
                     del block
             except BaseException as error:
-                piece.error = error
-            with self._changed:
-                piece.ended = True
-                self._changed.notify_all()
+                end = _End(error)
+            self._put(blocks, end, 0)
 
-    def _take(self) -> tuple[Piece, _Piece[Block]] | None:
-        with self._changed:
-            # Pieces of nothing but small blocks are not read without end, either.
-            self._changed.wait_for(lambda: self._ended or not self._taken or self._held < self._most_bytes)
-            if self._ended:
-                return None
-            piece: _Piece[Block] = _Piece()
-            try:
-                given = next(self._pieces)
-            except StopIteration:
-                self._ended = True
-                self._changed.notify_all()
-                return None
-            except BaseException as error:
-                self._ended = True
-                piece.error, piece.ended = error, True
-                self._taken.append(piece)
-                self._changed.notify_all()
-                return None
-            self._taken.append(piece)
-            return given, piece
+    def _put(self, blocks: deque[tuple[Block | _End, int]], block: Block | _End, size: int) -> bool:
+        """Add a block to its piece when there is room; False when the reader has stopped."""
 
-    def _put(self, piece: _Piece[Block], block: Block) -> bool:
-        """Have the block wait, when there is room; False where nobody asks any more."""
-        size = self._size(block)
+        def has_room() -> bool:
+            is_awaited = not blocks and blocks is self._begun[0]
+            return self._closed or not size or self._waiting + size <= self._most_bytes or is_awaited
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: (
-                    self._closed
-                    or self._held + size <= self._most_bytes
-                    or (self._taken[0] is piece and not piece.waiting)
-                )
-            )
-            piece.waiting.append((block, size))
-            self._held += size
+            self._changed.wait_for(has_room)
+            blocks.append((block, size))
+            self._waiting += size
             self._changed.notify_all()
             return not self._closed
 
@@ -121,26 +104,22 @@ class _Ahead(Generic[Piece, Block]):
         """Each block when it is its turn."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._taken or self._ended)
-                if not self._taken:
+                self._changed.wait_for(lambda: self._begun[0] if self._begun else self._ended)
+                if not self._begun:
                     return
-                piece = self._taken[0]
-                while not (piece.waiting or piece.ended):
-                    self._changed.wait()
-                if not piece.waiting:
-                    if piece.error is not None:
-                        raise piece.error
-                    self._taken.popleft()
-                    self._changed.notify_all()
-                    continue
-                block, size = piece.waiting.popleft()
-                self._held -= size
+                block, size = self._begun[0].popleft()
+                if isinstance(block, _End):
+                    if block.error is not None:
+                        raise block.error
+                    self._begun.popleft()
+                self._waiting -= size
                 self._changed.notify_all()
-            yield block
+            if not isinstance(block, _End):
+                yield block
             del block
 
     def close(self) -> None:
-        """Nothing more is taken."""
+        """Stop all threads."""
         with self._changed:
-            self._ended = self._closed = True
+            self._closed = True
             self._changed.notify_all()

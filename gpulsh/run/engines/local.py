@@ -13,7 +13,7 @@ from typing import Any
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import held_bytes
 from gpulsh.errors import LargeDocumentError, MemoryLimitError
-from gpulsh.io.files.held_texts import HeldTexts
+from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.memory_limit import lacks_memory, out_of_memory
 from gpulsh.run.engines.steps import Attempt, Steps, most_parallel, report_done
 from gpulsh.run.job import Job, Made, Runner, Stage, Task, Workplace

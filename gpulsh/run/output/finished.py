@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gpulsh.errors import OutputError
 from gpulsh.io.file import File
-from gpulsh.io.files.results import EVIDENCE, REPORT
+from gpulsh.io.files.no_documents import EVIDENCE, REPORT
 from gpulsh.report.originals import listed, shares
 from gpulsh.report.page import missing, render, write_page
 from gpulsh.run.output.folder import PAGE, is_whole, read_report, write_report

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpulsh.errors import Advice, OutputError
-from gpulsh.io.files.results import DATA, EVIDENCE, MARK, REPORT
+from gpulsh.io.files.no_documents import DATA, EVIDENCE, MARK, REPORT
 from gpulsh.run.engines.steps import anything_finished, worth_resuming
 from gpulsh.run.output.paths import not_empty
 from gpulsh.run.output.work_folder import (

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from gpulsh import __version__
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.io.file import File
-from gpulsh.io.files.results import MARK
+from gpulsh.io.files.no_documents import MARK
 from gpulsh.params import checked_folder
 
 

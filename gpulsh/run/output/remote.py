@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from gpulsh.errors import Advice, GpulshError, OutputError
 from gpulsh.io.file import File, Stamp, first_line, missing_package
-from gpulsh.io.files.results import MARK, REPORT
+from gpulsh.io.files.no_documents import MARK, REPORT
 from gpulsh.run.output.folder import (
     RESULTS,
     files_of,

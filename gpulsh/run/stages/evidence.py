@@ -17,8 +17,8 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.io.arrow.buffers import chosen, strings, to_arrow
 from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, parquet_type, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.files.no_documents import EVIDENCE
 from gpulsh.io.files.rejected import Rejected
-from gpulsh.io.files.results import EVIDENCE
 from gpulsh.io.format import BLOCK_BYTES
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.row_groups import GROUP_ROWS, in_groups

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.io.arrow.rows import array_of
+from gpulsh.io.conversion import write_kept
 from gpulsh.io.files.file_texts import Piece
+from gpulsh.io.files.no_documents import DATA
 from gpulsh.io.files.places import Targets
-from gpulsh.io.files.results import DATA
 from gpulsh.io.format import Known, Part, Writing
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.outputs.conversion import write_kept
 from gpulsh.ragged import cuts, offsets
 from gpulsh.run.job import Job, Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import rejected, sizes_in

@@ -17,8 +17,7 @@ from gpulsh.budget import LEAST_HOLDING, held_bytes
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
-from gpulsh.io.files.held_texts import BLOCK_COST, OFFSET_BYTES, Blocks, HeldTexts
+from gpulsh.io.files.file_texts import BLOCK_COST, OFFSET_BYTES, Blocks, FileTexts, HeldTexts, PartitionFacts, Piece
 from gpulsh.io.formats import parquet
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
@@ -40,44 +39,48 @@ def texts_of(held: Blocks | None) -> list[tuple[int, list[bytes]]]:
 
 def test_only_whole_pieces_are_given_and_once() -> None:
     held = HeldTexts(10_000)
-    held.add("a", 5, rows("one", "two"))
-    held.add("a", 7, rows("three"))
-    assert held.take("b") is None
-    held.add("b", 0, rows("of b"))
-    held.complete("a")
-    assert texts_of(held.find("a")) == texts_of(held.take("a")) == [(5, [b"one", b"two"]), (7, [b"three"])]
-    assert held.take("a") is None
-    assert held.find("b") is held.take("b") is None  # it was not complete
+    held.add(Piece(0, None), 5, rows("one", "two"))
+    held.add(Piece(0, None), 7, rows("three"))
+    assert held.take(Piece(1, None)) is None
+    held.add(Piece(1, None), 0, rows("of b"))
+    held.complete(Piece(0, None))
+    assert (
+        texts_of(held.find(Piece(0, None)))
+        == texts_of(held.take(Piece(0, None)))
+        == [(5, [b"one", b"two"]), (7, [b"three"])]
+    )
+    assert held.take(Piece(0, None)) is None
+    assert held.find(Piece(1, None)) is held.take(Piece(1, None)) is None  # it was not complete
 
 
 def test_no_more_is_held_than_was_said() -> None:
     size = 3 + OFFSET_BYTES + BLOCK_COST
     held = HeldTexts(2 * size)
-    for piece in ("a", "b", "c"):
+    for piece in (Piece(0, None), Piece(1, None), Piece(2, None)):
         held.add(piece, 0, rows("abc"))
         held.complete(piece)
-    assert held.take("c") is None
-    assert held.take("a") is not None  # which makes room for one
-    held.add("d", 0, rows("abc"))
-    held.add("d", 1, rows("abc"))  # for which there is none, and so not for what came before
-    held.add("d", 2, rows("abc"))
-    held.complete("d")
-    assert held.take("d") is None
-    held.add("e", 0, rows("abc"))
-    held.complete("e")
-    assert held.take("e") is not None and held.take("b") is not None
+    assert held.take(Piece(2, None)) is None
+    assert held.take(Piece(0, None)) is not None  # which makes room for one
+    held.add(Piece(3, None), 0, rows("abc"))
+    held.add(Piece(3, None), 1, rows("abc"))  # for which there is none, and so not for what came before
+    held.add(Piece(3, None), 2, rows("abc"))
+    held.complete(Piece(3, None))
+    assert held.take(Piece(3, None)) is None
+    held.add(Piece(4, None), 0, rows("abc"))
+    held.complete(Piece(4, None))
+    assert held.take(Piece(4, None)) is not None and held.take(Piece(1, None)) is not None
 
 
 def test_when_closed_nothing_is_held() -> None:
     held = HeldTexts(10_000)
-    held.add("a", 0, rows("one"))
-    held.complete("a")
-    held.add("b", 0, rows("two"))
+    held.add(Piece(0, None), 0, rows("one"))
+    held.complete(Piece(0, None))
+    held.add(Piece(1, None), 0, rows("two"))
     held.close()
-    held.complete("b")
-    held.add("c", 0, rows("three"))
-    held.complete("c")
-    assert [held.take(piece) for piece in "abc"] == [None, None, None]
+    held.complete(Piece(1, None))
+    held.add(Piece(2, None), 0, rows("three"))
+    held.complete(Piece(2, None))
+    assert [held.take(Piece(number, None)) for number in range(3)] == [None, None, None]
 
 
 def test_chosen_texts_are_those_that_were_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

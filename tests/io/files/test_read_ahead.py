@@ -52,16 +52,6 @@ def test_an_error_comes_in_its_place() -> None:
             found.append(block)
     assert found == [0, 1, 2]
 
-    def pieces() -> Iterator[int]:
-        yield 7
-        raise KeyError("no more")
-
-    found = []
-    with pytest.raises(KeyError):
-        for block in read_ahead(pieces(), read, lambda _: 1, 3, 100):
-            found.append(block)
-    assert found == [7]
-
 
 def test_the_threads_stop_with_the_reader() -> None:
     before = threading.active_count()

@@ -18,12 +18,11 @@ import zstandard
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, LargeDocumentError, OutputError, ParameterError
+from gpulsh.io import conversion
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.limits import Limit
-from gpulsh.io.outputs import json_lines as as_json
-from gpulsh.io.outputs import row_groups
 from gpulsh.run.stages import write
 from tests.crash.test_resume import results
 
@@ -126,7 +125,7 @@ def test_to_json_lines(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     expected = [[{"text": "two\nlines", "n": "1"}, {"text": "\ufffd!", "n": None}], [AS_JSON, nulls], [nulls]]
     expected += [[{"text": "plain\n"}], [CRAWLED]]
     assert [list(map(json.loads, lines(data / name))) for name in names[2:]] == expected
-    monkeypatch.setattr(as_json, "PART_BYTES", 1)  # each row is a large one, whose text goes in pieces
+    monkeypatch.setattr(conversion, "PART_BYTES", 1)  # each row is a large one, whose text goes in pieces
     again = run(inputs, tmp_path / "again", format="jsonl")
     assert all((again / name).read_bytes() == (data / name).read_bytes() for name in names)
 
@@ -185,16 +184,16 @@ def test_a_run_that_goes_on_gives_the_same(inputs: Path, tmp_path: Path, name: s
 
 def test_a_value_too_large_for_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = pa.record_batch({"text": ["a"], "list": [["b" * 100] * 100]})
-    assert len(b"".join(as_json.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 20)))) > 10_000
-    monkeypatch.setattr(as_json, "PART_BYTES", 1)
+    assert len(b"".join(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 20)))) > 10_000
+    monkeypatch.setattr(conversion, "PART_BYTES", 1)
     with pytest.raises(LargeDocumentError, match=r"a value of column 'list' as JSON: about .* bytes to read"):
-        list(as_json.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 12)))
+        list(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 12)))
 
 
 def test_row_groups_are_filled_by_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_groups, "GROUP_ROWS", 5)
+    monkeypatch.setattr(conversion, "GROUP_ROWS", 5)
     batches: Iterator[pa.RecordBatch] = (pa.record_batch({"n": [place, place]}) for place in range(4))
-    row_groups.write_row_groups(File("a", "a", "a"), batches, str(tmp_path / "a"), None)
+    conversion.write_row_groups(File("a", "a", "a"), batches, str(tmp_path / "a"), None)
     found = pq.ParquetFile(tmp_path / "a").metadata
     assert [found.row_group(number).num_rows for number in range(found.num_row_groups)] == [6, 2]
 
@@ -206,7 +205,7 @@ def test_types_that_parquet_lacks(tmp_path: Path) -> None:
     ):
         batches = iter([pa.record_batch([values], names=["n"])])
         with pytest.raises(InputError, match=f"column 'n' {told}"):
-            row_groups.write_row_groups(File("a", "a", "a"), batches, str(tmp_path / "a"), None)
+            conversion.write_row_groups(File("a", "a", "a"), batches, str(tmp_path / "a"), None)
 
 
 @pytest.mark.parametrize(

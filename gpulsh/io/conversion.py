@@ -1,0 +1,250 @@
+"""Kept rows in the format that `--format` names: Parquet whose bytes follow from the rows alone, or JSON lines.
+
+In JSON lines, dates, times and decimals are strings as Arrow shows them, a duration is its number, and a map is a list
+of [key, value]. Binary is base64, but the text of documents is text. NaN and infinity, which JSON lacks, are null.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Literal, Unpack
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.io.arrow.ids import in_parquet, of_type, parquet_type, values_in_parquet
+from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.arrow.texts import as_strings
+from gpulsh.io.columns import Columns
+from gpulsh.io.compression import Compression
+from gpulsh.io.file import File, reading
+from gpulsh.io.format import Mask, Writing
+from gpulsh.io.formats.endings import COMPRESSIONS, ending_of, format_of
+from gpulsh.io.formats.jsonl import JsonLines
+from gpulsh.io.formats.parquet import Parquet
+from gpulsh.io.formats.row_groups import GROUP_BYTES, GROUP_ROWS
+from gpulsh.io.limits import COPIES, Limit, too_costly
+from gpulsh.io.packing import Packing, packed_writer
+from gpulsh.io.rows import Bytes
+
+FormatName = Literal["parquet", "jsonl"]
+STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # what packs JSON lines
+FIRST = np.zeros(1, np.int64)
+PART_BYTES = 1 << 20  # of rows that become Python values together, and of a larger text
+VALUE_COPIES = 6  # of a value, in Python, which may take four bytes a character, and in JSON
+
+
+def refuse_stream_packing(packing: Packing) -> None:
+    """ParameterError where JSON lines cannot be packed so."""
+    if packing.codec not in STREAMS:
+        raise ParameterError(f"compression is '{packing}', and format 'jsonl'; give one of {', '.join(STREAMS)}")
+
+
+def renamed(files: Sequence[File], name: FormatName, packing: Packing | None) -> list[File]:
+    """The files with their places in `data/` in the format `name`.
+
+    InputError where two would have the same.
+    """
+    found = [_renamed(file, name, packing) for file in files]
+    places: dict[str, File] = {}
+    for file in found:
+        other = places.setdefault(file.relative, file)
+        if other is not file:
+            raise InputError(
+                f"{file.name}: would become data/{file.relative} in format {name!r}, as {other.name} does; rename one"
+            )
+    return found
+
+
+def _renamed(file: File, name: FormatName, packing: Packing | None) -> File:
+    if _is_in(file, name, packing):
+        return file
+    stem = file.relative.removesuffix(ending_of(file.relative))
+    packed = _compression(file, packing) if name == "jsonl" else ""
+    return replace(file, relative=f"{stem}.{name}.{packed}".rstrip("."))
+
+
+def write_kept(
+    name: FormatName | None, columns: Columns, file: File, keep: Mask, target: str, **how: Unpack[Writing]
+) -> None:
+    """As `Format.write_kept`, in the format `name`; no file of another format is written for no rows."""
+    kind, packing = format_of(file), how.get("packing")
+    if name is None or _is_in(file, name, packing):
+        kind.write_kept(file, keep, target, **how)
+    elif not keep.any():
+        return
+    elif name == "parquet":
+        write_row_groups(file, kind.kept(file, keep, **how), target, packing)
+    else:
+        with packed_writer(target, _compression(file, packing), packing.level if packing else None) as out:
+            if isinstance(kind, JsonLines):
+                kind.write_lines(file, keep, out, how.get("limit"))
+            else:
+                for content in json_lines(file, kind.kept(file, keep, **how), columns, how.get("limit")):
+                    out.write(content)
+
+
+def _is_in(file: File, name: FormatName, packing: Packing | None) -> bool:
+    """Whether the file has the format, packed so, already."""
+    kind = format_of(file)
+    if name == "parquet":
+        return isinstance(kind, Parquet)
+    return type(kind) is JsonLines and kind.compression == _compression(file, packing)
+
+
+def _compression(file: File, packing: Packing | None) -> Compression:
+    """The compression of JSON lines: that of `packing`, by default that of the file."""
+    if packing is not None:
+        return STREAMS[packing.codec]
+    lower = file.path.lower()
+    return next((each for each in COMPRESSIONS if each and lower.endswith(f".{each}")), "")
+
+
+def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str, packing: Packing | None) -> None:
+    """Write the rows of a file; none makes no file. A row group ends with the batch that fills it."""
+    first = next(batches, None)
+    if first is None:
+        return
+    for field in first.schema:
+        if not in_parquet(field.type):
+            raise _refused(file, field, "is")
+    schema = pa.schema([field.with_type(parquet_type(field.type)) for field in first.schema], first.schema.metadata)
+    options = {
+        "compression": packing.codec if packing else "zstd",
+        "compression_level": packing.level if packing else None,
+        # Statistics of a large text would be copies of it.
+        "write_statistics": [
+            field.name for field in first.schema if not (is_text(field.type) or field.type.num_fields)
+        ],
+    }
+    left = True
+    with pq.ParquetWriter(target, schema, version="2.6", **options) as out:
+        batches = chain([first], batches)
+        del first
+        while left:
+            left, held, size = False, [], 0
+            for batch in batches:
+                for field, column in zip(batch.schema, batch.columns, strict=True):
+                    if not values_in_parquet(column):
+                        raise _refused(file, field, "has values beyond those of Parquet, as")
+                held.append(batch if batch.schema == schema else _of_schema(batch, schema))
+                size += batch.nbytes
+                del batch  # before the next one is read
+                if size >= GROUP_BYTES or sum(map(len, held)) >= GROUP_ROWS:
+                    left = True
+                    break
+            if table := pa.Table.from_batches(held, out.schema):
+                out.write_table(table, row_group_size=len(table))
+
+
+def _of_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        column if column.type == field.type else of_type(column, field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.record_batch(columns, schema=schema)
+
+
+def _refused(file: File, field: pa.Field, why: str) -> InputError:
+    return InputError(
+        f"{file.name}: column {field.name!r} {why} {field.type}, which Parquet cannot hold; leave --format out, or"
+        " give it as jsonl"
+    )
+
+
+def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns, limit: Limit | None) -> Iterator[bytes]:
+    """Each row as an object of its columns on a line, many rows at a time, a large row in pieces."""
+    texts = {place[0] for place in columns.texts if len(place) == 1}
+    for batch in batches:
+        names = batch.schema.names
+        if twice := [name for name, often in Counter(names).items() if often > 1]:
+            raise InputError(f"{file.name}: has {names.count(twice[0])} columns {twice[0]!r}; rename all but one")
+        rows = max(1, len(batch) * PART_BYTES // max(batch.nbytes, 1))
+        for start in range(0, len(batch), rows):
+            part = {name: column.slice(start, rows) for name, column in zip(names, batch.columns, strict=True)}
+            with reading(file):
+                if rows == 1:
+                    yield from _large_line(file, part, texts, limit)
+                else:
+                    yield _lines(part, texts)
+            del part
+        del batch
+
+
+def _lines(part: Mapping[str, pa.Array], texts: set[str]) -> bytes:
+    columns = [_values(column, name in texts) for name, column in part.items()]
+    return b"".join(_dumped(dict(zip(part, values, strict=True))) + b"\n" for values in zip(*columns, strict=True))
+
+
+def _large_line(file: File, part: Mapping[str, pa.Array], texts: set[str], limit: Limit | None) -> Iterator[bytes]:
+    before = b"{"
+    for name, column in part.items():
+        yield before + _dumped(name) + b":"
+        before = b","
+        if _is_string(column, name in texts) and column.null_count == 0:
+            yield from _string(arrow_rows(column).pieces(FIRST)[0])
+            continue
+        if limit is not None and (need := VALUE_COPIES * column.nbytes) > COPIES * limit.document:
+            raise too_costly(file, f"a value of column {name!r} as JSON", need, COPIES * limit.document, limit)
+        yield _dumped(_values(column, name in texts)[0])
+    yield b"}\n"
+
+
+def _string(text: Bytes) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    yield b'"'
+    for start in range(0, len(text), PART_BYTES):
+        piece = text[start : start + PART_BYTES]
+        yield _dumped(decoder.decode(piece, final=start + len(piece) == len(text)))[1:-1]
+    yield b'"'
+
+
+def _dumped(value: object) -> bytes:
+    import orjson
+
+    return orjson.dumps(value, default=_plain)
+
+
+def _is_string(column: pa.Array, is_document: bool) -> bool:
+    return is_document or (is_text(column.type) and "string" in str(column.type))
+
+
+def _values(column: pa.Array, is_document: bool) -> list[object]:
+    found = as_strings(column) if _is_string(column, is_document) else column.cast(_plain_type(column.type))
+    return found.to_pylist()  # type: ignore[no-any-return]
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type, with strings and numbers for values that Python or JSON lacks."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type)
+    if types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if types.is_duration(kind):
+        return pa.int64()
+    if types.is_temporal(kind) or types.is_decimal(kind):
+        return kind if types.is_interval(kind) else pa.string()
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
+    if types.is_large_list(kind):
+        return pa.large_list(_plain_type(kind.value_type))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_plain_type(kind.value_type), kind.list_size)
+    return pa.list_(_plain_type(kind.value_type)) if types.is_list(kind) else kind
+
+
+def _plain(value: object) -> object:
+    """What orjson does not know."""
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

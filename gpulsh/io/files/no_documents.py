@@ -1,0 +1,116 @@
+"""Files of a folder that hold no documents: results of gpulsh, and what `datasets` writes beside a data set."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpulsh.errors import InputError
+from gpulsh.io.file import File
+
+EVIDENCE, REPORT, DATA = "duplicates.parquet", "report.json", "data"  # of the OUT of a run
+MARK = "gpulsh"  # the first key of report.json
+_HEAD = re.compile(rb'\s*\{\s*"%b"\s*:' % MARK.encode())
+_HEAD_BYTES = 64
+
+# `datasets` writes these beside the Arrow files of a data set, and the last one above those of several.
+OF_ONE, OF_SEVERAL = ("dataset_info.json", "state.json"), "dataset_dict.json"
+# It keeps computed columns in these, as a rule a copy of each document.
+COMPUTED = re.compile(r"cache-[0-9a-f]{16}(_[0-9]+_of_[0-9]+)?\.arrow")
+STATE_BYTES = 16 << 20  # of state.json, which names the data set's own files
+
+
+def refuse_results(files: Sequence[File]) -> None:
+    """InputError where a folder of results of gpulsh is among the files, and not only its `data/`."""
+    folders: dict[tuple[int, str], dict[str, File]] = {}
+    for file in files:
+        folder, name = os.path.split(file.path)
+        if name in (EVIDENCE, REPORT):
+            folders.setdefault((id(file.filesystem), folder), {})[name] = file
+    for (_, folder), found in folders.items():
+        if len(found) == 2 and _is_report(found[REPORT]):
+            kept = os.path.join(folder, DATA, "")
+            raise _is_output(found[REPORT], any(file.path.startswith(kept) for file in files))
+
+
+def _is_output(report: File, has_kept: bool) -> InputError:
+    folder = os.path.dirname(report.name) or "."
+    if folder != report.source.rstrip("/"):
+        advice = f"move it out of {report.source}"
+    elif has_kept:
+        advice = f"give {folder}/{DATA}, which holds the documents"
+    else:
+        advice = "give the INPUT of that run, it wrote no documents"
+    return InputError(f"{folder}: holds the results of `gpulsh dedup`; {advice}")
+
+
+def _is_report(file: File) -> bool:
+    """Whether it begins as gpulsh writes one; a file that cannot be read is an error later, when it is opened."""
+    try:
+        with file.open() as opened:
+            return _HEAD.match(opened.read(_HEAD_BYTES)) is not None
+    except Exception:  # a storage service's own exceptions share no base
+        return False
+
+
+def with_documents(found: Sequence[File]) -> list[File]:
+    """The files but those that describe a data set, whose Arrow files are beside or below them."""
+    names = {os.path.basename(file.path) for file in found}
+    if not names & {*OF_ONE, OF_SEVERAL}:
+        return list(found)
+    folders = {os.path.dirname(file.path) for file in found if file.path.endswith(".arrow")}
+    above = {os.path.dirname(folder) for folder in folders}
+
+    def describes(file: File) -> bool:
+        folder, name = os.path.split(file.path)
+        if name not in (*OF_ONE, OF_SEVERAL):
+            return False
+        known, below = (folders, "*.arrow") if name in OF_ONE else (above, "*/*.arrow")
+        return folder in known or (file.filesystem is None and bool(glob.glob(f"{glob.escape(folder)}/{below}")))
+
+    return [file for file in found if not describes(file)]
+
+
+def without_computed(found: Sequence[File]) -> tuple[list[File], list[File]]:
+    """The files but those that `datasets` computed from the data set beside them, and the computed ones."""
+    named: dict[str, frozenset[str] | None] = {}
+    kept: list[File] = []
+    computed: list[File] = []
+    for file in found:
+        folder, name = os.path.split(file.path)
+        is_cache = COMPUTED.fullmatch(name) is not None
+        if is_cache and folder not in named:
+            named[folder] = _data_files(file)
+        own = named[folder] if is_cache else None
+        (kept if own is None or name in own else computed).append(file)
+    return kept, computed
+
+
+def _data_files(beside: File) -> frozenset[str] | None:
+    """The names of a data set's own files, from its description in that folder; None where there is none."""
+    for name in reversed(OF_ONE):
+        other = replace(beside, path=os.path.join(os.path.dirname(beside.path), name))
+        try:
+            with other.open() as file:
+                state = json.loads(file.read(STATE_BYTES))
+            return frozenset(os.path.basename(entry["filename"]) for entry in state["_data_files"])
+        except (ValueError, KeyError, TypeError, RecursionError):  # it names none
+            return frozenset()
+        except Exception:  # a storage service's own exceptions share no base
+            continue
+    return None
+
+
+def nothing_left(described: Sequence[File], computed: Sequence[File]) -> InputError:
+    """The error where only descriptions of data sets, or computed files, were found."""
+    if described:
+        name = described[0].name
+        return InputError(f"{name}: describes a data set and holds no documents; give the folder that it lies in")
+    return InputError(
+        f"{computed[0].name}: `datasets` computed it of the data set beside it; give the folder, or a copy that lies"
+        " elsewhere"
+    )

@@ -1,1 +1,0 @@
-"""Kept rows in another format than that of their file."""
