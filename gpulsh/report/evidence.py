@@ -55,8 +55,7 @@ def summarise(
     has some clusters, each `picked` as one of the largest, at random, or for a document next to the threshold.
     """
     evidence = Evidence(_local(duplicates), files)
-    similarity = evidence.column("similarity", np.float32)
-    cluster = evidence.column("cluster", np.int64)
+    similarity, cluster = evidence.column("similarity"), evidence.column("cluster")
     labels, sizes = np.unique(cluster, return_counts=True)
     classes = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES))
     picked = sample_clusters(similarity, cluster, labels, sizes, threshold)
@@ -198,14 +197,9 @@ class Evidence:
         self._names = strings([file.name for file in self.files])
         self._numbers = {name: at for at, name in enumerate(self._names.to_pylist())}
 
-    def column(self, name: str, dtype: type[np.generic]) -> Values:
+    def column(self, name: str) -> Values:
         """All values of a number column."""
-        found = np.zeros(self._source.metadata.num_rows, dtype)
-        at = 0
-        for table in self._groups(name):
-            for chunk in table.column(name).chunks:
-                found[at : at + len(chunk)] = numbers(chunk)
-                at += len(chunk)
+        found: Values = self._source.read([name], use_threads=False).column(name).to_numpy()
         return found
 
     def pair(self, row: Mapping[str, Any], texts: Mapping[Place, str]) -> Mapping[str, Any]:

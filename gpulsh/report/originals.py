@@ -85,8 +85,7 @@ class Review:
         Without a choice, a few rows from the least similar to the most. ParameterError if there is no such row.
         """
         with reading(self.duplicates):
-            similarity = self._evidence.column("similarity", np.float32)
-            clusters = self._evidence.column("cluster", np.int64)
+            similarity, clusters = self._evidence.column("similarity"), self._evidence.column("cluster")
             named = None if name is None else self._evidence.named(name)
         if cluster is None and name is None and not near_threshold:
             return spread(similarity, clusters)

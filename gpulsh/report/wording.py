@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories: controls, formats, lone surrogates, line and paragraph ends
 JOINERS = "\u200c\u200d"  # of category Cf; words of many scripts, and emoji, need them
 
 
-class _Escapes(dict[int, str]):
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        shown = character
-        if unicodedata.category(character) in HIDDEN and character not in JOINERS:
-            units = character.encode("utf-16-be", "surrogatepass")
-            shown = "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
-        self[code] = shown
-        return shown
-
-
-_ESCAPES = _Escapes()
+@lru_cache(1 << 16)
+def _shown(character: str) -> str:
+    if unicodedata.category(character) not in HIDDEN or character in JOINERS:
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def printable(text: str) -> str:
@@ -35,7 +30,7 @@ def printable(text: str) -> str:
     >>> print(printable("a\\x1b[2Jb \\u202egnp.exe"))
     a\\u001b[2Jb \\u202egnp.exe
     """
-    return text if text.isprintable() else text.translate(_ESCAPES)
+    return text if text.isprintable() else "".join(map(_shown, text))
 
 
 def printable_lines(text: str) -> str:
