@@ -16,7 +16,7 @@ from gpulsh.report.excerpts import marked
 from gpulsh.report.picture import candidates_picture, similarity_picture
 from gpulsh.report.reproduce import command, in_words
 from gpulsh.report.summary import SHORT, sum_of
-from gpulsh.report.wording import cluster_name, duration, measure_name, place_name, printable, share, size
+from gpulsh.report.wording import cluster_name, duration, many, measure_name, place_name, printable, share, size
 from gpulsh.stats.counts import COUNTS, DUPLICATES, SAMPLED
 from gpulsh.stats.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.theory import SCurve
@@ -61,7 +61,7 @@ def _template() -> Any:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        size=size,
+        many=many,
         count=lambda number: f"{number:,}",
         printable=printable,
         place=lambda place: _short(place_name(place)),

@@ -229,7 +229,7 @@ def test_bad_records_are_no_kept_rows(tmp_path: Path) -> None:
     result = deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference", on_error="skip")
     assert result.report["evidence"]["rejected"] == [1]
     shown = page_of(tmp_path).text
-    assert "1 bad records were skipped" in shown
+    assert "1 bad record skipped" in shown
     assert "a.jsonl512240.0 %" in shown  # of 5 rows 1 is rejected, 2 are kept and 2 dropped
 
 
@@ -240,7 +240,7 @@ def test_protected_documents_are_kept_though_they_are_copies(tmp_path: Path) -> 
     options: dict[str, Any] = {"protect": [tmp_path / "test.jsonl"], "backend": "reference"}
     funnel = deduplicate_files(tmp_path / "crawl.jsonl", tmp_path / "out", **options).funnel
     shown = page_of(tmp_path).text
-    assert "0 of 3 documents kept" in shown and "3 documents are protected: never dropped, and not written" in shown
+    assert "0 of 3 documents kept" in shown and "3 documents protected: never dropped, and not written" in shown
     assert (funnel["documents"], funnel["protected"], funnel["dropped"], funnel["kept"]) == (6, 3, 3, 0)
 
 

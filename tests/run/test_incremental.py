@@ -192,7 +192,7 @@ def test_the_index_of_the_command_and_of_a_run_are_one(folder: Path, capsys: pyt
     largest = report["evidence"]["clusters"]["sample"][0]["pairs"][0]
     assert largest["kept"] == {"file": "jan.jsonl", "row": 0} and largest["texts"][1] == ""
     page = Path("out/report.html")
-    assert not page.exists() or "3 documents are dropped for documents of earlier runs" in page.read_text()
+    assert not page.exists() or "3 documents dropped for documents of earlier runs" in page.read_text()
     index = Index.open("known", backend="reference")
     assert len(index) == 7 and index.dropped() == 3 and "feb.jsonl:3" in index
     assert index.query([PAGE]).keys.tolist() == ["jan.jsonl:0"]
