@@ -252,7 +252,7 @@ class Warc(Format):
     def _entries(self, file: File, broken: Broken, wanted: Wanted = lambda record: True) -> Iterator[Entry]:
         """All records that are whole; a large one is held where it is `wanted`."""
         with reading(file), file.open() as source:
-            records = warc_records(source, self._compressed, broken, wanted, checked=file.intact_only, aside=file.open)
+            records = warc_records(source, self._compressed, broken, wanted, checked=file.intact_only)
             for record in records:
                 entry = Entry(record, _document(file, record))
                 del record

@@ -72,7 +72,7 @@ def test_what_is_written_does_not_depend_on_what_is_held(tmp_path: Path, monkeyp
         format_of(file).write_kept(file, keep, str(tmp_path / "held"))
         with monkeypatch.context() as patch:
             patch.setattr(warc_records, "LARGE", 1000)
-            patch.setattr(warc_records, "MOST_BEHIND", 1000)
+            patch.setattr(warc_records, "LARGE_INSIDE", 1000)
             patch.setattr(warc_records, "SHOWN", 100)
             with at_most(24 << 20):
                 format_of(file).write_kept(file, keep, str(tmp_path / "passed"))
@@ -85,7 +85,7 @@ def test_what_is_written_does_not_depend_on_what_is_held(tmp_path: Path, monkeyp
 @pytest.mark.parametrize("wrong", [1, 40])
 def test_wrong_lengths_behind_others_in_a_member(wrong: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warc_records, "LARGE", 1000)
-    monkeypatch.setattr(warc_records, "MOST_BEHIND", 1000)
+    monkeypatch.setattr(warc_records, "LARGE_INSIDE", 1000)
     lies = [record(7, b"y" * 1500).replace(b"Length: 1500", b"Length: 1400")] * wrong
     records = [record(1, b"one"), *lies, record(3, b"two")]
     (tmp_path / "a.wet.gz").write_bytes(gzip.compress(b"".join(records)))
