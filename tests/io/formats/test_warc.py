@@ -389,8 +389,13 @@ def test_each_pass_finds_the_same_records(large: int, compressed: bool, monkeypa
         for step, wanted in ((4 << 20, True), (4 << 20, False), (7, False)):
             monkeypatch.setattr(framing, "PLAIN_STEP", step)
             broken: list[Any] = []
-            source, found = io.BytesIO(content), []
-            for one in framing.warc_records(source, compressed, lambda *what: broken.append(what), lambda _: wanted):
+            found: list[Any] = []
+            for one in framing.warc_records(
+                io.BytesIO(content),
+                compressed,
+                lambda *what, told=broken: told.append(what),
+                lambda _, answer=wanted: answer,  # type: ignore[misc]
+            ):
                 raw = [one.raw] if one.held else framing.record_bytes(io.BytesIO(content), compressed, one)
                 found.append((one.offset, one.span, one.size, b"".join(raw)))
             results.append((found, broken))
