@@ -6,12 +6,11 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.fuzz import ipc, trees
+from tests.fuzz import trees
 from tests.fuzz.case import Case
 from tests.fuzz.damage import damaged
 from tests.fuzz.server import Server
@@ -162,7 +161,7 @@ def _tamper_index(source: Random, index: Path) -> str:
 
 
 def _tamper_file(source: Random, path: Path) -> str:
-    """The file, changed by one who knows Arrow IPC or by one who does not, or another in its place."""
+    """The file with damage or other values, or another file in its place."""
     content = path.read_bytes()
     others = [other for other in sorted(path.parent.iterdir()) if other.is_file() and other.suffix == path.suffix]
     how = source.random()
@@ -174,8 +173,7 @@ def _tamper_file(source: Random, path: Path) -> str:
         return _with_values(source, path)
     note = ""
     for _ in range(source.choice([1, 1, 2])):
-        change: Callable[..., tuple[bytes, str]] = ipc.changed if path.suffix == ".arrow" else damaged
-        content, note = change(source, content)
+        content, note = damaged(source, content)
     path.write_bytes(content)
     return note
 
