@@ -102,7 +102,7 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     assert "row 1: its key is 'x', as a.jsonl: row 0" in refused(2, "build", "i", "a.jsonl", "--id-column", "n")
     assert "row 1: column 'm' is null" in refused(1, "build", "i", "a.jsonl", "--id-column", "m")
     assert "give a file that ends with" in refused(2, "build", "i", "a.jsonl", "-o", "x.csv")
-    assert "lies inside the input" in refused(1, "build", "in/i", "in")
+    assert "is inside the input" in refused(1, "build", "in/i", "in")
     assert "no such file" in refused(1, "build", "i", "nothing.jsonl")
     assert "i: no such folder; make an index" in refused(1, "query", "i", "a.jsonl")
     assert "i: no such folder" in refused(1, "add", "i", "a.jsonl")
@@ -126,7 +126,7 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     ("given", "output", "told"),
     [
         ("in/a.jsonl", "in/a.jsonl", "in/a.jsonl: is the input itself; give another path"),
-        ("in", "in/a.jsonl", "in/a.jsonl: lies inside the input in; give a path outside of it"),
+        ("in", "in/a.jsonl", "in/a.jsonl: is inside the input in; give a path outside of it"),
         ("in/*.jsonl", "in/a.jsonl", "in/a.jsonl: is the input in/a.jsonl; give another path"),
         ("in/*.jsonl", "link.jsonl", "link.jsonl: is the input in/a.jsonl; give another path"),
         (
