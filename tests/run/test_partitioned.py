@@ -201,7 +201,7 @@ thresholds = st.sampled_from([0.3, 0.5, 2 / 3, 0.8, 1.0])
 resolves = st.sampled_from(["kept", "components"])
 
 
-@settings(max_examples=14)
+@settings(max_examples=8)
 @given(givens(), cuts, thresholds, resolves, st.integers(0, 4))
 def test_any_cut_gives_what_memory_gives(
     documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int
@@ -232,7 +232,7 @@ def test_any_cut_gives_what_memory_gives(
 relations = st.sampled_from([{}, {"within": True}, {"across": True}])
 
 
-@settings(max_examples=14)
+@settings(max_examples=8)
 @given(
     st.one_of(givens(("int",)), givens(("int",), protecting=True)),
     cuts,
@@ -280,7 +280,7 @@ def families(seed: int) -> list[str | None]:
     ("seed", "verify", "resolve"),
     [
         (seed, verify, ("kept", "components")[(seed + place + seed // 2) % 2])
-        for seed in range(4)
+        for seed in range(2)
         for place, verify in enumerate(("signature", "none"))
     ],
 )
@@ -300,7 +300,7 @@ def test_whom_large_buckets_compare_does_not_depend_on_the_cut(
     assert memory.funnel.crowded > 20 and rows
 
 
-@settings(max_examples=12)
+@settings(max_examples=5)
 @given(givens(("int",), protecting=True), cuts, relations, st.sampled_from(["signature", "none"]), resolves)
 def test_relations_do_not_depend_on_the_cut_either(
     documents: Given, cut: Cut, relation: dict[str, bool], verify: Any, resolve: Any
@@ -309,7 +309,7 @@ def test_relations_do_not_depend_on_the_cut_either(
         run(documents, Path(folder), cut, verify=verify, resolve=resolve, threshold=0.5, **relation)
 
 
-@settings(max_examples=14)
+@settings(max_examples=6)
 @given(givens(("int",)), cuts, st.sampled_from([0.5, 0.75, 1.0]), resolves)
 def test_by_signature_as_defined(documents: Given, cut: Cut, threshold: float, resolve: Any) -> None:
     """In small buckets, where the estimate alone decides, to the naive definition with that estimate."""
@@ -327,9 +327,10 @@ def test_by_signature_as_defined(documents: Given, cut: Cut, threshold: float, r
 @pytest.mark.parametrize(
     ("verify", "resolve", "keep"),
     [
-        (verify, resolve, ("first", "key")[(row + column) % 2])
-        for row, verify in enumerate(("exact", "signature", "none"))
-        for column, resolve in enumerate(("kept", "components"))
+        ("exact", "kept", "first"),
+        ("exact", "components", "key"),
+        ("signature", "kept", "key"),
+        ("none", "components", "first"),
     ],
 )
 def test_a_component_that_is_compared_in_shares_is_decided_as_a_whole(

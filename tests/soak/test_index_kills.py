@@ -1,0 +1,62 @@
+"""Changes of an index, and runs with one, that end at every call and at random instants."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.crash import test_incremental_crash as incremental_crash
+from tests.crash import test_index_crash as index_crash
+from tests.crash.test_incremental_crash import crawls
+from tests.crash.test_index_crash import changes
+from tests.support.mortal import Mortals
+
+
+@pytest.fixture(autouse=True)
+def thorough(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"KILLS": 50, "EVERY": 2, "REFUSALS": 100}.items():
+        monkeypatch.setattr(index_crash, name, value)
+
+
+@pytest.mark.parametrize("name", index_crash.CHANGES)
+def test_changes_that_end(name: str, changes: dict[str, index_crash.Change], mortals: Mortals, tmp_path: Path) -> None:
+    for number, test in enumerate(
+        (
+            index_crash.test_a_power_cut_between_switches_leaves_before_or_after,
+            index_crash.test_a_refused_call_is_told_and_leaves_before_or_after,
+        )
+    ):
+        (tmp_path / str(number)).mkdir()
+        test(name, changes, mortals, tmp_path / str(number))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_runs_with_an_index_that_end(is_first: bool, crawls: Path, mortals: Mortals, tmp_path: Path) -> None:
+    for number, test in enumerate(
+        (
+            incremental_crash.test_a_power_cut_between_switches,
+            incremental_crash.test_a_refused_call_is_told_and_the_run_goes_on,
+        )
+    ):
+        (tmp_path / str(number)).mkdir()
+        test(is_first, crawls, mortals, tmp_path / str(number))
+
+
+def test_killed_at_random_instants_every_command_leaves_before_or_after(
+    changes: dict[str, index_crash.Change], mortals: Mortals, tmp_path: Path
+) -> None:
+    chance = random.Random(7)
+    known = {name: index_crash.outcomes(change, mortals, tmp_path / name) for name, change in changes.items()}
+    killed = rounds = 0
+    for number in range(index_crash.KILLS):
+        name = index_crash.CHANGES[number % len(index_crash.CHANGES)]
+        before, after, whole = known[name]
+        path = changes[name].begun(tmp_path / str(number))
+        with index_crash.Reader(path, before, after) as reader:
+            death = changes[name].run(mortals, path, after=chance.uniform(0, whole.seconds))
+        assert death.killed or death.status == 0, death.told
+        index_crash.finish(changes[name], mortals, path, before, after)
+        killed, rounds = killed + death.killed, rounds + reader.rounds
+    assert killed > index_crash.KILLS // 2 and rounds >= index_crash.KILLS
