@@ -1,4 +1,4 @@
-"""The columns that are read, and the names that a user gives them by: a column, a field of objects, several."""
+"""The columns that gpulsh reads, and how a user names them: a column, a field of objects, or several."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gpulsh.errors import InputError, ParameterError, nearest
 from gpulsh.io.file import File
 from gpulsh.params import shown
 
-Place = tuple[str, ...]  # of a value: its column, and the fields that lie within one another in it
-WHOLE = "column:"  # before the name of one column, whatever is in it
-BETWEEN = b"\n"  # texts of several columns
+Place = tuple[str, ...]  # a column, and the path of fields below it
+WHOLE = "column:"  # before the name of a column that has dots or commas
+BETWEEN = b"\n"  # joins the texts of several columns
 
 
 def text_named(given: object) -> str:
-    """Columns of the text as `text_places` takes them: a name, or a list of names; ParameterError of all else.
+    """The argument of `text_places`, from a name or a list of names; ParameterError for anything else.
 
     >>> text_named(["title", "meta.body"])
     'title,meta.body'
@@ -29,7 +29,7 @@ def text_named(given: object) -> str:
 
 
 def text_places(given: str) -> tuple[Place, ...]:
-    """Where the texts lie that are joined to a document: NAME, NAME.FIELD, or several with commas between them.
+    """The places of a document's texts, which are joined: NAME, NAME.FIELD, or several with commas between them.
 
     >>> text_places("title,meta.body"), text_places("column:a.b")
     ((('title',), ('meta', 'body')), (('a.b',),))
@@ -39,14 +39,14 @@ def text_places(given: str) -> tuple[Place, ...]:
     places = tuple(tuple(name.split(".")) for name in given.split(","))
     if given and not all(map(all, places)):
         raise ParameterError(
-            f"text_column is {given!r}, of which a part is empty; give NAME, NAME.FIELD for a field of objects, several"
-            " with commas between them, or column:NAME where a name has a dot or comma of its own"
+            f"text_column is {given!r}, and a part of it is empty; give NAME, NAME.FIELD for a field of objects,"
+            " or several with commas between them. Give column:NAME for a name with a dot or comma"
         )
     return places
 
 
 def place_named(name: str, present: Container[str]) -> Place:
-    """The column of that name where it is `present`, otherwise the field whose path it is.
+    """The column of that name if it is `present`, otherwise the field with that path.
 
     >>> place_named("a.b", ["a.b", "a"]), place_named("a.b", ["a"])
     (('a.b',), ('a', 'b'))
@@ -56,12 +56,12 @@ def place_named(name: str, present: Container[str]) -> Place:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that gpulsh reads; it only copies all others. `text` is as `text_places` takes it; where there is no
-    column of the name of another, a name with dots is that of a field of objects.
+    """The columns that gpulsh reads; it only copies all others. `text` is an argument of `text_places`. Another name
+    with dots that is no column is the path of a field.
     """
 
     text: str
-    key: str | None = None  # that --keep orders by
+    key: str | None = None  # orders documents, for --keep
     id: str | None = None
     texts: tuple[Place, ...] = field(init=False, compare=False)
 
@@ -70,15 +70,15 @@ class Columns:
 
     @property
     def whole(self) -> str | None:
-        """The column that is the text; None where fields or several columns make it."""
+        """The column of the text; None where fields or several columns make it."""
         return self.texts[0][0] if len(self.texts) == len(self.texts[0]) == 1 else None
 
     def places(self) -> tuple[Place, ...]:
-        """Everything that must exist, for other names than those of texts as `place_named` takes them."""
+        """All places that must exist. The key and the id are names for `place_named`."""
         return tuple(dict.fromkeys((*self.texts, *((name,) for name in self._others()))))
 
     def depth(self) -> int:
-        """Objects within one another, the record itself included, in which a value may lie."""
+        """Levels of nested objects that may hold a value, the record itself included."""
         return max(*map(len, self.texts), *(name.count(".") + 1 for name in self._others()), 1)
 
     def _others(self) -> list[str]:
@@ -86,7 +86,7 @@ class Columns:
 
 
 def missing_column(file: File, place: Place, columns: Columns, present: Sequence[str]) -> InputError:
-    """The error of one of the `columns` that a file lacks; `present` are those that it has."""
+    """The error of a file that lacks one of the `columns`; `present` are the columns that it has."""
     column = repr(".".join(place))
     if columns.key == ".".join(place):
         column += ", which --keep names beside its modes first, longest and source:INPUT,INPUT"

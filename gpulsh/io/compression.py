@@ -217,7 +217,7 @@ BEGINNINGS: dict[Compression, tuple[bytes, Callable[[bytes], bool]]] = {
 
 
 def whole_members(pieces: Pieces, source: BinaryIO, start: int = 0) -> Iterator[Piece]:
-    """Yield the pieces of intact members; a damaged one is a DamagedMember, of which nothing was yielded."""
+    """Yield the pieces of intact members; a damaged one is a DamagedMember instead."""
     again: int | None = start
     while again is not None:
         running, again = pieces(source, again), None
@@ -279,7 +279,7 @@ def blocks(source: BinaryIO, compression: Compression, *, intact_only: bool = Fa
 
 
 def refuse_packed(head: bytes) -> None:
-    """A ValueError where a file whose name says that it is plain begins as a compressed one does."""
+    """A ValueError where the file is compressed, though its name has no such ending."""
     for compression, (magic, begins) in BEGINNINGS.items():
         if head.startswith(magic) and begins(head[:HEAD]):
             raise ValueError(f"it is {NAMES[compression]}, and its name does not end in .{compression}; rename it")

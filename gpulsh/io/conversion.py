@@ -133,7 +133,7 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
             for batch in batches:
                 for field, column in zip(batch.schema, batch.columns, strict=True):
                     if not values_in_parquet(column):
-                        raise _refused(file, field, "has values beyond those of Parquet, as")
+                        raise _refused(file, field, "has values beyond the range of Parquet, as")
                 held.append(batch if batch.schema == schema else _of_schema(batch, schema))
                 size += batch.nbytes
                 del batch  # before the next one is read
@@ -246,5 +246,5 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _plain(value: object) -> object:
-    """What orjson does not know."""
+    """A JSON value for a value that orjson does not know."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

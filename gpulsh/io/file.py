@@ -1,4 +1,4 @@
-"""One input file, and what is said of it when it cannot be read or is another than before."""
+"""One input file, and the errors of a file that cannot be read or has changed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ import pyarrow as pa
 from gpulsh.errors import ChangedInputError, DamagedInputError, Extra, GpulshError, InputError, install
 from gpulsh.memory_limit import lacks_memory, out_of_memory
 
-Stamp = list[int | str | None]  # of a file: its size, and what tells of its last change; as JSON has it
-# What remote stores tell of a file that is another when it is written to.
+Stamp = list[int | str | None]  # of a file: its size, and its last change; JSON values
+# Fields of remote stores that differ when somebody wrote to the file.
 VERSIONS: tuple[str, ...] = (
     *("ETag", "etag", "md5Hash", "Content-MD5", "blob_id", "generation", "VersionId"),
     *("LastModified", "last_modified", "Last-Modified", "updated", "mtime"),
 )
 
-
-# Of a URL's protocol: the package that opens it, and the extra that installs this.
+# For each protocol of URLs the package that opens it, and the extra that installs the package.
 PACKAGES: dict[str, tuple[str, Extra]] = {
     **dict.fromkeys(("s3", "s3a"), ("s3fs", "s3")),
     **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gs")),
@@ -32,7 +31,7 @@ PACKAGES: dict[str, tuple[str, Extra]] = {
 
 
 def missing_package(url: str) -> str | None:
-    """What to say of a URL whose package is not installed; None of others."""
+    """A message if the package that opens a URL is not installed; None otherwise."""
     for part in url.split("::"):
         known = PACKAGES.get(part.partition("://")[0])
         if known is not None and find_spec(known[0]) is None:
@@ -49,13 +48,13 @@ class File:
     path: str
     filesystem: Any = None  # of fsspec; None for a local path
     source: str = ""  # the INPUT that named it
-    lines: bool = False  # of a text file: each line is a document
-    as_text: bool = False  # it is one text, whatever its name says
-    delimiter: str | None = None  # of CSV and TSV; None: as the name says
-    encoding: str | None = None  # of these and of text; None: UTF-8
-    unit: str = "line"  # what messages call a record of it
+    lines: bool = False  # each line of a text file is a document
+    as_text: bool = False  # it is one text, whatever its ending
+    delimiter: str | None = None  # of CSV and TSV; None: by the ending
+    encoding: str | None = None  # of CSV, TSV and text; None: UTF-8
+    unit: str = "line"  # the word for a record in messages
     copied: bool = False  # from a stream, anew for each run
-    intact_only: bool = False  # a compressed member is read when it is known to be intact, and passed over otherwise
+    intact_only: bool = False  # skip damaged members of compressed data
 
     def open(self) -> BinaryIO:
         """The file for reading bytes."""
@@ -64,7 +63,7 @@ class File:
         return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
 
     def size(self) -> int | None:
-        """Bytes of the file, None where a remote store does not tell."""
+        """Bytes of the file; None where a remote store does not know."""
         with reading(self):
             return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
 
@@ -75,21 +74,21 @@ class File:
                 found = os.stat(self.path)
                 return [found.st_size, found.st_mtime_ns, None if self.copied else found.st_ino]
             self.filesystem.invalidate_cache(self.path)
-            told = self.filesystem.info(self.path)
-            version = [f"{name} {told[name]}" for name in VERSIONS if told.get(name) is not None]
+            found = self.filesystem.info(self.path)
+            version = [f"{name} {found[name]}" for name in VERSIONS if found.get(name) is not None]
             if not version:
                 with suppress(NotImplementedError, AttributeError):
                     version.append(str(self.filesystem.modified(self.path)))
-            return [told.get("size"), ", ".join(version) or None]
+            return [found.get("size"), ", ".join(version) or None]
 
     def identity(self) -> tuple[object, ...] | None:
-        """What a local file is now; None of others, which it takes long to ask."""
+        """Path and stamp of a local file; None of a remote file, where a stamp takes long."""
         return (self.path, *self.stamp()) if self.filesystem is None else None
 
 
 @contextmanager
 def reading(file: File) -> Iterator[None]:
-    """Turn whatever goes wrong inside into an InputError that names the file, or a MemoryLimitError that does."""
+    """Turn errors inside into an InputError, or a MemoryLimitError, with the name of the file."""
     try:
         yield
     except GpulshError:
@@ -97,14 +96,14 @@ def reading(file: File) -> Iterator[None]:
     except (OSError, EOFError, ValueError, MemoryError, pa.ArrowException) as error:
         if lacks_memory(error):
             raise out_of_memory(file.name) from error
-        told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+        cause = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         kind = DamagedInputError if _is_damage(error) else InputError
-        raise kind(f"{file.name}: cannot be read: {first_line(told)}") from error
+        raise kind(f"{file.name}: cannot be read: {first_line(cause)}") from error
 
 
-def first_line(told: object) -> str:
-    """What an error of a library says in its first line, without the full stop; its type where it says nothing."""
-    return (str(told).strip() or type(told).__name__).splitlines()[0].rstrip(".")
+def first_line(error: object) -> str:
+    """The first line of a library's error, without the full stop; its type where it has no message."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def reason(file: File, error: InputError) -> str:
@@ -113,7 +112,7 @@ def reason(file: File, error: InputError) -> str:
 
 
 def _is_damage(error: Exception) -> bool:
-    # A failing system or network says nothing about the content. Arrow reports broken pages by a bare OSError.
+    # An error of the system or network says nothing about the content. Arrow reports broken pages by a bare OSError.
     if isinstance(error, OSError):
         return type(error) is OSError and not error.errno
     return not isinstance(error, pa.ArrowCancelled)
@@ -128,5 +127,5 @@ def changed(file: File, how: str) -> ChangedInputError:
 
 
 def wrong_length(file: File) -> ChangedInputError:
-    """The error of a file whose rows are not those of the first reading."""
+    """The error of a file that has other rows than at the first reading."""
     return changed(file, "holds other rows than at first")

@@ -28,19 +28,19 @@ BLOCK_BYTES = 8 << 20  # of text that a reader aims at holding at once
 
 @dataclass(frozen=True)
 class Rules:
-    """What readers do with records that they cannot use."""
+    """How readers treat records that they cannot use."""
 
-    skip: bool = False  # bad ones are rejected where rows behind them can still be read
-    limit: Limit | None = None  # a larger document stops the run also with `skip`: no record is bad for a small budget
+    skip: bool = False  # reject bad records where later rows can still be read
+    limit: Limit | None = None  # a larger document stops the run also with `skip`: give more memory
 
 
 STRICT = Rules()
 
 
 class Rejection(NamedTuple):
-    """Where a bad record is, and why: rows that cannot be used, or a stretch of a file in which no row can be found."""
+    """A bad record: rows that cannot be used, or a stretch of a file without rows, and the reason."""
 
-    row: int  # the first of the rows, or the row that the stretch stands before
+    row: int  # the first of the rows, or the row behind the stretch
     rows: int  # 0 for a stretch
     unit: Literal["row", "line", "byte"]  # what `offset` counts: rows and bytes from 0, lines from 1
     offset: int
@@ -48,7 +48,7 @@ class Rejection(NamedTuple):
 
 
 class Stray(NamedTuple):
-    """Rows with bytes that are not of their encoding, and how many bytes those are."""
+    """Counts of rows with bytes that are invalid in their encoding, and of such bytes."""
 
     rows: int = 0
     bytes: int = 0
@@ -69,7 +69,7 @@ class Block:
 
 
 class Part(NamedTuple):
-    """Rows of a file that can be read without those before them."""
+    """Rows of a file that can be read without the rows before them."""
 
     number: int
     start: int
@@ -91,7 +91,7 @@ class Divisible(Protocol):
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:
-    """So many of the items, evenly spread over all, or all of them.
+    """`count` of the items, evenly spread, or all of them.
 
     >>> spread("abcdefghij", 3)
     ['b', 'f', 'i']
@@ -101,10 +101,10 @@ def spread(items: Sequence[Item], count: int) -> list[Item]:
 
 
 class Known(NamedTuple):
-    """The texts where some parts of them are known, so that they need not be decoded."""
+    """Texts of parts that are held in memory and need not be decoded."""
 
     columns: Columns
-    texts: Callable[[Part], list[pa.Array] | None]  # of a part
+    texts: Callable[[Part], list[pa.Array] | None]  # None where they are not held
 
 
 class Writing(TypedDict, total=False):
@@ -116,68 +116,66 @@ class Writing(TypedDict, total=False):
 
 
 class Format(Protocol):
-    """Reads and writes the files of one kind. Every error names the file. What most formats answer, they inherit."""
+    """Reads and writes the files of one kind. Every error names the file."""
 
-    in_order: bool = True  # whether each reading begins with the first byte and skips none before the last it needs
-    natural_id: str | None = None  # the column that documents are called by where nothing else is said
+    in_order: bool = True  # each reading begins with the first byte and skips none
+    natural_id: str | None = None  # the default for --id-column
 
     def check(self, file: File, columns: Columns) -> int | None:
-        """About how many bytes of text to expect, None where the file does not tell.
+        """About how many bytes of text to expect; None where the file does not say.
 
-        An InputError where its head already shows that it cannot be used.
+        An InputError where its head shows that it cannot be used.
         """
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
-        """The rows in order, or, where `wanted` [rows] is given, at least those.
+        """The rows in order; with `wanted` [rows], the others may be null.
 
-        A bad record is a DamagedInputError or an InputTypeError; with `rules.skip` it is rejected where rows behind it
-        can still be read, and the error means that none can. A document beyond `rules.limit` is an InputError, and is
-        not in memory where the format tells its size before.
+        A bad record is a DamagedInputError or an InputTypeError. With `rules.skip` it is rejected, and an error means
+        that no later row can be read. A document beyond `rules.limit` is an InputError.
         """
 
     def kind(self, file: File, column: str) -> pa.DataType | None:
-        """The column's pyarrow.DataType; None where the format declares none and the values alone have it."""
+        """The column's pyarrow.DataType; None where the format declares none."""
         return None
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The column's values at `rows`, ascending, as a pyarrow.Array.
 
-        A LargeDocumentError where they have more bytes together than `limit` allows a document.
+        A LargeDocumentError where all have more bytes than `limit` allows a document.
         """
 
     def takes(self, packing: Packing) -> bool:
-        """Whether that changes how `write_kept` compresses a file."""
+        """Whether `write_kept` can compress a file so."""
         return False
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Write a file of the same format with the rows where `keep` [rows] is true."""
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
-        """The rows where `keep` [rows] is true, every column of them, for a file of another format.
+        """All columns of the rows where `keep` [rows] is true, for a file of another format.
 
-        They come as pyarrow.RecordBatch, none without rows, all of one schema that follows from the file and `keep`.
-        What is no column of its own is called "text".
+        They come as non-empty pyarrow.RecordBatch of one schema. Text without a column is called "text".
         """
 
     def write_sample(self, file: File, share: float, target: str) -> float:
-        """Write about that `share` of the rows, from 0 to 1, to a file of the same format, packed as the input is.
+        """Write about a `share` of the rows, from 0 to 1, to a file of the same format and compression.
 
-        They come from all over the file where it can be read from anywhere, otherwise from its beginning. At least one
-        row is there, if the file has one. Returns what share of the file they are.
+        They come from all over the file where it has parts, otherwise from its beginning, and are at least one row.
+        Returns the share of the file that was written.
         """
 
 
 @dataclass
 class Count:
-    """How many rows were read."""
+    """Rows read so far."""
 
     rows: int = 0
 
 
 @contextmanager
 def counting(file: File, keep: Mask) -> Iterator[Count]:
-    """A context in which rows are read and counted: `wrong_length` unless they are those of `keep`. Damage behind the
-    last of them is none of theirs.
+    """A context that reads and counts rows: `wrong_length` unless there are as many as in `keep`. Damage behind the
+    last of them is ignored.
     """
     read = Count()
     try:

@@ -1,4 +1,4 @@
-"""What a memory budget allows of one document or row, and the error, which says how much would do, of one beyond it."""
+"""The largest document or row in a memory budget, and the errors of larger ones, which name a sufficient budget."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import LargeDocumentError
 from gpulsh.io.file import File
 
-COPIES = 4  # of the largest document that fit into a memory budget
+COPIES = 4  # of the largest document, which fit into a memory budget
 LEAST_MEMORY = 512 << 20  # bytes of a budget, below which hardly anything but the program fits
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What a memory budget allows. A document may take a quarter of what each of `abreast` readers has, because reading
-    and comparing hold a few copies of it.
+    """The limits of a memory budget. A document may take a quarter of each reader's share: reading and comparing
+    hold a few copies of it.
     """
 
     memory: int  # bytes, of the whole run
-    abreast: int = 1  # how many read at the same time
+    abreast: int = 1  # concurrent readers
 
     @property
     def document(self) -> int:
@@ -30,7 +30,7 @@ class Limit:
 
 
 def too_large(file: File, place: str, size: int, limit: Limit) -> LargeDocumentError:
-    """The error of a document of `size` bytes; `place` says which of the file it is, empty where there is one."""
+    """The error of a document of `size` bytes at `place` in the file, which is empty for a file of one document."""
     return LargeDocumentError(
         f"{file.name}: {place and place + ': '}has {size} bytes; a memory budget of {_exact(limit.memory)} allows"
         f" documents up to {_exact(limit.document)}: give --memory {_enough(COPIES * size)} or more"
@@ -38,7 +38,7 @@ def too_large(file: File, place: str, size: int, limit: Limit) -> LargeDocumentE
 
 
 def too_costly(file: File, place: str, need: int, allowed: int, limit: Limit) -> LargeDocumentError:
-    """The error of what takes about `need` bytes to read, where the limit makes that `allowed` at most."""
+    """The error of a place that takes about `need` bytes to read, where only `allowed` bytes may be used."""
     return LargeDocumentError(
         f"{file.name}: {place}: about {need} bytes to read; a memory budget of {_exact(limit.memory)} allows"
         f" {_exact(allowed)}: give --memory {_enough(-(-need * limit.memory // allowed))} or more"
@@ -46,7 +46,7 @@ def too_costly(file: File, place: str, need: int, allowed: int, limit: Limit) ->
 
 
 class CostError(Exception):
-    """What was to be parsed would take about `size` bytes beside what holds it."""
+    """Parsing would take about `size` more bytes."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -76,7 +76,7 @@ def _exact(size: int) -> str:
 
 
 def _enough(size: int) -> str:
-    """A round figure of at least `size` bytes that a budget may have."""
+    """A round budget of at least `size` bytes."""
     size = max(size, LEAST_MEMORY)
     if size <= 1000 << 20:
         return f"{-(-size // (50 << 20)) * 50}MiB" if size > LEAST_MEMORY else _exact(size)

@@ -10,7 +10,7 @@ from gpulsh.params import NormalForm
 
 
 def normalized(batch: TextBatch, form: NormalForm | None) -> TextBatch:
-    """Each document in that form, invalid bytes read as U+FFFD first; without a form, and of ASCII alone, as it is.
+    """Each document in that form, with U+FFFD for invalid bytes; unchanged without a form, or if all is ASCII.
 
     A batch on a device that is not all ASCII comes back on the host.
 

@@ -34,7 +34,7 @@ LEVELS: dict[str, tuple[int, ...]] = {
 
 
 class Sink(Protocol):
-    """What content is written to."""
+    """A file for content."""
 
     def write(self, content: Bytes, /) -> object:
         """Write more of it."""

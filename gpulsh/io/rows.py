@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 Bytes = bytes | memoryview
 Copy = Callable[[NDArray[np.uint8], Numbers, Numbers], TextBatch]  # `Backend.gather` of one on the host
 
-# A document costs its readers and the stages this much beside its text, so that a billion empty ones are not one batch.
+# Bytes that a document costs beside its text: a billion empty documents must not be one batch.
 ROW_COST = 64
 
 
 class Rows(Protocol):
-    """Texts of one block of rows: a block of a file, a chunk of an Arrow array.
+    """Texts of one block of rows: a block of a file, or a chunk of an Arrow array.
 
-    Texts that lie end to end have a `gather` and `slices` of their own, which copy less.
+    Adjacent texts have their own `gather` and `slices`, which copy less.
     """
 
     def __len__(self) -> int: ...
@@ -39,7 +39,7 @@ class Rows(Protocol):
         """The texts at `rows`, in that order."""
 
     def gather(self, rows: Numbers, copy: Copy | None = None) -> TextBatch:
-        """The texts at `rows`, in that order, copied together unless they lie end to end: by `copy`, if it can."""
+        """The texts at `rows`, in that order, copied together unless they are adjacent."""
         return joined(self.pieces(rows))
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
@@ -69,27 +69,27 @@ class TextSource(Protocol):
 
 
 class TextsReadAgain(TextSource, Protocol):
-    """Documents of which some are read again."""
+    """Documents that can be chosen and read again."""
 
     def choose(self, ids: Numbers) -> ChosenTexts:
         """The documents `ids` [chosen], ascending positions, for reading again. Called after `batches`."""
 
 
 def byte_values(content: Bytes | pa.Buffer | None) -> NDArray[np.uint8]:
-    """The bytes as values of a batch, none of None; read-only, so that all batches are of one type to a compiler."""
+    """The bytes as values of a batch; read-only, so that all batches have one type for a compiler."""
     values = np.frombuffer(content or b"", np.uint8)
     values.flags.writeable = False
     return values
 
 
 def joined(pieces: Sequence[Bytes]) -> TextBatch:
-    """A batch from texts that lie apart, copied together; one text stays where it is, for it may be large."""
+    """A batch of separate texts, copied together. One text is not copied, for it may be large."""
     offset = offsets(np.fromiter(map(len, pieces), np.int64, len(pieces)))
     return TextBatch(byte_values(pieces[0] if len(pieces) == 1 else b"".join(pieces)), offset)
 
 
 def gathered(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBatch:
-    """Texts `values[begin[i] : end[i]]` as a batch: a view where each begins at the end of the one before it."""
+    """Texts `values[begin[i] : end[i]]` as a batch: a view if they are adjacent."""
     offset = offsets(end - begin)
     apart = np.flatnonzero(begin[1:] != end[:-1])
     if len(begin) and len(apart) == 0:
@@ -101,7 +101,7 @@ def gathered(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBat
 
 
 def batch_cuts(offset: NDArray[np.signedinteger], max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Row ranges [start, stop) that together cover all rows of `offset` [n + 1] within the bounds of a batch."""
+    """Row ranges [start, stop) that cover all rows of `offset` [n + 1], each within the bounds of a batch."""
     return cuts(offset, max_bytes, max(1024, max_bytes // ROW_COST))
 
 
@@ -112,9 +112,9 @@ def cut(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
 
 
 def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
-    """Runs of small batches joined (copied) up to the bounds, so that a folder of short files is not a batch a file.
+    """Join (copy) runs of small batches up to the bounds, so that a folder of short files is not a batch a file.
 
-    A batch of a quarter of `max_bytes` goes as it is: a copy of it would cost more than a batch of its own.
+    A batch of at least a quarter of `max_bytes` is not copied.
     """
     most_rows = max(1024, max_bytes // ROW_COST)
     held: list[TextBatch] = []

@@ -1,7 +1,7 @@
 """Columns of numbers in an Arrow IPC file: written durably, read by mapping, a column at a time.
 
-A file holds runs of rows. Rows that are looked up by a hash are ordered by its upper 16 bits within a run, which a
-radix sort does in two passes: then all rows of a range of hashes are one slice.
+A file holds runs of rows. Within a run, rows may be ordered by the upper 16 bits of a hash, which takes a radix sort
+two passes. Then all rows of a range of hashes are one slice.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def range_order(hashes: NDArray[np.uint64]) -> Numbers:
 
 
 def range_rows(hashes: NDArray[np.uint64], part: int, parts: int) -> slice:
-    """Where in a run all hashes of part `part` of `parts` equal ranges lie, with others of the same upper bits."""
+    """The slice of a run with all hashes of range `part` of `parts` equal ones, and others of the same upper bits."""
     first, last = part_range(part, parts)
     low = bisect_left(hashes, first >> 48, key=_upper)
     return slice(low, bisect_right(hashes, last >> 48, lo=low, key=_upper))

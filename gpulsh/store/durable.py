@@ -17,20 +17,20 @@ from uuid import uuid4
 from gpulsh.errors import GpulshError, OutputError
 
 READ_AT_ONCE = 8 << 20
-SYNCED_AT_ONCE = 8  # files: whoever waits for a disk leaves the processor to others
+SYNCED_AT_ONCE = 8  # files; threads that wait for a disk need no processor
 PART = ".part"  # how names of unfinished files end
 
 
 @dataclass(frozen=True)
 class FileFact:
-    """What tells a file from a damaged one."""
+    """Size and checksum of a file, to detect damage."""
 
     size: int  # bytes
     crc32: int
 
 
 class ChecksummedFile:
-    """A file being written, with the checksum of what was."""
+    """A file being written, with the checksum of its content so far."""
 
     closed = False
 
@@ -50,7 +50,7 @@ class ChecksummedFile:
         return self._size
 
     def flush(self) -> None:
-        """Nothing is handed on before the end, where it is made durable."""
+        """Do nothing: the file is made durable at its end."""
 
     def fact(self) -> FileFact:
         """Return the size and checksum of all that was written."""
@@ -75,8 +75,9 @@ def _private(path: str, flags: int) -> int:
 
 @contextmanager
 def unfinished(path: Path) -> Iterator[Path]:
-    """A name beside `path` for what will become it, of this attempt alone: two may write the same file at once, where a
-    worker was given up and lives. An attempt that fails leaves nothing.
+    """A temporary name next to `path`, of this attempt alone, for a worker that was given up may still write, too.
+
+    An attempt that fails leaves nothing.
     """
     part = path.with_name(f"{path.name}.{uuid4().hex}{PART}")
     try:
@@ -88,9 +89,9 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 
 class Together:
-    """Files that others write, made durable together, for a disk syncs many at once in hardly more time than one.
+    """A context that makes files durable together, for a disk syncs many files in hardly more time than one.
 
-    A context; an attempt that fails leaves nothing. The files' names survive a crash once their folders are synced.
+    An attempt that fails leaves nothing. The files' names survive a crash once their folders are synced.
 
     Rejected: syncfs, one call for all. It waits for what every other process writes to the same file system, and before
     Linux 5.8 it returns no error of a write that failed. The files' own fsyncs cost 0.06 ms of processor time each.
@@ -101,13 +102,13 @@ class Together:
         self._parts: list[tuple[str, str]] = []
 
     def part(self, beside: str, path: str) -> str:
-        """A name that begins as `beside`, on the same disk as `path`, for what will become `path`, if it is written."""
+        """A temporary name that begins with `beside`, on the same disk as `path`, for the content of `path`."""
         part = f"{beside}.{self._attempt}{PART}"
         self._parts.append((part, path))
         return part
 
     def complete(self) -> dict[str, FileFact]:
-        """Sync all files that were written, then rename them; their facts by their paths, read from them."""
+        """Sync all files that were written, then rename them; their facts by path."""
         runs = [self._parts[start::SYNCED_AT_ONCE] for start in range(min(SYNCED_AT_ONCE, len(self._parts)))]
         if len(runs) < 2:
             found = list(map(_synced_facts, runs))
@@ -171,7 +172,7 @@ def sync(path: Path, called: Path | None = None) -> None:
 
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """Name this file in an error of the system inside: of a write or an fsync the system does not say which file."""
+    """Add the file's name to errors inside, for the system does not name the file of a write or fsync."""
     try:
         yield
     except OSError as error:
@@ -182,7 +183,7 @@ def naming(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def writing(path: str | os.PathLike[str], left: str = "") -> Iterator[None]:
-    """Whatever the system refuses inside is an OutputError that names `path`, and tells what is `left`."""
+    """Turn errors of the system inside into an OutputError with `path` and a remark, `left`."""
     try:
         yield
     except OutputError:
@@ -192,9 +193,9 @@ def writing(path: str | os.PathLike[str], left: str = "") -> Iterator[None]:
 
 
 def refused(path: str | os.PathLike[str], error: OSError, left: str = "") -> OutputError:
-    """What the system refused at `path`, and what is `left`, in one line."""
-    told = os.strerror(error.errno) if error.errno else str(error)
-    return OutputError(f"{os.fspath(path)}: cannot be written: {told}{left}")
+    """The OutputError of an error at `path`, with a remark, `left`."""
+    cause = os.strerror(error.errno) if error.errno else str(error)
+    return OutputError(f"{os.fspath(path)}: cannot be written: {cause}{left}")
 
 
 def fact_of(path: Path) -> FileFact | None:
@@ -210,7 +211,7 @@ def fact_of(path: Path) -> FileFact | None:
 
 def _fact(handle: int) -> FileFact:
     size = crc32 = 0
-    room = max(min(os.fstat(handle).st_size, READ_AT_ONCE), 1)  # memory for more would be asked for, and let go
+    room = max(min(os.fstat(handle).st_size, READ_AT_ONCE), 1)  # a larger buffer would be allocated in vain
     while data := os.read(handle, room):
         size, crc32 = size + len(data), zlib.crc32(data, crc32)
     return FileFact(size, crc32)

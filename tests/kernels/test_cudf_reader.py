@@ -102,7 +102,7 @@ def test_what_it_cannot_read(
     selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pylibcudf", None)
-    refused(files, tmp_path, BackendError, r"reader 'cudf' was asked for and cuDF cannot be imported .*gpulsh\[cudf\]")
+    refused(files, tmp_path, BackendError, r"reader is 'cudf', and cuDF cannot be imported .*gpulsh\[cudf\]")
     for fails, error, told in [
         (
             RuntimeError("CUDF failure at: x.cu\nmore"),

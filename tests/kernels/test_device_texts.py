@@ -258,7 +258,7 @@ def test_other_backends_copy_or_say_why_not(cuda: CudaBackend) -> None:
     (batch,) = open_texts(batch_of(array), ops).batches(1 << 20)
     assert isinstance(batch.values, np.ndarray)
     assert [batch.values[i:j].tobytes() for i, j in pairwise(batch.offset)] == [(t or "").encode() for t in TEXTS]
-    with pytest.raises(InputTypeError, match="DeviceBytes, is handed out as device memory alone; copy it to the host"):
+    with pytest.raises(InputTypeError, match="DeviceBytes, is device memory; copy it to the host"):
         open_texts(DeviceBytes(array), ops)
     both = DeviceBytes(array)
     both.__arrow_c_array__ = array.__arrow_c_array__  # type: ignore[attr-defined]
@@ -310,7 +310,7 @@ def test_results_as_cudf(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> 
     result = gpulsh.deduplicate(["a b", "A, b!", "c"], backend="cpu")
     monkeypatch.setitem(sys.modules, "cudf", None)
     with pytest.raises(
-        BackendError, match=r"cuDF cannot be imported .*; pip install .gpulsh\[cudf\]., or ask for to_arrow"
+        BackendError, match=r"cuDF cannot be imported .*; pip install .gpulsh\[cudf\]., or use to_arrow"
     ):
         result.to_cudf()
     synchronized = []

@@ -48,7 +48,7 @@ def arrow_rows(array: pa.Array) -> Rows:
 
 
 def array_of(rows: Rows) -> pa.Array | None:
-    """The pyarrow.Array that the rows are of, where its texts lie end to end."""
+    """The pyarrow.Array of the rows, where its texts are adjacent."""
     return rows._array if isinstance(rows, _OffsetRows) else None
 
 
@@ -69,7 +69,7 @@ def has_views(kind: pa.DataType) -> bool:
 
 
 class _ArrowRows(Rows):
-    """Rows of an array, of which `_null` says where it is null, if anywhere."""
+    """Rows of an array; `_null` is its null mask, if it has nulls."""
 
     _null: Mask | None
 
@@ -130,7 +130,7 @@ class _OffsetRows(_ArrowRows):
 
 
 class _ScatteredRows(_ArrowRows):
-    """Rows that do not lie end to end: their batches are copies."""
+    """Rows that are not adjacent: their batches are copies."""
 
     _lengths: Numbers
 

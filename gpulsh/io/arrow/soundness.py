@@ -75,7 +75,7 @@ def damaged_column(file: File, column: str, error: object) -> DamagedInputError:
 
 
 def _bare(array: pa.Array) -> pa.Array:
-    """Bytes in place of strings, of which only the offsets are checked, in one pass that does not read the content."""
+    """The array with bytes for strings: then only the offsets are checked, not the content."""
     if pa.types.is_dictionary(array.type):
         return pa.DictionaryArray.from_arrays(array.indices, _bare(array.dictionary), safe=False)
     return array.view(BARE[str(array.type)]) if str(array.type) in BARE else array

@@ -1,4 +1,4 @@
-"""How files are read where their names do not say it: what an INPUT's owner knows, and a file cannot tell."""
+"""How to read files whose names do not say it: only the owner of an INPUT knows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ QUOTING = '"\r\n'  # part records, with the delimiter
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """`lines`: each line of a text file is a document. `as_text`: patterns of the names, or with a slash of the paths,
-    of files that are one text each. `delimiter` and `encoding` are of CSV and TSV, the encoding of text, too.
+    """`lines`: each line of a text file is a document. `as_text`: patterns of names, or with a slash of paths, of files
+    that are one text each. `delimiter` applies to CSV and TSV, `encoding` to these and to text.
 
-    ParameterError where one of them is none.
+    ParameterError for an invalid value.
     """
 
     lines: bool = False
@@ -38,24 +38,24 @@ class Form:
 
     @classmethod
     def restored(cls, parameters: Mapping[str, Any]) -> Self:
-        """From the parameters that a report tells."""
+        """From the parameters of a report."""
         return cls(**{own.name: parameters[own.name] for own in fields(cls) if own.name in parameters})
 
     @classmethod
     def taken(cls, parameters: dict[str, Any]) -> Self:
-        """From those of `parameters` that are its own, which are taken out."""
+        """From `parameters`; its own are removed there."""
         return cls(**{own.name: parameters.pop(own.name) for own in fields(cls) if own.name in parameters})
 
     def facts(self) -> dict[str, Any]:
-        """What is not as usual, as JSON values."""
+        """The values that are no defaults, as JSON values."""
         return {name: list(value) if name == "as_text" else value for name, value in asdict(self).items() if value}
 
     def is_text(self, path: str) -> bool:
-        """Whether a file of that path is one text by a pattern."""
+        """Whether a pattern makes a file of that path one text."""
         return any(fnmatchcase(path if "/" in each else posixpath.basename(path), each) for each in self.as_text)
 
     def of(self, file: File) -> File:
-        """The file as it is to be read."""
+        """The file with these options."""
         as_text = self.is_text(file.relative) or self.is_text(file.name)
         return replace(
             file, lines=self.lines and not as_text, as_text=as_text, delimiter=self.delimiter, encoding=self.encoding

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.file import File, missing_package
+from gpulsh.io.file import File, first_line, missing_package
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.no_documents import nothing_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
-from gpulsh.io.files.places import climbs, refuse_outside, told_apart, with_places
+from gpulsh.io.files.places import climbs, distinct_names, refuse_outside, with_places
 from gpulsh.io.formats.delimited import Delimited
 from gpulsh.io.formats.endings import FORMATS, format_of, known_format, none_known
 from gpulsh.io.formats.text import PlainText, TextLines, tell_of_lines
@@ -25,8 +25,9 @@ _log = logging.getLogger("gpulsh")
 
 
 def refuse_unused(files: Sequence[File], form: Form) -> None:
-    """ParameterError where something of the form is of no file; without `lines`, a file that looks as if each of its
-    lines were a document is told of.
+    """ParameterError where an option of the form applies to no file.
+
+    Without `lines`, warn of a text file that looks as if each line were a document.
     """
     formats = [format_of(file) for file in files]
     texts = [(file, kind) for file, kind in zip(files, formats, strict=True) if isinstance(kind, PlainText)]
@@ -45,7 +46,7 @@ def refuse_unused(files: Sequence[File], form: Form) -> None:
 
 
 def refuse_packing(files: Sequence[File], packing: Packing) -> None:
-    """ParameterError where none of the files can be written so: it would change nothing."""
+    """ParameterError where none of the files can be written so."""
     if not any(format_of(file).takes(packing) for file in files):
         raise ParameterError(
             f"compression is '{packing}' and no input can be written so: Parquet files can with any codec, .gz"
@@ -54,7 +55,7 @@ def refuse_packing(files: Sequence[File], packing: Packing) -> None:
 
 
 def natural_id(files: Sequence[File]) -> str | None:
-    """The column that documents are called by where nothing else is said, if all files have the same."""
+    """The default id column, if all files have the same."""
     names = {format_of(file).natural_id for file in files}
     return names.pop() if len(names) == 1 else None
 
@@ -70,20 +71,20 @@ def find_files(
     """Every file of `protected`, which is only read, then every file of the INPUTs.
 
     INPUTs come as given, the files of a folder or glob by byte order of their relative path. In folders only known
-    extensions count, and names that begin with `_` or `.` are skipped; with patterns of texts in `form` only files of
-    these count, and names that begin with `.` are skipped. Folders that a glob matches are taken whole, as
-    when the shell gives each of them, but for `**`, which looks into them itself. What only describes a data set is
-    left out, as is what `datasets` computed of one and keeps beside it. Standard input and named pipes given as INPUT
-    are copied by `streams`, where there are such, and are what it makes of them. Raises InputError where nothing is
-    found, a format is not known, a file is no regular one or is reached twice, a folder holds results of gpulsh, two
-    names would be told as one, or a file would have no place of its own in `data/`: that of another, or one outside.
-    `again` is for the INPUTs of an earlier run, among whose files a glob may have found its results since.
+    extensions count, and names that begin with `_` or `.` are skipped. With patterns of texts in `form` only matching
+    files count, and names that begin with `.` are skipped. Folders that a glob matches are taken whole, except by `**`,
+    which searches them itself. Files that describe a data set, or that `datasets` computed from one, are left out.
+    `streams` copies standard input and named pipes.
+
+    Raises InputError where nothing is found, a format is not known, a file is not regular or is reached twice, a folder
+    holds results of gpulsh, two names look the same in evidence, or a file has no place of its own in `data/`. `again`
+    is for the INPUTs of an earlier run, for a glob may match its results now.
     """
     files: list[File] = []
     described: list[File] = []
     computed: list[File] = []
     for given in (*protected, *inputs):
-        if not given:  # of a variable of the shell that is not set
+        if not given:  # an unset variable of the shell
             raise InputError("an INPUT is empty; give a file, folder, glob or URL")
         if streams is not None and is_stream(given):
             found = [form.of(streams.take(given, tuple(FORMATS)))]
@@ -112,7 +113,7 @@ def find_files(
     if not again:
         refuse_results(files)
     _refuse_twice(files)
-    return told_apart(with_places(files, protected))
+    return distinct_names(with_places(files, protected))
 
 
 def _skipped(name: str, form: Form) -> bool:
@@ -120,12 +121,12 @@ def _skipped(name: str, form: Form) -> bool:
 
 
 def _counts(relative: str, form: Form) -> bool:
-    """Whether a file of a folder is one of those that are read, by its path there."""
+    """Whether a file of a folder is read, by its path there."""
     return form.is_text(relative) if form.as_text else known_format(relative) is not None
 
 
 def _none_counts(given: str, form: Form, paths: Sequence[str]) -> InputError:
-    """The error of a folder that holds `paths`, of which none is read."""
+    """The error of a folder that holds only `paths`, which are not read."""
     if form.as_text:
         return InputError(f"{given}: holds no file that is named as --as-text says: {', '.join(form.as_text)}")
     return InputError(f"{given}: {none_known(paths)}")
@@ -147,7 +148,7 @@ def _local(given: str, form: Form) -> Iterator[File]:
         raise _dangling(given)
     if not glob.has_magic(given):
         raise InputError(f"{given}: no such file or folder")
-    # What stands before the first folder with a wildcard is the folder that the paths are relative to.
+    # Paths are relative to the folder before the first wildcard.
     base = given
     while glob.has_magic(base):
         base = os.path.dirname(base)
@@ -174,7 +175,7 @@ def _dangling(path: str) -> InputError:
 
 
 def _folder(folder: str, form: Form) -> list[str]:
-    """The files of a folder that are read, by their paths in it; InputError where there is none."""
+    """The files of a folder that are read, by their paths in it; InputError if there are none."""
     others: list[str] = []
     found = list(_walk(folder, "", (), form, others))
     if not found:
@@ -183,7 +184,7 @@ def _folder(folder: str, form: Form) -> list[str]:
 
 
 def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, others: list[str]) -> Iterator[str]:
-    """The files that are read; `others` gets those that are not."""
+    """The files that are read; the others are appended to `others`."""
     here = os.path.realpath(os.path.join(folder, relative))
     if here in above:
         raise InputError(f"{os.path.join(folder, relative)}: a link that leads back to a folder above it; remove it")
@@ -214,8 +215,7 @@ def _remote(given: str, form: Form) -> Iterator[File]:
     except InputError:
         raise
     except Exception as error:  # a storage service's own exceptions share no base
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        raise InputError(missing_package(given) or f"{given}: cannot be opened: {told}") from error
+        raise InputError(missing_package(given) or f"{given}: cannot be opened: {first_line(error)}") from error
 
 
 def _found(given: str, filesystem: Any, path: str, form: Form) -> Iterator[File]:
@@ -248,7 +248,7 @@ def _found(given: str, filesystem: Any, path: str, form: Form) -> Iterator[File]
 
 
 def _known(given: str, folder: str, filesystem: Any, form: Form) -> list[str]:
-    """The keys in a folder that are read; InputError where there is none."""
+    """The keys in a folder that are read; InputError if there are none."""
     below = {key: _below(key, folder) for key in _without_climbing(given, folder, filesystem.find(folder))}
     seen = [key for key, path in below.items() if not any(_skipped(part, form) for part in path.split("/"))]
     keys = [key for key in seen if _counts(below[key], form)]
@@ -258,8 +258,8 @@ def _known(given: str, folder: str, filesystem: Any, form: Form) -> list[str]:
 
 
 def _without_climbing(given: str, folder: str, found: Iterable[str]) -> Iterator[str]:
-    """The keys in a folder but those with a part `..`: they are skipped, as names that begin with a dot are, but nobody
-    names a file like that without a purpose, so it is told.
+    """The keys in a folder without a part `..`. Others are skipped with a warning, for nobody names a file so by
+    accident.
     """
     for key in found:
         if climbs(_below(key, folder)):
@@ -269,7 +269,7 @@ def _without_climbing(given: str, folder: str, found: Iterable[str]) -> Iterator
 
 
 def _below(key: str, folder: str) -> str:
-    """A key's path below `folder`: as it is spelled where that leads elsewhere, otherwise without empty parts."""
+    """A key's path below `folder`, without empty parts unless it leads elsewhere."""
     below = key.removeprefix(folder.rstrip("/") + "/")
     return below if climbs(below) else posixpath.normpath(below).lstrip("/")
 

@@ -1,5 +1,6 @@
-"""What can be read only once, standard input and named pipes, is copied to a file first, for a run reads its inputs
-several times. What is neither that nor a regular file is refused: a device may have no end, and a socket no beginning.
+"""Standard input and named pipes are copied to files first, for a run reads its inputs several times.
+
+Devices and sockets are refused.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ def refuse_irregular(file: File) -> None:
 
 
 class Streams:
-    """Copies of streams in a temporary folder (in TMPDIR), which goes when this object does.
+    """Copies of streams in a temporary folder (in TMPDIR), which is removed with this object.
 
-    With `lines` in `form`, what shows no other format is text, a document a line.
+    With `lines` in `form`, a stream of no other format is text, a document a line.
     """
 
     def __init__(self, form: Form = USUAL) -> None:
@@ -68,8 +69,9 @@ class Streams:
         self._taken: dict[str, str] = {}
 
     def take(self, given: str, endings: Sequence[str]) -> File:
-        """All of the stream as a file; its format is that of its name where one of `endings` is, or what it begins
-        with shows: a first line with a tab or comma that is no JSON is the header of TSV or CSV.
+        """All of the stream as a file. Its name has the format if it has one of the `endings`, otherwise its content.
+
+        A first line with a tab or comma that is no JSON is the header of TSV or CSV.
         """
         name = "stdin" if given == STANDARD_INPUT else os.path.basename(given)
         of = given if given == STANDARD_INPUT else os.path.realpath(given)
@@ -98,7 +100,7 @@ class Streams:
         return self._folder
 
     def _copy(self, stream: File, head: bytes, source: BinaryIO, path: Path) -> None:
-        # The time that the copy says it was changed at follows from its content, so that a run that goes on knows it.
+        # The copy's time of change follows from its content, so that a resumed run accepts it.
         digest = hashlib.sha256()
         try:
             with open(path, "wb") as out:
@@ -120,20 +122,20 @@ class Streams:
 
 
 def _ending(head: bytes, form: Form) -> str:
-    """What the name of a file with this beginning would end with."""
+    """The ending of a file's name with this beginning."""
     if head.startswith(b"PAR1"):
         return ".parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return ".arrow"
     packed: Compression = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "")
     content = b""
-    with suppress(ValueError):  # what is wrong with it the reader tells
+    with suppress(ValueError):  # the reader reports it
         content = next(blocks(BytesIO(head), packed), b"")
     return f"{_kind(content, form)}.{packed}".rstrip(".")
 
 
 def _kind(content: bytes, form: Form) -> str:
-    """The ending of a file of this content that is not packed; JSON lines have no sign but that they are objects."""
+    """The ending of a file with this content; anything unknown is taken for JSON lines."""
     if content.startswith(FIRST):
         return ".warc"
     begin = content.removeprefix(BOM).lstrip()

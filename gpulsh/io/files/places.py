@@ -1,7 +1,7 @@
-"""Where the kept rows of a file go: a path below `data/`, and nowhere else, whoever named the file.
+"""The places of kept rows: paths below `data/`, and nowhere else.
 
-Names come from strangers: the keys of a bucket, the members of an archive, the matches of a pattern. A path that could
-lead out of a folder is refused when it is found, and again when it is written to, where a link may stand by then.
+Strangers name the keys of a bucket and the members of an archive. So a path that could lead out of its folder is
+refused when it is found. It is checked again when it is written to, for a link may be there by then.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _origin(file: File) -> Origin:
 
 
 def own_folders(origins: Iterable[Origin]) -> Mapping[Origin, str]:
-    """For each origin a folder below `data/`: the shortest end of it that no other shares, nor has below its own."""
+    """For each origin a folder below `data/`: its shortest end that no other shares, and that is not above another."""
     known = set(origins)
     shared = Counter(folder[-length:] for folder in known for length in range(1, len(folder) + 1))
     lengths = {
@@ -80,7 +80,7 @@ def own_folders(origins: Iterable[Origin]) -> Mapping[Origin, str]:
 
 
 def _above_all(origins: Iterable[Origin]) -> Origin:
-    """The folder that all of them lie in, or are."""
+    """The deepest folder that is, or contains, all of them."""
     return tuple(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*origins, strict=False)))
 
 
@@ -89,30 +89,29 @@ def _plain(path: str) -> Origin:
 
 
 def _in_folder(folder: str, file: File) -> File:
-    """The file, with its place in a folder below `data/`."""
+    """The file with its place in a folder below `data/`."""
     return replace(file, relative=posixpath.join(folder, file.relative))
 
 
-def told_apart(files: Sequence[File]) -> list[File]:
-    """The files, of which no two have names that evidence would tell alike, for what is no UTF-8 is told as U+FFFD: of
-    such names these bytes are spelled, as \\xff. InputError where that is the name of another file.
+def distinct_names(files: Sequence[File]) -> list[File]:
+    """The files with unique names in evidence, which shows invalid UTF-8 as U+FFFD.
+
+    Names that look the same so have their invalid bytes spelled as \\xff. InputError if that name is taken.
     """
-    often = Counter(_told(file.name) for file in files)
-    found = [file if often[_told(file.name)] == 1 else replace(file, name=_spelled(file.name)) for file in files]
+    often = Counter(_shown(file.name) for file in files)
+    found = [
+        file if often[_shown(file.name)] == 1 else replace(file, name=_shown(file.name, "backslashreplace"))
+        for file in files
+    ]
     names: dict[str, File] = {}
     for file in found:
-        other = names.setdefault(_told(file.name), file)
-        if other is not file:
-            raise InputError(f"{file.name}: two files would be told by this name; rename one of them")
+        if names.setdefault(_shown(file.name), file) is not file:
+            raise InputError(f"{file.name}: two files would have this name in evidence; rename one of them")
     return found
 
 
-def _told(name: str) -> str:
-    return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
-
-
-def _spelled(name: str) -> str:
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+def _shown(name: str, errors: str = "replace") -> str:
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", errors)
 
 
 def place_below(folder: Path, file: File) -> Path:
@@ -121,9 +120,10 @@ def place_below(folder: Path, file: File) -> Path:
 
 
 class Targets:
-    """The places of files below `folder`. What is above them is looked at once for all files of one folder.
+    """The places of files below `folder`; a subfolder is checked once for all its files.
 
-    What `folder` lies in is not made: where a run was given up and is removed, one of its workers may still write.
+    The folder above `folder` is not made: a worker of a run that was given up may still write when the run's folder is
+    removed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -143,7 +143,7 @@ class Targets:
         found = folder / above
         wanted = os.path.join(os.path.realpath(folder.parent), found.relative_to(folder.parent))
         if os.path.realpath(found) != wanted:
-            raise OutputError(f"{found}: lies behind a link, which gpulsh did not make; remove the link")
+            raise OutputError(f"{found}: is behind a link that gpulsh did not make; remove the link")
         below = found.relative_to(folder)
         for part in (*reversed(below.parents), below):
             (folder / part).mkdir(exist_ok=True)
@@ -158,13 +158,14 @@ def _possible(part: str) -> bool:
 
 
 def with_places(files: Sequence[File], protected: Sequence[str]) -> list[File]:
-    """The files with their places in `data/`: below folders for each INPUT where there are several folders, or globs of
-    several, or where two files would be in one place. INPUTs of one folder share one; files given by name from the
-    folder that all others lie in need none.
+    """The files with their places in `data/`.
+
+    With several folders or globs, or where two files would have one place, each INPUT has a folder of its own there.
+    INPUTs of one folder share it. Files given by name from a folder above all others need none.
     """
     written = [file for file in files if file.source not in protected]
     origins = {id(file): _origin(file) for file in written}
-    whole = {origins[id(file)] for file in written if file.name != file.source}  # folders that are taken, or looked in
+    whole = {origins[id(file)] for file in written if file.name != file.source}  # taken or searched
     if len(whole) < 2 and _clash(written) is None:
         return list(files)
     top = _above_all(origins.values())
@@ -176,14 +177,14 @@ def with_places(files: Sequence[File], protected: Sequence[str]) -> list[File]:
     ]
     for file in placed:
         refuse_outside(file)
-    told = _clash([file for file in placed if file.source not in protected])
-    if told is not None:
-        raise InputError(told)
+    clash = _clash([file for file in placed if file.source not in protected])
+    if clash is not None:
+        raise InputError(clash)
     return placed
 
 
 def _clash(files: Sequence[File]) -> str | None:
-    """Which two files would be in one place, in words; None where all have places of their own."""
+    """A message about two files with one place; None where all places differ."""
     places: dict[str, File] = {}
     for file in files:
         other = places.setdefault(file.relative, file)

@@ -1,4 +1,4 @@
-"""Who decodes the text of files: Arrow on the host, or cuDF on the device."""
+"""Decoders of the text of files: Arrow on the host, or cuDF on the device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpulsh.ragged import cuts, offsets
 
 Reader = Literal["arrow", "cudf"]
 
-GROUP_BYTES = 256 << 20  # of text that is decoded at once: row groups are joined up to it, and never cut
+GROUP_BYTES = 256 << 20  # of text that is decoded at once, in whole row groups
 
 
 def open_files(
@@ -34,10 +34,10 @@ def open_files(
     stamps: Stamps | None = None,
     held: HeldTexts | None = None,
 ) -> FileTexts:
-    """The documents of `files` as `reader` reads them, bad records passed over with `skip`, none beyond `limit`.
+    """The documents of `files` as `reader` reads them; `skip` and `limit` are as in `FileTexts`.
 
-    Raises BackendError where cuDF or CUDA is missing, InputError where a file is not local Parquet, ParameterError
-    where cuDF is to pass over bad records.
+    For cuDF, raises BackendError if cuDF or CUDA is missing, InputError for a file that is not local Parquet, and
+    ParameterError for `skip` or several text columns.
     """
     if reader == "arrow":
         return FileTexts(files, columns, ops.sizes().readers, skip, limit, stamps, held)
@@ -51,7 +51,7 @@ def open_files(
         )
     reason = why_no_reader()
     if reason is not None:
-        raise BackendError(f"reader 'cudf' was asked for and cuDF cannot be imported ({reason}); {install('cudf')}")
+        raise BackendError(f"reader is 'cudf', and cuDF cannot be imported ({reason}); {install('cudf')}")
     if columns.whole is None:
         raise ParameterError(f"text_column is {columns.text!r}, and the reader 'cudf' takes one column; give 'arrow'")
     for file in files:
@@ -62,10 +62,7 @@ def open_files(
 
 
 class _DeviceFileTexts(FileTexts):
-    """Parquet files whose texts are decoded on the device for the pass in order; Arrow reads chosen ones again.
-
-    Of what the device reads there is no digest: a file that changes shows by its size and its time of change.
-    """
+    """Parquet files whose texts are decoded on the device for the pass in order; Arrow reads chosen ones again."""
 
     def __init__(self, files: Sequence[File], columns: Columns, ops: Backend, limit: Limit | None) -> None:
         super().__init__(files, columns, limit=limit)

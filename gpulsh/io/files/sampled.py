@@ -1,6 +1,4 @@
-"""A sample of files that is as files again, of the same formats: some of them, evenly spread, and so much of each that
-together they are a share of all.
-"""
+"""A sample of files, as files of the same formats: a share of the rows of some files, evenly spread over all."""
 
 from __future__ import annotations
 
@@ -16,21 +14,21 @@ from gpulsh.io.file import File
 from gpulsh.io.format import spread
 from gpulsh.io.formats.endings import format_of
 
-FEWEST, MOST = 16, 4096  # files that parts are taken of, where there are as many
+FEWEST, MOST = 16, 4096  # sampled files, where there are as many
 
 
 @dataclass
 class SampledFiles:
-    """A sample that lies in `folder`."""
+    """A sample in `folder`."""
 
     folder: Path
-    folders: dict[str, str] = field(default_factory=dict)  # of each INPUT, but for those of which no file was chosen
-    names: dict[str, str] = field(default_factory=dict)  # of the files, by the path of each one's sample
+    folders: dict[str, str] = field(default_factory=dict)  # of each INPUT with a sampled file
+    names: dict[str, str] = field(default_factory=dict)  # of the files, by the paths of their samples
     share: float = 0.0  # of the bytes of all files
 
     @classmethod
     def of(cls, files: Sequence[File], share: float, folder: Path, protected: Sequence[str] = ()) -> Self:
-        """A sample of about that share, from 0 to 1, of those of the `protected` INPUTs and of all others.
+        """A sample of about that share, from 0 to 1, of the `protected` INPUTs and of all others.
 
         Makes `folder`.
         """
@@ -45,17 +43,17 @@ class SampledFiles:
         return sample
 
     def _add(self, file: File, share: float) -> float:
-        """So many bytes of the file were taken."""
+        """Sample a share of the file; the bytes of the file that it covers."""
         own = Path(self.folders.setdefault(file.source, str(self.folder / str(len(self.folders)))))
         own.mkdir(exist_ok=True)
-        # The number keeps their order, and names apart.
+        # The number keeps the order, and makes names unique.
         path = str(own / f"{len(self.names):06d}-{os.path.basename(file.path)}")
         self.names[path] = file.name
         return bytes_of([file]) * format_of(file).write_sample(file, share, path)
 
 
 def bytes_of(files: Sequence[File]) -> int:
-    """Bytes of the files; InputError where a storage service does not tell."""
+    """Bytes of the files; InputError where a storage service does not report a size."""
     found = 0
     for file in files:
         size = file.size()

@@ -4,7 +4,7 @@ A run reads a file more than once: it signs it, compares some of its texts, take
 Decisions about one content must not be carried out on another. So each stage compares size, time of change and inode,
 or what a remote store reports, before and after it reads a file. The run compares all before it publishes results.
 
-Rejected: digests of what is read. They noticed a file whose size and time somebody had set back, and cost time.
+Rejected: digests of the content. They noticed a file whose size and time somebody had set back, and cost time.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ ASKED = 32  # remote files at once
 
 @dataclass(frozen=True)
 class Stamps:
-    """What the files of a run were when it began."""
+    """The stamps of a run's files when it began."""
 
     files: tuple[File, ...]
     known: tuple[Stamp, ...]
 
     @classmethod
     def of(cls, files: Sequence[File]) -> Self:
-        """Note what files are now."""
+        """The stamps of files now."""
         return cls(tuple(files), tuple(file.stamp() for file in files))
 
     @contextmanager
     def unchanged(self, numbers: Iterable[int]) -> Iterator[None]:
-        """ChangedInputError where one of these files is changed when the context is entered or left, however it is."""
+        """ChangedInputError if one of these files has changed when the context is entered or left."""
         numbers = list(dict.fromkeys(numbers))
         self.check(numbers)
         try:
@@ -43,12 +43,12 @@ class Stamps:
         except ChangedInputError:
             raise
         except Exception:
-            self.check(numbers)  # it says more than what a reader met in the middle of a change
+            self.check(numbers)  # a change explains more than the error that it caused
             raise
         self.check(numbers)
 
     def check(self, numbers: Iterable[int]) -> None:
-        """ChangedInputError where one of the files is not what it was when the run began."""
+        """ChangedInputError if one of the files has changed since the run began."""
         wanted = list(dict.fromkeys(numbers))
         remote = [number for number in wanted if self.files[number].filesystem is not None]
         for number in wanted:

@@ -19,9 +19,9 @@ DEFAULT_STREAM = 1  # in the words of the CUDA array interface: the legacy defau
 
 
 def open_series(series: Any, ops: Backend | None = None) -> MemoryTexts:
-    """A `cudf.Series` of strings as texts; positions are row numbers, whatever its index.
+    """A `cudf.Series` of strings as texts; positions are row numbers, not its index.
 
-    On a CUDA backend its device memory is used where it lies; for others it is brought to the host.
+    A CUDA backend uses its device memory in place; for others it is copied to the host.
     """
     if getattr(series, "ndim", 0) != 1 or not hasattr(series, "to_arrow"):
         raise InputTypeError(f"texts is a cuDF {type(series).__name__}; give one column of it, as frame['text']")
@@ -61,7 +61,7 @@ def _buffer(span: Any, skip: int = 0) -> DeviceBuffer:
 
 
 def data_frame(columns: Mapping[str, Array]) -> Any:
-    """A `cudf.DataFrame` of these columns; CuPy arrays are used where they lie, NumPy arrays are copied to the device.
+    """A `cudf.DataFrame` of these columns; CuPy arrays are used in place, NumPy arrays are copied to the device.
 
     Raises BackendError where cuDF does not work.
     """
@@ -69,7 +69,7 @@ def data_frame(columns: Mapping[str, Array]) -> Any:
         import cudf
         import cupy
     except Exception as error:  # a broken installation fails in ways of its own
-        raise BackendError(f"cuDF cannot be imported ({error}); {install('cudf')}, or ask for to_arrow()") from error
+        raise BackendError(f"cuDF cannot be imported ({error}); {install('cudf')}, or use to_arrow()") from error
     made = {name: cudf.Series(cupy.asarray(column), nan_as_null=False) for name, column in columns.items()}
     cupy.cuda.get_current_stream().synchronize()  # cuDF works on a stream of its own
     return cudf.DataFrame(made)

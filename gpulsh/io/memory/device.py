@@ -26,9 +26,8 @@ WIDE = {"u": False, "z": False, "U": True, "Z": True}  # string, binary and thei
 class DeviceTexts:
     """`gpulsh.io.memory.texts.MemoryTexts` over `text`, whose arrays are the backend's; `null` bool [n], None: nowhere.
 
-    Text never passes through the host, only offsets, which say where batches end. NumPy's functions hand over to CuPy.
-    What is handed out has been computed, whichever stream or device uses it next: reading a number waits for all
-    before it.
+    Only offsets pass through the host, to find the ends of batches. NumPy's functions dispatch to CuPy. Results are
+    complete for every stream and device, because reading a number waits for all work before it.
     """
 
     def __init__(self, text: TextBatch, null: Array | None, ops: Backend) -> None:
@@ -162,7 +161,7 @@ class _DeviceArray(ctypes.Structure):
 
 
 class DeviceColumn(NamedTuple):
-    """What `__arrow_c_device_array__` gave; the capsules keep it alive."""
+    """A column from `__arrow_c_device_array__`; the capsules keep it alive."""
 
     schema: _Schema
     array: _DeviceArray
@@ -170,16 +169,14 @@ class DeviceColumn(NamedTuple):
 
     @property
     def is_on_host(self) -> bool:
-        """Whether any library that knows nothing of devices can read it."""
+        """Whether it is in host memory."""
         return self.array.device_type in HOST_MEMORY
 
     def texts(self, ops: Backend, given: str) -> DeviceTexts:
         """The column as texts on the backend's device; `given` names what the user gave."""
         array, kind = self.array.array, self.schema.format.decode()
         if self.array.device_type not in DEVICE_MEMORY:
-            raise InputTypeError(
-                f"texts, a {given}, lies on a device of Arrow's type {self.array.device_type}, not CUDA"
-            )
+            raise InputTypeError(f"texts, a {given}, is on a device of Arrow's type {self.array.device_type}, not CUDA")
         if kind not in WIDE or self.schema.dictionary:
             shown = "a dictionary" if self.schema.dictionary else f"of Arrow format {kind!r}"
             raise InputTypeError(
@@ -196,7 +193,7 @@ class DeviceColumn(NamedTuple):
 
 
 def device_column(texts: Any) -> DeviceColumn:
-    """What an object with `__arrow_c_device_array__` holds, wherever it lies."""
+    """The column of an object with `__arrow_c_device_array__`, on the host or a device."""
     schema, array = texts.__arrow_c_device_array__()
     return DeviceColumn(
         _Schema.from_address(_pointer(schema, b"arrow_schema")),

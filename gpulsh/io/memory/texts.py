@@ -37,8 +37,8 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     """Documents in memory from any kind that is allowed; nothing is copied before it is read.
 
     A row that is None, NaN, pandas' NA or null in Arrow is a null document. Positions are row numbers, never an index.
-    An iterator yields texts, or any of the other kinds, one behind another; what it yields is held as UTF-8.
-    With a CUDA backend as `ops`, what lies in device memory stays there, and its batches are the device's.
+    An iterator yields texts, or any of the other kinds; they are held as UTF-8. With a CUDA backend as `ops`, device
+    memory is used in place.
 
     Raises InputTypeError where `texts` is of no such kind, or, while it is read, names the first row that is no text.
 
@@ -168,8 +168,7 @@ def _open_arrow_device(texts: Any, ops: Backend | None) -> MemoryTexts:
         return column.texts(ops, given)
     if not hasattr(texts, "__arrow_c_array__"):
         raise InputTypeError(
-            f"texts, a {given}, is handed out as device memory alone; copy it to the host, or ask for backend='cuda'"
-            " on the device where it lies"
+            f"texts, a {given}, is device memory; copy it to the host, or give backend='cuda' on that device"
         )
     return _open_arrow(_AsHostArray(texts), ops)
 
@@ -320,7 +319,7 @@ def _no_text(value: object, place: int) -> str:
 
 
 class _RowTexts:
-    """Blocks of rows that lie in memory, the chunks of an Arrow array."""
+    """Blocks of rows in memory, such as the chunks of an Arrow array."""
 
     def __init__(self, blocks: Sequence[Rows], copy: Copy | None = None) -> None:
         self._blocks, self._copy = blocks, copy
@@ -365,7 +364,7 @@ class _RowTexts:
 
 
 class _HeldTexts(_RowTexts):
-    """Blocks of which it is known before how many rows are null."""
+    """Blocks whose number of null rows was counted before."""
 
     def __init__(self, blocks: Sequence[Rows], nulls: int) -> None:
         super().__init__(blocks)
@@ -377,7 +376,7 @@ class _HeldTexts(_RowTexts):
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A choice of documents, gathered from where they lie."""
+    """Chosen documents, gathered when they are taken."""
 
     _ids: Numbers
     _sizes: Numbers

@@ -186,7 +186,7 @@ def test_a_name_that_another_would_be_spelled_as(here: Path) -> None:
     os.mkdir("in")
     for name in (b"\xff", b"\xfe", rb"\xff"):
         Path(os.fsdecode(b"in/" + name + b".jsonl")).write_bytes(LINE)
-    with pytest.raises(InputError, match="two files would be told by this name"):
+    with pytest.raises(InputError, match="two files would have this name"):
         run("in")
     assert not Path("out").exists()
 

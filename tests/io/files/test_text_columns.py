@@ -107,7 +107,7 @@ def test_what_is_not_there_is_named(kind: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'meta' is "):
         run("meta")
     for wrong in ("title,", ".title", "a..b"):
-        with pytest.raises(ParameterError, match="of which a part is empty; give NAME"):
+        with pytest.raises(ParameterError, match="and a part of it is empty; give NAME"):
             run(wrong)
     assert not (tmp_path / "out").exists()
 
