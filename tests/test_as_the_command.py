@@ -43,7 +43,7 @@ def test_sketches_by_name(named: dict[str, Any], same: dict[str, Any], tmp_path:
     assert reports[0]["parameters"] == reports[1]["parameters"]
     if "also" not in named:
         index = gpulsh.Index(threshold=0.5, **named, **ON)
-        assert index.catalogue.method == gpulsh.Index(threshold=0.5, **same, **ON).catalogue.method
+        assert index.collection.method == gpulsh.Index(threshold=0.5, **same, **ON).collection.method
         index.insert(range(len(texts)), texts)
         index.save(tmp_path / "index")
         gpulsh.Index.open(tmp_path / "index", **named, **ON)

@@ -84,7 +84,7 @@ def _seconds(index: Index, keys: pa.Array, texts: pa.Array) -> float:
 
 
 def _row(index: Index, folder: Path, seconds: float, size: int, how: str = "") -> dict[str, Any]:
-    facts = index.catalogue.facts()
+    facts = index.collection.facts()
     return {
         "documents": facts["documents"],
         "added": how or "alone",

@@ -99,7 +99,7 @@ def info(path: str, as_json: bool) -> None:
     from gpulsh.index.index import Index
     from gpulsh.report.wording import size
 
-    facts = Index.open(path, backend="reference", check=False).catalogue.facts()
+    facts = Index.open(path, backend="reference", check=False).collection.facts()
     if as_json:
         say(json.dumps(facts, indent=2))
         return
@@ -130,7 +130,7 @@ def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> No
     if not named:
         raise click.UsageError("no key is given; give KEY or --from FILE")
     with Index.open(path, backend="reference") as opened:
-        opened.remove(parsed_keys(named, opened.catalogue.key_kind()))
+        opened.remove(parsed_keys(named, opened.collection.key_kind()))
         opened.save()
         conclude(f"{len(opened) - opened.dropped()} documents are held in {path}")
 

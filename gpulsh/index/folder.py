@@ -1,4 +1,4 @@
-"""An index's folder: one writer at a time, and commits that are there as a whole or not at all."""
+"""An index's folder: one writer at a time, and commits that are complete or absent."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ import pyarrow as pa
 from gpulsh import __version__
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
-from gpulsh.index.segments.groups import Groups, kept_groups
-from gpulsh.index.segments.merging import merged
-from gpulsh.index.segments.segment import KEY_TYPES
-from gpulsh.index.segments.snapshots import (
+from gpulsh.index.contents import INTACT, Contents, in_files, mapped, new_name
+from gpulsh.index.groups import Groups, kept_groups
+from gpulsh.index.manifest import (
     KNOWN_FILES,
     LOCK,
-    Snapshot,
+    Manifest,
     StoredSegment,
     WriterLock,
     check_files,
-    commit_snapshot,
+    commit_manifest,
     file_name,
     has_index,
-    read_snapshot,
+    read_manifest,
     sound_groups,
     sweep,
 )
-from gpulsh.index.shelves import INTACT, NOTHING, Contents, Shelved, mapped_shelf, new_name, stored
+from gpulsh.index.segment import KEY_TYPES, NOTHING
 from gpulsh.method import Method
 from gpulsh.store.columns import MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
@@ -47,36 +46,37 @@ class Removed(NamedTuple):
 
 
 class Folder:
-    """An index's folder: `contents` as of its newest commit when it was opened, or of a later one of its own."""
+    """An index's folder, with the manifest of its newest commit when it was opened, or of a later commit of its own."""
 
-    def __init__(self, path: Path, snapshot: Snapshot) -> None:
-        self.path, self.snapshot = path, snapshot
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path, self.manifest = path, manifest
         self._lock: WriterLock | None = None
-        self._was_there = True  # the folder, before this
+        self._existed = True  # before this
         self._is_removed = False
 
     @classmethod
     def made(cls, path: Path, method: Method, secret: bytes) -> Folder:
-        """A new one, absent or empty before, locked for writing; nothing is committed.
+        """A new folder, absent or empty before, locked for writing; nothing is committed.
 
-        For its owner alone: hashes of known text would tell whoever reads them what keys they are computed under.
+        Only its owner may read it: hashes of known texts would reveal the keys that they are computed under.
         """
+        taken = f"{path}: is already an index; add to it, or give another folder"
         try:
-            was_there = path.is_dir()
-            if not was_there and os.path.lexists(path):
-                raise OutputError(f"{path}: is no folder; give the path of one, or of nothing")
+            existed = path.is_dir()
+            if not existed and os.path.lexists(path):
+                raise OutputError(f"{path}: is not a folder; give a folder, or a path that does not exist")
             os.makedirs(path.parent, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
             if has_index(path):
-                raise OutputError(f"{path}: is an index already; add to it, or give another folder")
-            strange = [name for name in os.listdir(path) if not _own(path, name)]
+                raise OutputError(taken)
+            strange = [name for name in os.listdir(path) if not _is_own(path, name)]
             if strange:
                 raise OutputError(f"{path}: is not empty, it holds {min(strange)}; give another folder")
-            folder = cls(path, Snapshot(method.matching(), secret.hex()))
-            folder._was_there = was_there
-            if folder.lock() is not None:  # somebody was quicker
+            folder = cls(path, Manifest(method.matching(), secret.hex()))
+            folder._existed = existed
+            if folder.lock() is not None:  # another process committed in between
                 folder.unlock()
-                raise OutputError(f"{path}: is an index already; add to it, or give another folder")
+                raise OutputError(taken)
         except OutputError:
             raise
         except OSError as error:
@@ -85,31 +85,31 @@ class Folder:
 
     @classmethod
     def opened(cls, path: Path, *, contents: bool) -> tuple[Folder, Contents]:
-        """The newest commit; InputError names what is damaged, of files' contents only with `contents`."""
-        snapshot, found = _stable(path, contents=contents)
-        return cls(path, snapshot), found
+        """The newest commit; InputError for a damaged file, which only `contents` finds by its content."""
+        manifest, found = _read(path, contents=contents)
+        return cls(path, manifest), found
 
     def lock(self, *, changed: bool = False) -> Contents | None:
-        """Become the writer; what was committed since this was opened, None where nothing was.
+        """Become the writer. The result is the contents of a newer commit, None if there is none.
 
-        OutputError where there is another writer, or was one since, and `changed` says that there is something to lose;
-        where another index lies there now, or `abandon` has removed this one.
+        OutputError if there is another writer; if another one has committed and `changed` says that changes would be
+        lost; if the folder holds another index now; or if `abandon` has removed this one.
         """
         if self.is_locked():
             return None
         if self._is_removed:
             raise OutputError(f"{self.path}: was closed before its first save, which removed it; make it again")
-        self.unlock()  # a lock that this process inherited would be in its own way
+        self.unlock()  # an inherited lock would block this process
         self._lock = WriterLock(self.path)
         try:
-            newest = read_snapshot(self.path) if has_index(self.path) else self.snapshot
-            if newest == self.snapshot:
+            newest = read_manifest(self.path) if has_index(self.path) else self.manifest
+            if newest == self.manifest:
                 return None
             if changed:
-                raise OutputError(f"{self.path}: was written to by another since this Index was closed; open it again")
-            if newest.secret != self.snapshot.secret:
+                raise OutputError(f"{self.path}: another writer changed it since this Index was closed; open it again")
+            if newest.secret != self.manifest.secret:
                 raise OutputError(f"{self.path}: holds another index than when it was opened; open it again")
-            self.snapshot, contents = _stable(self.path, contents=False)
+            self.manifest, contents = _read(self.path, contents=False)
             return contents
         except BaseException:
             self.unlock()
@@ -120,55 +120,46 @@ class Folder:
         return self._lock is not None and self._lock.is_own()
 
     def unlock(self) -> None:
-        """Let others write."""
+        """Let other processes write."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def commit(self, contents: Contents, groups: Groups, runs: Mapping[str, tuple[int, int]] | None = None) -> Contents:
-        """Everything durable, then the manifest; what is in memory becomes one segment of files.
-
-        `runs` are new ones.
-        """
-        shelves = list(contents.shelves)
-        loose = [shelved for shelved in shelves if shelved.stored is None]
-        if len(loose) > 1 and all(shelved.stored is None for shelved in shelves[-len(loose) :]):
-            shelves[-len(loose) :] = [Shelved(merged([shelved.segment for shelved in loose], contents.removed))]
+        """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
         with writing(self.path, INTACT):
-            shelves = [stored(shelved, self.path) for shelved in shelves]
-            removed = self._written(contents.removed)
-            segments = tuple(shelved.stored for shelved in shelves if shelved.stored)
-            snapshot = replace(
-                self.snapshot,
-                generation=self.snapshot.generation + 1,
+            segments = in_files(contents.segments, contents.removed, self.path)
+            manifest = replace(
+                self.manifest,
+                generation=self.manifest.generation + 1,
                 next_number=contents.next_number,
                 keys=contents.keys,
-                segments=segments,
-                removed=removed,
-                runs={**self.snapshot.runs, **(runs or {})},
-                groups=groups.keep([shelved.segment for shelved in shelves]),
+                segments=tuple(StoredSegment(segment.name, segment.files) for segment in segments if segment.files),
+                removed=self._written(contents.removed),
+                runs={**self.manifest.runs, **(runs or {})},
+                groups=groups.keep(segments),
             )
-            commit_snapshot(self.path, snapshot, __version__)
-            before, self.snapshot = self.snapshot, snapshot
-            for name in before.groups.keys() - snapshot.groups.keys():  # without which others read them, too
+            commit_manifest(self.path, manifest, __version__)
+            before, self.manifest = self.manifest, manifest
+            for name in before.groups.keys() - manifest.groups.keys():  # readers do without them
                 (self.path / name).unlink(missing_ok=True)
-        return replace(contents, shelves=tuple(shelves))
+        return replace(contents, segments=tuple(segments))
 
     def abandon(self) -> None:
-        """Where nothing was ever committed, remove what was made, the folder too if it was and holds nothing else."""
-        if self.snapshot.generation == 0 and self.is_locked() and not has_index(self.path):
+        """Stop writing. If nothing was ever committed, remove the index's files, and the folder if this made it."""
+        if self.manifest.generation == 0 and self.is_locked() and not has_index(self.path):
             self._is_removed = True
             with suppress(OSError):
-                sweep(self.path, self.snapshot)
+                sweep(self.path, self.manifest)
                 (self.path / LOCK).unlink()
-                if not self._was_there:
+                if not self._existed:
                     self.path.rmdir()
         self.unlock()
 
     def sweep(self) -> None:
         """Remove the files that the newest commit, this one's own, does not name."""
         with writing(self.path, INTACT):
-            sweep(self.path, self.snapshot)
+            sweep(self.path, self.manifest)
 
     def _written(self, removed: Numbers) -> StoredSegment | None:
         if len(removed) == 0:
@@ -178,50 +169,48 @@ class Folder:
         return StoredSegment(name, {"removed": fact})
 
 
-def _own(folder: Path, name: str) -> bool:
-    """Whether a file is what a killed writer left: its lock is empty, and it makes no links."""
+def _is_own(folder: Path, name: str) -> bool:
+    """Whether a killed writer left the file; its lock is empty, and it makes no links."""
     found = os.lstat(folder / name)
     if not stat.S_ISREG(found.st_mode):
         return False
     return found.st_size == 0 if name == LOCK else KNOWN_FILES.fullmatch(name) is not None
 
 
-def _stable(path: Path, *, contents: bool) -> tuple[Snapshot, Contents]:
-    """A commit with its files open; read again where a `compact` removed them in between."""
-    snapshot = read_snapshot(path)
+def _read(path: Path, *, contents: bool) -> tuple[Manifest, Contents]:
+    """A commit with its files open; read again if a `compact` removed them in between."""
+    manifest = read_manifest(path)
     for _ in range(READS):
         try:
-            check_files(path, snapshot, contents=contents)
-            return snapshot, _mapped(path, snapshot, sound_groups(path, snapshot, contents=contents))
+            check_files(path, manifest, contents=contents)
+            return manifest, _mapped(path, manifest, sound_groups(path, manifest, contents=contents))
         except (InputError, FileNotFoundError):
-            newer = read_snapshot(path)
-            if newer == snapshot:
+            newer = read_manifest(path)
+            if newer == manifest:
                 raise
-            snapshot = newer
+            manifest = newer
     raise InputError(f"{path}: is written to faster than it can be opened; try again")
 
 
-def _mapped(path: Path, snapshot: Snapshot, groups: Mapping[str, FileFact]) -> Contents:
-    shelves = []
-    for segment in snapshot.segments:
+def _mapped(path: Path, manifest: Manifest, groups: Mapping[str, FileFact]) -> Contents:
+    kind = KEY_TYPES[manifest.keys] if manifest.keys else None
+    segments = []
+    for stored in manifest.segments:
         try:
-            shelves.append(mapped_shelf(path, segment))
+            segment = mapped(path, stored)
         except (FileNotFoundError, InputError):
             raise
         except (OSError, pa.ArrowException, ValueError) as error:
             raise InputError(
-                f"{path / file_name('*', segment.name)}: the segment is damaged: {error}; restore it from a copy"
+                f"{path / file_name('*', stored.name)}: the segment is damaged: {error}; restore it from a copy"
             ) from error
-    kind = KEY_TYPES[snapshot.keys] if snapshot.keys else None
-    for shelved in shelves:
-        keys = shelved.segment.keys
-        if keys is not None and len(shelved.segment) and keys.key.type != kind:
-            assert shelved.stored is not None
+        if segment.keys is not None and len(segment) and segment.keys.key.type != kind:
             raise damaged_file(
-                path / file_name("keys", shelved.stored.name), f"its keys are {keys.key.type}, not {snapshot.keys}s"
+                path / file_name("keys", stored.name), f"its keys are {segment.keys.key.type}, not {manifest.keys}s"
             )
+        segments.append(segment)
     removed = NOTHING
-    if snapshot.removed is not None:
-        removed = MappedColumns(path / file_name("removed", snapshot.removed.name), Removed).whole().number
-    kept = kept_groups(path, groups, [shelved.segment for shelved in shelves])
-    return Contents(tuple(shelves), removed, snapshot.next_number, snapshot.keys, kept)
+    if manifest.removed is not None:
+        removed = MappedColumns(path / file_name("removed", manifest.removed.name), Removed).whole().number
+    kept = kept_groups(path, groups, segments)
+    return Contents(tuple(segments), removed, manifest.next_number, manifest.keys, kept)

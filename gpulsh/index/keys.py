@@ -1,4 +1,4 @@
-"""Keys of documents: strings or integers, one kind an index, each once."""
+"""Keys of documents: strings or integers, one kind in an index, each once."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Values
 from gpulsh.errors import ParameterError
-from gpulsh.index.segments.segment import KEY_TYPES, Keys
+from gpulsh.index.segment import KEY_TYPES, Keys
 from gpulsh.io.arrow.soundness import check_given
 from gpulsh.params import shown
 
 Key = str | int
-HASHED_AT_ONCE = 1 << 16  # as Python strings
+HASHED_AT_ONCE = 1 << 16  # strings
 NO_KEYS = {kind: pa.array([], arrow) for kind, arrow in KEY_TYPES.items()}
 
 
 def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None]:
-    """Keys as a pyarrow.Array of large_string or int64, and their kind, None where there is no key at all."""
+    """Keys as a pyarrow.Array of large_string or int64, and their kind, None if there is no key."""
     if isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__") or getattr(keys, "shape", None) == ():
         raise ParameterError(f"{name} is of type {type(keys).__name__}; give a list of strings or integers")
     if isinstance(keys, (pa.Array, pa.ChunkedArray)):
@@ -53,12 +53,12 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
 
 
 def parsed_keys(named: Sequence[str], kind: str | None) -> list[Key]:
-    """Keys of an index of `kind`, as they stand in text; ParameterError where one is no integer and all must be."""
+    """Keys that are given as text; ParameterError if keys of `kind` are integers and one is not."""
     if kind != "integer":
         return list(named)
     for key in named:
         if re.fullmatch("-?[0-9]{1,19}", key) is None:
-            raise ParameterError(f"a key is {key!r}, and those in the index are integers; give integers")
+            raise ParameterError(f"a key is {key!r}, and the index has integer keys; give integers")
     return [int(key) for key in named]
 
 
@@ -83,7 +83,7 @@ def sorted_keys(keys: pa.Array) -> Keys:
 
 @dataclass(frozen=True)
 class KeyNames:
-    """How messages name keys: which key has a number, and what to do about one that is known already."""
+    """How messages name keys: the key of a number, and the remedy for a key that is already in the index."""
 
     of: Callable[[int], str] = "keys[{}]".format
     remedy: str = "remove it first, or give another"
@@ -93,12 +93,12 @@ GIVEN = KeyNames()
 
 
 def refuse_repeats(known: Keys, start: int = 0, names: KeyNames = GIVEN) -> None:
-    """ParameterError where a key comes twice; the first is told as key number `start`."""
+    """ParameterError if a key comes twice; messages count from key number `start`."""
     alike = np.flatnonzero(known.key_hash[1:] == known.key_hash[:-1])
     if len(alike) == 0:
         return
     seen: dict[Key, int] = {}
-    for place in np.unique(known.key_row[np.concatenate([alike, alike + 1])]).tolist():  # those that share their hash
+    for place in np.unique(known.key_row[np.concatenate([alike, alike + 1])]).tolist():  # with a common hash
         key = known.key[place].as_py()
         if seen.setdefault(key, place) != place:
             raise repeated(start + place, key, start + seen[key], names)
@@ -110,15 +110,15 @@ def repeated(place: int, key: Key, first: int, names: KeyNames) -> ParameterErro
 
 
 class KeyStream:
-    """Keys of one kind, in pieces of any lengths, taken in pieces of others."""
+    """Keys of one kind that arrive in pieces of any length and are taken in others."""
 
     def __init__(self, pieces: Iterable[object], kind: str | None) -> None:
-        self.kind = kind  # of all keys, None while none is known
+        self.kind = kind  # of all keys; None before the first
         self._pieces = iter(pieces)
         self._left = NO_KEYS[kind or "string"]
 
     def take(self, count: int) -> pa.Array:
-        """The next `count` keys; ParameterError where a piece is of another kind."""
+        """The next `count` keys; ParameterError if a piece is of another kind."""
         parts = [self._left] if len(self._left) else []
         known = len(self._left)
         while known < count:
@@ -134,9 +134,9 @@ class KeyStream:
 
 
 def refuse_kind(kind: str, own: str | None) -> None:
-    """ParameterError where an index has keys of another kind."""
+    """ParameterError if an index has keys of another kind."""
     if own not in (None, kind):
-        raise ParameterError(f"keys are of kind {kind}, and those in the index of kind {own}; give {own} keys")
+        raise ParameterError(f"keys are of kind {kind}, and the index has keys of kind {own}; give {own} keys")
 
 
 def as_numpy(keys: pa.Array) -> Values:

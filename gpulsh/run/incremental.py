@@ -21,10 +21,10 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.backends.select import select_backend
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.index.catalogue import Catalogue
+from gpulsh.index.collection import Collection
 from gpulsh.index.index import Index
-from gpulsh.index.segments.segment import Documents, among
-from gpulsh.index.segments.snapshots import has_index
+from gpulsh.index.manifest import has_index
+from gpulsh.index.segment import Documents, among
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
 from gpulsh.run.driver import Decided, layout_of
@@ -54,7 +54,7 @@ class EarlierRuns:
         self._asked, self._where, self._secret = asked, where, secret
         self._index = Index.open(path, **asked.given(), **where) if has_index(self.path) else None
         if self._index is not None:
-            refuse_places(self._index.catalogue, path, key)
+            refuse_places(self._index.collection, path, key)
 
     def method(self) -> Method:
         """The index's parameters, as those of a run."""
@@ -79,7 +79,7 @@ class EarlierRuns:
 
     def taken_in_by(self, run: str) -> range | None:
         """The documents that it took in for the run."""
-        return None if self._index is None else self._index.catalogue.taken_in_by(run)
+        return None if self._index is None else self._index.collection.taken_in_by(run)
 
 
 NEEDED = {"verify": "exact", "resolve": "kept"}
@@ -152,10 +152,10 @@ class Admission:
             self._refuse_results()
         tally = Funnel()
         with self.earlier.opened() as index:
-            catalogue = index.catalogue
+            collection = index.collection
             if taken_in is None:
                 self._refuse_known(index)
-                numbers = catalogue.take_in(source, source.keys, decide=True, tally=tally, names=source.names())
+                numbers = collection.take_in(source, source.keys, decide=True, tally=tally, names=source.names())
                 before: Mapping[str, Any] = {name: tally[name] for name in COUNTS}
             else:
                 source.read_again()
@@ -164,7 +164,7 @@ class Admission:
                 before = recorded.facts["funnel"] if recorded else {}
             layout = layout_of(job, [made.facts for made in source.made])
             give_back()
-            decisions = _Decisions(catalogue, source.decisions(catalogue, numbers), numbers, layout)
+            decisions = _Decisions(collection, source.decisions(collection, numbers), numbers, layout)
             made = [self._written(decisions, number) for number in range(len(source.made))]
             counts = {
                 **before,
@@ -185,8 +185,8 @@ class Admission:
             job.stamps.check_all()  # for the index is not brought back
             self.steps.finish(ADMIT, Made(files, facts))
             if taken_in is None:
-                catalogue.forget(numbers.start + source.numbers(self._rejected(layout)))
-                catalogue.save_run(run, numbers)
+                collection.forget(numbers.start + source.numbers(self._rejected(layout)))
+                collection.save_run(run, numbers)
         return facts
 
     def _written(self, decisions: _Decisions, partition: int) -> Made:
@@ -229,8 +229,8 @@ class _Decisions:
     for one of an earlier run, or of a later position, 1 of any other.
     """
 
-    def __init__(self, catalogue: Catalogue, decided: Numbered, numbers: range, layout: Layout) -> None:
-        self._catalogue, self._decided, self._numbers, self.layout = catalogue, decided, numbers, layout
+    def __init__(self, collection: Collection, decided: Numbered, numbers: range, layout: Layout) -> None:
+        self._catalogue, self._decided, self._numbers, self.layout = collection, decided, numbers, layout
         self._is_witness = np.zeros(len(numbers), bool)
         self.dropped = self.earlier = found = 0
         witnesses, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -247,7 +247,7 @@ class _Decisions:
             positions.append(documents.number[rows[~own_first][places]] - numbers.start)
         if found != len(numbers) or found != len(layout):
             raise OutputError(
-                f"{catalogue.path}: has lost documents of this run since it took them in; begin again with --overwrite"
+                f"{collection.path}: has lost documents of this run since it took them in; begin again with --overwrite"
             )
         self._witnesses, places = np.unique(np.concatenate(witnesses), return_index=True)
         self._first = np.concatenate(positions)[places]
@@ -272,4 +272,4 @@ class _Decisions:
         )
         witnesses = np.unique(documents.witness[old])
         told = dropped | is_witness
-        return DECISIONS.rows(columns, told), witnesses, self._catalogue.holdings().keys(witnesses)
+        return DECISIONS.rows(columns, told), witnesses, self._catalogue.snapshot().keys(witnesses)

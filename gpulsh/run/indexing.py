@@ -19,11 +19,11 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.index.catalogue import Catalogue
-from gpulsh.index.holdings import Holdings
+from gpulsh.index.collection import Collection
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames
-from gpulsh.index.segments.segment import Documents
+from gpulsh.index.segment import Documents
+from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
@@ -51,7 +51,7 @@ class Duplicates:
 
     texts: FileTexts
     positions: Numbers
-    holdings: Holdings  # of the index
+    snapshot: Snapshot  # of the index
     numbers: Numbers
     similarity: NDArray[np.float64]
 
@@ -72,7 +72,7 @@ class Duplicates:
                 "file": names.take(to_arrow(files)),
                 "row": to_arrow(rows),
                 "id": ids.take(to_arrow(np.searchsorted(named, self.positions[part]))),
-                "duplicate_of": self.holdings.keys(self.numbers[part]),
+                "duplicate_of": self.snapshot.keys(self.numbers[part]),
                 "similarity": to_arrow(self.similarity[part]),
             }
             yield pa.table(columns)
@@ -147,15 +147,15 @@ def _grown(
     refuse_output(output, folder, inputs, texts, overwrite)
     shown = open_progress(progress)
     with open_index(path, **parameters) as index:
-        refuse_places(index.catalogue, path, id_column)
+        refuse_places(index.collection, path, id_column)
         with shown.stage("index", texts.check(), OF_INDEX["index"].unit):
             with texts.unchanged():
                 watched, names = _Watched(texts, shown), names_of_files(texts)
-                numbers = index.catalogue.take_in(watched, lambda: keys_of_files(texts), decide=True, names=names)
-            decided = index.catalogue.decisions(numbers)
+                numbers = index.collection.take_in(watched, lambda: keys_of_files(texts), decide=True, names=names)
+            decided = index.collection.decisions(numbers)
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
-            holdings = index.catalogue.holdings()
-        duplicates = Duplicates(texts, found.number - numbers.start, holdings, found.witness, found.similarity)
+            snapshot = index.collection.snapshot()
+        duplicates = Duplicates(texts, found.number - numbers.start, snapshot, found.witness, found.similarity)
         with shown.stage("save", None, OF_INDEX["save"].unit):
             if output is not None:
                 duplicates.write(Path(output))
@@ -163,9 +163,9 @@ def _grown(
         return Indexed(len(numbers), duplicates, len(index) - index.dropped())
 
 
-def refuse_places(catalogue: Catalogue, path: str | os.PathLike[str], id_column: str | None) -> None:
+def refuse_places(collection: Collection, path: str | os.PathLike[str], id_column: str | None) -> None:
     """ParameterError where documents would be called FILE:ROW and those of the index are called by integers."""
-    if id_column is None and catalogue.key_kind() == "integer":
+    if id_column is None and collection.key_kind() == "integer":
         raise ParameterError(
             f"{path}: its keys are integers, and without --id-column keys are FILE:ROW; give --id-column"
         )
@@ -192,14 +192,14 @@ def query_index(
     """
     refuse_ending(output)
     texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), parameters)
-    catalogue = Index.open(path, **parameters).catalogue
+    collection = Index.open(path, **parameters).collection
     refuse_output(output, os.fspath(path), inputs, texts, overwrite)
     shown = open_progress(progress)
-    holdings = catalogue.holdings()
+    snapshot = collection.snapshot()
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.unchanged():
         watched = _Watched(texts, shown)
-        positions, numbers, similarity = catalogue.find_similar(watched, holdings, threshold, None if every else top)
-    found = Duplicates(texts, positions, holdings, numbers, similarity)
+        positions, numbers, similarity = collection.find_similar(watched, snapshot, threshold, None if every else top)
+    found = Duplicates(texts, positions, snapshot, numbers, similarity)
     if output is not None:
         found.write(Path(output))
     return found

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.index.catalogue import Catalogue
+from gpulsh.index.collection import Collection
 from gpulsh.index.keys import KeyNames, KeyStream
-from gpulsh.index.segments.segment import Documents
+from gpulsh.index.segment import Documents
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.rows import cut
 from gpulsh.run.driver import layout_of, run_stage, tasks_of
@@ -72,7 +72,7 @@ class OrderedInput(ABC):
         """The places in this order of documents at `positions`."""
 
     @abstractmethod
-    def decisions(self, catalogue: Catalogue, numbers: range) -> Numbered:
+    def decisions(self, collection: Collection, numbers: range) -> Numbered:
         """The decisions of the index about the documents that it added as `numbers`, by position."""
 
 
@@ -112,9 +112,9 @@ class ByPosition(OrderedInput):
         """The positions themselves."""
         return positions
 
-    def decisions(self, catalogue: Catalogue, numbers: range) -> Numbered:
+    def decisions(self, collection: Collection, numbers: range) -> Numbered:
         """As the index has them."""
-        return catalogue.decisions
+        return collection.decisions
 
 
 class InOrder(OrderedInput):
@@ -187,9 +187,9 @@ class InOrder(OrderedInput):
         """Their ranks."""
         return self._rank[positions]
 
-    def decisions(self, catalogue: Catalogue, numbers: range) -> Numbered:
+    def decisions(self, collection: Collection, numbers: range) -> Numbered:
         """Brought into order of position, at once."""
-        whole = Documents.joined(catalogue.decisions(numbers))
+        whole = Documents.joined(collection.decisions(numbers))
         if len(whole.number) == len(self._rank):  # otherwise the index has lost some, which `_Decisions` reports
             own = whole.witness >= numbers.start
             whole.witness[own] = self._ordered[whole.witness[own] - numbers.start] + numbers.start

@@ -147,7 +147,7 @@ def test_an_index_that_lost_what_it_took_in_is_told(crawls: Path, tmp_path: Path
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("cut", ["gpulsh.index.catalogue.Catalogue.save_run", "gpulsh.run.driver.evidence"])
+@pytest.mark.parametrize("cut", ["gpulsh.index.collection.Collection.save_run", "gpulsh.run.driver.evidence"])
 def test_another_run_before_one_goes_on(cut: str, crawls: Path, tmp_path: Path) -> None:
     """It comes before the documents that the index had not taken in, and after those that it had."""
     path, wanted = (begun(crawls, tmp_path / name, False) for name in ("cut", "wanted"))

@@ -24,7 +24,7 @@ import pytest
 from gpulsh import Index
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
-from gpulsh.index.segments.snapshots import FORMAT, KNOWN_FILES, LOCK, read_snapshot
+from gpulsh.index.manifest import FORMAT, KNOWN_FILES, LOCK, read_manifest
 from tests.support.index_steps import ASKED, BACKEND, generation, new_index, state, take
 from tests.support.mortal import Death, Mortals, spread
 
@@ -73,7 +73,7 @@ def open_index(path: Path) -> Index:
 
 
 def unneeded(path: Path) -> set[str]:
-    return set(os.listdir(path)) - set(read_snapshot(path).files()) - {"index.json", LOCK}
+    return set(os.listdir(path)) - set(read_manifest(path).files()) - {"index.json", LOCK}
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def newest(path: Path) -> Index | None:
     try:
         return open_index(path)
     except InputError as error:
-        if not any(none in str(error) for none in ("no such folder", "is no index")):
+        if not any(none in str(error) for none in ("no such folder", "is not an index")):
             raise
         return None
 
@@ -176,7 +176,7 @@ def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Change]:
         index.save()
     lived(folder / "two", 2)
     lived(folder / "three", 3)
-    whole, evidence = 128 << 20, ["-o", "PATH.jsonl"]
+    whole, evidence = 128 << 20, ["-o", "PATH.jsonl", "--overwrite"]
     return {
         "build": Change(folder / "nothing", ["index", "build", "PATH", old, new, *evidence, *shape, *backend], 100),
         "add": Change(folder / "built", ["index", "add", "PATH", new, *evidence, *backend], whole),
@@ -334,7 +334,7 @@ def test_killed_at_random_instants_with_readers_running(tmp_path: Path) -> None:
 def test_damage_is_named(tmp_path: Path) -> None:
     lived(tmp_path / "begun", 3)
     names = sorted(name for name in os.listdir(tmp_path / "begun") if name != LOCK)
-    needed = set(read_snapshot(tmp_path / "begun").needed()) | {"index.json"}
+    needed = set(read_manifest(tmp_path / "begun").needed()) | {"index.json"}
     assert needed <= set(names) and all(name == "index.json" or KNOWN_FILES.fullmatch(name) for name in names)
     for name in sorted(needed):
         whole = (tmp_path / "begun" / name).read_bytes()
@@ -356,9 +356,9 @@ def test_damage_is_named(tmp_path: Path) -> None:
 
 
 def test_another_version_is_told(tmp_path: Path) -> None:
-    from gpulsh.index.segments import snapshots
+    from gpulsh.index import manifest
 
-    with mock.patch.object(snapshots, "FORMAT", 99):
+    with mock.patch.object(manifest, "FORMAT", 99):
         lived(tmp_path / "i", 1)
     with pytest.raises(InputError, match=rf"is an index of format 99, written by gpulsh .*reads format {FORMAT}"):
         open_index(tmp_path / "i")
@@ -401,7 +401,7 @@ def test_what_was_not_saved_is_not_lost_silently(tmp_path: Path) -> None:
     second.save()
     second.close()
     for _ in range(2):
-        with pytest.raises(OutputError, match="written to by another"):
+        with pytest.raises(OutputError, match="another writer changed it"):
             first.insert(["c"], ["three"])
     second.insert(["c"], ["three"])
     assert "a" in first and "a" not in second

@@ -18,7 +18,7 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
-from gpulsh.index.segments.snapshots import NAME as INDEX
+from gpulsh.index.manifest import NAME as INDEX
 from gpulsh.run.output.folder import OutputFolder
 from gpulsh.run.output.work_folder import LOCK, WORDS, remove_work
 from gpulsh.store.manifest import NAME, Manifest
@@ -294,7 +294,7 @@ def test_a_pipe_in_an_index_is_not_waited_for(here: Path, name: str) -> None:
     path.unlink()
     os.mkfifo(path)
     before = tree()
-    with pytest.raises(InputError, match=r"is no file, which gpulsh did not make"):
+    with pytest.raises(InputError, match=r"is not a file, which gpulsh did not make"):
         opened()
     assert main(["dedup", "a.jsonl", "-o", "out", "--index", "known", "--backend", "reference"]) == 1
     assert tree() == before

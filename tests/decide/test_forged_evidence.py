@@ -257,12 +257,12 @@ def test_what_holds_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatc
 
 def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:
     """Neither what prints objects, nor what an error tells with --verbose."""
-    from gpulsh.index.segments.snapshots import read_snapshot
+    from gpulsh.index.manifest import read_manifest
 
     keys = evidence_keys(SECRET)
     with gpulsh.Index(backend="cpu", secret=SECRET) as index:
         index.save(tmp_path / "index")
-        shown = [keys, read_snapshot(tmp_path / "index"), index, index.parameters]
+        shown = [keys, read_manifest(tmp_path / "index"), index, index.parameters]
         told = " ".join(repr(each) for each in shown)
     assert SECRET.hex() not in told and repr(SECRET) not in told
     assert not any(str(word) in told for word in keys.words.tolist() if word != 1)

@@ -15,7 +15,7 @@ import gpulsh
 from gpulsh import Index
 from gpulsh.cli import main
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.index.segments import snapshots
+from gpulsh.index import manifest
 from tests.index.test_contents import Machine
 from tests.run.test_incremental import IN_MEMORY
 from tests.support.naive_index import NaiveIndex
@@ -75,11 +75,11 @@ def test_pairs_and_buckets() -> None:
 
 def test_it_is_no_other_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Index(measure="containment", backend="cpu").save(tmp_path / "i")
-    told = json.loads((tmp_path / "i" / snapshots.NAME).read_bytes().partition(b"\n")[2])
+    told = json.loads((tmp_path / "i" / manifest.NAME).read_bytes().partition(b"\n")[2])
     assert told["format"] == 5
     with pytest.raises(ParameterError, match="made with measure containment and jaccard was given"):
         Index.open(tmp_path / "i", measure="jaccard", backend="cpu")
-    monkeypatch.setattr(snapshots, "OF_CONTAINMENT", 4)  # as versions that know none
+    monkeypatch.setattr(manifest, "OF_CONTAINMENT", 4)  # as versions that know none
     with pytest.raises(InputError, match=r"is an index of format 5, .* and this version reads format 3 or 4"):
         Index.open(tmp_path / "i", backend="cpu")
 

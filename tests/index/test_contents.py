@@ -25,10 +25,9 @@ from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.protocol import Sizes
 from gpulsh.decide import meeting
 from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError
-from gpulsh.index import meetings, shelves
-from gpulsh.index.holdings import Holdings
-from gpulsh.index.segments import fingerprint_blocks, groups, merging
-from gpulsh.index.segments import segment as segments
+from gpulsh.index import blocks, candidates, contents, groups, merging
+from gpulsh.index import segment as segments
+from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
 from tests.support.naive_index import NaiveIndex
 from tests.support.texts import WORDS, known, licences
@@ -52,10 +51,10 @@ texts = st.one_of(
 def small_limits(batch: int = 200) -> Iterator[None]:
     """Every limit so low that small tests pass it."""
     with (
-        mock.patch.object(meetings, "CROWDED", 3),
-        mock.patch.object(shelves, "SPILL_BYTES", 2000),
-        mock.patch.object(fingerprint_blocks, "BLOCK_VALUES", 24),
-        mock.patch.object(fingerprint_blocks, "DECODED", LruCache(2)),
+        mock.patch.object(candidates, "LARGE_BUCKET", 3),
+        mock.patch.object(contents, "SPILL_BYTES", 2000),
+        mock.patch.object(blocks, "BLOCK_VALUES", 24),
+        mock.patch.object(blocks, "DECODED", LruCache(2)),
         mock.patch.object(segments, "ROWS_AT_ONCE", 3),
         mock.patch.object(merging, "ROWS_AT_ONCE", 5),
         mock.patch.object(merging, "SAMPLED", 2),
@@ -192,7 +191,7 @@ def test_real_text_is_decided_as_by_one_run(parts: int, tmp_path: Path) -> None:
     index = Index(backend="cpu")
     index.save(tmp_path / "index")
     bounds = np.linspace(0, len(given), parts + 1).astype(int).tolist()
-    with mock.patch.object(meetings, "CROWDED", 8), mock.patch.object(shelves, "SPILL_BYTES", 1 << 18):
+    with mock.patch.object(candidates, "LARGE_BUCKET", 8), mock.patch.object(contents, "SPILL_BYTES", 1 << 18):
         for start, stop in pairwise(bounds):
             index.close()
             index = Index.open(tmp_path / "index", backend="cpu")
@@ -230,10 +229,10 @@ def test_a_template_of_many_held_documents_is_looked_up_once() -> None:
     given = [" ".join([*page[:30], *(f"x{number}y{i}" for i in range(9)), *page[30:]]) for number in range(400)]
     index = Index(threshold=0.9, num_perm=16, bands=8, rows=2, backend="cpu")
     assert index.add(range(300), given[:300]).keep.all()
-    source = list(index.catalogue.signed(open_texts(given[300:])))
-    ops = index.catalogue.ops
+    source = list(index.collection.signed(open_texts(given[300:])))
+    ops = index.collection.ops
     for one_another in (True, False):
-        met = meetings.meet(source[0].digests, index.catalogue.holdings(), ops, one_another=one_another)
+        met = candidates.sharing_buckets(source[0].digests, index.collection.snapshot(), ops, one_another=one_another)
         assert len(met.held) > 250 and len(met.collisions.in_large) > 350
         assert len(met.collisions.pairs) < 5000  # of 100 x 300
     with mock.patch.object(meeting, "HeldJoin", wraps=meeting.HeldJoin) as joins:
@@ -287,10 +286,10 @@ def test_a_path_is_one_and_an_index_shows_where_it_lies(tmp_path: Path) -> None:
     for place in ("file", "link"):
         (tmp_path / "link").unlink(missing_ok=True)
         (tmp_path / "link").symlink_to("nothing")
-        with pytest.raises(InputError, match=rf"{place}: is no folder; an index is one"):
+        with pytest.raises(InputError, match=rf"{place}: is not a folder"):
             Index.open(tmp_path / place)
         for verb in (index.save, partial(Index.create, backend="cpu")):
-            with pytest.raises(OutputError, match=rf"{place}: is no folder; give the path of one"):
+            with pytest.raises(OutputError, match=rf"{place}: is not a folder; give a folder"):
                 verb(tmp_path / place)
     index.insert(["a"], ["one two three"])
     index.save(tmp_path / "i")
@@ -411,7 +410,7 @@ def test_one_writer_and_readers_that_see_one_state(tmp_path: Path) -> None:
     other.insert(["a"], ["one two three"])  # it sees what was committed meanwhile
     assert other.query(["one two three"]).keys.tolist() == ["b", "a"]
     other.close()
-    with pytest.raises(OutputError, match="is an index already"):
+    with pytest.raises(OutputError, match="is already an index"):
         new_index().save(tmp_path / "i")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("mine")
@@ -433,7 +432,7 @@ def test_words_of_many_scripts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("spill", [0, 1 << 30])  # a segment for each call, or one
 def test_the_first_copy_and_its_witness_speak(spill: int, tmp_path: Path) -> None:
     near = "a b c d e f g h i j"
-    with mock.patch.object(shelves, "SPILL_BYTES", spill), new_index() as index:
+    with mock.patch.object(contents, "SPILL_BYTES", spill), new_index() as index:
         index.save(tmp_path / "i")
         assert index.add(["x", "y"], [near, near + " k"]).duplicate_of.tolist() == ["x", "x"]
         copy = index.add(["z"], [near + " k"])
@@ -448,9 +447,9 @@ def test_half_a_hash_is_no_copy() -> None:
     fingerprints = gpulsh.Fingerprints(np.array([9], np.uint64), np.array([0, 1]))
     exact, digests = np.array([[5, 6]], np.uint64), np.array([[7]], np.uint64)
     segment = segments.make_segment(documents, exact, digests, fingerprints)
-    holdings = Holdings([segment], shelves.NOTHING)
+    snapshot = Snapshot([segment], segments.NOTHING)
     asked = np.array([[5, 7], [5, 6], [6, 6]], np.uint64)
-    assert holdings.first_copies(asked)[0].tolist() == [-1, 4, -1]
+    assert snapshot.first_copies(asked)[0].tolist() == [-1, 4, -1]
 
 
 def test_one_document_starts_no_threads() -> None:

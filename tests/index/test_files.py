@@ -109,13 +109,13 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     assert not os.path.exists("i")
     Path("mine").mkdir()
     Path("mine/file").write_text("mine")
-    assert "mine: is no index; make an index" in refused(1, "query", "mine", "a.jsonl")
+    assert "mine: is not an index; make an index" in refused(1, "query", "mine", "a.jsonl")
     assert "it holds file" in refused(1, "build", "mine", "a.jsonl")
     assert os.listdir("mine") == ["file"]
     assert main(["index", "build", "i", "a.jsonl", "--backend", "reference"]) == 0
     before = {path: path.read_bytes() for path in Path("i").iterdir()}
     capsys.readouterr()
-    assert "is an index already" in refused(1, "build", "i", "in")
+    assert "is already an index" in refused(1, "build", "i", "in")
     assert "'a.jsonl:0', which is in the index" in refused(2, "add", "i", "a.jsonl")
     assert "threshold 0.8 and 0.5 was given" in refused(2, "add", "i", "in", "--threshold", "0.5")
     assert {path: path.read_bytes() for path in Path("i").iterdir()} == before
@@ -225,7 +225,7 @@ def test_what_an_index_is_and_what_goes(folder: Path, capsys: pytest.CaptureFixt
     for given, said in (
         (["named"], "no key is given"),
         (["named", "a.jsonl:1", "other"], "keys[1] is 'other', which is not in the index"),
-        (["numbered", "x"], "a key is 'x', and those in the index are integers"),
+        (["numbered", "x"], "a key is 'x', and the index has integer keys"),
     ):
         assert main(["index", "remove", *given]) == 2
         assert said in capsys.readouterr().err
@@ -244,7 +244,7 @@ def test_a_query_may_ask_for_more(folder: Path, capsys: pytest.CaptureFixture[st
         assert [row["row"] for row in told(capsys.readouterr().out)] == rows
     for wrong in ("0.4", "1.5", "nan"):
         assert main(["index", "query", "known", "b.jsonl", *REFERENCE[:2], "--threshold", wrong]) == 2
-        assert "and the index finds from 0.5 on; give 0.5 to 1" in capsys.readouterr().err
+        assert "and the index has 0.5; give 0.5 to 1" in capsys.readouterr().err
 
 
 def test_a_query_finds_the_most_similar(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,14 +16,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpulsh import Fingerprints, Index
-from gpulsh.index import holdings as holdings_module
-from gpulsh.index.holdings import Holdings
-from gpulsh.index.segments import bands as bands_module
-from gpulsh.index.segments import groups as groups_module
-from gpulsh.index.segments.filters import filter_of, make_filter, passing
-from gpulsh.index.segments.segment import Documents, make_segment, map_segment, write_segment
-from gpulsh.index.segments.snapshots import commit_snapshot, read_snapshot
-from gpulsh.index.shelves import NOTHING
+from gpulsh.index import groups as groups_module
+from gpulsh.index import segment as segment_module
+from gpulsh.index import snapshot as snapshot_module
+from gpulsh.index.filters import filter_of, make_filter, passing
+from gpulsh.index.manifest import commit_manifest, read_manifest
+from gpulsh.index.segment import NOTHING, Documents, make_segment, map_segment, write_segment
+from gpulsh.index.snapshot import Snapshot
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
 
@@ -86,12 +85,12 @@ def test_digests_that_are_not_there_touch_no_page_of_digests(tmp_path: Path) -> 
         return tmp_path / f"{kind}-0.arrow"
 
     write_segment(name, make_segment(documents, exact, digests, sets))
-    holdings = Holdings([map_segment(name, keys=False)], NOTHING)
+    snapshot = Snapshot([map_segment(name, keys=False)], NOTHING)
     before = {kind: looked_at(kind) for kind in ("digests", "hashes")}
     for band in range(bands):
-        places, _ = holdings.holders(np.full(30, band), np.sort(drawn(30)))
+        places, _ = snapshot.holders(np.full(30, band), np.sort(drawn(30)))
         assert len(places) == 0
-    assert (holdings.first_copies(drawn(30, 2))[0] == -1).all()
+    assert (snapshot.first_copies(drawn(30, 2))[0] == -1).all()
     # A page that is touched brings its neighbours along, 16 of them, and a few hashes pass.
     size = name("digests").stat().st_size
     assert size > 40 << 16 and looked_at("digests") - before["digests"] <= 12 << 16
@@ -100,12 +99,12 @@ def test_digests_that_are_not_there_touch_no_page_of_digests(tmp_path: Path) -> 
     def ask_all() -> None:
         for band in range(bands):
             order = np.argsort(digests[:, band])
-            places, found = holdings.holders(np.full(count, band), digests[order, band])
+            places, found = snapshot.holders(np.full(count, band), digests[order, band])
             assert places.tolist() == list(range(count)) and found.tolist() == order.tolist()
 
-    with mock.patch.object(holdings_module, "MANY", 1 << 30):
+    with mock.patch.object(snapshot_module, "MANY", 1 << 30):
         ask_all()
-    assert (holdings.first_copies(exact)[0] == numbers).all()
+    assert (snapshot.first_copies(exact)[0] == numbers).all()
     assert looked_at("digests") - before["digests"] > size // 2
     ask_all()  # what so many look at is not held for the next ones
     assert looked_at("digests") < before["digests"]
@@ -119,16 +118,16 @@ def test_groups_of_segments_find_what_segments_find(measure: str, tmp_path: Path
     found, made = [], set()
     for pays in (0, 1 << 20):
         with mock.patch.object(groups_module, "PAYS", pays), Index.create(tmp_path / str(pays), **options) as index:
-            index.catalogue.spill = 1  # so that what is added is a segment of files
+            index.collection.spill = 1  # so that what is added is a segment of files
             for number in range(0, 90, 10):
                 index.add(range(number, number + 10), texts[number : number + 10])
                 assert number in index and number + 10 not in index
-                groups = index.catalogue.groups._made.values() if pays else ()
+                groups = index.collection.groups._made.values() if pays else ()
                 made |= {(group.keys, len(group.segments)) for group in groups}
             index.remove([5])
             found.append(answers(index, texts))
             index.compact()
-            assert index.catalogue.groups._made == {}
+            assert index.collection.groups._made == {}
     assert found[0] == found[1] and 0 < found[0][-1] < 80
     assert made == {(keys, width) for keys in (False, True) for width in (2, 3, 5, 8)}
 
@@ -167,25 +166,25 @@ def test_filters_of_groups_are_kept_and_what_is_wrong_with_them_is_mended(tmp_pa
             index.save()
     before = answers(whole, texts)
     add(whole, 30)
-    groups = read_snapshot(begun).groups
+    groups = read_manifest(begun).groups
     assert {name.split("-")[0] for name in groups} == {"groups", "key"} and {name[-8:] for name in groups} == {
         "-3.arrow"
     }
     assert {name for name in os.listdir(begun) if "groups" in name} == set(groups)  # none of two segments is left
     wrongs: list[Callable[[Path], object]] = [Path.exists, Path.unlink, flipped, lambda file: os.truncate(file, 100)]
-    wrongs.append(lambda file: commit_snapshot(file.parent, replace(read_snapshot(file.parent), groups={}), "0.1"))
+    wrongs.append(lambda file: commit_manifest(file.parent, replace(read_manifest(file.parent), groups={}), "0.1"))
     for place, wrong in enumerate(wrongs):
         path = shutil.copytree(begun, tmp_path / str(place))
         for name in groups:
             wrong(path / name)
         with Index.open(path, backend="cpu") as index:
-            assert {group.name for group in index.catalogue.groups._made.values()} == (set() if place else set(groups))
+            assert {group.name for group in index.collection.groups._made.values()} == (set() if place else set(groups))
             assert answers(index, texts) == before
             add(index, 30)
             index.save()
         with Index.open(path, backend="cpu") as index:
-            kept = {group.name: group.fact for group in index.catalogue.groups._made.values()}
-            assert kept == read_snapshot(path).groups and len(kept) == 2
+            kept = {group.name: group.fact for group in index.collection.groups._made.values()}
+            assert kept == read_manifest(path).groups and len(kept) == 2
             assert answers(index, texts) == answers(whole, texts)
 
 
@@ -195,8 +194,8 @@ def test_few_are_found_near_where_hashes_should_be(asked: list[int], power: int)
     """In a column that is spread evenly, and in those that lie to one side, where they are searched for everywhere."""
     known = np.sort((np.random.default_rng(power).random(1 << 10) ** power * 2**64).astype(np.uint64))
     values = np.sort(np.array([*asked[:10], *known[:: 1 << 8].tolist()], np.uint64))
-    with mock.patch.object(bands_module, "LONG", 1):
-        place, first, _ = bands_module.runs(known, values)
+    with mock.patch.object(segment_module, "LONG", 1):
+        place, first, _ = segment_module.runs(known, values)
     wanted = np.searchsorted(known, values)
     there = np.flatnonzero(known.take(wanted, mode="clip") == values)
     assert place.tolist() == there.tolist() and first.tolist() == wanted[there].tolist()

@@ -21,10 +21,9 @@ from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.reference import backend as reference
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.index import catalogue, shelves
+from gpulsh.index import blocks, collection, contents, merging
+from gpulsh.index.blocks import BlockRows, write_blocks
 from gpulsh.index.keys import KeyStream
-from gpulsh.index.segments import fingerprint_blocks, merging
-from gpulsh.index.segments.fingerprint_blocks import BlockRows, write_blocks
 from gpulsh.run import indexing
 from gpulsh.store.scratch import Column
 
@@ -51,14 +50,14 @@ def test_keys_are_taken_in_any_lengths(lengths: list[int], data: st.DataObject) 
 def test_keys_of_two_kinds_are_refused() -> None:
     for own, pieces in (("integer", [["a"]]), (None, [[1, 2], ["a"]])):
         stream = KeyStream([pa.array(piece) for piece in pieces], own)
-        with pytest.raises(ParameterError, match="of kind string, and those in the index of kind integer"):
+        with pytest.raises(ParameterError, match="of kind string, and the index has keys of kind integer"):
             stream.take(3)
 
 
 def held_at_most(path: Path, count: int) -> tuple[int, int]:
     """The bytes of segments in memory while `count` documents are added, at most, and those of the largest batch."""
     held, added = [0], [0]
-    real = shelves.settled
+    real = contents.settled
 
     def settled(shelves: Any, folder: Path | None, spill: int) -> Any:
         found = real(shelves, folder, spill)
@@ -67,7 +66,7 @@ def held_at_most(path: Path, count: int) -> tuple[int, int]:
         return found
 
     with (
-        mock.patch.object(catalogue, "settled", settled),
+        mock.patch.object(collection, "settled", settled),
         Index.create(path, backend="reference") as index,
     ):
         index.add(range(count), [text(number) for number in range(count)])
@@ -78,15 +77,15 @@ def held_at_most(path: Path, count: int) -> tuple[int, int]:
 
 def test_what_is_held_does_not_grow_with_what_is_added(tmp_path: Path) -> None:
     spill = 30_000
-    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(shelves, "SPILL_BYTES", spill):
+    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(contents, "SPILL_BYTES", spill):
         few, _ = held_at_most(tmp_path / "few", 200)
         many, batch = held_at_most(tmp_path / "many", 1000)
     assert few == pytest.approx(many, rel=0.2) and batch < many <= 2 * spill
 
 
 def test_what_is_held_follows_the_budget() -> None:
-    assert shelves.spill_bytes(None) == shelves.spill_bytes(8 << 30) == 128 << 20
-    assert shelves.spill_bytes(512 << 20) == 32 << 20
+    assert contents.spill_bytes(None) == contents.spill_bytes(8 << 30) == 128 << 20
+    assert contents.spill_bytes(512 << 20) == 32 << 20
     for wrong in ("1GiB", 0, 1 << 20):
         with pytest.raises(ParameterError, match="memory is"):
             Index(memory=wrong)  # type: ignore[arg-type]
@@ -94,15 +93,15 @@ def test_what_is_held_follows_the_budget() -> None:
 
 def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> None:
     merges: list[int] = []
-    real = shelves.joined
+    real = contents.joined
 
     def joined(*parts: Any) -> Any:
         whole = real(*parts)
-        merges.append(shelves.Shelved(whole).bytes())
+        merges.append(whole.bytes())
         return whole
 
-    patched = mock.patch.object(shelves, "joined", joined)
-    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(shelves, "SPILL_BYTES", 30_000), patched:
+    patched = mock.patch.object(contents, "joined", joined)
+    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(contents, "SPILL_BYTES", 30_000), patched:
         held_at_most(tmp_path / "i", 500)
     assert 0 < max(merges) <= 30_000
 
@@ -112,7 +111,7 @@ def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> Non
 def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No run of rows is longer than it may be, and a full disk is told while the index stays as it is."""
     count = 600
-    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(shelves, "SPILL_BYTES", 30_000):
+    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(contents, "SPILL_BYTES", 30_000):
         held_at_most(tmp_path / "i", count)
     runs: list[int] = []
     real = Column.append
@@ -145,8 +144,8 @@ def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: 
 def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:
     files = []
     with (
-        mock.patch.object(fingerprint_blocks, "BLOCK_VALUES", 4),
-        mock.patch.object(fingerprint_blocks, "DECODED", LruCache(5)),
+        mock.patch.object(blocks, "BLOCK_VALUES", 4),
+        mock.patch.object(blocks, "DECODED", LruCache(5)),
     ):
         for number in range(6):
             rows = Fingerprints(np.arange(40, dtype=np.uint64) + np.uint64(100 * number), np.arange(0, 41, 2))
@@ -156,7 +155,7 @@ def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:
             for number, file in enumerate(files):
                 read = file.read(np.array([19, 0, 7]))
                 assert read.values.tolist() == [100 * number + value for value in (38, 39, 0, 1, 14, 15)]
-                assert len(fingerprint_blocks.DECODED) <= 5
+                assert len(blocks.DECODED) <= 5
 
 
 @pytest.mark.parametrize("id_column", [None, "id"])
@@ -169,7 +168,7 @@ def test_files_of_many_pieces_of_keys(id_column: str | None, tmp_path: Path, mon
     options = ["--backend", "reference", *(["--id-column", id_column] if id_column else [])]
     small = (
         mock.patch.object(indexing, "KEYS_AT_ONCE", 7),
-        mock.patch.object(shelves, "SPILL_BYTES", 4000),
+        mock.patch.object(contents, "SPILL_BYTES", 4000),
         mock.patch.object(reference, "SIZES", SMALL),
     )
     with small[0], small[1], small[2]:
@@ -191,7 +190,7 @@ def test_an_id_that_comes_again_pieces_later_is_refused(
     Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with (
         mock.patch.object(indexing, "KEYS_AT_ONCE", 7),
-        mock.patch.object(shelves, "SPILL_BYTES", 4000),
+        mock.patch.object(contents, "SPILL_BYTES", 4000),
         mock.patch.object(reference, "SIZES", SMALL),
     ):
         assert main(["index", "build", "i", "a.jsonl", "--id-column", "id", "--backend", "reference"]) == 2

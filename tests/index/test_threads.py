@@ -27,8 +27,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gpulsh import Index
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.index import arrivals, catalogue, shelves
-from gpulsh.index.segments import groups
+from gpulsh.index import admission, collection, contents, groups
 from tests.index.test_contents import SHAPE, SHINGLING, THRESHOLD, naive_index, new_index, small_limits, texts
 from tests.support.naive_index import NaiveIndex
 
@@ -185,9 +184,9 @@ def test_queries_go_on_while_documents_are_added() -> None:
     def slow(*given: Any) -> Any:
         inside.set()
         assert go_on.wait(60)
-        return arrivals.admit(*given)
+        return admission.admit(*given)
 
-    with mock.patch.object(catalogue, "admit", slow):
+    with mock.patch.object(collection, "admit", slow):
         adding = Thread(target=index.add, args=(["b"], [PAGES[0] + " more"]))
         adding.start()
         try:
@@ -209,12 +208,12 @@ def test_a_query_sees_one_moment(saved: bool, tmp_path: Path) -> None:
         index.save(tmp_path / "i")
 
     def changing(*given: Any) -> Any:
-        found = arrivals.similar(*given)
+        found = admission.similar(*given)
         index.remove(["a", "c"])
         index.compact()
         return found
 
-    with mock.patch.object(catalogue, "similar", changing):
+    with mock.patch.object(collection, "similar", changing):
         assert list(index.query(PAGES[:2])) == [(0, "a", 1.0), (0, "b", 1.0), (1, "c", 1.0)]
     assert list(index.query(PAGES[:2])) == [(0, "b", 1.0)]
     index.insert(["a"], [PAGES[0]])
@@ -229,19 +228,19 @@ def test_a_query_sees_one_moment(saved: bool, tmp_path: Path) -> None:
 
 
 def test_who_asks_about_an_earlier_moment_unmakes_no_filters(tmp_path: Path) -> None:
-    pays, spill = mock.patch.object(groups, "PAYS", 1 << 20), mock.patch.object(shelves, "SPILL_BYTES", 0)
+    pays, spill = mock.patch.object(groups, "PAYS", 1 << 20), mock.patch.object(contents, "SPILL_BYTES", 0)
     asked = np.zeros((1, 2), np.uint64)
     with pays, spill, new_index() as index:
         index.save(tmp_path / "i")
         for number, text in enumerate(PAGES[:3]):
             index.insert([number], [text])
-        earlier = index.catalogue.holdings()
+        earlier = index.collection.snapshot()
         index.insert([3], [PAGES[3]])
         with mock.patch.object(groups, "_together", wraps=groups._together) as made:
-            index.catalogue.holdings().first_copies(asked)
+            index.collection.snapshot().first_copies(asked)
             assert made.call_count == 1
             earlier.first_copies(asked)
-            index.catalogue.holdings().first_copies(asked)
+            index.collection.snapshot().first_copies(asked)
             assert made.call_count == 1
 
 
@@ -256,9 +255,9 @@ def test_a_context_saves_unless_it_raises(tmp_path: Path, recwarn: pytest.Warnin
         index.add(["b"], [PAGES[1]])
         raise KeyError
     with Index.open(path, backend="cpu") as index:
-        commits = index.catalogue.commits
+        commits = index.collection.commits
         assert len(index) == 1 and "b" not in index
-    assert index.catalogue.commits == commits  # nothing to save
+    assert index.collection.commits == commits  # nothing to save
     with Index.open(path, backend="cpu") as index:
         index.remove(["a"])
         index.add(["c", "d"], [PAGES[2], PAGES[2]])
@@ -273,7 +272,7 @@ def test_a_context_saves_unless_it_raises(tmp_path: Path, recwarn: pytest.Warnin
 
 
 def test_a_context_in_memory_warns_of_what_is_not_saved(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    warned = pytest.warns(UserWarning, match=r"in memory alone, and 2 documents are not saved; call save\(path\)")
+    warned = pytest.warns(UserWarning, match=r"in memory only, 2 documents are unsaved; call save\(path\)")
     with warned as told, new_index() as index:
         index.add(["a", "b"], [PAGES[0]] * 2)
     assert told[0].filename == __file__
@@ -302,7 +301,7 @@ def test_a_closed_index_is_saved_where_nobody_wrote_since(tmp_path: Path) -> Non
         with pytest.raises(OutputError, match="another process or Index writes to it"):
             first.save()
     for verb in (first.save, first.compact, partial(first.remove, ["a"]), partial(first.add, ["c"], ["x"])):
-        with pytest.raises(OutputError, match="was written to by another since"):
+        with pytest.raises(OutputError, match="changed it since"):
             verb()
     assert list(Index.open(tmp_path / "i", backend="cpu").query(PAGES[:2])) == [(1, "b", 1.0)]
     third = Index.open(tmp_path / "i", backend="cpu")
@@ -330,7 +329,7 @@ def test_an_index_closed_before_its_first_save_says_so(there: bool, tmp_path: Pa
     path = tmp_path / "i"
     if there:
         path.mkdir()
-    with mock.patch.object(shelves, "SPILL_BYTES", 0):  # its segments lie in the folder
+    with mock.patch.object(contents, "SPILL_BYTES", 0):  # its segments lie in the folder
         index = Index.create(path, threshold=THRESHOLD, shingling=SHINGLING, **SHAPE, backend="cpu")
         index.insert(["a"], [PAGES[0]])
         index.close()

@@ -13,7 +13,7 @@ import gpulsh
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.index.index import Index
-from gpulsh.index.segments.snapshots import NAME
+from gpulsh.index.manifest import NAME
 from tests.sketch.test_main_job import documents
 
 
@@ -31,7 +31,7 @@ def naive_pairs(texts: list[str], threshold: float) -> dict[tuple[int, ...], flo
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("most", [3, 1 << 22])
 def test_pairs_and_buckets(backend: BackendName, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulsh.index.walk.PAIRS_AT_ONCE", most)
+    monkeypatch.setattr("gpulsh.index.candidates.PAIRS_AT_ONCE", most)
     texts = [*documents(60), "", "..."]
     keys = [f"key {i}" for i in range(len(texts))]
     index = Index(threshold=0.6, num_perm=64, bands=16, rows=4, backend=backend)

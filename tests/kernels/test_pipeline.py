@@ -16,7 +16,7 @@ import gpulsh
 from gpulsh import BitSignatures, Fingerprints, Shingling
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.index import meetings
+from gpulsh.index import candidates
 from tests.backends.parity.agreement import far_array
 from tests.decide.test_shared_sentences import pages
 from tests.kernels.cuts import WHERE, assert_decisions, on_host, texts
@@ -104,7 +104,7 @@ def test_large_buckets(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -
 @default_cut
 @pytest.mark.parametrize("crowded", [2, 64])
 def test_index(selected: CudaBackend, crowded: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(meetings, "CROWDED", crowded)
+    monkeypatch.setattr(candidates, "LARGE_BUCKET", crowded)
     documents = texts(40)
     wanted = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)
     index = gpulsh.Index(backend="cuda", threshold=0.5)

@@ -42,7 +42,7 @@ def state(index: Index) -> Any:
 
 def generation(index: Index) -> int:
     """How many commits it has seen: the first has no document, and each step is one."""
-    return index.catalogue.commits
+    return index.collection.commits
 
 
 if __name__ == "__main__":

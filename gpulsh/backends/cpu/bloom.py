@@ -1,4 +1,4 @@
-"""Bloom filters of hashes, filled and asked in one pass; `gpulsh.index.segments.filters` says what is in them."""
+"""Bloom filters of hashes, filled and asked in one pass; `gpulsh.index.filters` says what is in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks up what an index holds at one moment, across its segments: by digest, exact hash, key or number."""
+"""Look up the documents of an index at one moment, across its segments: by digest, exact hash, key or number."""
 
 from __future__ import annotations
 
@@ -12,28 +12,26 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.errors import DamagedInputError
-from gpulsh.index.segments.bands import holders, matches, runs
-from gpulsh.index.segments.filters import Words, passing, passing_own
-from gpulsh.index.segments.fingerprint_blocks import in_places
-from gpulsh.index.segments.groups import Groups
-from gpulsh.index.segments.segment import AGAIN, KEY_TYPES, Keys, Segment, among, within
+from gpulsh.index.blocks import in_places
+from gpulsh.index.filters import passing, passing_own
+from gpulsh.index.groups import Groups
+from gpulsh.index.segment import AGAIN, KEY_TYPES, MANY, NOTHING, Keys, Segment, among, matches, runs, within
 from gpulsh.io.arrow.soundness import check_given
 
-NOBODY = -1
-MANY = 1 << 8  # lookups at once, each of a page or more, from which on a segment's are not held for the next ones
+ABSENT = -1  # in place of a document's number
 
 
 @dataclass(frozen=True, eq=False)
-class Holdings:
-    """Segments that ascend by number, and the numbers of removed documents, ascending: they never change.
+class Snapshot:
+    """Segments that ascend by number, and the ascending numbers of removed documents; neither ever changes.
 
-    A document is live unless it, or its witness, was removed. Columns are searched where they lie, so memory is taken
-    only for what is asked.
+    A document is live unless it or its witness was removed. Columns are searched in place, so only the rows that are
+    found take memory.
     """
 
     segments: Sequence[Segment]
     removed: Numbers
-    groups: Groups = field(default_factory=Groups)  # of the segments
+    groups: Groups = field(default_factory=Groups)
     key_type: pa.DataType = KEY_TYPES["string"]
 
     def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
@@ -41,24 +39,24 @@ class Holdings:
 
         Bands ascend, and digests in each.
         """
-        places, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        places, numbers = [NOTHING], [NOTHING]
         for group in self.groups.of(self.segments):
-            sought, asked, met = digests, bands, None
+            own_bands, own_digests, passed = bands, digests, None
             if group.filters is not None:
-                met = passing_own(group.filters, bands, digests, together=True)
-                sought, asked = digests[met], bands[met]
+                passed = passing_own(group.filters, bands, digests, together=True)
+                own_bands, own_digests = bands[passed], digests[passed]
             for segment in group.segments:
-                place, number = holders(segment.bands, segment.filters, asked, sought)
+                place, number = segment.holders(own_bands, own_digests)
                 if len(place):
                     alive = ~among(number, self.removed)
-                    places.append(place[alive] if met is None else met[place[alive]])
+                    places.append(place[alive] if passed is None else passed[place[alive]])
                     numbers.append(number[alive])
             if len(digests) >= MANY:
                 group.let_go()
         return np.concatenate(places), np.concatenate(numbers)
 
     def frequencies(self, digests: NDArray[np.uint64]) -> Numbers:
-        """int64 [m]: how many documents have digests [m], which ascend, in the first band; removed ones count, too."""
+        """int64 [m]: how many documents have ascending digests [m] in the first band, removed ones included."""
         counts = np.zeros(len(digests), np.int64)
         for segment in self.segments:
             place, _, count = runs(segment.bands[0].digest, digests, segment.filter(0))
@@ -69,7 +67,7 @@ class Holdings:
 
     def band(self, band: int) -> tuple[NDArray[np.uint64], Numbers]:
         """The digests [k] of all held documents in `band`, and the documents' numbers [k]."""
-        digests, numbers = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+        digests, numbers = [np.empty(0, np.uint64)], [NOTHING]
         for segment in self.segments:
             known = segment.bands[band]
             alive = ~among(known.document, self.removed)
@@ -78,58 +76,61 @@ class Holdings:
         return np.concatenate(digests), np.concatenate(numbers)
 
     def first_copies(self, exact: NDArray[np.uint64]) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
-        """The witness of the first live document with each hash [m, 2], how similar, and whether it is that document
-        itself; NOBODY where there is none.
+        """The witness of the first live document with each hash [m, 2], its similarity, and whether both are the same.
+
+        The witness is ABSENT if no document has the hash.
         """
-        witness, similarity = np.full(len(exact), NOBODY), np.zeros(len(exact))
+        witness, similarity = np.full(len(exact), ABSENT), np.zeros(len(exact))
         is_own = np.zeros(len(exact), bool)
         order = np.argsort(exact[:, 0], kind="stable")
-        asked = exact[order]
-        halves = np.ascontiguousarray(asked[:, 0])
-        for segment, met in reversed([*self._passing(halves)]):  # the first overwrites the later
+        ordered = exact[order]
+        halves = np.ascontiguousarray(ordered[:, 0])
+        for segment, passed in reversed([*self._passing(halves)]):  # earlier segments overwrite later ones
             hashes, documents = segment.hashes, segment.documents
-            place, found = _matches(hashes.hash_0, halves, met, segment.filter(-1))
+            place, found = matches(hashes.hash_0, halves[passed], segment.filter(-1))
             if len(place) == 0:
                 continue
-            equal = hashes.hash_1[found] == asked[place, 1]
+            place = passed[place]
+            equal = hashes.hash_1[found] == ordered[place, 1]
             place, row = place[equal], within(hashes.row[found[equal]], len(segment))
             live = segment.live(self.removed, row)
             place, row = order[place[live]], row[live]
-            by_row = np.argsort(-row, kind="stable")  # of repeated places the last assignment, the least row, stays
+            by_row = np.argsort(-row, kind="stable")  # the last assignment to a place, that of the least row, stays
             place, row = place[by_row], row[by_row]
             witness[place], similarity[place] = documents.witness[row], documents.similarity[row]
             is_own[place] = documents.witness[row] == documents.number[row]
         return witness, similarity, is_own
 
-    def _passing(self, values: NDArray[np.uint64], *, keys: bool = False) -> Iterator[tuple[Segment, Numbers | None]]:
-        """Each segment, and which of `values` may be first halves of its hashes, or its keys; None for all."""
+    def _passing(self, values: NDArray[np.uint64], *, keys: bool = False) -> Iterator[tuple[Segment, Numbers]]:
+        """Each segment, and the places of those `values` that may be first halves of its hashes, or of its keys."""
+        every = np.arange(len(values))
         for group in self.groups.of(self.segments, keys=keys):
-            met = None if group.filters is None else passing(group.filters[-1], values, together=True)
+            passed = every if group.filters is None else passing(group.filters[-1], values, together=True)
             for segment in group.segments:
-                yield segment, met
+                yield segment, passed
 
     def let_go(self, looked_up: int) -> None:
-        """Let the system drop the pages that were read from files, where `looked_up` says that they are many."""
+        """Release the pages that were read from files, if `looked_up` documents read many."""
         if looked_up >= MANY:
             for segment in self.segments:
                 segment.let_go()
 
     def find(self, keys: Keys) -> Numbers:
-        """The number of the live document with each key [m]; NOBODY where there is none."""
-        numbers = np.full(len(keys.key), NOBODY)
-        for segment, met in self._passing(keys.key_hash, keys=True):
+        """The number of the live document with each key [m]; ABSENT if there is none."""
+        numbers = np.full(len(keys.key), ABSENT)
+        for segment, passed in self._passing(keys.key_hash, keys=True):
             assert segment.keys is not None
-            place, found = _matches(segment.keys.key_hash, keys.key_hash, met)
+            place, found = matches(segment.keys.key_hash, keys.key_hash[passed])
             if len(place) == 0 or segment.keys.key.type != keys.key.type:
                 continue
-            place, row = keys.key_row[place], within(segment.keys.key_row[found], len(segment))
+            place, row = keys.key_row[passed[place]], within(segment.keys.key_row[found], len(segment))
             equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.key.take(pa.array(place))), np.bool_)
             chosen = equal & segment.live(self.removed, row)
             numbers[place[chosen]] = segment.documents.number[row[chosen]]
         return numbers
 
     def keys(self, numbers: Numbers) -> pa.Array:
-        """The keys of documents that are here."""
+        """The keys of documents by their numbers."""
         if len(numbers) == 0:
             return pa.array([], self.key_type)
         parts, places = [], []
@@ -145,7 +146,7 @@ class Holdings:
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
 
     def sizes(self, numbers: Numbers) -> Numbers:
-        """int64 [m]: how many fingerprints are held of each."""
+        """int64 [m]: the number of fingerprints of each held document."""
         sizes = np.zeros(len(numbers), np.int64)
         for segment, here, rows in self._rows(numbers):
             sizes[here] = segment.documents.size[rows]
@@ -160,7 +161,7 @@ class Holdings:
         return in_places(parts, places)
 
     def counts(self) -> tuple[int, int]:
-        """How many live documents are held, and how many are known as dropped."""
+        """The numbers of live documents that are held, and that were dropped."""
         held = dropped = 0
         for segment in self.segments:
             live = segment.live(self.removed)
@@ -169,8 +170,8 @@ class Holdings:
         return held, dropped
 
     def _rows(self, numbers: Numbers) -> Iterator[tuple[Segment, Numbers, Numbers]]:
-        """Each segment that has some of `numbers`, their places among these, and their rows; all must be found."""
-        found, (first, last) = 0, (numbers.min(), numbers.max()) if len(numbers) else (0, NOBODY)
+        """Each segment that has some of `numbers`, their places in `numbers`, and their rows; all must be found."""
+        found, (first, last) = 0, (numbers.min(), numbers.max()) if len(numbers) else (0, ABSENT)
         for segment in self.segments:
             own = segment.documents.number
             if len(own) == 0 or own[-1] < first or own[0] > last:
@@ -183,13 +184,3 @@ class Holdings:
             raise DamagedInputError(
                 f"the index is damaged: it names {len(numbers)} documents and has {found} of them; {AGAIN}"
             )
-
-
-def _matches(
-    known: NDArray[np.uint64], values: NDArray[np.uint64], some: Numbers | None, words: Words | None = None
-) -> tuple[Numbers, Numbers]:
-    """`matches` of the places `some` of `values`; None for all."""
-    if some is None:
-        return matches(known, values, words)
-    place, found = matches(known, values[some], words)
-    return some[place], found

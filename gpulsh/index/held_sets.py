@@ -1,4 +1,4 @@
-"""Fingerprints of documents whose texts are gone, as the comparing stages ask for them."""
+"""The unique fingerprints of held documents and of new ones, in the form that comparisons read."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts, in_part
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.readable import Readable
-from gpulsh.index.holdings import Holdings
-from gpulsh.index.segments.fingerprint_blocks import in_places
+from gpulsh.index.blocks import in_places
+from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.rows import gathered
 from gpulsh.params import Shingling
 from gpulsh.ragged import chosen_rows, end_to_end, offsets
 from gpulsh.secret import EvidenceKeys
 
 Read = Callable[[Numbers], Fingerprints]
-TEXT_BYTES = 6  # about the text of one fingerprint: what the comparing stages measure their work by
+TEXT_BYTES = 6  # about the text of one fingerprint; comparisons measure their work in bytes of text
 
 
 @dataclass(frozen=True)
 class HeldSets(Readable):
-    """Documents of which `read` gives the unique fingerprints, in host memory."""
+    """Documents for which `read` gives the unique fingerprints, in host memory."""
 
     read: Read
-    text_bytes: Numbers  # of all documents, whatever is chosen, about
+    text_bytes: Numbers  # about, of all documents, chosen or not
 
     @classmethod
-    def of(cls, holdings: Holdings, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
+    def of(cls, snapshot: Snapshot, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
         """First the documents `held` [h], by number, then those of `sets`."""
 
         def read(places: Numbers) -> Fingerprints:
             old, new = np.flatnonzero(places < len(held)), np.flatnonzero(places >= len(held))
             if len(new) == 0:
-                return holdings.fingerprints(held[places])
+                return snapshot.fingerprints(held[places])
             fresh = chosen_rows(sets, places[new] - len(held))
-            return in_places([holdings.fingerprints(held[places[old]]), fresh], [old, new]) if len(old) else fresh
+            return in_places([snapshot.fingerprints(held[places[old]]), fresh], [old, new]) if len(old) else fresh
 
-        sizes = np.concatenate([holdings.sizes(held), sets.lengths])
+        sizes = np.concatenate([snapshot.sizes(held), sets.lengths])
         return cls(np.arange(len(sizes)), ops, read, sizes * TEXT_BYTES)
 
     def text_sizes(self) -> Numbers:

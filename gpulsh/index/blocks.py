@@ -1,7 +1,7 @@
 """The sorted fingerprints of documents in blocks: delta-coded, one byte place after another, compressed by Zstandard.
 
-Sorted hashes are nearly random, so that log2 of their mean distance is about all that is to be stored: the upper bytes
-of the distances are mostly zero and lie together, the lower ones do not compress and need not.
+Sorted hashes are nearly random, so a distance needs about log2 of the mean distance in bits. The upper bytes of the
+distances are mostly zero and compress well together; the lower ones do not compress.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
 from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
 
-BLOCK_VALUES = 1 << 15  # a block is read as a whole
-BLOCKS_HELD = 64  # decoded
+BLOCK_VALUES = 1 << 15  # fingerprints of a block, which is read as a whole
+BLOCKS_HELD = 64  # decoded blocks in memory, of all files together
 SCHEMA = pa.schema([("first_row", pa.int64()), ("values", pa.int64()), ("coded", pa.large_binary())])
 
 
@@ -55,7 +55,7 @@ def whole_rows(rows: FingerprintRows) -> Fingerprints:
 
 
 class BlockRows:
-    """Rows of a file of blocks, mapped; `sizes` int64 [n] says how many fingerprints each row has."""
+    """Rows of a mapped file of blocks; `sizes` int64 [n] are the numbers of fingerprints of the rows."""
 
     def __init__(self, path: Path, sizes: Numbers) -> None:
         self.mapped = MappedBatches(path)
@@ -73,7 +73,7 @@ class BlockRows:
         return len(self._sizes)
 
     def read(self, rows: Numbers) -> Fingerprints:
-        """The rows `rows` [m], in that order; each block that is touched is decoded once."""
+        """The rows `rows` [m], in that order; each block is decoded once."""
         owner = np.searchsorted(self._first, rows, side="right") - 1
         return by_owner(owner, lambda number, here: chosen_rows(self._block(number), rows[here] - self._first[number]))
 
@@ -94,16 +94,15 @@ class BlockRows:
             if bool((sizes < 0).any()) or int(sizes.sum()) != count:
                 raise ValueError(f"block {number} has {count} fingerprints, not as many as its documents")
             return decode(coded, count, sizes)
-        except (ValueError, OSError, OverflowError, MemoryError) as error:  # of a codec too, which believes the count
+        except (ValueError, OSError, OverflowError, MemoryError) as error:  # also of the codec
             raise damaged_file(self.mapped.path, str(error)) from error
 
 
-# Of all files together, so that an index of many files holds no more of them.
 DECODED: LruCache[tuple[weakref.ref[BlockRows], int], Fingerprints] = LruCache(BLOCKS_HELD)
 
 
 def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:
-    """The rows of `rows`, one after another, in blocks; one of `rows` is held at a time."""
+    """Write all parts of `rows` in blocks, with one part in memory at a time."""
     with columns_file(path, SCHEMA) as file:
         done = 0
         for part in rows:
@@ -131,7 +130,7 @@ def encode(rows: Fingerprints) -> bytes:
 
 
 def decode(coded: pa.Buffer, count: int, sizes: Numbers) -> Fingerprints:
-    """The rows, of `sizes` [n], that `encode` made bytes of; `count` is the sum of `sizes`."""
+    """The inverse of `encode`: rows of `sizes` [n], whose sum is `count`."""
     raw = pa.Codec("zstd").decompress(coded, decompressed_size=count * 8) if count else b""
     planes = np.frombuffer(raw, np.uint8).reshape(8, count)
     deltas = np.ascontiguousarray(planes.T).view("<u8").reshape(count).astype(np.uint64, copy=False)
@@ -142,13 +141,13 @@ def decode(coded: pa.Buffer, count: int, sizes: Numbers) -> Fingerprints:
 
 
 def by_owner(owner: Numbers, read: Callable[[int, Numbers], Fingerprints]) -> Fingerprints:
-    """Rows of several owners, `owner` [m] having the number of each row's; `read` gives an owner's, by their places."""
+    """Rows of several owners: `owner` [m] is the number of each row's owner; `read` gives its rows by their places."""
     places = {number: np.flatnonzero(owner == number) for number in np.unique(owner).tolist()}
     return in_places([read(number, here) for number, here in places.items()], list(places.values()))
 
 
 def in_places(parts: list[Fingerprints], places: list[Numbers]) -> Fingerprints:
-    """Rows gathered in parts, in the order of their `places`, which together are 0 to n - 1."""
+    """Rows of several parts, in the order of their `places`, which together are 0 to n - 1."""
     if len(parts) == 1:
         return parts[0]
     if not parts:

@@ -1,0 +1,135 @@
+"""The contents of an index at one moment: segments in memory until they grow large or are committed, then in files."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+
+from gpulsh.arrays import Numbers
+from gpulsh.index.groups import Group
+from gpulsh.index.manifest import StoredSegment, file_name
+from gpulsh.index.merging import joined, merged
+from gpulsh.index.segment import KINDS, NOTHING, Keys, Segment, map_segment, with_mapped_keys, write_segment
+from gpulsh.store.columns import write_columns
+from gpulsh.store.durable import writing
+
+SPILL_BYTES = 128 << 20  # most bytes of segments in memory before they are written to the index's folder
+SMALL_BYTES = 1 << 16  # a segment of fewer bytes costs more to search by itself than to join with the next
+INTACT = "; what was saved before is intact"
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """All of an index at one moment; segments ascend by document number."""
+
+    segments: tuple[Segment, ...] = ()
+    removed: Numbers = field(default_factory=lambda: NOTHING)  # ascending
+    next_number: int = 0
+    keys: str | None = None  # their kind
+    groups: Sequence[Group] = ()  # with filters that were kept
+
+
+def spill_bytes(memory: int | None) -> int:
+    """The most bytes of segments in memory, under a budget of `memory` bytes."""
+    return SPILL_BYTES if memory is None else min(SPILL_BYTES, memory >> 4)
+
+
+def settled(segments: Sequence[Segment], folder: Path | None, spill: int) -> list[Segment]:
+    """The same documents in fewer segments: each one in memory has more than twice the bytes of the next.
+
+    So each document is joined about log2(n) times. With a folder, segments in memory that together have more than
+    `spill` bytes are merged into files, a range of hashes at a time.
+    """
+    most = 1 << 62 if folder is None else spill
+    found: list[Segment] = []
+    for segment in segments:
+        while found and _joinable(found[-1], segment, most):
+            segment = joined([found.pop(), segment])
+        found.append(segment)
+    if folder is not None and sum(segment.bytes() for segment in found) > spill:
+        return in_files(found, NOTHING, folder)
+    return found
+
+
+def _joinable(earlier: Segment, later: Segment, most: int) -> bool:
+    if earlier.files or later.files or earlier.bytes() + later.bytes() > most:
+        return False
+    return max(2 * later.bytes(), SMALL_BYTES) >= earlier.bytes()
+
+
+def in_files(segments: Sequence[Segment], removed: Numbers, folder: Path) -> list[Segment]:
+    """All segments in files of `folder`; several in memory that follow one another become one without `removed`."""
+    found: list[Segment] = []
+    for in_memory, run in groupby(segments, lambda segment: segment.files is None):
+        parts = list(run)
+        if in_memory:
+            parts = [stored(merged(parts, removed) if len(parts) > 1 else parts[0], folder)]
+        found += parts
+    return found
+
+
+def compacted(contents: Contents, folder: Path | None) -> Contents:
+    """One segment in place of all, without removed documents. With a folder it is read from them when it is used."""
+    if not contents.segments:
+        return contents
+    with writing(folder, INTACT) if folder else nullcontext():
+        parts, removed = contents.segments, contents.removed
+        whole = merged(parts, removed, folder) if folder else joined(parts, removed)
+    return replace(contents, segments=(whole,), removed=NOTHING)
+
+
+def stored(segment: Segment, folder: Path) -> Segment:
+    """The segment in files of `folder`, with its keys if it has them."""
+    name = new_name()
+    place = _places(folder, name)
+    try:
+        with writing(folder, INTACT):
+            facts = write_segment(place, segment)
+            if segment.keys is not None:
+                facts["keys"] = write_columns(place("keys"), segment.keys._asdict())
+    except BaseException:
+        with suppress(OSError):
+            _remove(folder, name)
+        raise
+    return mapped(folder, StoredSegment(name, facts), keys=segment.keys is not None)
+
+
+def keyed(segment: Segment, keys: Keys, folder: Path | None) -> Segment:
+    """The segment with its keys, which are written if the segment is in files."""
+    if segment.files is None:
+        return replace(segment, keys=keys)
+    assert folder is not None
+    path = folder / file_name("keys", segment.name)
+    with writing(folder, INTACT):
+        files = {**segment.files, "keys": write_columns(path, keys._asdict())}
+    return replace(with_mapped_keys(segment, path), files=files)
+
+
+def discard(segments: Sequence[Segment], folder: Path | None) -> None:
+    """Remove the files of segments that were never committed."""
+    for segment in segments:
+        if segment.files and folder:
+            _remove(folder, segment.name)
+
+
+def new_name() -> str:
+    """A name that no segment has had, so that a retried commit never overwrites files of a manifest."""
+    return secrets.token_hex(8)
+
+
+def mapped(folder: Path, stored: StoredSegment, *, keys: bool = True) -> Segment:
+    """The segment of these files, mapped."""
+    return replace(map_segment(_places(folder, stored.name), keys=keys), name=stored.name, files=stored.files)
+
+
+def _places(folder: Path, name: str) -> Callable[[str], Path]:
+    return lambda kind: folder / file_name(kind, name)
+
+
+def _remove(folder: Path, name: str) -> None:
+    for kind in KINDS:
+        (folder / file_name(kind, name)).unlink(missing_ok=True)

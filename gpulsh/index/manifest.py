@@ -1,0 +1,248 @@
+"""The state of an index on disk: one manifest that names immutable files, replaced as a whole by each commit.
+
+A reader reads the manifest once and then holds the files open, so that its view never changes. A lock, which ends with
+its process, admits one writer. A commit writes new files first and the manifest last, so that a crash at any instant
+leaves the state before or after it. Only `sweep` removes files that no manifest names any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import stat
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from dataclasses import field as of_dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from gpulsh.errors import DamagedInputError, InputError, OutputError
+from gpulsh.index.segment import KEY_TYPES, KINDS
+from gpulsh.params import SCHEME
+from gpulsh.secret import SECRET_BYTES
+from gpulsh.store.durable import FileFact, durable_file, fact_of
+from gpulsh.store.manifest import ShapeError, count, field, file_facts, json_object
+
+NAME = "index.json"
+LOCK = "lock"
+# Of most indexes, of those with signatures of bits, and of those by containment. CHANGELOG.md lists the changes.
+FORMAT, OF_BITS, OF_CONTAINMENT = 3, 4, 5
+KNOWN_FILES = re.compile(
+    r"(documents|digests|hashes|fingerprints|filters|keys|removed|groups|key-groups)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
+    r"|index\.json\.[0-9a-f]+\.part"
+)
+
+
+@dataclass(frozen=True)
+class StoredSegment:
+    """A segment's files, by kind, with the `name` that they share."""
+
+    name: str
+    files: Mapping[str, FileFact]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The contents of `index.json`. `removed` is the file with the numbers of removed documents, if there are any.
+
+    `runs` are those whose documents were added, so that an interrupted run finds out whether it has committed.
+    """
+
+    parameters: Mapping[str, Any]
+    secret: str = of_dataclass(repr=False)  # 256 bits in hexadecimal; the index's evidence is computed under it
+    generation: int = 0  # commits so far
+    next_number: int = 0  # of the next document
+    keys: str | None = None  # "string" or "integer"; None before the first key
+    segments: tuple[StoredSegment, ...] = ()
+    removed: StoredSegment | None = None
+    runs: Mapping[str, tuple[int, int]] = of_dataclass(default_factory=dict)  # by name: first number, beyond the last
+    groups: Mapping[str, FileFact] = of_dataclass(default_factory=dict)  # files of filters, which can be made again
+
+    def files(self) -> dict[str, FileFact]:
+        """All files that it names."""
+        return {**self.needed(), **self.groups}
+
+    def needed(self) -> dict[str, FileFact]:
+        """The files without which the index cannot be read."""
+        return {file_name(kind, part.name): fact for part in self.parts() for kind, fact in part.files.items()}
+
+    def parts(self) -> list[StoredSegment]:
+        """The segments, and the removed documents."""
+        return [*self.segments, *([self.removed] if self.removed else [])]
+
+
+def file_name(kind: str, name: str) -> str:
+    """Return the name of the file of a kind of the segment `name`."""
+    return f"{kind}-{name}.arrow"
+
+
+def has_index(folder: Path) -> bool:
+    """Whether the folder has a manifest."""
+    return os.path.lexists(folder / NAME)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The newest commit; InputError if there is none, or if this version cannot read it."""
+    path = folder / NAME
+    _refuse_link(path)
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        if os.path.lexists(folder) and not os.path.isdir(folder):
+            raise InputError(f"{folder}: is not a folder; give the folder of an index") from None
+        found = "is not an index" if os.path.isdir(folder) else "no such folder"
+        raise InputError(f"{folder}: {found}; make an index with `gpulsh index build`, or Index.save") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {os.strerror(error.errno or 0)}") from error
+    checksum, _, content = data.partition(b"\n")
+    if checksum != _checksum(content):
+        raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
+    try:
+        found_json = json_object(content)
+        for name, own in (("format", (FORMAT, OF_BITS, OF_CONTAINMENT)), ("scheme", (SCHEME,))):
+            if field(found_json, name, int) not in own:
+                raise InputError(
+                    f"{folder}: is an index of {name} {found_json[name]}, written by gpulsh"
+                    f" {field(found_json, 'version', str)}, and this version reads {name}"
+                    f" {' or '.join(map(str, own))}; use that version, or build the index again"
+                )
+        return _manifest(found_json)
+    except ShapeError as error:
+        raise DamagedInputError(f"{path}: is damaged: {error}; restore it from a copy") from error
+
+
+def commit_manifest(folder: Path, manifest: Manifest, version: str) -> None:
+    """Make it the newest commit, after its files. Messages alone name `version`, that of gpulsh.
+
+    Only the owner may read it, because it holds the secret.
+    """
+    form = FORMAT
+    if "near" in manifest.parameters:
+        form = OF_BITS
+    elif "measure" in manifest.parameters:
+        form = OF_CONTAINMENT
+    written = {"version": version, "format": form, "scheme": SCHEME, "checksum": "crc32", **asdict(manifest)}
+    content = json.dumps(written, sort_keys=True, indent=1).encode() + b"\n"
+    with durable_file(folder / NAME, private=True) as file:
+        file.write(_checksum(content) + b"\n" + content)
+
+
+def check_files(folder: Path, manifest: Manifest, *, contents: bool) -> None:
+    """InputError with the first file that is missing, of another size, a link or, with `contents`, damaged."""
+    for name in (*manifest.files(), *(file_name("keys", part.name) for part in manifest.parts())):
+        if not KNOWN_FILES.fullmatch(name):
+            raise InputError(f"{folder / NAME}: was tampered with, it names the file {name!r}; restore it from a copy")
+    for name in os.listdir(folder):
+        if KNOWN_FILES.fullmatch(name):
+            _refuse_link(folder / name)
+    for name, fact in manifest.needed().items():
+        if wrong := _wrong(folder / name, fact, contents=contents):
+            raise InputError(f"{folder / name}: {wrong}; restore it from a copy, or build the index again")
+
+
+def sound_groups(folder: Path, manifest: Manifest, *, contents: bool) -> dict[str, FileFact]:
+    """The files of filters that pass the checks of `check_files`."""
+    groups = manifest.groups.items()
+    return {name: fact for name, fact in groups if not _wrong(folder / name, fact, contents=contents)}
+
+
+def _wrong(path: Path, fact: FileFact, *, contents: bool) -> str | None:
+    """The difference between a file and its fact; None if there is none."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return "is missing"
+    if size != fact.size:
+        return f"is damaged, it has {size} bytes and was written with {fact.size}"
+    return "is damaged, its CRC-32 differs" if contents and fact_of(path) != fact else None
+
+
+def sweep(folder: Path, manifest: Manifest) -> None:
+    """Remove the index's files that the manifest does not name: replaced ones, and those of killed writers."""
+    named = manifest.files()
+    for name in os.listdir(folder):
+        if name not in named and KNOWN_FILES.fullmatch(name):
+            os.unlink(folder / name)
+
+
+class WriterLock:
+    """While a process holds it, no other one writes to the index in `folder`; OutputError if another holds it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._handle: int | None = None
+        self._process = os.getpid()
+        try:
+            self._handle = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise OutputError(f"{folder}: another process or Index writes to it; close that one first") from None
+        except OSError as error:
+            self.release()
+            raise OutputError(f"{folder}: cannot be locked: {os.strerror(error.errno or 0)}") from error
+
+    def is_own(self) -> bool:
+        """Whether this process took it; a forked process did not."""
+        return self._process == os.getpid()
+
+    def release(self) -> None:
+        """Let other processes write."""
+        if self._handle is not None:
+            if self.is_own():
+                fcntl.flock(self._handle, fcntl.LOCK_UN)  # a forked process has the handle, too
+            os.close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def _refuse_link(path: Path) -> None:
+    """InputError for a link, which leads elsewhere, or a pipe, which may never end."""
+    with_link = path.lstat().st_mode if os.path.lexists(path) else stat.S_IFREG
+    if not stat.S_ISREG(with_link):
+        kind = "a link" if stat.S_ISLNK(with_link) else "not a file"
+        raise InputError(f"{path}: is {kind}, which gpulsh did not make; put the file itself there")
+
+
+def _manifest(found: Mapping[str, Any]) -> Manifest:
+    keys, secret = field(found, "keys", str, NoneType), field(found, "secret", str)
+    if keys is not None and keys not in KEY_TYPES:
+        raise ShapeError(f"its keys are {keys[:100]!r}, not {' or '.join(KEY_TYPES)}")
+    if len(secret) != 2 * SECRET_BYTES or set(secret) - set("0123456789abcdef"):
+        raise ShapeError(f"its secret is not {SECRET_BYTES} bytes in hexadecimal")
+    removed = field(found, "removed", dict, NoneType)
+    return Manifest(
+        parameters=field(found, "parameters", dict),
+        secret=secret,
+        generation=count(found, "generation"),
+        next_number=count(found, "next_number"),
+        keys=keys,
+        segments=tuple(_segment(segment, KINDS) for segment in field(found, "segments", list)),
+        removed=_segment(removed, ("removed",)) if removed else None,
+        runs={name: _run(run, name) for name, run in field({"runs": {}, **found}, "runs", dict).items()},
+        groups=file_facts({"groups": {}, **found}, "groups"),
+    )
+
+
+def _segment(found: Mapping[str, Any], kinds: Sequence[str]) -> StoredSegment:
+    if not isinstance(found, dict):
+        raise ShapeError("a segment is not an object")
+    files = file_facts(found, "files")
+    if sorted(files) != sorted(kinds):
+        raise ShapeError(f"a segment has the files {', '.join(files) or 'none'}, not {', '.join(kinds)}")
+    return StoredSegment(field(found, "name", str), files)
+
+
+def _run(found: object, name: str) -> tuple[int, int]:
+    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(number, int) for number in found):
+        raise ShapeError(f"{name!r} is not a range of numbers")
+    return found[0], found[1]
+
+
+def _checksum(content: bytes) -> bytes:
+    return b"crc32 %08x" % zlib.crc32(content)

@@ -1,0 +1,343 @@
+"""A segment of an index: the documents of some commits, sorted for each way of looking them up.
+
+A segment has six Arrow IPC files, which never change once they are written:
+
+- `documents`: number, witness, similarity, size; one row per document, ascending by number. A held document is its own
+  witness. For a dropped one, `witness` is the number of the document that it duplicates. `size` counts the fingerprints
+  that the segment holds of it.
+- `digests`: band, digest, document (its number), sorted in this order. One record batch per band, of held documents
+  only. By containment there is one band, and its digests are all fingerprints.
+- `hashes`: hash_0, hash_1, row; the 128-bit hash of every document with a token, sorted.
+- `fingerprints`: the unique fingerprints of each row of `documents`, in blocks (`blocks`).
+- `filters`: word; one record batch per band, a Bloom filter (`filters`) of its digests, and a last one of hash_0.
+- `keys`: key, one row per document; key_hash and key_row, the sorted hashes of the keys and their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints, Numbers
+from gpulsh.errors import DamagedInputError
+from gpulsh.index.blocks import BlockRows, FingerprintRows, HeldRows, write_blocks
+from gpulsh.index.filters import Words, make_filter, passing, passing_own
+from gpulsh.ragged import run_bounds, within_runs
+from gpulsh.store.columns import Mapped, MappedColumns, columns_file, damaged_file, write_columns
+from gpulsh.store.durable import FileFact
+
+KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
+DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
+FILTERS = pa.schema([("word", pa.uint64())])
+KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")
+ALL = slice(None)
+NOTHING = np.empty(0, np.int64)
+AGAIN = "restore it from a copy, or build it again"
+ROWS_AT_ONCE = 1 << 13  # their fingerprints are in memory while they are written
+MANY = 1 << 8  # lookups at once from which a filter in memory pays, and from which pages of files are released
+FEW, LONG = 16, 1 << 14  # at most so few values are searched in at least so long a column near where they should be
+
+
+class Documents(NamedTuple):
+    """What is known of n documents, ascending by number."""
+
+    number: Numbers
+    witness: Numbers
+    similarity: NDArray[np.float64]
+    size: Numbers
+
+    @classmethod
+    def joined(cls, parts: Iterable[Documents]) -> Documents:
+        """Several, end to end."""
+        return cls(*map(np.concatenate, zip((NOTHING, NOTHING, np.empty(0), NOTHING), *parts, strict=True)))
+
+    def where(self, rows: NDArray[np.bool_] | Numbers | slice) -> Documents:
+        """Some of the rows."""
+        return Documents(self.number[rows], self.witness[rows], self.similarity[rows], self.size[rows])
+
+
+class Hashes(NamedTuple):
+    """Exact hashes [h], ascending, and their rows, which ascend where hashes are equal."""
+
+    hash_0: NDArray[np.uint64]
+    hash_1: NDArray[np.uint64]
+    row: Numbers
+
+
+class Keys(NamedTuple):
+    """n keys; their hashes, ascending, and the rows of these."""
+
+    key: pa.Array
+    key_hash: NDArray[np.uint64]
+    key_row: Numbers
+
+
+class Band(NamedTuple):
+    """Digests of one band, ascending, and the numbers of their documents, ascending where digests are equal."""
+
+    digest: NDArray[np.uint64]
+    document: Numbers
+
+
+class FilterWords(NamedTuple):
+    """The Bloom filter of a band, or of the hashes."""
+
+    word: Words
+
+
+@dataclass(frozen=True, eq=False)
+class HeldBands(Sequence[Band]):
+    """Bands in memory: the digests [k] of all of them together, ascending, equal ones of a band by document.
+
+    Together they are one column to sort, search and join, where twenty bands would take twenty calls.
+    """
+
+    bands: int
+    digest: NDArray[np.uint64]
+    band: NDArray[np.uint16]
+    document: Numbers
+
+    @classmethod
+    def of(cls, digests: NDArray[np.uint64], documents: Numbers) -> HeldBands:
+        """Digests [n, bands] of documents with ascending numbers [n]."""
+        values = digests.T.ravel()
+        order = np.argsort(values, kind="stable")
+        rows = max(len(documents), 1)
+        return cls(digests.shape[1], values[order], (order // rows).astype(np.uint16), documents[order % rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[HeldBands], removed: Numbers) -> HeldBands:
+        """The digests of several whose documents ascend, without those of removed documents."""
+        digest, band, document = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("digest", "band", "document")
+        )
+        order = np.argsort(digest, kind="stable")
+        if len(removed):
+            order = order[~among(document[order], removed)]
+        return cls(parts[0].bands, digest[order], band[order], document[order])
+
+    @cached_property
+    def words(self) -> Words:
+        """The filter of all digests. Looking up a digest in it takes less time than a search."""
+        return make_filter(self.digest)
+
+    def __len__(self) -> int:
+        return self.bands
+
+    def __getitem__(self, band: Any) -> Any:
+        if not 0 <= band < self.bands:
+            raise IndexError(band)
+        if self.bands == 1:
+            return Band(self.digest, self.document)
+        own = np.flatnonzero(self.band == band)
+        return Band(self.digest[own], self.document[own])
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Documents as they are looked up, in memory or mapped from files. `keys` arrive last and are None before.
+
+    A segment with `files` has been written under its `name`. `filters` are of each band and of the hashes, None in
+    memory.
+    """
+
+    documents: Documents
+    hashes: Hashes
+    bands: Sequence[Band]
+    fingerprints: FingerprintRows
+    keys: Keys | None = None
+    filters: Sequence[Words] | None = None
+    entries: int = 0  # digests of all bands together, or more
+    mapped: tuple[Mapped, ...] = ()
+    name: str = ""
+    files: Mapping[str, FileFact] | None = None  # by kind
+
+    def __len__(self) -> int:
+        return len(self.documents.number)
+
+    def bytes(self) -> int:
+        """About the memory that it takes; 0 if it is mapped."""
+        return 0 if self.files else int(8 * self.documents.size.sum()) + 16 * self.entries + 48 * len(self)
+
+    def let_go(self) -> None:
+        """Release the pages that were read from its files to the operating system."""
+        for file in self.mapped:
+            file.let_go()
+
+    def filter(self, number: int) -> Words | None:
+        """Return the filter of band `number`'s digests, or for -1 that of the first halves of the hashes."""
+        return self.filters[number] if self.filters else None
+
+    def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
+        """The documents with digests [m] in `bands` [m], which ascend: places in `digests` [k] and numbers [k]."""
+        if isinstance(self.bands, HeldBands):
+            held = self.bands
+            place, found = matches(held.digest, digests, held.words if len(digests) >= MANY else None)
+            if len(place) == 0:
+                return place, found
+            same = held.band[found] == bands[place]
+            return place[same], held.document[found[same]]
+        places, numbers = [NOTHING], [NOTHING]
+        passed = passing_own(self.filters, bands, digests) if self.filters else np.arange(len(digests))
+        for start, stop in run_bounds(bands[passed]):
+            some = passed[start:stop]
+            band = self.bands[bands[some[0]]]
+            place, found = matches(band.digest, digests[some])
+            places.append(some[place])
+            numbers.append(band.document[found])
+        return np.concatenate(places), np.concatenate(numbers)
+
+    def rows_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        """The places of those `numbers` [m] that the segment has, and their rows."""
+        own = self.documents.number
+        rows = np.searchsorted(own, numbers)
+        here = np.flatnonzero(rows < len(own))
+        here = here[own[rows[here]] == numbers[here]]
+        return here, rows[here]
+
+    def live(self, removed: Numbers, rows: Numbers | slice = ALL) -> NDArray[np.bool_]:
+        """bool [m]: whether neither each of `rows` nor its witness was removed; `removed` ascends."""
+        return ~(among(self.documents.number[rows], removed) | among(self.documents.witness[rows], removed))
+
+
+def make_segment(
+    documents: Documents, exact: NDArray[np.uint64], digests: NDArray[np.uint64] | None, fingerprints: Fingerprints
+) -> Segment:
+    """A segment of a batch: exact hashes [n, 2], (0, 0) for a document without a token, and digests [n, bands].
+
+    `fingerprints` [n] are empty, and digests are ignored, for a document that is not held or has no token. Without
+    digests, the fingerprints are the digests of one band.
+    """
+    with_token = np.flatnonzero(exact.any(axis=1))
+    order = np.lexsort((exact[with_token, 1], exact[with_token, 0]))
+    row = with_token[order]
+    if digests is None:
+        bands = HeldBands.of(fingerprints.values[:, None], np.repeat(documents.number, documents.size))
+    else:
+        held = np.flatnonzero(documents.size > 0)
+        bands = HeldBands.of(digests[held], documents.number[held])
+    hashes = Hashes(np.ascontiguousarray(exact[row, 0]), np.ascontiguousarray(exact[row, 1]), row)
+    return Segment(documents, hashes, bands, HeldRows(fingerprints), entries=len(bands.digest))
+
+
+def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
+    """Write all but the keys to the files that `name` names by kind; one band is in memory at a time."""
+    facts = {"documents": write_columns(name("documents"), segment.documents._asdict())}
+    segment.let_go()
+    with columns_file(name("digests"), DIGESTS) as file, columns_file(name("filters"), FILTERS) as filters:
+        for number in range(len(segment.bands)):
+            band = segment.bands[number]
+            file.append([np.full(len(band.digest), number, np.uint16), band.digest, band.document])
+            filters.append([make_filter(band.digest)])
+        filters.append([make_filter(segment.hashes.hash_0)])
+        facts["digests"], facts["filters"] = file.finish(), filters.finish()
+    segment.let_go()
+    facts["hashes"] = write_columns(name("hashes"), segment.hashes._asdict())
+    facts["fingerprints"] = write_blocks(name("fingerprints"), _fingerprints(segment))
+    segment.let_go()
+    return facts
+
+
+def _fingerprints(segment: Segment) -> Iterator[Fingerprints]:
+    for start in range(0, len(segment), ROWS_AT_ONCE):
+        yield segment.fingerprints.read(np.arange(start, min(start + ROWS_AT_ONCE, len(segment))))
+        segment.let_go()
+
+
+def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
+    """The segment in the files that `name` names by kind, mapped; without its keys if `keys` is False."""
+    documents, hashes = MappedColumns(name("documents"), Documents), MappedColumns(name("hashes"), Hashes)
+    digests, filters = MappedColumns(name("digests"), Band), MappedColumns(name("filters"), FilterWords)
+    bands, words = list(digests.runs()), [filter.word for filter in filters.runs()]
+    if len(words) != len(bands) + 1:
+        raise damaged_file(name("filters"), "it does not hold one filter for each band and one for the hashes")
+    rows = documents.whole()
+    entries = sum(len(band.digest) for band in bands)
+    fingerprints = BlockRows(name("fingerprints"), rows.size)
+    mapped = (documents, digests, hashes, filters, fingerprints.mapped)
+    segment = Segment(rows, hashes.whole(), bands, fingerprints, None, words, entries, mapped)
+    return with_mapped_keys(segment, name("keys")) if keys else segment
+
+
+def with_mapped_keys(segment: Segment, path: Path) -> Segment:
+    """The segment with its keys, which are in a file of the columns of `Keys`."""
+    file = MappedColumns(path, Keys)
+    keys = file.whole()
+    if len(keys.key) != len(segment) or keys.key.null_count:
+        raise damaged_file(path, f"it does not hold one key for each of {len(segment)} documents")
+    return replace(segment, keys=keys, mapped=(*segment.mapped, file))
+
+
+def matches(
+    known: NDArray[np.uint64], values: NDArray[np.uint64], words: Words | None = None
+) -> tuple[Numbers, Numbers]:
+    """All (place in `values`, place in `known`) of equal ones, both int64 [k], by the first, then by the second."""
+    found, first, count = runs(known, values, words)
+    if len(found) == 0:
+        return found, first
+    return np.repeat(found, count), np.repeat(first, count) + within_runs(count)
+
+
+def runs(
+    known: NDArray[np.uint64], values: NDArray[np.uint64], words: Words | None = None
+) -> tuple[Numbers, Numbers, Numbers]:
+    """The places of those `values` that are in `known`; both ascend. Of each, its first place there and how often.
+
+    `known` is not searched for a value that its filter of `words` excludes.
+    """
+    passed = None
+    if words is not None:
+        passed = passing(words, values)
+        values = values[passed]
+    if len(values) == 0 or len(known) == 0:
+        return NOTHING, NOTHING, NOTHING
+    first = _places(known, values)
+    equal = (known.take(first, mode="clip") == values).nonzero()[0]  # as `flatnonzero`, at half its price for a few
+    if len(equal) == 0:
+        return NOTHING, NOTHING, NOTHING
+    first, values = first[equal], values[equal]
+    count = np.maximum(known.searchsorted(values, side="right") - first, 0)  # below 0 only in a damaged file
+    return (equal if passed is None else passed[equal]), first, count
+
+
+def _places(known: NDArray[np.uint64], values: NDArray[np.uint64]) -> Numbers:
+    """`known.searchsorted(values)`; for a few values it looks only near the places that evenly spread hashes have.
+
+    So each value touches a page or two of a file, where a binary search touches one for each of its steps.
+    """
+    count = len(known)
+    if len(values) > FEW or count < LONG:
+        return known.searchsorted(values)
+    reach, places = 2 * isqrt(count), np.empty(len(values), np.int64)
+    for number, value in enumerate(values):
+        expected = int(value) * count >> 64
+        start, stop = max(expected - reach, 0), min(expected + reach, count)
+        place = start + int(known[start:stop].searchsorted(value))
+        if (place == start > 0) or (place == stop < count):  # or beyond
+            place = int(known.searchsorted(value))
+        places[number] = place
+    return places
+
+
+def among(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:
+    """bool [n]: whether each of `values` is one of `sorted_values`."""
+    if len(sorted_values) == 0:
+        return np.zeros(len(values), np.bool_)
+    places = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
+    found: NDArray[np.bool_] = sorted_values[places] == values
+    return found
+
+
+def within(rows: Numbers, count: int) -> Numbers:
+    """`rows`, found in a file, of something that has `count`; a DamagedInputError where one is beyond."""
+    if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < count):
+        raise DamagedInputError(f"the index is damaged: it names row {int(rows.max())} of {count}; {AGAIN}")
+    return rows

@@ -1,1 +1,0 @@
-"""What an index keeps of documents: immutable segments, merged as they grow, and the snapshots that name them."""
