@@ -1,4 +1,4 @@
-"""How long kernels have been compiled in this process, which is no part of a stage's time, and who is told of it."""
+"""How long this process has compiled kernels, which no stage's time includes, and listeners for it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from threading import Lock
 
 @dataclass(frozen=True)
 class Compiled:
-    """Kernels that were compiled, and how long that took while nothing else of a process could be done."""
+    """A number of compiled kernels, and the seconds in which a process did nothing else."""
 
-    kernels: int = 0  # that were told of
+    kernels: int = 0  # that listeners heard of
     seconds: float = 0.0
 
     def since(self, before: Compiled) -> Compiled:
-        """What has come to `before`."""
+        """The difference to an earlier count."""
         return Compiled(self.kernels - before.kernels, self.seconds - before.seconds)
 
 
 class Compiling:
-    """Seconds in which a kernel, or several at once, were compiled.
+    """Seconds in which one kernel, or several at once, were compiled.
 
-    Until then no garbage is collected: a compiler makes many objects that live on, which a collector would look through
-    again and again.
+    Meanwhile no garbage is collected: a compiler makes many objects that stay, and a collector would visit them again
+    and again.
     """
 
     def __init__(self) -> None:
@@ -36,20 +36,20 @@ class Compiling:
         self._collects = False
         self._listeners: list[Callable[[], None]] = []
 
-    def begin(self, *, tell: bool = True) -> None:
-        """A kernel is about to be compiled; listeners hear of it unless it may come from a cache after all."""
+    def begin(self, *, notify: bool = True) -> None:
+        """A kernel is about to be compiled. `notify=False` if it may still come from a cache."""
         with self._lock:
             if not self._running:
                 self._began = time.perf_counter()
                 self._collects = gc.isenabled()
                 gc.disable()
             self._running += 1
-            self._kernels += tell
-        if tell:
-            self._tell()
+            self._kernels += notify
+        if notify:
+            self._notify()
 
     def end(self) -> None:
-        """It is compiled."""
+        """The kernel is compiled."""
         with self._lock:
             self._running -= 1
             if not self._running:
@@ -58,26 +58,26 @@ class Compiling:
                     gc.enable()
 
     def seconds(self) -> float:
-        """Those of `so_far`."""
+        """The seconds of `so_far`."""
         return self.so_far().seconds
 
     def so_far(self) -> Compiled:
-        """Since the process began, by it and by others for it; a kernel that is being compiled counts."""
+        """The count since the process began, with other processes that it waited for and kernels in work."""
         with self._lock:
             running = time.perf_counter() - self._began if self._running else 0.0
             return Compiled(self._kernels, self._seconds + running)
 
     def elsewhere(self, compiled: Compiled) -> None:
-        """Other processes have compiled kernels, for which this one waited."""
+        """Count kernels that other processes compiled while this one waited."""
         with self._lock:
             self._kernels += compiled.kernels
             self._seconds += compiled.seconds
         if compiled.kernels:
-            self._tell()
+            self._notify()
 
     @contextmanager
-    def told(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Inside, `listener` is called whenever a kernel is about to be compiled, by the thread that does it."""
+    def listening(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Inside, the thread that is about to compile a kernel calls `listener`."""
         with self._lock:
             self._listeners.append(listener)
         try:
@@ -86,7 +86,7 @@ class Compiling:
             with self._lock:
                 self._listeners.remove(listener)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:
@@ -97,11 +97,11 @@ COMPILING = Compiling()
 
 
 class Stopwatch:
-    """Seconds from its making on but for those in which kernels were compiled."""
+    """Seconds since it was made, without those in which kernels were compiled."""
 
     def __init__(self) -> None:
         self._start, self._compiled = time.perf_counter(), COMPILING.seconds()
 
     def seconds(self) -> float:
-        """So far."""
+        """The seconds so far."""
         return max(time.perf_counter() - self._start - (COMPILING.seconds() - self._compiled), 0.0)

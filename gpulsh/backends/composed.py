@@ -103,7 +103,7 @@ def _labelled(fingerprints: Fingerprints, shingling: Shingling) -> Fingerprints:
 
 
 def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Tokens:
-    """What `shingling` makes shingles of, where it depends on words: tokens, or with an anchor hashes of items."""
+    """The tokens of shingles that depend on words, or with an anchor the hashes of items."""
     distinct, numbers, offset = _numbered(ops, text, shingling.reading)
     words = list(distinct)
     is_stop = _stop_flags(words, shingling)[numbers]
@@ -115,7 +115,7 @@ def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: Ev
 
 
 def _numbered(ops: Backend, text: TextBatch, reading: Reading) -> tuple[dict[str, int], Numbers, Numbers]:
-    """Distinct tokens, numbered; the number of each token of all documents; where documents begin among these."""
+    """Distinct tokens with numbers, the number of every token, and where each document begins among those."""
     bounds, letters = ops.asnumpy(text.offset), translation(reading)
     data = bytes(ops.asnumpy(text.values[int(bounds[0]) : int(bounds[-1])]))
     distinct: dict[str, int] = {}
@@ -129,7 +129,7 @@ def _numbered(ops: Backend, text: TextBatch, reading: Reading) -> tuple[dict[str
 
 
 class Translation(dict[int, str]):
-    """What `str.translate` puts for each character, so that white space parts the tokens; filled as they come."""
+    """The replacement of each character by `str.translate`, so that white space separates tokens; filled on demand."""
 
     def __init__(self, reading: Reading) -> None:
         super().__init__()
@@ -146,12 +146,12 @@ class Translation(dict[int, str]):
 
 @cache
 def translation(reading: Reading) -> Translation:
-    """By which the tokens of `unit="word"` are `text.translate(...).split()`."""
+    """The tokens of `unit="word"` are `text.translate(translation(reading)).split()`."""
     return Translation(reading)
 
 
 def _stop_flags(words: list[str], shingling: Shingling) -> NDArray[np.bool_]:
-    """Whether each is a stop word, whatever its case. One of a list that is several tokens is none of them."""
+    """Whether each word is a stop word in either case. A stop word of several tokens matches none."""
     reading = shingling.reading._replace(case=True)
     letters, listed = translation(reading), _listed(shingling.stop_words, reading)
     return np.array([word.translate(letters).strip() in listed for word in words], np.bool_)
@@ -163,7 +163,7 @@ def _listed(words: frozenset[str], reading: Reading) -> frozenset[str]:
 
 
 def _stemmed(words: list[str], shingling: Shingling) -> list[str]:
-    """Each as its stem, or as it is where that is no token."""
+    """Each word's stem, or the word if its stem is not one token."""
     stems, letters = shingling.stems, translation(shingling.reading)
     if stems is None:
         return words
@@ -174,7 +174,7 @@ def _stemmed(words: list[str], shingling: Shingling) -> list[str]:
 
 
 def _hashes(ops: Backend, words: list[str], shingling: Shingling, keys: EvidenceKeys | None) -> Values:
-    """uint64 [words]; each is a token, and folded already."""
+    """uint64 [words]: the hashes of words that are folded tokens."""
     encoded = [word.encode() for word in words]
     batch = TextBatch(np.frombuffer(b"".join(encoded), np.uint8), offsets(list(map(len, encoded))))
     found: Values = ops.asnumpy(ops.tokens(batch, shingling.under(Folding(case=False)), keys).values)
@@ -184,7 +184,7 @@ def _hashes(ops: Backend, words: list[str], shingling: Shingling, keys: Evidence
 def _items(
     ops: Backend, tokens: Tokens, is_stop: NDArray[np.bool_], offset: Numbers, keys: EvidenceKeys | None
 ) -> Tokens:
-    """The hash of each stop word with the tokens behind it, where there are so many."""
+    """The hash of each stop word with the tokens after it, if there are enough."""
     runs = ops.shingles(tokens, ITEM_TOKENS, keys)
     ends = np.repeat(offset[1:], np.diff(offset))
     begins = np.flatnonzero(is_stop & (np.arange(len(is_stop)) + ITEM_TOKENS <= ends))

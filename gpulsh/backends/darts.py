@@ -1,13 +1,13 @@
-"""Darts: the random process behind weighted sketches, and the integers that it is prescribed in.
+"""Darts: the random process behind weighted sketches, defined in integers.
 
-Darts fall on a plane of height and rank, everywhere equally dense. A weight is hit by the darts below it, and a
-weighted set by those of all its weights; which of them has the least rank is a sample that two sets have in common with
-the probability sum(min) / sum(max) (Charikar 2002; Christiani 2020, *DartMinHash*). The plane is cut into levels of
-heights, [2^level, 2^(level + 1)), each with a stream of darts in the order of their ranks, so that a sketch looks at no
-more darts than it needs, and two sets at the same ones, whatever their scale.
+Darts fall on a plane of height and rank, with equal density everywhere. Each weight is hit by the darts below it, and a
+weighted set by the darts of all its weights. The dart of least rank is a sample. Two sets have the same sample with the
+probability sum(min) / sum(max) (Charikar 2002; Christiani 2020, *DartMinHash*). The plane is cut into levels of
+heights, [2^level, 2^(level + 1)), each with a stream of darts in the order of their ranks. So a sketch looks at no more
+darts than it needs, and two sets of different scale look at the same ones.
 
-Ranks are sums of `surprise`, the negative logarithm to the base 2 of a random word, which is distributed exponentially.
-It is read from a table by integer arithmetic, so that it is the same everywhere; logarithms of libraries are not.
+Ranks are sums of `surprise`, the negative logarithm to the base 2 of a random word, which has an exponential
+distribution. Integer arithmetic reads it from a table, so it is the same everywhere; logarithms of libraries are not.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 
 from gpulsh.permutations import stream
 
-RANK_BITS = 40  # of a surprise behind the point
-SEGMENT_BITS = 10  # of the table; between its entries logarithms are read off a line
-MANTISSA_BITS = 20  # of a rank where ranks of several levels are compared
-RANK_BIAS = 1100  # added to a rank's exponent, which then is not negative
-LEAST_EXPONENT = -1022  # of a weight that counts: those below are no normal numbers
-LEAST_OF_ROW = LEAST_EXPONENT + 32  # of a dense row's greatest number, so that all levels it sees are of normal ones
+RANK_BITS = 40  # of a surprise after the point
+SEGMENT_BITS = 10  # of the table; between its entries logarithms are interpolated
+MANTISSA_BITS = 20  # of a rank that is compared across levels
+RANK_BIAS = 1100  # added to a rank's exponent, so that it is not negative
+LEAST_EXPONENT = -1022  # of a weight that counts; smaller numbers are not normal
+LEAST_OF_ROW = LEAST_EXPONENT + 32  # of a dense row's greatest number, so that all its levels are normal
 
 
 class Streams(NamedTuple):
-    """Words that the darts of one sketch are drawn by."""
+    """The random words of one sketch's darts."""
 
     multiplier: np.uint64  # odd
     addend: np.uint64
@@ -38,7 +38,7 @@ class Streams(NamedTuple):
 
     @classmethod
     def of(cls, name: str, seed: int) -> Streams:
-        """Those of a sketch by its name."""
+        """The words of a sketch by its name."""
         words = stream(name, seed, 4)
         return cls(words[0] | np.uint64(1), words[1], words[2], words[3])
 
@@ -50,7 +50,7 @@ def logarithms() -> NDArray[np.uint64]:
 
 
 def _logarithm(numerator: int) -> int:
-    """By squaring, a bit at a time; exact, since 63 bits behind the point are more than any error takes."""
+    """By squaring, a bit at a time; exact, because no error reaches 63 bits after the point."""
     point = 63
     x, found = (numerator << point - SEGMENT_BITS) + (1 << point), 0
     for _ in range(RANK_BITS + 1):

@@ -1,7 +1,7 @@
-"""The folder in which kernels for the CPU are kept once they are compiled: one that nobody else can write to.
+"""The folder of compiled CPU kernels, which nobody else can write to.
 
-What lies there is run. So the folder and all above it must be of this user or root, and writable by no others but where
-a sticky folder, as /tmp is, lets them touch only their own.
+Its files are executed. So this user or root must own the folder and every folder above it. No other user may write to
+them, except in sticky folders such as /tmp, where others can change only their own files.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent / "cpu"
-CONSTANTS = ("backends/darts.py", "backends/protocol.py", "backends/unicode_table.py", "secret.py")  # of the kernels
+CONSTANTS = ("backends/darts.py", "backends/protocol.py", "backends/unicode_table.py", "secret.py")  # in kernels
 
 
 @dataclass(frozen=True)
 class KernelCache:
-    """`folder` is None where there is none: every process compiles for itself. `refused` says why not those before."""
+    """`folder` is None if every process compiles for itself. `refused` says why earlier choices were refused."""
 
     folder: str | None
     refused: tuple[str, ...] = ()
@@ -33,13 +33,13 @@ class _Refused(Exception):
 
 @cache
 def kernel_cache() -> KernelCache:
-    """That of this process."""
+    """The cache of this process."""
     return find_kernel_cache(os.environ, PACKAGE)
 
 
 def find_kernel_cache(environment: Mapping[str, str], package: Path) -> KernelCache:
-    """The first that will do of NUMBA_CACHE_DIR, the package's own, the user's, and one below the temporary folder."""
-    # Several installations share those outside the package.
+    """The first usable one of NUMBA_CACHE_DIR, the package's folder, the user's cache and the temporary folder."""
+    # Several installations share the folders outside the package.
     name = f"gpulsh-{hashlib.sha256(os.fsencode(package.absolute())).hexdigest()[:16]}"
     places: list[Callable[[], Path]] = [
         lambda: _made(package / "__pycache__"),
@@ -60,7 +60,7 @@ def find_kernel_cache(environment: Mapping[str, str], package: Path) -> KernelCa
 
 
 def temporary_folder(name: str) -> str | None:
-    """A folder below the temporary one that nobody else can write to; None where there is none."""
+    """A folder below the temporary one that nobody else can write to; None if there is none."""
     try:
         return str(_made(_temporary() / name))
     except (_Refused, OSError):
@@ -74,7 +74,7 @@ def sources() -> list[Path]:
 
 @cache
 def sources_digest() -> bytes:
-    """Of what they hold; files that are installed may all be of one time."""
+    """The digest of their contents; installed files may all have the same time."""
     digest = hashlib.sha256()
     for path in sources():
         content = path.read_bytes()
@@ -83,7 +83,7 @@ def sources_digest() -> bytes:
 
 
 def _users(environment: Mapping[str, str]) -> Path:
-    """The user's cache folder, where there is a user with a home."""
+    """The user's cache folder, if the user has a home."""
     given = environment.get("XDG_CACHE_HOME", "")
     if os.path.isabs(given):
         return Path(given)
@@ -96,10 +96,10 @@ def _users(environment: Mapping[str, str]) -> Path:
 
 
 def _temporary() -> Path:
-    """A folder of the user's own below the temporary one, made for no one else to look into."""
+    """The user's own folder below the temporary one, closed to others."""
     try:
         above = os.path.realpath(tempfile.gettempdir())
-        # Python's last resort is the current folder, where the user's own files lie.
+        # Python's last resort is the current folder, which holds the user's own files.
         if above == os.path.realpath(os.curdir) and not os.stat(above).st_mode & stat.S_ISVTX:
             raise FileNotFoundError
     except FileNotFoundError as error:
@@ -113,7 +113,7 @@ def _temporary() -> Path:
 
 
 def _made(folder: Path) -> Path:
-    """The folder, which is there and private, without a link on the way."""
+    """The folder, made if missing, private and without links in its path."""
     missing = []
     above = folder
     while not above.exists():

@@ -1,4 +1,4 @@
-"""Work in as few cuts as memory allows: 64-bit values in equal ranges, items in halves."""
+"""Work in as few parts as memory allows: 64-bit values in equal ranges, items in halves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpulsh.errors import DeviceMemoryError
 Result = TypeVar("Result")
 Items = TypeVar("Items", bound=Sized)
 
-MOST_PARTS = 1 << 16  # ranges of fingerprints that a pass is cut into at most
+MOST_PARTS = 1 << 16  # ranges of fingerprints a pass
 
 
 def part_range(part: int, parts: int) -> tuple[int, int]:
@@ -26,15 +26,15 @@ def part_range(part: int, parts: int) -> tuple[int, int]:
 
 
 def in_part(values: Array, part: int, parts: int) -> Array:
-    """bool [n]: whether uint64 values [n], of any array library, lie in part `part` of `parts`."""
+    """bool [n]: whether uint64 values [n], from an array library, are in part `part` of `parts`."""
     first, last = map(np.uint64, part_range(part, parts))
     return (values >= first) & (values <= last)
 
 
 def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MOST_PARTS) -> tuple[Result, int]:
-    """`work(parts)`, in twice as many parts as often as device memory does not suffice, and in how many it was done.
+    """`work(parts)` and its number of parts, which doubles while device memory does not suffice.
 
-    Raises DeviceMemoryError where `most` are not enough.
+    Raises DeviceMemoryError if `most` parts are not enough.
     """
     while True:
         try:
@@ -51,9 +51,9 @@ def in_fitting_halves(
     halves: Callable[[Items], Sequence[Items]],
     alone: Callable[[Items], Result] | None = None,
 ) -> Iterator[tuple[Items, Result]]:
-    """(some of `items`, `work` of them), in order: of halves as often as device memory does not suffice for the whole.
+    """(some of `items`, `work` of them), in order; items are halved while device memory does not suffice.
 
-    One item that does not fit goes to `alone`. Raises DeviceMemoryError where there is none.
+    One item that does not fit goes to `alone`. Raises DeviceMemoryError without `alone`.
     """
     try:
         yield items, work(items)
@@ -61,7 +61,7 @@ def in_fitting_halves(
     except DeviceMemoryError:
         if len(items) < 2 and alone is None:
             raise
-    # Here, where the error and all that it holds is gone, nothing of the attempt is in memory any more.
+    # The error is gone here, and with it all arrays of the attempt.
     if alone is not None and len(items) < 2:
         yield items, alone(items)
         return
@@ -75,7 +75,7 @@ def halves_of_numbers(numbers: Numbers) -> Sequence[Numbers]:
 
 
 def halves_of_batch(batch: TextBatch) -> Sequence[TextBatch]:
-    """Two or more documents in halves of about equal bytes, neither without a document."""
+    """Two or more documents in halves of about equal bytes, each with a document."""
     offset = batch.offset.get() if hasattr(batch.offset, "get") else batch.offset
     middle = int(np.searchsorted(offset, (int(offset[0]) + int(offset[-1])) // 2, side="right")) - 1
     middle = min(max(middle, 1), len(batch) - 1)

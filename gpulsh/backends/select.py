@@ -1,4 +1,4 @@
-"""Choose a backend by name, and say of each whether it works here."""
+"""Choose a backend by name, and find out which ones work here."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def select_backend(
 ) -> Backend:
     """The backend `name`; "auto" takes CUDA when it works, otherwise the CPU.
 
-    `threads` is how many threads the CPU backend uses, None for all processors this process may run on; `devices` are
-    the numbers of the CUDA devices to use, None for all that are visible; `memory` is what a run on the CPU may take,
-    in bytes.
-    Raises ParameterError for an unknown name, BackendError when CUDA was asked for and does not work, or the CPU's
+    `threads` is the number of threads of the CPU backend; None uses all processors this process may run on. `devices`
+    are the numbers of the CUDA devices to use; None uses all visible ones. `memory` is the bytes that a run on the CPU
+    may use.
+    Raises ParameterError for an unknown name, and BackendError if CUDA was requested and does not work, or if the CPU's
     libraries cannot be loaded.
     """
     threads = check_backend(name, threads, devices)
@@ -34,16 +34,16 @@ def select_backend(
         return ReferenceBackend()
     reason = None if name == "cpu" else _cuda_unavailable()
     if name == "cuda" and reason is not None:
-        raise BackendError(f"backend 'cuda' was asked for and does not work here: {reason}")
+        raise BackendError(f"backend 'cuda' does not work here: {reason}")
     if devices is not None and reason is not None:
-        raise BackendError(f"devices were asked for and CUDA does not work here: {reason}")
+        raise BackendError(f"devices are given, but CUDA does not work here: {reason}")
     if name == "cpu" or reason is not None:
         try:
             from gpulsh.backends.cpu import CpuBackend
         except (ImportError, OSError) as error:  # a library that finds no memory, as under `ulimit -v`, is not loaded
-            told = str(error).partition(". ")[0]
+            reason = str(error).partition(". ")[0]
             raise BackendError(
-                f"backend 'cpu' cannot be loaded: {told}; it needs Numba, and memory to load it in (ulimit -v); or give"
+                f"backend 'cpu' cannot be loaded: {reason}; install Numba, raise the memory limit (ulimit -v), or give"
                 " --backend reference"
             ) from error
 
@@ -54,7 +54,7 @@ def select_backend(
 
 
 def check_backend(name: BackendName, threads: int | None, devices: Sequence[int] | None) -> int | None:
-    """`threads` as an int, where given; raises ParameterError for what no machine can do."""
+    """`threads` as an int; raises ParameterError for impossible values."""
     check_choice("backend", name, get_args(BackendName))
     if threads is not None:
         threads = check_integer("threads", threads, 1, 1024)
@@ -64,7 +64,7 @@ def check_backend(name: BackendName, threads: int | None, devices: Sequence[int]
 
 
 def backend_status() -> dict[str, str | None]:
-    """Each backend's name, with None where it works and the reason where it does not."""
+    """Each backend's name, with the reason if it does not work, else None."""
     return {"reference": None, "cpu": None, "cuda": _cuda_unavailable()}
 
 

@@ -30,7 +30,7 @@ class UnicodeTable(NamedTuple):
     stage2: NDArray[np.int32]  # [blocks * 128] (folded - code point) << 2 | class
 
     def entries(self, codes: NDArray[np.uint32]) -> NDArray[np.int32]:
-        """Those of code points."""
+        """The entries of code points."""
         blocks = self.stage1[codes >> BLOCK_BITS].astype(np.int64)
         found: NDArray[np.int32] = self.stage2[(blocks << BLOCK_BITS) + codes % (1 << BLOCK_BITS)]
         return found
@@ -38,7 +38,7 @@ class UnicodeTable(NamedTuple):
 
 @cache
 def unicode_table(reading: Reading = PLAIN) -> UnicodeTable:
-    """The shipped table as `reading` takes it, decoded once and read-only."""
+    """The shipped table for a reading, decoded once and read-only."""
     text = (files("gpulsh.backends") / "unicode_table.txt").read_text("ascii")
     packed = zlib.decompress(base64.b64decode("".join(line for line in text.splitlines() if not line.startswith("#"))))
     stage1 = np.frombuffer(packed, "<u2", STAGE1_SIZE).astype(np.uint16)

@@ -129,7 +129,7 @@ class _Listener(Progress):
     @contextmanager
     def stage(self, name: str, total: int | None, unit: str) -> Iterator[None]:
         self._tally = Tally(name, total, unit)
-        with self._shown(self._tally), COMPILING.told(self._compiling):
+        with self._shown(self._tally), COMPILING.listening(self._compiling):
             yield
             self._tally.seconds = self._tally.watch.seconds()
 

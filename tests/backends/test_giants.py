@@ -75,7 +75,7 @@ def check(text: TextBatch, shingling: Shingling, *pieces: int) -> None:
                 same(found, one)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(batches(), SHINGLINGS, st.sampled_from(PIECES))
 def test_any_documents_in_any_pieces(text: TextBatch, shingling: Shingling, piece: int) -> None:
     starts, stops = text.offset[:-1], text.offset[1:]
@@ -85,7 +85,7 @@ def test_any_documents_in_any_pieces(text: TextBatch, shingling: Shingling, piec
     check(batch_of(documents, *neighbours), shingling, piece)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(raw_documents, SHINGLINGS)
 def test_the_state_between_pieces_is_whole(document: bytes, shingling: Shingling) -> None:
     """The fingerprints of all pieces end to end, with whatever stands around the document."""
@@ -101,7 +101,7 @@ def test_every_two_neighbours_at_every_end_of_a_piece(shingling: Shingling) -> N
     text = batch_of(documents)
     wanted = REFERENCE.shingle(text, shingling), REFERENCE.exact_hashes(text, shingling, KEYS)
     # Readings differ in what is a token, not in how a piece ends.
-    for piece in (*range(1, 9), 63, 64, 65) if shingling in ALL_READINGS[::4] else (1, 3, 7, 64):
+    for piece in (*range(1, 9), 63, 64, 65) if shingling in ALL_READINGS[::4] else (3, 64):
         with pieces_of(piece):
             same((ONE.shingle(text, shingling), ONE.exact_hashes(text, shingling, KEYS)), wanted)
 
@@ -123,7 +123,7 @@ def test_no_piece_has_more_shingles_than_bytes_and_a_space(unit: Any, symbols: b
         text.encode() * 300 for text in ("a", "a ", " ", "é", "漢", "漢a", "漢 a", "कि", "𠀀", "🙂", "+", "a+")
     ]
     documents += [b"\x80" * 500, b"a\x80" * 300, b"\xe6\xbc" * 300, b" a" * 40 + b"\x80" * 500 + b" a" * 40]
-    for piece in (1, 2, 3, 16, 65):
+    for piece in (1, 3, 65):
         for row, document in enumerate(documents):
             with pieces_of(piece):
                 found = giants.giant_pieces(batch_of([document]), 0, Shingling(unit=unit, size=1, symbols=symbols))
@@ -162,14 +162,14 @@ def peak_beside(work: Callable[[], object]) -> int:
 def test_a_giant_of_single_letters_is_signed_beside_little(unit: Any) -> None:
     """Half a token a byte, or one: an array of all tokens would be four or eight times the text."""
     shingling = Shingling(unit=unit, size=5)
-    text = batch_of([b"a b " * (30 << 20)])
+    text = batch_of([b"a b " * (8 << 20)])
     tokens = len(text.values) // 2 if unit == "word" else len(text.values) - 1
     signed = []
     assert peak_beside(lambda: signed.append(ONE.sign(text, shingling, FAMILY, SHAPE, KEYS))) < BESIDE
     assert signed[0].shingles.tolist() == [tokens - 4]
     short = ONE.sign(batch_of([b"a b " * 9]), shingling, FAMILY, SHAPE, KEYS)  # the same set of shingles
     same(signed[0].digests, short.digests)
-    few = TextBatch(text.values, np.array([0, 16 << 20]))
+    few = TextBatch(text.values, np.array([0, 8 << 20]))
     for work in (
         lambda: ONE.shingle_sets(few, shingling),
         lambda: ONE.shingle_part(few, shingling, 0, 2),
@@ -183,7 +183,7 @@ def test_a_giant_of_single_letters_is_signed_beside_little(unit: Any) -> None:
 
 
 def test_a_giant_that_is_one_token_is_signed_beside_little() -> None:
-    text = batch_of([b"x" * (64 << 20)])
+    text = batch_of([b"x" * (32 << 20)])
     assert peak_beside(lambda: ONE.sign(text, Shingling(), FAMILY, SHAPE, KEYS)) < BESIDE
     same(ONE.shingle(text, Shingling()).offset, np.array([0, 1]))
 

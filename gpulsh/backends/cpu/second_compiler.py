@@ -40,7 +40,7 @@ def second_compiler() -> Iterator[None]:
     if kernel_cache().folder is None or processors() < 2 or not python:
         yield
         return
-    with COMPILING.told(start):
+    with COMPILING.listening(start):
         try:
             yield
         finally:

@@ -104,7 +104,7 @@ class DeviceLauncher:
         function((*blocks, 1), (threads, 1, 1), arguments)
 
     def _compile(self, file: str, kernel: str) -> Any:
-        COMPILING.begin(tell=False)  # or read from CuPy's cache, which only CuPy knows
+        COMPILING.begin(notify=False)  # or read from CuPy's cache, which only CuPy knows
         try:
             module = self._cupy.RawModule(code=expanded_source(file), options=OPTIONS, backend="nvrtc")
             return module.get_function(kernel)

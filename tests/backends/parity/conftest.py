@@ -1,4 +1,4 @@
-"""`ops`: every backend that must equal the reference, in every cut of its work. A test that takes it judges each."""
+"""`ops`: the backends that must equal the reference, in some cuts of their work. A test that takes it judges each."""
 
 from __future__ import annotations
 
@@ -8,29 +8,18 @@ import pytest
 
 from gpulsh.backends.protocol import Backend
 from tests.backends.parity import agreement
-from tests.backends.parity.cuts import CPU, EVERY
-from tests.kernels.cuts import cuda_backend
+from tests.backends.parity.cuts import EXAMPLES, backend
 
 
-@pytest.fixture(scope="module", params=EVERY)
+@pytest.fixture(scope="module", params=EXAMPLES)
 def ops(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """The backend under test."""
-    if request.param not in CPU:
-        yield cuda_backend(request.param)
-        return
-    from gpulsh.backends.cpu import CpuBackend  # not where Numba is missing, as it may where a device is
-    from tests.support.bounds import set_bounds
-
-    threads, bounds = CPU[request.param]
-    with pytest.MonkeyPatch.context() as patch:
-        if bounds:
-            set_bounds(patch, *bounds)
-            patch.setattr("gpulsh.backends.cpu.buckets.PARTITION_BITS", 4)
-        yield CpuBackend(threads)
+    with backend(request.param) as found:
+        yield found
 
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """What the reference said is kept for the other backends of a module."""
+    """The reference's results are kept for the other backends of a module."""
     yield
     agreement.forget()

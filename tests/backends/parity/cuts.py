@@ -1,23 +1,46 @@
-"""The cuts of each backend's work in which it is judged; `conftest.py` makes the backends."""
+"""The backends under test, each in several cuts of its work."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
-from tests.kernels.cuts import WHERE, on_device
+from gpulsh.backends.protocol import Backend
+from tests.kernels.cuts import WHERE, cuda_backend, on_device
 
 # Threads, and the bounds on bytes and on all else that is done at once: none, and some that cut everything.
 CPU = {"cpu-whole": (1, None), "cpu-small": (5, (300, 7)), "cpu-ones": (2, (1, 20))}
+HOST = [where for where in WHERE if not on_device(where)]
+DEVICE = [where for where in WHERE if on_device(where)]
+# Examples are judged in these: small cuts find what whole rows hide. `test_any` draws from all; ./ci/soak takes all.
+SOME = ["cpu-whole", "cpu-small", "host-small", *DEVICE]
+EVERY = [*CPU, *WHERE]
 
 
-def _marked(where: str) -> object:
-    return pytest.param(where, marks=[pytest.mark.kernels, *([pytest.mark.device] if on_device(where) else [])])
+@contextmanager
+def backend(cut: str) -> Iterator[Backend]:
+    """The backend of a cut, as long as the context lasts."""
+    if cut not in CPU:
+        yield cuda_backend(cut)
+        return
+    from gpulsh.backends.cpu import CpuBackend  # not where Numba is missing, as it may where a device is
+    from tests.support.bounds import set_bounds
+
+    threads, bounds = CPU[cut]
+    with pytest.MonkeyPatch.context() as patch:
+        if bounds:
+            set_bounds(patch, *bounds)
+            patch.setattr("gpulsh.backends.cpu.buckets.PARTITION_BITS", 4)
+        yield CpuBackend(threads)
 
 
-EVERY = [*CPU, *map(_marked, WHERE)]
-# For generated cases of what has many kinds: small cuts find what whole rows hide, and the default is what users run.
-few_cuts = pytest.mark.parametrize(
-    "ops",
-    ["cpu-whole", "cpu-small", *(_marked(where) for where in WHERE if where in ("host-small", "device-default"))],
-    indirect=True,
-)
+def marked(cut: str) -> object:
+    """The cut as a parameter of a test, with the marks of what it needs."""
+    marks = [pytest.mark.device] if on_device(cut) else []
+    return pytest.param(cut, marks=[] if cut in CPU else [pytest.mark.kernels, *marks])
+
+
+EXAMPLES = list(map(marked, EVERY if os.environ.get("GPULSH_EVERY_CUT") else SOME))

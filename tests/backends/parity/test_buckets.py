@@ -1,50 +1,55 @@
-"""collisions and candidates: who shares a digest, and every pair of those who do."""
+"""Signatures to components: band_digests, collisions, candidates, components; examples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from gpulsh.arrays import Array, Buckets, Numbers, Values
-from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, Backend
+from gpulsh.arrays import Array, Values
+from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend
+from gpulsh.params import BandShape
 from tests.backends.parity.agreement import agree, fewer
-from tests.support.rows import EDGES
+from tests.backends.parity.test_any import buckets_of, check_candidates
+from tests.support import naive
 
-digests = st.one_of(st.sampled_from([*EDGES, 5, INSTEAD_OF_NO_DIGEST, NO_DIGEST]), st.integers(0, 2**64 - 1))
-
-
-@settings(max_examples=25)
-@given(st.lists(digests, max_size=6), st.data(), st.sampled_from([0, 2**31, 2**32 - 3, 2**40]))
-def test_collisions_of_any_digests(ops: Backend, pool: list[int], data: st.DataObject, first_id: int) -> None:
-    chosen = data.draw(st.lists(st.sampled_from(pool), max_size=60)) if pool else []
-    order = data.draw(st.one_of(st.just(range(len(chosen))), st.permutations(range(len(chosen)))))
-    ids, values = first_id + np.array(order, np.int64), np.array(chosen, np.uint64)
-    buckets = agree(ops, "collisions", values, ids)
-    agree(ops, "collisions", np.repeat(values, 3)[::3], ids)  # not contiguous
-    agree(ops, "candidates", buckets)
+# Found by lattice reduction: each line is a band, 0 to 2, whose sum is what mixing maps to 2^64 - 1.
+NO_DIGEST_BANDS = [
+    *(2147484572, 2147483710, 2147483751, 2147483253, 2147483511, 2147484394),
+    *(2147483843, 2147484473, 2147484032, 2147484056, 2147483727, 2147483005),
+    *(2147483170, 2147483804, 2147483427, 2147484054, 2147484401, 2147482853),
+]
 
 
-@settings(max_examples=25)
-@given(st.lists(st.tuples(digests, st.one_of(st.integers(0, 12), st.integers(0, 2**62))), max_size=50), st.booleans())
-def test_collisions_of_any_ids(ops: Backend, members: list[tuple[int, int]], ascending: bool) -> None:
-    """Ids that repeat, too."""
-    if ascending:
-        members = sorted(members, key=lambda member: member[1])
-    values, ids = (np.array([member[i] for member in members], dtype) for i, dtype in enumerate((np.uint64, np.int64)))
-    agree(ops, "collisions", values, ids)
+@pytest.mark.parametrize("rows", [1, 63, 64, 65, 130])
+def test_long_bands(ops: Backend, rows: int) -> None:
+    signatures = np.random.default_rng(1).integers(0, 2**32, (7, 2 * rows + 1), np.uint32)
+    signatures[[2, 4]] = NO_VALUE
+    signatures[4, -1] = 0  # a value no band takes, yet the row is not one of all ones
+    agree(ops, "band_digests", signatures, BandShape(bands=2, rows=rows))
+    agree(ops, "band_digests", signatures[:0], BandShape(bands=2, rows=rows))
 
 
-@settings(max_examples=25)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=60), st.booleans())
-def test_collisions_of_digests_that_differ_in_few_bits(
-    ops: Backend, parts: list[tuple[int, int]], ascending: bool
-) -> None:
-    values, ids = np.array([upper << 62 | lower for upper, lower in parts], np.uint64), np.arange(len(parts))
-    agree(ops, "collisions", values, ids if ascending else ids[::-1].copy())
+def test_more_blocks_than_threads(ops: Backend) -> None:
+    signatures = np.random.default_rng(4).integers(0, 2**32, (1700, 64), np.uint32)
+    agree(ops, "band_digests", signatures, BandShape(bands=1, rows=64))
+
+
+def test_a_digest_that_comes_out_as_none_and_rows_of_all_ones(ops: Backend) -> None:
+    signatures = np.full((4, 18), NO_VALUE, np.uint32)
+    signatures[1] = NO_DIGEST_BANDS
+    signatures[2, 17] = 0
+    signatures[3, 0] = 0
+    digests = agree(ops, "band_digests", signatures, BandShape(bands=3, rows=6))
+    assert (digests[0] == NO_DIGEST).all() and (digests[1] == INSTEAD_OF_NO_DIGEST).all()
+    assert (digests[2:] < INSTEAD_OF_NO_DIGEST).all()
+    # A row that only looks empty in the bands' columns is not empty.
+    assert (agree(ops, "band_digests", signatures, BandShape(bands=2, rows=6))[2] != NO_DIGEST).all()
+    for band in range(3):
+        total = sum(
+            naive.place_key(naive.BAND, place) * value
+            for place, value in enumerate(NO_DIGEST_BANDS[6 * band : 6 * band + 6])
+        )
+        assert naive.mix(total + (band + 1) * naive.GOLDEN) == NO_DIGEST
 
 
 @pytest.mark.parametrize("universe", [1, 3, 30, 700, 2**64])
@@ -117,39 +122,6 @@ def test_collisions_of_bands_abreast(ops: Backend) -> None:
         list(ops.parallel_map(range(3), lambda _, band: 1 // (band - 1)))
 
 
-def check_candidates(ops: Backend, buckets: Buckets) -> None:
-    whole = agree(ops, "candidates", buckets)
-    middle = int(np.median(buckets.ids)) if len(buckets.ids) else 0
-    parts = [agree(ops, "candidates", buckets, first) for first in ((0, middle), (middle, 1 << 62))]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
-
-
-def buckets_of(rows: Sequence[Sequence[int] | Values], before: int = 0) -> Buckets:
-    """Behind `before` ids that belong to none."""
-    ids: Numbers = np.array([1] * before + [document for row in rows for document in row], np.int64)
-    return Buckets(ids, before + np.cumsum([0, *map(len, rows)], dtype=np.int64))
-
-
-@settings(max_examples=25)
-@given(
-    st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=25).map(sorted), max_size=12),
-    st.sampled_from([0, 3]),
-    st.sampled_from([0, 2**32 - 20, 2**40]),
-    st.sampled_from([1, 2**21]),
-)
-def test_candidates_of_any_buckets(ops: Backend, rows: list[list[int]], before: int, shift: int, scale: int) -> None:
-    check_candidates(ops, buckets_of([[document * scale + shift for document in row] for row in rows], before))
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=9, unique=True).map(sorted), max_size=12),
-    st.sampled_from([1, 2**27, 2**33]),
-)
-@settings(max_examples=25)
-def test_candidates_far_apart(ops: Backend, rows: list[list[int]], scale: int) -> None:
-    check_candidates(ops, buckets_of([[scale * document for document in row] for row in rows]))
-
-
 def test_candidates_of_many_sizes(ops: Backend) -> None:
     sizes = [2, 3, 4, 31, 33, 64, 2, 90]
     check_candidates(ops, buckets_of([range(start, start + size) for start, size in enumerate(sizes)]))
@@ -170,3 +142,29 @@ def test_candidates_of_many_neighbours(ops: Backend, documents: int) -> None:
     rows = [np.sort(rng.choice(documents, 60, replace=False)) for _ in range(6 * count)]
     rows += [np.sort(np.append(rng.choice(np.arange(1, documents), 40, replace=False), 0)) for _ in range(count)]
     agree(ops, "candidates", buckets_of(rows))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 500, 5000])
+def test_chains_and_stars(ops: Backend, count: int) -> None:
+    ids = np.arange(count, dtype=np.int64)
+    chain = np.stack((ids[:-1], ids[1:]), 1)
+    shuffled = np.random.default_rng(2).permutation(count)
+    last = np.full(max(count - 1, 0), count - 1)
+    stars = [np.stack((ids[1:], last), 1), np.stack((ids[:-2], ids[2:]), 1)]
+    for pairs in (chain, chain[::-1], chain[:, ::-1], shuffled[chain], chain[::2], *stars):
+        agree(ops, "components", count, pairs)
+
+
+@pytest.mark.parametrize("shape", ["chain", "chain of numbers at random", "star", "star with the last", "random"])
+def test_large_components(ops: Backend, shape: str) -> None:
+    count = 20_000
+    generator = np.random.default_rng(4)
+    ids, shuffled = np.arange(count, dtype=np.int64), generator.permutation(count)
+    pairs = {
+        "chain": np.stack((ids[:-1], ids[1:]), 1),
+        "chain of numbers at random": np.stack((shuffled[:-1], shuffled[1:]), 1),
+        "star": np.stack((np.zeros_like(ids), ids), 1),
+        "star with the last": np.stack((ids, np.full_like(ids, count - 1)), 1),
+        "random": generator.integers(0, count, (count, 2)),
+    }[shape]
+    agree(ops, "components", count, generator.permutation(pairs))

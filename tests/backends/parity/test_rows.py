@@ -1,16 +1,16 @@
-"""unique, bitmaps, frequencies and prefixes: rows in order, without repeats, counted, and the rarest of each."""
+"""Rows of fingerprints: unique, bitmaps, frequencies, prefixes, intersect, overlap_bounds; examples."""
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from tests.backends.parity.agreement import agree, far_array, said
-from tests.support.rows import LENGTHS, random_table, table, tables
+from tests.support.rows import LENGTHS, random_table, table
 from tests.support.same import same
 
 
@@ -24,14 +24,7 @@ def check(ops: Backend, rows: Fingerprints, bits: int) -> None:
         agree(ops, "prefixes", unique, counts, lengths)
 
 
-@settings(max_examples=40)
-@given(tables, st.integers(0, 5), st.sampled_from([1, 8, 8, 16]))
-def test_any_rows(ops: Backend, rows: list[list[int]], before: int, bits: int) -> None:
-    check(ops, table(rows, before), bits)
-
-
-@pytest.mark.parametrize("bits", [1, 8, 16])
-@pytest.mark.parametrize("universe", [2**64, 5000, 60, 2])
+@pytest.mark.parametrize(("universe", "bits"), [(2**64, 1), (2**64, 16), (5000, 8), (60, 16), (2, 8)])
 def test_rows_of_every_length(ops: Backend, universe: int, bits: int) -> None:
     check(ops, random_table(LENGTHS, universe), bits)
 
@@ -54,30 +47,9 @@ def test_unique_of_values_that_are_no_hashes(ops: Backend, upper: int) -> None:
     agree(ops, "unique", Fingerprints(values, np.array([0, 30, 30, 700, 30_000])))
 
 
-@settings(max_examples=25)
-@given(tables, st.integers(0, 3), st.integers(0, 6), st.data())
-def test_frequencies_of_any_counts(
-    ops: Backend, rows: list[list[int]], before: int, bits: int, data: st.DataObject
-) -> None:
-    byte = st.sampled_from([0, 1, 2, 250, 253, 254, 255])
-    counts = np.array(data.draw(st.lists(byte, min_size=2**bits, max_size=2**bits)), np.uint8)
-    agree(ops, "frequencies", table(rows, before), counts)
-
-
 def test_frequencies_stop_at_255(ops: Backend) -> None:
     rows = table([[1 << 62] * 300, [3 << 62] * 254])
     assert agree(ops, "frequencies", rows, np.zeros(4, np.uint8)).tolist() == [0, 255, 0, 254]
-
-
-@settings(max_examples=25)
-@given(tables, st.integers(0, 3), st.integers(0, 6), st.data())
-def test_prefixes_of_any_lengths(
-    ops: Backend, rows: list[list[int]], before: int, bits: int, data: st.DataObject
-) -> None:
-    byte = st.sampled_from([0, 1, 2, 3, 255])
-    counts = np.array(data.draw(st.lists(byte, min_size=2**bits, max_size=2**bits)), np.uint8)
-    lengths = np.array([data.draw(st.integers(0, len(row) + 1)) for row in rows], np.int64)
-    agree(ops, "prefixes", table([sorted(set(row)) for row in rows], before), counts, lengths)
 
 
 @pytest.mark.parametrize("bits", [0, 1, 6, 12])
@@ -98,3 +70,46 @@ def test_rows_beyond_32_bits(ops: Backend) -> None:
         same(ops.unique(far), said("unique", near), ops.asnumpy)
         counts = np.zeros(16, np.uint8)
         same(ops.frequencies(far, ops.asarray(counts.copy())), said("frequencies", near, counts), ops.asnumpy)
+
+
+def check_overlaps(ops: Backend, pairs: Numbers, unique: Fingerprints, *words: int) -> None:
+    sizes, (common, _) = np.diff(unique.offset), agree(ops, "intersect", pairs, unique)
+    for width in words:
+        bounds = agree(ops, "overlap_bounds", pairs, agree(ops, "bitmaps", unique, width), sizes)
+        assert (bounds >= common).all()
+
+
+def all_pairs(count: int) -> Numbers:
+    return np.array(list(itertools.product(range(count), repeat=2)), np.int64).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("universe", [60, 600, 1024, 4096, 6000])
+def test_overlaps_of_rows_of_every_length(ops: Backend, universe: int) -> None:
+    unique = said("unique", random_table([*LENGTHS[:27], *range(1, 30)], universe))
+    check_overlaps(ops, all_pairs(len(unique)), unique, 16, 64)
+
+
+def test_rows_that_overlap_in_tiles(ops: Backend) -> None:
+    up = np.arange(0, 4200, 3, dtype=np.uint64)
+    rows = [up, up[100:], up[:256], up[:257], up[700:], up + np.uint64(1), up[::7], up[:0], up[255:258], up[-1:]]
+    check_overlaps(ops, all_pairs(len(rows)), table([row.tolist() for row in rows]), 16)
+
+
+def test_no_pairs_and_no_rows(ops: Backend) -> None:
+    check_overlaps(ops, all_pairs(0), table([[1, 2], []]), 16, 64)
+    check_overlaps(ops, all_pairs(0), table([]), 16)
+    check_overlaps(ops, np.array([[0, 2], [0, 1]], np.int64), table([[], [5], []]), 16)
+
+
+def test_bitmaps_of_repeats(ops: Backend) -> None:
+    """Each flips its bit, so that two of the same leave it as it was."""
+    agree(ops, "bitmaps", random_table(LENGTHS, 60))
+
+
+def test_overlaps_beyond_32_bits(ops: Backend) -> None:
+    near = said("unique", table([[5, 3, 3, 2**64 - 1], [], [3, 7], list(range(300, 0, -1))]))
+    pairs = np.array([[0, 2], [1, 2], [2, 3], [1, 3]], np.int64)
+    for first in (2**31 + 3, 2**32 + 5):
+        far = Fingerprints(far_array(ops, first, near.values), ops.asarray(near.offset + first))
+        same(ops.bitmaps(far), said("bitmaps", near), ops.asnumpy)
+        same(ops.intersect(ops.asarray(pairs), far), said("intersect", pairs, near), ops.asnumpy)

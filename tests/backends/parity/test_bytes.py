@@ -1,25 +1,22 @@
-"""gather: rows of text that lie apart, end to end."""
+"""gather and sha1: the bytes of texts; examples."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.backend import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
-from tests.backends.parity.agreement import REFERENCE, agree, far_array
+from tests.backends.parity.agreement import REFERENCE, agree, far_array, fewer
+from tests.support.texts import batch_of
 
 TEXT = "aé語\0😀".encode() + b"\xff" + bytes(range(256)) * 3
-
-spans = st.tuples(st.integers(0, len(TEXT)), st.sampled_from([0, 0, 1, 2, 31, 32, 33, 255, 256, 257])).map(
-    lambda span: (span[0], min(span[0] + span[1], len(TEXT)))
-)
 
 
 def check(ops: Backend, rows: Sequence[tuple[int, int]]) -> None:
@@ -47,11 +44,6 @@ def test_awkward_rows(ops: Backend, rows: list[tuple[int, int]]) -> None:
     check(ops, rows)
 
 
-@given(st.lists(spans, max_size=40))
-def test_any_rows(ops: Backend, rows: list[tuple[int, int]]) -> None:
-    check(ops, rows)
-
-
 @pytest.mark.parametrize(("begin", "end"), [(-1, 1), (0, 5), (3, 2)])
 def test_a_text_outside_of_the_bytes_is_refused(begin: int, end: int) -> None:
     with pytest.raises(ParameterError, match=r"outside \[0, 4\]"):
@@ -65,3 +57,16 @@ def test_rows_beyond_4_gib(ops: Backend) -> None:
         values = far_array(judged, far, np.array([1, 2, 3], np.uint8))
         found = judged.gather(values, judged.asarray(begin), judged.asarray(end))
         assert judged.asnumpy(found.values).tolist() == [1, 2, 3, 0, 0, 3]
+
+
+def check_sha1(ops: Backend, texts: Sequence[bytes]) -> None:
+    batch = batch_of([b"before", *texts])
+    found = agree(ops, "sha1", TextBatch(batch.values, batch.offset[1:]))
+    assert found.tolist() == [int.from_bytes(hashlib.sha1(text).digest()[:8], "little") for text in texts]
+
+
+def test_sha1_of_every_length(ops: Backend) -> None:
+    text = bytes(range(256)) * 2
+    check_sha1(ops, [text[:length] for length in range(0, fewer(ops, 200, 130), fewer(ops, 1, 3))])
+    check_sha1(ops, [b"", text[:55], text[:56], text[:63], text[:64], text[:119], text[:120], text, b"\xff" * 3])
+    check_sha1(ops, [])

@@ -1,0 +1,291 @@
+"""Any operation of any backend, in any cut of its work, on generated arguments: the reference's result, bit for bit.
+
+A case is a strategy of arguments and what it judges. Hypothesis draws the cut, the case and the arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch, Values
+from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, sketched
+from gpulsh.params import FOREIGN, SKETCHES, BandShape, Family, Shingling
+from gpulsh.sketch.simhash import keys_of
+from tests.backends.parity.agreement import REFERENCE, agree, moved, said
+from tests.backends.parity.cuts import CPU, DEVICE, HOST, backend, marked
+from tests.support.rows import EDGES, hashes, table, tables
+from tests.support.same import same
+from tests.support.texts import (
+    KEYS,
+    READINGS,
+    UNITS,
+    all_shinglings,
+    any_text,
+    batch_of,
+    shingling_of,
+    word_shinglings,
+)
+from tests.support.weighted import numbers, rows_of, weighted_tables
+
+Case = Callable[..., Any]
+CASES: dict[str, tuple[Case, st.SearchStrategy[tuple[Any, ...]]]] = {}
+any_shingling = st.one_of(all_shinglings, word_shinglings)
+any_seed = st.integers(0, 2**64 - 1)
+any_gap = st.integers(0, 4)
+any_digest = st.one_of(
+    st.sampled_from([*EDGES, 5, INSTEAD_OF_NO_DIGEST, NO_DIGEST]), st.integers(0, 2**64 - 1), st.integers(0, 30)
+)
+
+
+def case(*arguments: st.SearchStrategy[Any]) -> Callable[[Case], Case]:
+    """Make a function of a backend and arguments a case."""
+
+    def of(function: Case) -> Case:
+        CASES[function.__name__] = function, st.tuples(*arguments)
+        return function
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("cuts", "examples"),
+    [
+        pytest.param(list(CPU), 600, id="cpu"),
+        pytest.param(HOST, 300, id="host", marks=pytest.mark.kernels),
+        *(pytest.param([cut], 250, id=cut, marks=marked(cut).marks) for cut in DEVICE),  # type: ignore[attr-defined]
+    ],
+)
+def test_any(cuts: list[str], examples: int) -> None:
+    @settings(max_examples=examples)
+    @given(st.sampled_from(cuts), st.sampled_from(sorted(CASES)), st.data())
+    def judge(cut: str, name: str, data: st.DataObject) -> None:
+        function, arguments = CASES[name]
+        with backend(cut) as ops:
+            function(ops, *data.draw(arguments, label=name))
+
+    judge()
+
+
+@case(any_text, any_shingling)
+def texts(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
+    size = shingling.size
+    agree(ops, "shingle", text, shingling)
+    for keys in (None, KEYS):
+        tokens = agree(ops, "tokens", text, shingling, keys)
+        shingles = agree(ops, "shingles", tokens, size, keys)
+        for first in {min(1, len(text)), len(text) // 2}:
+            start = shingles.offset[first]
+            wanted = Fingerprints(shingles.values[start:], shingles.offset[first:] - start)
+            same(ops.shingles(moved(ops, tokens.slice(first, len(text))), size, keys), wanted, ops.asnumpy)
+        agree(ops, "shingle_sets", text, shingling, keys)
+    agree(ops, "exact_hashes", text, shingling, KEYS)
+
+
+@case(
+    st.lists(st.text("aBz09 \n\t\x7f!/:@[_`{~", max_size=200), max_size=4),
+    st.sampled_from(["", "é", "“", "語"]),
+    st.sampled_from(UNITS),
+    st.sampled_from(READINGS),
+)
+def ascii_blocks(ops: Backend, rows: list[str], between: str, unit: Any, reading: Any) -> None:
+    """Sixty-four characters at a time: symbols and gaps at the edges of a block, and what interrupts it."""
+    texts(ops, batch_of([row.encode() for row in (*rows, between.join(rows))]), shingling_of(unit, 2, *reading))
+
+
+@case(st.lists(st.text(max_size=30), max_size=8), st.sampled_from(UNITS))
+def code_points(ops: Backend, rows: list[str], unit: Any) -> None:
+    texts(ops, batch_of([row.encode("utf-8", "surrogatepass") for row in rows]), Shingling(unit=unit, size=2))
+
+
+@case(any_text, any_shingling, st.sampled_from([1, 2, 3, 7, 2**64]))
+def parts(ops: Backend, text: TextBatch, shingling: Shingling, number: int) -> None:
+    whole = REFERENCE.shingle_sets(text, shingling)
+    chosen = range(number) if number < 8 else [whole.values[0].item() if len(whole.values) else 5, 2**64 - 1]
+    found = [agree(ops, "shingle_part", text, shingling, part, number) for part in chosen]
+    for row in range(len(text) if number < 8 else 0):
+        joined = np.concatenate([one.values[one.offset[row] : one.offset[row + 1]] for one in found])
+        # The parts of labelled fingerprints are ranges of fingerprints before labels.
+        same(np.sort(joined), whole.values[whole.offset[row] : whole.offset[row + 1]])
+
+
+@case(any_text, any_shingling, st.sampled_from(list(SKETCHES)), st.integers(1, 20))
+def signing(ops: Backend, text: TextBatch, shingling: Shingling, name: Any, columns: int) -> None:
+    family = Family(name=name, num_perm=columns)
+    shape = BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
+    signed = agree(ops, "sign", text, shingling, family, shape, KEYS)
+    signatures = agree(ops, "text_signatures", text, shingling, family)
+    same(signatures, said(sketched, said("shingle", text, shingling), family))
+    same(signed.digests, said("band_digests", signatures, shape))
+    same(signed.exact, said("exact_hashes", text, shingling, KEYS))
+
+
+@case(any_text, any_shingling)
+def passes_over_text(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
+    for distinct in (False, True):
+        agree(ops, "text_simhash", text, shingling, keys_of(64, 1), distinct)
+    counts = agree(ops, "text_frequencies", text, shingling, np.full(64, 250, np.uint8))
+    for counted, rare in itertools.product((counts, np.arange(16, dtype=np.uint8)), (0, 7, 252)):
+        agree(ops, "text_prefixes", text, shingling, counted, rare, 0.7, KEYS)
+    sets = said("shingle_sets", text, shingling, KEYS)
+    for known in (sets.slice(0, min(len(sets), 3)), sets.slice(0, 0)):
+        agree(ops, "text_overlaps", text, shingling, known, KEYS)
+
+
+def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:
+    """The signatures of sets, from parts that each hold some values of each."""
+    sketch = ops.set_sketch(family)
+    return sketch.finish(reduce(sketch.merge, map(sketch.fold, parts), sketch.empty(len(parts[0]))))
+
+
+def check_parts(ops: Backend, family: Family, parts: list[list[list[int]]]) -> None:
+    whole = said(sketched, table([list(itertools.chain(*rows)) for rows in zip(*parts, strict=True)]), family)
+    for order in (parts, parts[::-1], [*parts, parts[0]], [*parts, parts[-1]]):
+        same(agree(ops, joined, family, *(table(part, 1) for part in order)), whole)
+
+
+@case(tables, any_gap, st.sampled_from([*SKETCHES, *FOREIGN]), st.integers(1, 140), any_seed)
+def sketches(ops: Backend, rows: list[list[int]], before: int, name: Any, columns: int, seed: int) -> None:
+    columns = 1 << columns.bit_length() - 1 if name == "splitmix_rounds" else columns
+    found = agree(ops, sketched, table(rows, before), Family(name=name, num_perm=columns, seed=seed))
+    assert (found[[not row for row in rows]] == np.iinfo(found.dtype).max).all()
+
+
+@case(
+    st.sampled_from([*SKETCHES, *FOREIGN]),
+    st.lists(st.lists(st.lists(hashes, max_size=9), min_size=2, max_size=2), min_size=1, max_size=5),
+)
+def sketches_of_parts(ops: Backend, name: Any, parts: list[list[list[int]]]) -> None:
+    check_parts(ops, Family(name=name, num_perm=16, seed=3), parts)
+
+
+@case(tables, any_gap, st.integers(0, 16), st.data())
+def rows(ops: Backend, rows: list[list[int]], before: int, bits: int, data: st.DataObject) -> None:
+    agree(ops, "bitmaps", table(rows, before))
+    agree(ops, "occurrences", table([[*row, *row[::2]] for row in rows], before))
+    unique = agree(ops, "unique", table(rows, before))
+    few = st.lists(st.sampled_from([0, 1, 2, 3, 250, 253, 254, 255]), min_size=2**bits, max_size=2**bits)
+    counts = np.array(data.draw(few), np.uint8) if bits < 7 else np.zeros(1 << bits, np.uint8)
+    agree(ops, "frequencies", table(rows, before), counts.copy())
+    counts = counts if bits < 7 else said("frequencies", unique, counts)
+    lengths = np.array([data.draw(st.integers(0, size + 1)) for size in unique.lengths], np.int64)
+    agree(ops, "prefixes", unique, counts, lengths)
+
+
+@case(
+    st.lists(st.lists(st.one_of(st.integers(0, 200), hashes), max_size=80), min_size=1, max_size=10),
+    any_gap,
+    st.sampled_from([16, 32, 64, 256]),
+    st.data(),
+)
+def overlaps(ops: Backend, rows: list[list[int]], before: int, words: int, data: st.DataObject) -> None:
+    row = st.integers(0, len(rows) - 1)
+    pairs = np.array(data.draw(st.lists(st.tuples(row, row), max_size=30)), np.int64).reshape(-1, 2)
+    unique = table([sorted(set(row)) for row in rows], before)
+    common, _ = agree(ops, "intersect", pairs, unique)
+    bounds = agree(ops, "overlap_bounds", pairs, agree(ops, "bitmaps", unique, words), np.diff(unique.offset))
+    assert (bounds >= common).all()
+
+
+@case(st.integers(1, 20), st.data())
+def band_digests(ops: Backend, columns: int, data: st.DataObject) -> None:
+    value = st.one_of(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 2**31, NO_VALUE - 1, NO_VALUE, NO_VALUE]))
+    row = st.one_of(st.lists(value, min_size=columns, max_size=columns), st.just([NO_VALUE] * columns))
+    signatures = np.array(data.draw(st.lists(row, max_size=9)), np.uint32).reshape(-1, columns)
+    width = data.draw(st.integers(1, columns))
+    shape = BandShape(bands=data.draw(st.integers(1, columns // width)), rows=width)
+    agree(ops, "band_digests", signatures, shape)
+    agree(ops, "band_digests", np.repeat(signatures, 2, axis=0)[::2], shape)  # not contiguous
+
+
+@case(st.lists(any_digest, max_size=6), st.data(), st.sampled_from([0, 2**31, 2**32 - 3, 2**40]))
+def collisions(ops: Backend, pool: list[int], data: st.DataObject, first_id: int) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(pool), max_size=60)) if pool else []
+    order = data.draw(st.one_of(st.just(range(len(chosen))), st.permutations(range(len(chosen)))))
+    ids, values = first_id + np.array(order, np.int64), np.array(chosen, np.uint64)
+    buckets = agree(ops, "collisions", values, ids)
+    agree(ops, "collisions", np.repeat(values, 3)[::3], ids)  # not contiguous
+    agree(ops, "candidates", buckets)
+
+
+@case(st.lists(st.tuples(any_digest, st.one_of(st.integers(0, 12), st.integers(0, 2**62))), max_size=50), st.booleans())
+def collisions_of_ids_that_repeat(ops: Backend, members: list[tuple[int, int]], ascending: bool) -> None:
+    if ascending:
+        members = sorted(members, key=lambda member: member[1])
+    values, ids = (np.array([member[i] for member in members], dtype) for i, dtype in enumerate((np.uint64, np.int64)))
+    agree(ops, "collisions", values, ids)
+
+
+@case(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=60), st.booleans())
+def collisions_in_few_bits(ops: Backend, parts: list[tuple[int, int]], ascending: bool) -> None:
+    values, ids = np.array([upper << 62 | lower for upper, lower in parts], np.uint64), np.arange(len(parts))
+    agree(ops, "collisions", values, ids if ascending else ids[::-1].copy())
+
+
+def buckets_of(rows: Sequence[Sequence[int] | Values], before: int = 0) -> Buckets:
+    """Buckets after `before` ids that are in none."""
+    ids: Numbers = np.array([1] * before + [document for row in rows for document in row], np.int64)
+    return Buckets(ids, before + np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+
+def check_candidates(ops: Backend, buckets: Buckets) -> None:
+    whole = agree(ops, "candidates", buckets)
+    middle = int(np.median(buckets.ids)) if len(buckets.ids) else 0
+    parts = [agree(ops, "candidates", buckets, first) for first in ((0, middle), (middle, 1 << 62))]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+@case(
+    st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=25).map(sorted), max_size=12),
+    st.sampled_from([0, 3]),
+    st.sampled_from([0, 2**32 - 20, 2**40]),
+    st.sampled_from([1, 2**21, 2**33]),
+)
+def candidates(ops: Backend, rows: list[list[int]], before: int, shift: int, scale: int) -> None:
+    check_candidates(ops, buckets_of([[document * scale + shift for document in row] for row in rows], before))
+
+
+@case(st.integers(1, 90), st.data())
+def components(ops: Backend, count: int, data: st.DataObject) -> None:
+    node = st.integers(0, count - 1)
+    pairs = np.array(data.draw(st.lists(st.tuples(node, node), max_size=120)), np.int64).reshape(-1, 2)
+    agree(ops, "components", count, pairs)
+
+
+@case(st.binary(max_size=700), st.lists(st.tuples(st.integers(0, 700), st.integers(0, 300)), max_size=40))
+def bytes_of_texts(ops: Backend, data: bytes, spans: list[tuple[int, int]]) -> None:
+    cuts = [(min(start, len(data)), min(start + size, len(data))) for start, size in spans]
+    begin, end = np.array(cuts, np.int64).reshape(-1, 2).T
+    found = agree(ops, "gather", np.frombuffer(data, np.uint8), begin, end)
+    rows = [data[start:stop] for start, stop in cuts]
+    assert found.values.tobytes() == b"".join(rows)
+    batch = batch_of([b"before", *rows])
+    hashed = agree(ops, "sha1", TextBatch(batch.values, batch.offset[1:]))
+    assert hashed.tolist() == [int.from_bytes(hashlib.sha1(row).digest()[:8], "little") for row in rows]
+
+
+@case(weighted_tables, any_gap, st.integers(1, 6), any_seed, st.data())
+def weights(
+    ops: Backend, rows: list[dict[int, float]], before: int, num_perm: int, seed: int, data: st.DataObject
+) -> None:
+    found = agree(ops, "weighted_minhash", rows_of(rows, before), num_perm, seed)
+    empty = [all(weight < 2.0**-1022 for weight in row.values()) for row in rows]
+    assert ((found == NO_VALUE).all(axis=1) == empty).all() and ((found == NO_VALUE).any(axis=1) == empty).all()
+    place = st.integers(0, max(len(rows) - 1, 0))
+    pairs = np.array(data.draw(st.lists(st.tuples(place, place), max_size=5 if rows else 0)), np.int64).reshape(-1, 2)
+    agree(ops, "weighted_overlap", pairs, rows_of(rows, before))
+
+
+@case(st.integers(1, 5).flatmap(lambda d: st.lists(st.lists(numbers, min_size=d, max_size=d), min_size=1)), any_seed)
+def dense_rows(ops: Backend, given_rows: list[list[float]], seed: int) -> None:
+    rows = np.array(given_rows)
+    found = agree(ops, "kleinberg_tardos", rows, 5, seed)
+    assert ((found == NO_VALUE).all(axis=1) == (rows < 2.0**-990).all(axis=1)).all()
