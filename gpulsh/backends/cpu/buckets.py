@@ -93,9 +93,9 @@ def _scattered(digests, ids, shift, places, to_digests, to_ids):
 def _collisions(digests, ids, skip, once, twice, cells, kept, kept_ids, ordered, members, sizes):
     """Fill `members` [n] and `sizes` [n] from digests with ascending ids; (members, buckets) used.
 
-    All digests agree in their upper `skip` bits. The rest is room: `once` and `twice` uint64 [2^b] of sixteen bits a
-    digest, `cells` int64 [2^c + 1] of one, `kept`, `kept_ids` and `ordered` [n]. It is given, because memory that a
-    kernel takes makes it longer to compile.
+    All digests agree in their upper `skip` bits. The rest is room: `once` and `twice` uint64 [2^b], sixteen bits a
+    digest, `cells` int64 [2^c + 1], one a digest, `kept`, `kept_ids` and `ordered` [n]. A kernel that allocates takes
+    longer to compile.
     """
     bits = 0
     while (1 << bits) < 64 * once.size:
@@ -153,7 +153,7 @@ def _collisions(digests, ids, skip, once, twice, cells, kept, kept_ids, ordered,
             while last < end and ordered[last] == ordered[first]:
                 last += 1
             if last - first > 1:
-                for i in range(last - first):  # never to behind where they stand
+                for i in range(last - first):  # never to a later place
                     members[used + i] = members[first + i]
                 sizes[buckets] = last - first
                 used += last - first
@@ -183,7 +183,7 @@ def collisions(threads: Threads, digests: NDArray[np.uint64], ids: NDArray[np.in
         kept, ordered = _scratch.take("kept", count), _scratch.take("ordered", count)
         kept_ids, members, sizes = (_scratch.take(name, count).view(np.int64) for name in ("ids", "members", "sizes"))
         given = digests[begin:end], ids[begin:end]
-        for array in given:  # of one type for the kernel, whoever may write to them
+        for array in given:  # one type for the kernel, writable or not
             array.flags.writeable = False
         used, buckets = _collisions(*given, skip, once, twice, cells, kept, kept_ids, ordered, members, sizes)
         return members[:used].copy(), sizes[:buckets].copy()
@@ -196,7 +196,7 @@ def collisions(threads: Threads, digests: NDArray[np.uint64], ids: NDArray[np.in
 def _partitioned(
     digests: NDArray[np.uint64], ids: NDArray[np.int64], partitions: int, threads: Threads
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """All but *no digest*, by partition, in order within each; and where each partition ends."""
+    """All digests except *no digest*, by partition, in order within each; and where each partition ends."""
     chunks, shift = by_count(len(ids), DIGESTS_AT_ONCE), _U(65 - partitions.bit_length())
     counts = np.zeros((len(chunks), partitions), np.int64)
     threads.map(lambda start, stop: _counted(digests[start:stop], shift, counts[start // DIGESTS_AT_ONCE]), chunks)
@@ -215,7 +215,7 @@ def _partitioned(
 
 @kernel
 def _positions(ids, offset, row_offset, filled, positions, ends, neighbours):
-    """For each document where it stands in `ids`, the end of the bucket there, and how many neighbours follow it."""
+    """For each document its places in `ids`, the end of the bucket there, and how many neighbours follow it."""
     for bucket in range(offset.size - 1):
         for p in range(offset[bucket], offset[bucket + 1]):
             ends[p] = offset[bucket + 1]

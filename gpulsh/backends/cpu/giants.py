@@ -1,7 +1,8 @@
-"""Giants: documents whose fingerprints are made a piece of text after another, so that little is held beside the text.
+"""Giants: large documents, fingerprinted a piece of text after another, so that little memory is needed beside the
+text.
 
-The last tokens of a piece are carried to the next, so that every shingle is made once. A token that is longer than a
-piece is summed where it lies.
+The last tokens of a piece are carried to the next, so every shingle is made once. A token that is longer than a piece
+is summed in place.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _scratch = Scratch()
 
 
 def text_chunks(offset: NDArray[np.int64], threads: Threads) -> list[tuple[int, int]]:
-    """`by_weight`, with giants standing alone; a chunk has one at its end at most.
+    """`by_weight`, with giants in chunks of their own.
 
-    They are few and long, for what Python does about each and for threads that wait for one another; several a thread.
+    Chunks are long, because Python's work for each takes time, but there are several a thread, so threads wait little.
     """
     several, chunks = int(offset[-1] - offset[0]) // (2 * threads.count), []
     for start, stop in by_weight(offset, min(max(several, CHUNK_BYTES), LONGEST_CHUNK)):
@@ -46,7 +47,7 @@ def text_chunks(offset: NDArray[np.int64], threads: Threads) -> list[tuple[int, 
 
 
 def set_chunks(offset: NDArray[np.int64], threads: Threads) -> list[tuple[int, int]]:
-    """`text_chunks`, or all texts, which need not be joined then, where they are few bytes and no thread could help."""
+    """`text_chunks`, or one chunk of few bytes if no thread could help: its sets need no joining."""
     few = len(offset) > 1 and int(offset[-1] - offset[0]) <= MOST_ALONE and int(np.diff(offset).max()) <= GIANT_BYTES
     return [(0, len(offset) - 1)] if few and threads.alone() else text_chunks(offset, threads)
 
@@ -72,7 +73,7 @@ def giant_pieces(
 ) -> Iterator[NDArray[np.uint64]]:
     """The fingerprints of document `row` in text order, repeats kept, a piece of text after another.
 
-    They lie in the thread's scratch memory, until the next piece, and are public or under `keys`. At the end `exact`
+    They stay in the thread's scratch memory until the next piece, and are public or under `keys`. At the end `exact`
     [2] is the exact hash under `proof`.
     """
     begin, end = int(text.offset[row]), int(text.offset[row + 1])
@@ -80,8 +81,8 @@ def giant_pieces(
     state, carried = np.zeros(4, np.int64), np.empty(size, np.uint64)
     sums = np.empty(0, np.uint64) if exact is None else exact
     sums[:] = 0
-    # A token a byte, a space before the first, and those carried; the fingerprints take their place, a vector behind,
-    # so that none is written over unread.
+    # A token a byte, a space before the first, and the carried tokens. The fingerprints take their place, a vector
+    # earlier, so that no token is overwritten unread.
     values = _scratch.take("piece", LANES + PIECE_BYTES + 1 + size - 1 + LANES)
     packed = _scratch.take("packed", PIECE_BYTES + 1 + LANES)
     run = _scratch.take("run", RUN_WORDS)
@@ -105,10 +106,10 @@ def giant_pieces(
 
 
 class GrowingSet:
-    """Fingerprints that come in pieces, each held once, as ascending runs of which each is shorter than the one before.
+    """The set of fingerprints that come in pieces: ascending runs, each shorter than the one before.
 
-    Runs of like length are merged, so that little is moved often: 16 bytes a value are held at most, while two halves
-    become one.
+    Runs of like length are merged, so values are moved few times. It holds at most 16 bytes a value, while two halves
+    are merged.
     """
 
     def __init__(self, room: Room) -> None:
@@ -116,7 +117,7 @@ class GrowingSet:
         self._room, self._taken = room, 0
 
     def add(self, values: NDArray[np.uint64]) -> None:
-        """A piece; it is copied. DeviceMemoryError where too many come together."""
+        """Add a copy of a piece. Raises DeviceMemoryError if there are too many values."""
         self._runs.append(unique_rows(one_row(values)).values.copy())
         while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
             self._merge()

@@ -103,9 +103,9 @@ def _compared(pairs: NDArray[np.int64], rows: Fingerprints, threads: Threads) ->
 
 @kernel
 def _numbered(values, offset, rows, known, number):
-    """Fill the table `known` [2^b] and how `number` [2^b] names the values of `rows`; how many stand in several.
+    """Fill the table `known` [2^b] and the `number` [2^b] of each value of `rows`; how many are in several rows.
 
-    A value that stands in one has number -1. The result is -1 where half the table is not enough.
+    A value of one row has number -1. The result is -1 if half the table is not enough.
     """
     bits, slots = 0, known.size
     while (1 << bits) < slots:
@@ -158,9 +158,9 @@ def _bit_sets(values, offset, rows, known, number, sets, sizes):
 def shared_by_bits(
     pairs: NDArray[np.int64], fingerprints: Fingerprints, threads: Threads
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers of those pairs [m, 2] of rows for which bits are the shorter way, and the sizes of their intersections.
+    """The places of the `pairs` [m, 2] for which bits are faster, and the sizes of their intersections.
 
-    What is held for it is no more than half of what `fingerprints` take, or a table of 1.5 MB.
+    It holds at most half of the memory of `fingerprints`, or a table of 1.5 MB.
     """
     none = np.empty(0, np.int64)
     if len(pairs) < FEWEST_PAIRS:

@@ -23,31 +23,31 @@ from gpulsh.backends.kernel_cache import kernel_cache, sources_digest
 
 _log = logging.getLogger("gpulsh")
 _kernels: set[int] = set()  # by identity; they live as long as the process
-_told: set[str] = set()
+_warned: set[str] = set()
 
-# What only kernels call: without the wrappers for Python and C, which would take as long to compile. `inlined` is put
-# in each place where it is called before types are looked for, and compiled anew in each.
+# For functions that only kernels call: no wrappers for Python and C, which would take as long to compile. `inlined`
+# functions are inserted into each caller before types are inferred, and compiled there.
 subroutine = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 inlined = njit(inline="always")
 
 
 def kernel(function: Callable[..., object], nogil: bool = True) -> Callable[..., Any]:
-    """The function, compiled for the types that it is called with; `nogil=False` where it asks Python's objects."""
+    """The function, compiled at its first call with given types; `nogil=False` if it uses Python's objects."""
     dispatcher = njit(nogil=nogil, no_cfunc_wrapper=True, error_model="numpy")(function)
     if kernel_cache().folder is not None:
         try:
             dispatcher._cache = _Cache(function)
-        except (RuntimeError, OSError) as error:  # the source lies in no file of its own
-            _tell(f"kernels are compiled in each run: {error}")
+        except (RuntimeError, OSError) as error:  # the source is in no file
+            _warn(f"kernels are compiled in each run: {error}")
     _kernels.add(id(dispatcher))
     compiled: Callable[..., Any] = dispatcher
     return compiled
 
 
 class _Locator(InTreeCacheLocator):  # type: ignore[misc]
-    """In the folder that `kernel_cache` found, and made; for the sources as they are now.
+    """The folder of `kernel_cache`, for the current sources.
 
-    Numba's own looks only at the file that a kernel stands in, and not at those of what it calls.
+    Numba's own locator looks only at the kernel's file, and not at the files of functions that it calls.
     """
 
     def get_cache_path(self) -> str:
@@ -61,8 +61,8 @@ class _Locator(InTreeCacheLocator):  # type: ignore[misc]
 
 
 class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
-    """Without the code that others would be compiled with: no kernel calls another, and to read it takes half the time
-    of loading one.
+    """Keeps no code for other kernels to be compiled with: no kernel calls another, and reading it would take half the
+    time of loading one.
     """
 
     _locator_classes = (_Locator,)
@@ -79,20 +79,20 @@ class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]
-    """What it cannot read is compiled, what it cannot keep is not kept, and neither ends a run."""
+    """Cache failures fall back to compiling and never abort a run."""
 
     _impl_class = _Impl
 
     def load_overload(self, sig: object, target_context: object) -> object:
-        # Numba's own has the compiler know first what it can compile, which takes longer than to load all kernels, and
-        # is done once more where one is compiled. Of that, a kernel that is loaded needs the memory of arrays alone.
+        # Numba's own first prepares the compiler, which takes longer than to load all kernels. A loaded kernel needs
+        # only the runtime, and a compiled one prepares the compiler again.
         try:
             _initialize_runtime(target_context, self.cache_path)
             return self._load_overload(sig, target_context)
-        except Exception as error:  # whatever unpickling raises of a file that a power cut left
-            told = f"{type(error).__name__}: {error}"
-            _tell(f"{self.cache_path}: holds a damaged kernel, which is compiled again: {told}")
-            with suppress(OSError):  # told when it is to be kept
+        except Exception as error:  # anything that unpickling a damaged file raises
+            reason = f"{type(error).__name__}: {error}"
+            _warn(f"{self.cache_path}: holds a damaged kernel, which is compiled again: {reason}")
+            with suppress(OSError):  # `save_overload` reports it
                 self.flush()
             return None
 
@@ -100,17 +100,17 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         try:
             super().save_overload(sig, data)
         except OSError as error:
-            _tell(f"{self.cache_path}: cannot keep compiled kernels: {error.strerror or error}")
+            _warn(f"{self.cache_path}: cannot keep compiled kernels: {error.strerror or error}")
 
 
-def _tell(message: str) -> None:
-    if message not in _told:
-        _told.add(message)
+def _warn(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
         _log.warning("%s", message)
 
 
 class _Listener(event.Listener):  # type: ignore[misc]
-    """Tells of kernels alone: the functions that they call are compiled within, and others' are not ours."""
+    """Reports only our kernels: they include the functions that they call."""
 
     def on_start(self, event: event.Event) -> None:
         if id(event.data["dispatcher"]) in _kernels:
@@ -125,7 +125,10 @@ event.register("numba:compile", _Listener())
 
 
 def _initialize_runtime(context: BaseContext, folder: str) -> None:
-    """Have it ready for kernels that are loaded; it is compiled where it is not in `folder`, or damaged there."""
+    """Load Numba's runtime, which counts references to arrays, from `folder`, or compile it and keep it there.
+
+    Numba compiles it in every process that has a kernel, and would load most of LLVM's compiler for it alone.
+    """
 
     def kept_or_compiled(context: BaseContext) -> CodeLibrary:
         codegen = context.codegen()
@@ -133,14 +136,14 @@ def _initialize_runtime(context: BaseContext, folder: str) -> None:
         try:
             if (state := kept.load(key)) is not None:
                 return codegen.unserialize_library(state)
-        except Exception:  # whatever unpickling raises of a file that a power cut left
+        except Exception:  # anything that unpickling a damaged file raises
             with suppress(OSError):
                 kept.flush()
         module, library = nrtdynmod.create_nrt_module(context)
         library.enable_object_caching()
         library.add_ir_module(module)
         library.finalize()
-        with suppress(Exception):  # kernels, which are kept beside it, tell why it cannot be
+        with suppress(Exception):  # the kernels beside it report why the folder cannot be used
             kept.save(key, library.serialize_using_object_code())
         return library
 

@@ -19,7 +19,7 @@ from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
 CHUNK_SHINGLES = 1 << 16
-AHEAD = 64  # shingles whose slots are on their way from memory
+AHEAD = 64  # shingles whose slots are prefetched
 
 _U = np.uint64
 _TWO = np.uint8(2)
@@ -27,7 +27,7 @@ _TWO = np.uint8(2)
 
 @subroutine
 def _ask_ahead(values, place, shift, counts):
-    """Have the slot of a value behind that at `place` brought to the cache, of the next rows, too."""
+    """Bring the slot of a value after `place` to the cache, also of the next rows."""
     prefetch(counts.ctypes.data + np.int64(values[min(place + AHEAD, values.size - 1)] >> shift))
 
 
@@ -42,12 +42,12 @@ def _count(values, shift, counts):
 
 @kernel
 def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequency, rare, out, ends):
-    """Chosen by a count of counts: all below one frequency, and of that one the smallest that still fit.
+    """A count of counts chooses all below one frequency, and of that frequency the smallest that still fit.
 
-    Those counted less than `all_below` fit in any case.
-    What all documents have in common is counted 255 times: only the rest is looked at, unless that is too little.
-    `tally` [256] and, as long as the longest row, `frequency` and `rare` are room: a kernel that takes memory itself
-    has a new process import all that Numba knows of arrays, which takes longer than its work.
+    All with a count less than `all_below` fit. Shingles that all documents share have the count 255: only the others
+    are looked at, unless they are too few. `tally` [256] and, as long as the longest row, `frequency` and `rare` are
+    room: a kernel that allocates makes a new process import all of Numba's array code, which takes longer than its
+    work.
     """
     written, below = 0, np.uint8(all_below)
     for row in range(offset.size - 1):
@@ -61,7 +61,7 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequ
             once += frequency[i] < _TWO
             fewest += frequency[i] < below
         left, last = max(lengths[row], fewest), 0
-        if once >= left:  # nobody else has any of the prefix
+        if once >= left:  # no other document has any of the prefix
             ends[row] = written
             continue
         rares = 0
@@ -93,7 +93,7 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequ
 
 
 def _shift(counts: NDArray[np.uint8]) -> np.uint64:
-    """Of a table of two slots or more: a shift by all 64 bits is undefined."""
+    """The shift for a table of two slots or more: a shift by all 64 bits is undefined."""
     return _U(64 - (len(counts).bit_length() - 1))
 
 

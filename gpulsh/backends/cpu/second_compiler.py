@@ -1,8 +1,8 @@
 """A second process that compiles kernels on a first run, because Numba compiles one at a time in a process.
 
-It compiles what a run needs behind signing while the run itself compiles what signs, and hands it over by the folder of
-compiled kernels. Without such a folder, or a second processor, there is none. A kernel that this process needs earlier
-is compiled here as well.
+It compiles the kernels that a run needs after signing, while the run itself compiles the kernels that sign. The folder
+of compiled kernels hands them over. Without such a folder, or a second processor, there is no second process. A kernel
+that this process needs earlier is compiled here as well.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from gpulsh.backends.cpu.backend import CpuBackend
 from gpulsh.backends.kernel_cache import kernel_cache
 from gpulsh.backends.parallel import processors
 
-# What is imported there is what would be imported here.
+# The other process imports from the same places.
 _CODE = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import compile_late; compile_late()"
 
 
 @contextmanager
 def second_compiler() -> Iterator[None]:
-    """Inside, it is started when a first kernel is to be compiled; it ends with the context."""
+    """Inside, the first kernel to be compiled starts the process; it ends with the context."""
     started: list[Popen[bytes]] = []
     command = [sys.executable, "-c", _CODE, *sys.path]
 
@@ -36,7 +36,7 @@ def second_compiler() -> Iterator[None]:
             with suppress(OSError):
                 started.append(Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL))
 
-    python = Path(sys.executable or "").name.startswith("python")  # and no program that Python is built into
+    python = Path(sys.executable or "").name.startswith("python")  # not a program that embeds Python
     if kernel_cache().folder is None or processors() < 2 or not python:
         yield
         return
@@ -50,7 +50,7 @@ def second_compiler() -> Iterator[None]:
 
 
 def compile_late() -> None:
-    """Call what needs the kernels behind signing, in the order of a run; last what it needs for many pairs only."""
+    """Call the kernels after signing, in the order of a run; last the ones that only many pairs need."""
     ops, pairs = CpuBackend(threads=1), np.array([[0, 1]])
     ops.candidates(ops.collisions(np.zeros(2, np.uint64), np.arange(2)))
     ops.components(2, pairs)

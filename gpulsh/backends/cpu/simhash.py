@@ -1,8 +1,8 @@
-"""simhash: one-bits counted 64 places at once, in words of which each holds a digit of all 64 counts (bit slices).
+"""simhash: one-bits are counted at 64 places at once; each word holds a digit of all 64 counts (bit slices).
 
-Sixteen hashes go through a tree of carry-save adders (Harley, Seal; Warren, *Hacker's Delight*, 5-2), after which one
-word counts sixteens: a hash takes five instructions, not the 64 of a counter each. Before a digit overflows, the counts
-are added to 64 plain ones. Hashing apart from adding leaves a loop that is made of vectors.
+Sixteen hashes go through a tree of carry-save adders (Harley, Seal; Warren, *Hacker's Delight*, 5-2), and then one word
+counts sixteens: a hash takes five instructions instead of 64 counters. Before a digit overflows, the counts are added
+to 64 plain ones. Hashing in a loop of its own lets the compiler make vectors.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ def _majority(counts, total):
 
 @subroutine
 def _distinct(values, table, found):
-    """The values, each once, in `found`; how many, or -1 where they are no hashes and too many steps are taken.
+    """The values, each once, in `found`; how many, or -1 if they are no hashes and take too many steps.
 
-    First each goes where it hashes to, without a branch; those that meet another there look further, which is where
-    all wrong guesses of the processor are. `table` uint32, which says what number in `found` a value has, has room for
-    eight a value, and 16; `found` for two.
+    First each value goes to the slot of its hash, without a branch. Values that find another there probe further; all
+    mispredicted branches are there. `table` uint32 has the number in `found` of each value, and room for eight a value,
+    and 16; `found` has room for two a value.
     """
     count, bits = values.size, 4
     while (1 << bits) < 4 * count:
@@ -180,7 +180,7 @@ def _rows(rows: Fingerprints, keys: NDArray[np.uint64], distinct: bool, out: NDA
 
 
 def _room() -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """For the hashes and the counts."""
+    """Room for the hashes and the counts."""
     return np.empty(_FULL, np.uint64), np.zeros(64, np.int64)
 
 

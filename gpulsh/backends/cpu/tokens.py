@@ -1,4 +1,4 @@
-"""tokens and shingles: the steps that the passes of `shingle` are made of, one by one."""
+"""tokens and shingles: the steps of the passes in `shingle`, one by one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def shingles(threads: Threads, tokens: Tokens, size: int, keys: EvidenceKeys | N
     def work(start: int, stop: int) -> Fingerprints:
         offset = tokens.offset[start : stop + 1] - tokens.offset[start]
         made, count = np.zeros(len(offset), np.int64), int(offset[-1])
-        # Whole vectors are read and written, also behind the last token.
+        # Whole vectors are read and written, also after the last token.
         given, values = _scratch.take("given", count + size + LANES), _scratch.take("values", count + LANES)
         given[:count] = tokens.values[tokens.offset[start] : tokens.offset[stop]]
         shingle_tokens(given.ctypes.data, offset, size, hashing.address, values.ctypes.data, made[1:])
@@ -54,8 +54,8 @@ def shingles(threads: Threads, tokens: Tokens, size: int, keys: EvidenceKeys | N
 
 
 def most_tokens(lengths: NDArray[np.int64], shingling: Shingling) -> NDArray[np.int64]:
-    """No fewer than the tokens of documents of so many bytes.
+    """At least the number of tokens of documents of `lengths` bytes.
 
-    A word or a single needs two bytes with what separates it (singles have three), a character or a symbol one.
+    A word needs two bytes with its separator, a single has three, a character or a symbol one.
     """
     return lengths // 2 + 1 if shingling.unit == "word" and not shingling.symbols else lengths

@@ -47,7 +47,7 @@ def lowered(types: Signature) -> Callable[[Emit], Callable[..., object]]:
     return of
 
 
-LANES = 8  # of a vector of 64-bit words; so many may be written or read behind the last
+LANES = 8  # of a vector of 64-bit words; as many may be written or read after the last
 
 
 def width(features: str) -> int:
@@ -64,14 +64,14 @@ WORDS = ir.VectorType(I64, LANES)
 
 
 def load(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type = WORDS) -> ir.Value:
-    """What lies at any address."""
+    """The value at an address, aligned or not."""
     value = builder.load(builder.inttoptr(address, kind.as_pointer()))
     value.align = 1
     return value
 
 
 def store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value) -> None:
-    """Leave a value, a vector or one word, at any address."""
+    """Store a value, a vector or one word, at an address, aligned or not."""
     builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = 1
 
 
@@ -105,6 +105,12 @@ def lowest_bit(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     return builder.cttz(bits, ir.Constant(I1, 0))
 
 
+@lowered(types.uint64(types.uint64))
+def leading_zeros(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+    """How many bits above the highest set one are not set, 64 if none is set."""
+    return builder.ctlz(bits, ir.Constant(I1, 0))
+
+
 @lowered(types.int64(types.uint64))
 def ones(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     """How many bits are set."""
@@ -131,7 +137,7 @@ def put(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
 
 @lowered(types.void(types.int64))
 def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
-    """Have what lies at an address, which need not be anybody's, brought to the cache."""
+    """Bring the memory at an address, valid or not, to the cache."""
     kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
     place = builder.inttoptr(address, I8.as_pointer())

@@ -9,9 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, WeightedFingerprints
@@ -19,7 +16,7 @@ from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
 from gpulsh.backends.cpu.unique import unique
-from gpulsh.backends.cpu.vectors import lowered, mixed
+from gpulsh.backends.cpu.vectors import leading_zeros, mixed
 from gpulsh.backends.darts import (
     LEAST_EXPONENT,
     LEAST_OF_ROW,
@@ -57,7 +54,7 @@ _NO_VALUE = np.uint32(protocol.NO_VALUE)
 
 @kernel
 def _count(values, offset, unique_values, unique_offset, weight):
-    """Each value is found among its row's distinct ones by halving."""
+    """Find each value among its row's distinct ones by halving."""
     for row in range(offset.size - 1):
         begin, end = unique_offset[row], unique_offset[row + 1]
         for i in range(offset[row], offset[row + 1]):
@@ -86,7 +83,7 @@ def occurrences(threads: Threads, fingerprints: Fingerprints) -> WeightedFingerp
 
 @kernel
 def _overlap(pairs, values, weight, offset, share, least, greatest):
-    """`share` float64 [2] is 0 and 1; LLVM would make a branch of a product with a truth value, save for AVX-512."""
+    """`share` float64 [2] is 0 and 1; except for AVX-512, LLVM would make a branch of a product with a truth value."""
     for pair in range(pairs.shape[0]):
         i, i_end = offset[pairs[pair, 0]], offset[pairs[pair, 0] + 1]
         j, j_end = offset[pairs[pair, 1]], offset[pairs[pair, 1] + 1]
@@ -121,14 +118,6 @@ def weighted_overlap(
     return least, greatest
 
 
-@lowered(types.uint64(types.uint64))
-def leading_zeros(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
-    """Of a word that is not 0."""
-    wide, bit = ir.IntType(64), ir.IntType(1)
-    count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(wide, [wide, bit]), "llvm.ctlz.i64")
-    return builder.call(count, [word, ir.Constant(bit, 1)])
-
-
 @subroutine
 def surprise(table, word):
     before = leading_zeros(word | _ONE)
@@ -140,7 +129,7 @@ def surprise(table, word):
 
 @subroutine
 def rank_limit(reach, level):
-    """What ranks of a level stay below for those of all levels to stay below 2^reach; 0 where none does."""
+    """The limit of a level's ranks for which the ranks of all levels stay below 2^reach; 0 if there is none."""
     room = reach + level + RANK_BITS
     return _ONE << _U(min(room, _LONGEST)) if room > 0 else _U(0)
 
@@ -153,7 +142,7 @@ def is_beyond(word, limit):
 
 @subroutine
 def order(rank, level, place, value_word):
-    """The rank, whatever its level, above the dart's value."""
+    """The rank, comparable across levels, above the dart's value."""
     before = leading_zeros(rank)
     exponent = _U(np.int64(64 + RANK_BIAS) - np.int64(before) - level)
     mantissa = rank << before << _ONE >> _MANTISSA
@@ -162,7 +151,7 @@ def order(rank, level, place, value_word):
 
 @kernel
 def _signatures(values, bits, offset, wanted, multiplier, addend, place_word, value_word, table, least, out):
-    """Of rows of weights as the `bits` of floating-point numbers; `wanted` darts most probably hit all bins."""
+    """Rows have weights as the `bits` of floating-point numbers; `wanted` darts most probably hit all bins."""
     bins = out.shape[1]
     for row in range(offset.size - 1):
         start, stop = offset[row], offset[row + 1]
@@ -227,7 +216,7 @@ def weighted_minhash(threads: Threads, rows: WeightedFingerprints, num_perm: int
 
 @kernel
 def _first_hits(rows, multiplier, addend, place_word, value_word, table, out):
-    """Of rows of numbers as the bits of floating-point ones."""
+    """Rows are the bits of floating-point numbers."""
     columns = _U(rows.shape[1])
     for row in range(rows.shape[0]):
         numbers = rows[row]

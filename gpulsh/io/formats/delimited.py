@@ -34,7 +34,7 @@ from gpulsh.io.limits import COPIES, Limit, check_sizes, check_values_fit, too_l
 from gpulsh.io.rows import gathered
 
 if TYPE_CHECKING:  # it loads Numba, which other formats need not
-    from gpulsh.backends.cpu.delimited import Column
+    from gpulsh.backends.cpu.records import Column
 
 STEP = 1 << 20  # bytes split at once
 MOST_ROWS = 1 << 14  # of a block
@@ -208,7 +208,7 @@ class Delimited(Streamed):
         return Header(len(names), numbers)
 
     def _column(self, records: Records, number: int) -> Column:
-        from gpulsh.backends.cpu.delimited import column
+        from gpulsh.backends.cpu.records import column
 
         found = column(records.content, records.begin, records.end, ord(self.delimiter), number)
         if self.encoding is None:
@@ -334,7 +334,7 @@ def split_records(source: Iterable[bytes], delimiter: int, most: int | None = No
     b'a,"xy"\\n' [0] [7]
     b'b,' [0] [2]
     """
-    from gpulsh.backends.cpu.delimited import BEGIN, QUOTED, record_ends
+    from gpulsh.backends.cpu.records import BEGIN, QUOTED, record_ends
 
     source = iter(source)
     head = b""

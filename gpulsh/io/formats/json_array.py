@@ -93,7 +93,7 @@ def split_elements(source: Iterable[bytes], most: int | None = None) -> Iterator
     >>> list(split_elements([b'[{"a": 1}, {"b', b'": 2} , 3', b"]"]))
     [[b'{"a": 1}'], [b'{"b": 2}'], [b'3']]
     """
-    from gpulsh.backends.cpu.json_array import State, element_ends
+    from gpulsh.backends.cpu.records import State, element_ends
 
     source, head = iter(source), b""
     while b"[" not in head:

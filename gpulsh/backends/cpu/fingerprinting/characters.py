@@ -40,9 +40,9 @@ from gpulsh.backends.unicode_table import SEPARATOR
 
 BLOCK = 64  # bytes a mask
 WIDE = 32  # bytes of a longer word that are summed at once
-EXCLAMATION_MARK = np.int64(ord("!"))  # a token where symbols are
-FEW = 16  # bytes that are read code point by code point before more are tried together
-_INVALID = 0xFFFD  # stands for a byte that is in no well-formed sequence, and separates as it does
+EXCLAMATION_MARK = np.int64(ord("!"))  # a token if symbols are
+FEW = 16  # bytes read code point by code point before the next try of a block
+_INVALID = 0xFFFD  # for a byte in no well-formed sequence; a separator, too
 
 _U = np.uint64
 _ZERO, _ONE, _LENGTH, _SPACE, _ASCII = _U(0), _U(1), _U(protocol.LENGTH), _U(0x20), _U(0x80)
@@ -107,12 +107,6 @@ def two_blocks(builder: ir.IRBuilder) -> ir.Value:
     return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(I8, 2 * BLOCK)), I64)
 
 
-@lowered(types.int64(types.uint64))
-def ones_above(builder: ir.IRBuilder, mask: ir.Value) -> ir.Value:
-    """How many bits of a mask are set above its highest that is not."""
-    return builder.ctlz(builder.not_(mask), ir.Constant(I1, 0))
-
-
 def _folded_ascii(builder: ir.IRBuilder, address: ir.Value, length: ir.Value) -> ir.Value:
     text = load(builder, address, I64)
     lower = builder.or_(text, ir.Constant(I64, 0x2020202020202020))  # letters fold, digits have the bit
@@ -122,7 +116,7 @@ def _folded_ascii(builder: ir.IRBuilder, address: ir.Value, length: ir.Value) ->
 
 @lowered(types.uint64(types.int64, types.int64))
 def packed_ascii(builder: ir.IRBuilder, address: ir.Value, length: ir.Value) -> ir.Value:
-    """The first `length` of 8 ASCII letters and digits, folded, the first lowest, zeros behind; 1 <= length <= 8."""
+    """The first `length` of 8 ASCII letters and digits, folded, the first lowest, then zeros; 1 <= length <= 8."""
     return _folded_ascii(builder, address, length)
 
 
@@ -135,7 +129,7 @@ def ascii_terms(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, keys
 
 
 def _folded_vector(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, size: int) -> Iterator[ir.Value]:
-    """The first `length` of `size` ASCII letters and digits, folded, in 64 bits each, 8 a vector, zeros behind."""
+    """The first `length` of `size` ASCII letters and digits, folded, in 64 bits each, 8 a vector, then zeros."""
     kind = ir.VectorType(I8, size)
     lower = builder.or_(load(builder, address, kind), all_of(0x20, kind))
     counts = everywhere(builder, builder.trunc(length, I8), kind)
@@ -229,7 +223,7 @@ def decode(text, at, stop):
 
 @subroutine
 def _ascii_characters(text, tokens, size, behind, key, sums, packed):
-    """How many tokens the first `size` of 64 ASCII characters leave, of which `tokens` marks those but for spaces."""
+    """How many tokens the first `size` of 64 ASCII characters leave; `tokens` marks all of them except spaces."""
     kept = (tokens | (tokens << _ONE | behind)) & ~_ZERO >> _U(BLOCK - size)
     dense, count = two_blocks(), np.int64(0)
     while kept != _ZERO:  # up to the next that is left out; few are
@@ -244,10 +238,11 @@ def _ascii_characters(text, tokens, size, behind, key, sums, packed):
 
 @subroutine
 def character_sums(text, stop, room, stage1, stage2, keys, proof, sums, packed, begun, gap):
-    """Sums of char tokens, and whether separators stand behind the last; `begun` and `gap`: tokens and those before.
+    """Sums of char tokens, and whether separators follow the last; `begun` and `gap`: whether tokens, separators
+    precede.
 
-    The first separator of a gap leaves the space, which is taken back where no token follows: a branch on whether a
-    character separates would be guessed wrong at both ends of each word. `room` bytes may be read.
+    The first separator of a gap leaves the space, which is taken back if no token follows: a branch on whether a
+    character separates would be mispredicted at both ends of each word. `room` bytes may be read.
     """
     key, ascii, other = get(keys), get(proof + packing(_ZERO)), get(proof + packing(_ASCII))
     at, count, behind = np.int64(0), np.int64(begun and gap), _U(begun and not gap)

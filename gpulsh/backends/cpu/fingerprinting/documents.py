@@ -108,7 +108,7 @@ _EXACT_FAR, _OTHER_EXACT_FAR = map(np.int64, (EXACT_FAR, EXACT_FAR + LEVELS * DI
 
 @lowered(types.void(types.int64))
 def _mix_vector(builder: ir.IRBuilder, address: ir.Value) -> None:
-    """Mix 8 words where they lie."""
+    """Mix 8 words in place."""
     store(builder, mixed_lanes(builder, load(builder, address)), address)
 
 
@@ -162,7 +162,7 @@ def exact_sums(packed, count, before, proof):
 
 @subroutine
 def mix_tokens(sums, count):
-    """Make token hashes of sums, where they lie."""
+    """Make token hashes of sums, in place."""
     for i in range(0, count, LANES):
         _mix_vector(sums + 8 * i)
 
@@ -179,10 +179,10 @@ def row_shingles(tokens, count, size, keys, out):
 
 @subroutine
 def _cut(text, start, size, stop, words, stage1, stage2):
-    """The end of a piece of `size` bytes: between characters, and between tokens where these are words.
+    """The end of a piece of `size` bytes: between characters, and for words between tokens.
 
-    `start` where no token is known to end within the piece. Bytes that can only go on with a character are in no cut,
-    so a piece may be longer by a tail of them, which makes no token more.
+    `start` if no token is known to end within the piece. A cut is never before a continuation byte, so a piece may be
+    longer by a tail of them, which makes no token more.
     """
     at = start + size
     while at < stop and byte(text + at) & 0xC0 == 0x80:
@@ -202,7 +202,7 @@ def _cut(text, start, size, stop, words, stage1, stage2):
 
 @subroutine
 def _long_token(text, at, stop, stage1, stage2, keys, secret, proof, proves, sums, packed):
-    """(end, tokens) of a word from which `_cut` found no way out, and of a single that may stand before it."""
+    """(end, tokens) of a word that is longer than a piece, and of a single that may precede it."""
     total, pack, place, count = _ZERO, _ZERO, np.int64(0), np.int64(0)
     while at < stop:
         point, size = decode(text, at, stop)
@@ -255,9 +255,9 @@ def fingerprint_piece(
 ):
     """The shingles that end in the next piece of one document of `stop` bytes, into `values`; how many they are.
 
-    Between pieces are kept: `state` int64 [4], the place in the text, the tokens before it, whether separators stand
-    there and how many tokens are carried; `sums` uint64 [2], which are the exact hash in the end where it `proves`;
-    `carried` uint64 [size], the last size - 1 tokens.
+    These stay between pieces: `state` int64 [4], the place in the text, the tokens before it, whether separators are
+    there and how many tokens are carried; `sums` uint64 [2], in the end the exact hash if it `proves`; `carried` uint64
+    [size], the last size - 1 tokens.
     """
     at, before, gap, held = state[0], state[1], state[2] != 0, state[3]
     for i in range(held):

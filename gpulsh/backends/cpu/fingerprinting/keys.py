@@ -1,4 +1,4 @@
-"""Keys and the Unicode table as kernels take them, and the keys of places beyond those that lie in a table."""
+"""Keys and the Unicode table in the form that kernels take, and the keys of places beyond the table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
 from gpulsh.params import Reading
 from gpulsh.secret import DIGITS, PLACES, TOKEN_FAR, EvidenceKeys
 
-KEYS = PLACES  # token places whose keys lie in a table; longer tokens compute theirs. As many as a block has bytes
+KEYS = PLACES  # token places with keys in a table, one for each byte of a block; longer tokens compute theirs
 BITS = DIGITS.bit_length() - 1  # of a digit of a far place
 DIGIT = DIGITS - 1
-TOKENS_FAR = np.int64(TOKEN_FAR)  # a literal has a type of its own, for which whatever it is given to is compiled again
+TOKENS_FAR = np.int64(TOKEN_FAR)  # a literal has its own type, for which functions would be compiled again
 
 _U = np.uint64
 _GOLDEN, _STREAM_TOKEN = _U(protocol.GOLDEN), _U(protocol.STREAM_TOKEN)
@@ -29,13 +29,13 @@ _ONE, _ASCII = _U(1), _U(0x80)
 
 @inlined
 def packing(value):
-    """Where, before a place's key, lies what a folded code point is multiplied by in its packed token."""
+    """The distance from a place's key to the factor of a folded code point in its packed token."""
     return 8 * KEYS * np.int64(value >= _ASCII) - 16 * KEYS
 
 
 @subroutine
 def far_factor(number, keys, far):
-    """What the near secret keys are multiplied by, of the tables at `far`; 1 for the number 0."""
+    """The factor of the near secret keys, from the tables at `far`; 1 for the number 0."""
     low, middle, high = number & DIGIT, number >> BITS & DIGIT, number >> 2 * BITS
     tables = keys + 8 * far
     return get(tables + 8 * low) * get(tables + 8 * (DIGITS + middle)) * get(tables + 8 * (2 * DIGITS + high))
@@ -43,24 +43,21 @@ def far_factor(number, keys, far):
 
 @subroutine
 def far_key(place, keys, secret):
-    """The key of a place for which none lies in the table."""
+    """The key of a place beyond the table."""
     if secret:
         return get(keys + 8 * (place % KEYS)) * far_factor(place // KEYS, keys, TOKENS_FAR)
     return mixed(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
 
 
 class KernelTable(NamedTuple):
-    """The Unicode table as kernels take it, its stages by their addresses; whoever calls one holds `table`.
-
-    Nobody else need do so: of threads that make it at the same time, all but one are given a table of their own.
-    """
+    """The Unicode table for kernels, by the addresses of its stages; the caller of a kernel holds `table`."""
 
     table: UnicodeTable
     at: tuple[int, int]
     folds: bool  # ASCII letters
 
     def room(self, text: TextBatch) -> int:
-        """Bytes of text that may be read together; without any, kernels ask the table of each code point."""
+        """Bytes of text that may be read in blocks; with 0, kernels look up each code point in the table."""
         return len(text.values) if self.folds else 0
 
 
@@ -72,10 +69,10 @@ def kernel_table(reading: Reading) -> KernelTable:
 
 
 class KernelKeys(NamedTuple):
-    """Keys as kernels take them; whoever calls one holds `words`.
+    """Keys for kernels; the caller of a kernel holds `words`.
 
-    Before `address` lie 2 * KEYS of what a folded code point is multiplied by in its packed token, by its place: those
-    of ASCII, then those of the others.
+    Before `address` are 2 * KEYS factors of a folded code point in its packed token, by its place: for ASCII, then for
+    other code points.
     """
 
     words: NDArray[np.uint64]
@@ -85,9 +82,9 @@ class KernelKeys(NamedTuple):
 
 @lru_cache(maxsize=8)
 def kernel_keys(keys: EvidenceKeys | None) -> KernelKeys:
-    """The keys of evidence, or the public ones, of which there are fewer."""
+    """The keys of evidence, or the public keys, which are fewer."""
     words = public_words() if keys is None else keys.words
     packing = np.concatenate([words[:KEYS], words[:KEYS]])
-    packing[:8] = _ONE << np.arange(0, 64, 8, dtype=np.uint64)  # the first 8 bytes of a word lie side by side
+    packing[:8] = _ONE << np.arange(0, 64, 8, dtype=np.uint64)  # the first 8 bytes of a word are side by side
     words = np.concatenate([packing, words])
     return KernelKeys(words, words.ctypes.data + packing.nbytes, keys is not None)

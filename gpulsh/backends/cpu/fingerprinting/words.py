@@ -1,9 +1,9 @@
-"""Words as tokens: 64 bytes at a time, whose edges two vector comparisons give as a bit mask.
+"""Words as tokens: two vector comparisons give the edges of words in 64 bytes as a bit mask.
 
-The first 8 bytes of each word are kept, which are its packed token where it is no longer; a run of them is summed with
-a word in each lane of a vector, and what goes on is added to those few, so that no branch depends on the length of a
-word. An ASCII symbol that is a token is a word of one letter. Only a block with a non-ASCII character that belongs to a
-token is read code point by code point.
+The first 8 bytes of each word are stored; they are the packed token of a short word. A run of words is summed with a
+word in each lane of a vector, and the rest of the few longer words is added. So no branch depends on the length of a
+word. An ASCII symbol that is a token is a word of one letter. Only a block with a non-ASCII character of a token is
+read code point by code point.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from gpulsh.backends.cpu.fingerprinting.characters import (
     decode,
     high_mask,
     lower_mask,
-    ones_above,
     packed_ascii,
     sum_heads,
     table_entry,
@@ -31,19 +30,19 @@ from gpulsh.backends.cpu.fingerprinting.characters import (
 )
 from gpulsh.backends.cpu.fingerprinting.keys import KEYS, TOKENS_FAR, far_factor, far_key, packing
 from gpulsh.backends.cpu.kernel import subroutine
-from gpulsh.backends.cpu.vectors import LANES, byte, get, lowest_bit, ones, prefetch, put
+from gpulsh.backends.cpu.vectors import LANES, byte, get, leading_zeros, lowest_bit, ones, prefetch, put
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 
-ROOM = BLOCK + WIDE  # bytes that may be read from a block's start on
+ROOM = BLOCK + WIDE  # bytes that may be read from a block's start
 RUN = 512  # words that are summed together
-AHEAD = 1024  # bytes that are asked for before they are read: other work between blocks misleads the processor
+AHEAD = 1024  # bytes of prefetch: other work between blocks misleads the processor's own
 ROW = RUN + BLOCK + LANES
 RUN_WORDS = 2 * ROW  # of memory for a run
 
 _U = np.uint64
 _ZERO, _ONE, _LENGTH = _U(0), _U(1), _U(protocol.LENGTH)
 _LAST = _U(BLOCK - 1)
-_START, _PLACE = _U(16), _U(0xFFFF)  # a word that goes on: where it starts above where it is in the run
+_START, _PLACE = _U(16), _U(0xFFFF)  # a longer word: its start in the text above its place in the run
 
 
 @subroutine
@@ -61,7 +60,7 @@ def _ascii_sum(text, start, end, keys, secret):
 
 @subroutine
 def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, secret, proof, proves, sums, packed, count):
-    """Tokens from a token boundary on, up to the first separator at or behind `until`."""
+    """Tokens from a token boundary to the first separator at or after `until`."""
     total, pack, place = _ZERO, _ZERO, np.int64(0)
     while True:
         point, size, entry = 0, 0, SEPARATOR
@@ -109,7 +108,7 @@ def _belongs_to_token(text, at, high, stop, stage1, stage2):
 
 @subroutine
 def _long_end(text, at, stop, room):
-    """Where a token of ASCII letters and digits that goes on at `at` ends; -1 where other characters may go on."""
+    """The end of a token of ASCII letters and digits that is open at `at`; -1 if other characters may follow."""
     while at + ROOM <= room and at < stop:
         word = word_mask(text + at)
         if at + BLOCK > stop:
@@ -123,7 +122,7 @@ def _long_end(text, at, stop, room):
 
 @subroutine
 def _finish(text, keys, proof, proves, sums, packed, found, lengths, longer, long):
-    """Sums of the words [found] whose first 8 bytes are in `packed`; `longer` [long] are those that go on."""
+    """Sums of the words [found] whose first 8 bytes are in `packed`; `longer` [long] are the longer ones."""
     for i in range(0, found, LANES):
         sum_heads(packed + 8 * i, lengths + 8 * i, keys, sums + 8 * i)
     for i in range(long):
@@ -146,19 +145,19 @@ def _finish(text, keys, proof, proves, sums, packed, found, lengths, longer, lon
 
 @subroutine
 def _singles(text, word, size):
-    """Which of a block's first `size` bytes are ASCII symbols. To hold that through a loop would slow plain words."""
+    """Which of a block's first `size` bytes are ASCII symbols; kept through a loop, it would slow plain words."""
     single = visible_mask(text) & ~word
     return single & (_ONE << _U(size)) - _ONE if size < BLOCK else single
 
 
 @subroutine
-def _put_right(text, word, single, behind):
-    """Store again those symbols of a block that the folding of letters has changed; 1 where its last byte is a symbol.
+def _put_right(text, word, single, end):
+    """Store again the symbols of a block that the folding of letters changed; 1 if its last byte is a symbol.
 
-    That one is left to the next block, since it does not end within its own. The tokens of this end at `behind`.
+    That symbol is left to the next block, because it does not end within its own. The block's tokens end at `end`.
     """
     starts, last = word & ~(word << _ONE) | single, single >> _LAST
-    first = behind - 8 * (ones(starts) - np.int64(word >> _LAST | last))
+    first = end - 8 * (ones(starts) - np.int64(word >> _LAST | last))
     raised = single & ~lower_mask(text)
     while raised != _ZERO:
         bit = lowest_bit(raised)
@@ -169,10 +168,7 @@ def _put_right(text, word, single, behind):
 
 @subroutine
 def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sums, packed, run):
-    """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read.
-
-    The first 8 bytes of each word are kept, and its length, until there is a run of them.
-    """
+    """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read."""
     lengths, longer = run, run + 8 * ROW
     symbols = table_entry(EXCLAMATION_MARK, stage1, stage2) & 3 == SINGLE
     at, count = np.int64(0), np.int64(0)
@@ -186,7 +182,7 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
             if at + BLOCK > stop:
                 valid = (_ONE << _U(stop - at)) - _ONE
                 word, high = word & valid, high & valid
-            # Going on a while behind this block spares scripts other than Latin most changes of pace.
+            # Reading on after this block spares scripts other than Latin most changes of method.
             until = at + BLOCK
             if ~word == _ZERO:
                 end = _long_end(text, at + BLOCK, stop, room)
@@ -228,6 +224,6 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
         if symbols:
             single = _singles(text + at, word, stop - at)
             at -= _put_right(text + at, word, single, packed + 8 * (count + found))
-        at += BLOCK - ones_above(word)
+        at += BLOCK - np.int64(leading_zeros(~word))
     _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
     return count + found

@@ -1,6 +1,6 @@
-"""What sketches that throw fingerprints into bins have in common: a bin's least value, and which bins are empty.
+"""The common part of sketches that throw fingerprints into bins: a bin's least value, and the empty bins.
 
-Bins are looked at by the word, a bit each: a branch on every bin would be guessed wrong as often as bins are empty.
+Empty bins are the bits of a word: a branch on every bin would be mispredicted as often as bins are empty.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpulsh.backends.cpu.kernel import inlined
 from gpulsh.backends.cpu.vectors import I32, I64, all_of, load, lowered, lowest_bit, ones
 
 WORD = 64  # bins
-AHEAD = 8  # places are written at once, so that the number of empty bins of a word is no branch that is guessed wrong
+AHEAD = 8  # places written at once, so that the number of empty bins of a word is no mispredicted branch
 
 _U = np.uint64
 _NO_VALUE = np.uint32(protocol.NO_VALUE)
@@ -32,7 +32,7 @@ def keep_least(thrown, count, least):
 
 @lowered(types.uint64(types.int64))
 def _empty(builder: ir.IRBuilder, least_at: ir.Value) -> ir.Value:
-    """Bit i tells that bin i of WORD is empty."""
+    """Bit i is set if bin i of WORD is empty."""
     equal = builder.icmp_unsigned("==", load(builder, least_at, _bins), all_of(protocol.NO_VALUE, _bins))
     return builder.bitcast(equal, I64)
 

@@ -1,8 +1,8 @@
-"""Fast similarity sketching: a few multiply-adds a fingerprint in place of one a function.
+"""Fast similarity sketching: a few multiply-adds a fingerprint instead of one a function.
 
-Rounds end where no bin is empty; bins that are empty after all of them take minima by MinHash's loop, those bins alone,
-of products without an addend, an instruction less. It wins over MinHash where a set has more fingerprints than a
-fraction of the bins, the more the longer it is.
+Rounds end when no bin is empty. Bins that are empty after all rounds take minima by MinHash's loop, of products without
+an addend, an instruction less. It wins over MinHash when a set has more fingerprints than a fraction of the bins, and
+more so the longer the set is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _throw_eight(
     before: ir.Value,
     thrown_at: ir.Value,
 ) -> None:
-    """Leave what eight fingerprints throw, a bin in the upper half, a value in the lower; halves are hashed at once."""
+    """Store eight fingerprints' throws, a bin in the upper half, a value in the lower; halves are hashed at once."""
     multipliers, addends = (builder.bitcast(everywhere(builder, half), _halves) for half in (multiplier, addend))
     hashed = builder.add(builder.mul(load(builder, source_at, _halves), multipliers), addends)
     hashed = builder.bitcast(hashed, WORDS)

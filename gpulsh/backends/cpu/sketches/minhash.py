@@ -21,7 +21,7 @@ from gpulsh.permutations import coefficients
 
 TILE = 2048  # shingles, 8 KB, stay in the first-level cache over all functions
 LANES = REGISTER // 32
-VECTORS = 4  # together: their minima, multipliers and addends fill 12 registers, and machines have 16 or 32
+VECTORS = 4  # at once: their minima, multipliers and addends fill 12 registers, and machines have 16 or 32
 
 _U32 = np.uint32
 _NO_VALUE = np.uint32(0xFFFFFFFF)
@@ -92,7 +92,7 @@ _fold_many, _fold_one = _fold(VECTORS), _fold(1)
 
 @inlined
 def fold_lanes(tile_at, count, vectors, multiplier_at, addend_at, minima_at):
-    """Lower `vectors` * LANES minima by the `count` shingles of a tile; what ends in `_at` is where an array lies."""
+    """Lower `vectors` * LANES minima by the `count` shingles of a tile; names in `_at` are addresses of arrays."""
     v = 0
     while v < vectors:
         skip = 4 * LANES * v
@@ -116,12 +116,12 @@ def _minhash(values, offset, tile, minima, tile_at, multiplier_at, addend_at, mi
             for i in range(source.size):
                 tile[i] = _U32(source[i] >> _UPPER)
             fold_lanes(tile_at, source.size, minima.size // LANES, multiplier_at, addend_at, minima_at)
-        for i in range(signatures.shape[1]):  # a slice would have Numba compile how it tells of lengths that differ
+        for i in range(signatures.shape[1]):  # a slice would make Numba compile an error message for different lengths
             signatures[document, i] = minima[i]
 
 
 class Sketch(Minima):
-    """The minima of the family's functions over a set; fingerprints lie without gaps."""
+    """The minima of the family's functions over a set."""
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)

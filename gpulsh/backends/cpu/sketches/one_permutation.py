@@ -1,7 +1,7 @@
 """One permutation hashing: a multiply-add, a bin and a minimum a fingerprint, however long the signature is.
 
-It wins over MinHash where documents have more shingles than a few times the signature's length; of a short one, most
-bins are filled by probing, which takes longer than its minima would. Of a single shingle no probe is needed.
+It wins over MinHash when documents have more shingles than a few times the signature's length. For a short document,
+most bins are filled by probing, which takes longer than minima. A single shingle needs no probe.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _first_probes(bins: int, probe: np.uint64) -> NDArray[np.uint32]:
 
 
 class Sketch(Minima):
-    """The least value in each of `num_perm` bins; fingerprints lie without gaps."""
+    """The least value in each of `num_perm` bins."""
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)

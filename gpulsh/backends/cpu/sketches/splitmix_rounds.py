@@ -52,7 +52,7 @@ def _fold(values, offset, rounds, own, state):
 
 
 class Sketch(Minima):
-    """For each bin the least value of the first round that reached it; then, for those none reached, the least hash."""
+    """For each bin the least value of the first round that reached it, and for each bin left empty the least hash."""
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
