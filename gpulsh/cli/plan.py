@@ -38,12 +38,6 @@ EXAMPLES = {  # command -> its purpose
     "gpulsh plan --docs 1e11 --bytes 5e14 --threads 8192 --nodes 64": "Needs of a cluster for 10^11 pages",
 }
 SHARES = ("met", "pairs", "dropped")
-OF_INPUT = {
-    *("text_column", "lines", "as_text", "delimiter", "encoding"),
-    *("shingle", "normalize", "measure", "sketch", "seed", "backend", "write"),
-}
-OF_NUMBERS = {"docs", "size", "gpus", "nodes", "remote", "hours", "rates", *SHARES}
-OF_BOTH = {"threshold", "num_perm", "bands", "rows", "threads", "memory"}
 
 
 def _number(given: str) -> float:
@@ -120,11 +114,14 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
     How much the documents repeat one another (--met, --pairs, --dropped) depends on the corpus: take it from a run
     of a sample. By default, the plan assumes the corpus behind the recorded rates.
     """
-    for name in OF_NUMBERS if inputs else OF_INPUT:
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            (option,) = (option.opts[0] for option in ctx.command.params if option.name == name)
-            kind, other = ("numbers", "INPUT") if inputs else ("files", "--docs and --bytes")
-            raise click.UsageError(f"{option} is for a plan from {kind}; leave it out, or {other}")
+    kind, other = ("numbers", "INPUT") if inputs else ("files", "--docs and --bytes")
+    section, of_other = "", set()
+    for option in ctx.command.params:
+        section = SECTIONS.get(option.name or "", section)
+        if section == ("For numbers" if inputs else "For INPUT"):
+            of_other.add(option.name)
+            if ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{option.opts[0]} is for a plan from {kind}; leave it out, or {other}")
     facts: Mapping[str, Any]
     if inputs:
         from gpulsh.budget import parse_memory
@@ -133,7 +130,7 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
 
         Asked(**parsed({name: value for name, value in options.items() if name.replace("_", "-") in DECISION})).method()
         parse_memory(options["memory"])
-        found = sampled(inputs, {name: value for name, value in options.items() if name in {*OF_INPUT, *OF_BOTH}})
+        found = sampled(inputs, {name: value for name, value in options.items() if name not in of_other})
         facts, lines = found.to_dict(), sample_lines(found)
     elif options["docs"] is None or options["size"] is None:
         raise click.UsageError("give INPUT, or the amount of text by --docs and --bytes")

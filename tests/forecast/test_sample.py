@@ -203,13 +203,13 @@ def test_a_dry_run_refuses_what_the_run_would(here: Path) -> None:
         dry("in", output="full")
     with pytest.raises(InputError, match="has no column 'body'"):
         dry("in", text_column="body")
-    with pytest.raises(ParameterError, match="dry_run=True cannot tell what a run with an index takes"):
+    with pytest.raises(ParameterError, match="^dry_run=True"):
         dry("in", index="known")
-    with pytest.raises(ParameterError, match="dry_run=True looks at this machine alone, and engine is 'ray'"):
+    with pytest.raises(ParameterError, match="dry_run=True.* engine"):
         dry("in", engine="ray")
     with pytest.raises(InputError, match="-: can be read only once"):
         dry("-")
-    with pytest.raises(ParameterError, match=r"dry_run=True looks at local folders alone, and output is 's3://a/b'"):
+    with pytest.raises(ParameterError, match="dry_run=True.*s3://a/b"):
         dry("in", output="s3://a/b")
     gpulsh.deduplicate_files("few.jsonl", "out", backend="reference")
     before = state(here)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -147,34 +146,23 @@ def test_a_study_recommends_the_cheapest_banding_that_meets_the_requirements() -
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("function", "given", "told"),
     [
-        ({"methods": [gpulsh.MinHash()]}, "a method is of type MinHash; give an object of str"),
-        ({"methods": 5}, "methods is 5; give a list of names, not empty"),
-        ({"verify": "none"}, "verify is 'none'; give a list of names, not empty"),
-        ({"verify": None}, "verify is None; give a list"),
-        ({"verify": []}, r"verify is \[\]; give a list"),
+        (gpulsh.compare, {"methods": [gpulsh.MinHash()]}, "a method is of type MinHash; give an object of str"),
+        (gpulsh.compare, {"methods": 5}, "methods is 5; give a list of names, not empty"),
+        (gpulsh.compare, {"verify": "none"}, "verify is 'none'; give a list of names, not empty"),
+        (gpulsh.compare, {"verify": []}, r"verify is \[\]; give a list"),
+        (gpulsh.study, {"threshold": 0}, "threshold is 0.0"),
+        (gpulsh.study, {"recall": 1.0}, "probability of threshold and recall is 1.0"),
+        (gpulsh.study, {"capture": (0.5,)}, r"capture is \(0.5,\)"),
+        (gpulsh.study, {"capture": (0.5, 0.99), "reject": (0.05, 1e-9)}, "no banding of num_perm=128 .* closest"),
+        (gpulsh.study, {"num_perm": 2}, "num_perm is 2"),
+        (gpulsh.study, {"sample": 1}, "sample is 1"),
     ],
 )
-def test_a_comparison_refuses_what_is_no_list_of_names(given: dict[str, Any], told: str) -> None:
+def test_a_study_refuses_what_makes_no_sense(function: Any, given: dict[str, Any], told: str) -> None:
     with pytest.raises(ParameterError, match=told):
-        gpulsh.compare(TEXTS, backend="cpu", **given)
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"threshold": 0}, "threshold is 0.0"),
-        ({"recall": 1.0}, "probability of threshold and recall is 1.0"),
-        ({"capture": (0.5,)}, r"capture is \(0.5,\)"),
-        ({"capture": (0.5, 0.99), "reject": (0.05, 1e-9)}, "no banding of num_perm=128 .* closest"),
-        ({"num_perm": 2}, "num_perm is 2, and no banding of it finds pairs"),
-        ({"sample": 1}, "sample is 1"),
-    ],
-)
-def test_a_study_refuses_what_makes_no_sense(given: dict[str, Any], told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
-        gpulsh.study(TEXTS, backend="cpu", **given)
+        function(TEXTS, backend="cpu", **given)
 
 
 def test_methods_are_judged_by_the_pairs_of_sets() -> None:
@@ -258,10 +246,7 @@ def test_given_truth_is_that_of_the_whole_corpus() -> None:
         (["compare", "CORPUS", "--threshold", "2"], "threshold is 2.0"),
         (["curve", "--study", "CORPUS", "--recall", "2"], "the probability of threshold and recall is 2.0"),
         (["curve", "--study", "CORPUS", "--plot", "a.txt"], "give a file that ends with .png or .svg"),
-        (
-            ["curve", "--bands", "4", "--rows", "2", "--recall", "0.9"],
-            "--recall needs --study INPUT",
-        ),
+        (["curve", "--bands", "4", "--rows", "2", "--recall", "0.9"], "--recall needs --study INPUT"),
         (["curve", "--study", "CORPUS", "--sample", "1"], "sample is 1"),
     ],
 )
@@ -332,20 +317,16 @@ def test_tables_fit_a_terminal_whatever_they_count() -> None:
     assert lines[1].split()[-4:] == ["1.0e+06", "1.0e+09", "1.0e+09", "1.0e+15"]
 
 
-def test_each_curve_of_a_study_has_its_name(tmp_path: Path) -> None:
+def test_each_curve_of_a_study_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     studied = gpulsh.study(TEXTS, threshold=THRESHOLD, shingling=SHINGLING, backend="cpu")
     studied.plot(tmp_path / "study.svg")
     drawn, best = (tmp_path / "study.svg").read_text(), studied.recommended
     assert f"<!-- {best.bands} bands of {best.rows} rows, recommended -->" in drawn and len(studied.bandings) > 3
     for banding in studied.bandings:
         assert banding == best or f"<!-- {banding.bands} x {banding.rows} -->" in drawn
-
-
-def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr("gpulsh.studies.picture.find_spec", lambda name: None if name == "matplotlib" else find(name))
+    monkeypatch.setattr("gpulsh.studies.picture.find_spec", lambda name: None)
     with pytest.raises(ParameterError, match=r'not installed: pip install "gpulsh\[report\]"'):
-        gpulsh.study(TEXTS, backend="cpu").plot("study.svg")
+        studied.plot("study.svg")
 
 
 def test_the_command_draws_as_many_documents_as_the_function() -> None:
