@@ -201,15 +201,15 @@ def test_a_dry_run_refuses_what_the_run_would(here: Path) -> None:
     Path("full/mine.txt").write_text("mine")
     with pytest.raises(OutputError, match=r"it holds files that gpulsh did not write; give another folder$"):
         dry("in", output="full")
-    with pytest.raises(InputError, match="has no column 'body'"):
+    with pytest.raises(InputError, match=r"has no column 'body'"):
         dry("in", text_column="body")
-    with pytest.raises(ParameterError, match="^dry_run=True"):
+    with pytest.raises(ParameterError, match=r"^dry_run=True"):
         dry("in", index="known")
-    with pytest.raises(ParameterError, match="dry_run=True.* engine"):
+    with pytest.raises(ParameterError, match=r"dry_run=True.* engine"):
         dry("in", engine="ray")
-    with pytest.raises(InputError, match="-: can be read only once"):
+    with pytest.raises(InputError, match=r"-: can be read only once"):
         dry("-")
-    with pytest.raises(ParameterError, match="dry_run=True.*s3://a/b"):
+    with pytest.raises(ParameterError, match=r"dry_run=True.*s3://a/b"):
         dry("in", output="s3://a/b")
     gpulsh.deduplicate_files("few.jsonl", "out", backend="reference")
     before = state(here)
