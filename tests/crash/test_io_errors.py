@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -201,6 +202,13 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
     def open_or_not(file: File) -> Any:
         return Broken(b"x" * 1000) if begun and file.path == str(path) else opened(file)
 
+    def os_file_or_not(name: Any, *mode: str) -> Any:
+        if begun and str(name) == str(path):
+            raise error
+        return os_file(name, *mode)
+
+    os_file = pa.OSFile
+    patch.setattr(pa, "OSFile", os_file_or_not)
     patch.setattr(driver, stage, begin)
     patch.setattr(File, "open", open_or_not)
     patch.setattr("gpulsh.io.formats.parquet._opened", parquet_opened)

@@ -43,7 +43,7 @@ def test_the_two_classical_queries(texts: list[str | None], tmp_path: Path) -> N
     inputs = [str(tmp_path / "a.parquet"), str(tmp_path / "b.jsonl")]
     ran = run(*inputs, "-o", str(out), *OPTIONS, "--id-column", "name")
     assert ran.exit_code == 0, ran.output
-    assert f"{len(texts)} documents are signed" in ran.output
+    assert f"Signatures of {len(texts)} documents are in {out}" in ran.output
 
     table = pq.read_table(out)
     names = ["document", "file", "row", "id", *(f"v{i}" for i in range(12)), *(f"band{i}" for i in range(4))]
