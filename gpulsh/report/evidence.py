@@ -199,8 +199,7 @@ class Evidence:
 
     def column(self, name: str) -> Values:
         """All values of a number column."""
-        found: Values = self._source.read([name], use_threads=False).column(name).to_numpy()
-        return found
+        return numbers(self._source.read([name], use_threads=False).column(name).combine_chunks())
 
     def pair(self, row: Mapping[str, Any], texts: Mapping[Place, str]) -> Mapping[str, Any]:
         """A dropped document and its kept duplicate, with the parts of their texts that differ."""
