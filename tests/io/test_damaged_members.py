@@ -82,11 +82,11 @@ DAMAGE: dict[str, tuple[Damage, list[int], str, int]] = {
 }
 
 
-# Every two of a damage, a kind and what may be held meet.
+# Each damage meets gzip and zstd, and bzip2 or xz.
 INTACT = [
     (name, kind, ("all", "nothing")[(row + column) % 2])
     for row, name in enumerate(DAMAGE)
-    for column, kind in enumerate(PACK)
+    for column, kind in enumerate(("gz", "zst", ("bz2", "xz")[row % 2]))
 ]
 
 
@@ -123,8 +123,7 @@ def test_what_is_intact_is_read(
     assert sorted(found) == sorted(dropped)
 
 
-@pytest.mark.parametrize("kind", PACK)
-@pytest.mark.parametrize("cut", [1, 0, -1])
+@pytest.mark.parametrize(("kind", "cut"), [("gz", 1), ("zst", 1), ("bz2", 0), ("gz", -1), ("xz", -1)])
 def test_lines_that_are_cut_are_lost(kind: str, cut: int, tmp_path: Path) -> None:
     """Members end where they do, not where lines do."""
     content = b"".join(LINES)

@@ -109,7 +109,7 @@ def test_what_it_cannot_read(
             InputError,
             r"a\[1\].parquet: cannot be read by cuDF: CUDF failure",
         ),
-        (MemoryError("std::bad_alloc"), BackendError, r"a\[1\].parquet: a row group does not fit into the device"),
+        (MemoryError("std::bad_alloc"), BackendError, r"a\[1\].parquet: a row group exceeds the device"),
     ]:
         monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf([], fails=fails))
         refused(files, tmp_path, error, told)

@@ -14,7 +14,6 @@ import pyarrow as pa
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.file import File, first_line
 
-FREE_ROWS = 1 << 22  # of a batch, that need no bytes
 BARE = {"string": pa.binary(), "large_string": pa.large_binary()}
 Given: TypeAlias = "pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch"
 
@@ -56,8 +55,6 @@ def check_batch(file: File, batch: pa.RecordBatch) -> None:
             raise damaged_column(file, name, error) from error
         if len(column) != len(batch):
             raise damaged_column(file, name, f"it has {len(column)} rows of {len(batch)}")
-    if len(batch) > FREE_ROWS + 8 * batch.get_total_buffer_size():
-        raise DamagedInputError(f"{file.name}: is damaged: a record batch has {len(batch)} rows and no content")
 
 
 def check_values(file: File, column: str, values: pa.Array) -> pa.Array:

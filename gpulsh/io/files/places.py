@@ -114,11 +114,6 @@ def _shown(name: str, errors: str = "replace") -> str:
     return name if name.isascii() else os.fsencode(name).decode("utf-8", errors)
 
 
-def place_below(folder: Path, file: File) -> Path:
-    """`Targets.of` one file."""
-    return Path(Targets(folder).of(file))
-
-
 class Targets:
     """The places of files below `folder`; a subfolder is checked once for all its files.
 

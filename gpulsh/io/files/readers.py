@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Literal
 
 from gpulsh.arrays import TextBatch
@@ -93,22 +92,14 @@ class _DeviceFileTexts(FileTexts):
 def _decoded(file: File, column: str, groups: Sequence[int], rows: int, ops: Backend) -> DeviceTexts:
     from gpulsh.io.memory.cudf import read_row_groups
 
-    with _decoding(file):
-        texts = read_row_groups(file.path, column, groups, ops)
-    if len(texts) != rows:
-        raise wrong_length(file)
-    return texts
-
-
-@contextmanager
-def _decoding(file: File) -> Iterator[None]:
     try:
-        yield
+        texts = read_row_groups(file.path, column, groups, ops)
     except MemoryError as error:
-        raise BackendError(
-            f"{file.name}: a row group does not fit into the device's memory; give --reader arrow"
-        ) from error
+        raise BackendError(f"{file.name}: a row group exceeds the device's memory; give --reader arrow") from error
     except GpulshError as error:
         raise InputError(f"{file.name}: {error.message}") from error
     except Exception as error:  # libcudf's own types
         raise InputError(f"{file.name}: cannot be read by cuDF: {first_line(error)}; try --reader arrow") from error
+    if len(texts) != rows:
+        raise wrong_length(file)
+    return texts

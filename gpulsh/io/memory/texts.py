@@ -107,7 +107,7 @@ def _stream_texts(items: Iterator[object]) -> MemoryTexts:
 
     arriving = _Arriving(items)
     blocks = [arrow_rows(_binary(batch.moved(on_host))) for batch in packed(arriving.batches(), HELD_BYTES)]
-    return _HeldTexts(blocks, arriving.nulls)
+    return _RowTexts(blocks, nulls=arriving.nulls)
 
 
 class _Arriving:
@@ -321,8 +321,8 @@ def _no_text(value: object, place: int) -> str:
 class _RowTexts:
     """Blocks of rows in memory, such as the chunks of an Arrow array."""
 
-    def __init__(self, blocks: Sequence[Rows], copy: Copy | None = None) -> None:
-        self._blocks, self._copy = blocks, copy
+    def __init__(self, blocks: Sequence[Rows], copy: Copy | None = None, nulls: int | None = None) -> None:
+        self._blocks, self._copy, self._nulls = blocks, copy, nulls
         self._starts = np.cumsum([0, *map(len, blocks)])
 
     def __len__(self) -> int:
@@ -332,7 +332,7 @@ class _RowTexts:
         return packed((piece for block in self._blocks for piece in block.slices(max_bytes)), max_bytes)
 
     def nulls(self) -> int:
-        return sum(block.nulls() for block in self._blocks)
+        return sum(block.nulls() for block in self._blocks) if self._nulls is None else self._nulls
 
     def choose(self, ids: Numbers) -> Chosen:
         sizes = np.zeros(len(ids), np.int64)
@@ -361,17 +361,6 @@ class _RowTexts:
             for place, piece in zip(here.tolist(), self._blocks[number].pieces(of), strict=True):
                 pieces[place] = piece
         return joined(pieces)
-
-
-class _HeldTexts(_RowTexts):
-    """Blocks whose number of null rows was counted before."""
-
-    def __init__(self, blocks: Sequence[Rows], nulls: int) -> None:
-        super().__init__(blocks)
-        self._nulls = nulls
-
-    def nulls(self) -> int:
-        return self._nulls
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,8 +100,8 @@ def test_dry_runs_and_other_commands_take_patterns(code: Path, capfd: pytest.Cap
         ([f"{i}.e{i}" for i in range(9)], ".e0 (1), .e1 (1), .e2 (1), .e3 (1), .e4 (1), ...; give"),
     ],
 )
-@pytest.mark.parametrize("remote", [False, True])
-def test_a_folder_of_others_says_what_it_holds(names: list[str], told: str, remote: bool, tmp_path: Path) -> None:
+def test_a_folder_of_others_says_what_it_holds(names: list[str], told: str, tmp_path: Path) -> None:
+    remote = len(names) % 2 > 0
     (tmp_path / "in" / ".hidden").mkdir(parents=True)
     for name in (*sorted(names), ".dot.py"):
         (tmp_path / "in" / name).write_text("x")
@@ -299,7 +299,7 @@ def test_stray_bytes(text: bytes, count: int) -> None:
 # --- compressed and empty files under plain names
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.txt", "lines.txt"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "lines.txt"])
 @pytest.mark.parametrize(
     ("pack", "told"),
     [

@@ -108,7 +108,7 @@ def test_a_text_file_that_does_not_fit_is_not_read(tmp_path: Path) -> None:
         read(tmp_path / "a.txt", Limit(1 << 30))
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "jsonl.zst", "wet", "wet.gz"])
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.zst", "wet.gz"])
 def test_a_larger_document_is_never_in_memory(ending: str, tmp_path: Path) -> None:
     limit = Limit(8 << 20)
     path = tmp_path / f"a.{ending}"
@@ -131,12 +131,12 @@ def test_a_line_and_its_text_are_both_held(content: bytes, tmp_path: Path) -> No
 
 
 def test_a_document_far_into_a_row_group_of_small_ones(tmp_path: Path) -> None:
-    texts = ["x"] * 5000 + [LARGER] + ["y"] * 5000
+    texts = ["x"] * 500 + [LARGER] + ["y"] * 500
     pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
     write_ipc(tmp_path / "b.arrow", texts, "large_string")
     for path in ("a.parquet", "b.arrow"):
         for readers in (1, 3):
-            with pytest.raises(InputError, match="row 5000: has 10001 bytes"):
+            with pytest.raises(InputError, match="row 500: has 10001 bytes"):
                 read(tmp_path / path, readers=readers)
 
 
@@ -193,7 +193,7 @@ def test_the_budget_that_is_named_is_enough(memory: int, size: int, told: str) -
 def test_zstd_content_comes_in_pieces_however_small_its_frames_are() -> None:
     from gpulsh.io.compression import PLAIN_STEP, blocks
 
-    content = b"ab" * (30 << 20)
+    content = b"ab" * (6 << 20)
     for level, options in ((1, {}), (3, {"write_checksum": True}), (3, {"write_content_size": False})):
         packed = zstandard.ZstdCompressor(level=level, **options).compress(content)  # type: ignore[arg-type]
         skippable = b"\x50\x2a\x4d\x18\x05\0\0\0hello"
@@ -206,10 +206,7 @@ def test_zstd_content_comes_in_pieces_however_small_its_frames_are() -> None:
 @pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize(
     "frame",
-    [
-        *(bytes([0, window]) for window in (0xB0, 0xFF)),  # 4 GiB, 3.75 TiB
-        *(b"\xe0" + size.to_bytes(8, "little") for size in (1 << 32, (1 << 64) - 1)),  # all of the content at once
-    ],
+    [bytes([0, 0xB0]), b"\xe0" + (1 << 32).to_bytes(8, "little")],  # 4 GiB, and all of the content at once
 )
 def test_a_window_that_no_decoder_has(frame: bytes, skip: bool, tmp_path: Path) -> None:
     line = b'{"text": "a"}\n'

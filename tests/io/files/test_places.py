@@ -17,7 +17,7 @@ import pytest
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.files.places import place_below, refuse_outside
+from gpulsh.io.files.places import Targets, refuse_outside
 from tests.support.runs import run
 
 LINE = json.dumps({"text": "some words that are no evil"}).encode() + b"\n"
@@ -77,7 +77,7 @@ def test_in_a_folder_such_a_member_is_skipped_and_told(here: Path, caplog: pytes
 def test_a_member_with_an_absolute_name_stays_below_data(here: Path) -> None:
     tarred("a.tar", f"{here}/settings.jsonl", "q/ok.jsonl")
     for file in find_files(["tar://**/*.jsonl::a.tar"]):
-        assert place_below(here / "data", file).is_relative_to(here / "data")
+        assert Path(Targets(here / "data").of(file)).is_relative_to(here / "data")
 
 
 def test_keys_that_differ_in_empty_parts_are_not_lost(here: Path) -> None:
@@ -107,13 +107,13 @@ def test_no_such_place(relative: str, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         refuse_outside(file)
     with pytest.raises(InputError):
-        place_below(tmp_path / "data", file)
+        Targets(tmp_path / "data").of(file)
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("relative", ["a", "..a", "a..", "a/...", "\udcff", " ", "~", "a\\..\\b", "x" * 255])
 def test_odd_names_that_are_places(relative: str, tmp_path: Path) -> None:
-    assert place_below(tmp_path / "data", File("name", relative, "path")) == tmp_path / "data" / relative
+    assert Targets(tmp_path / "data").of(File("name", relative, "path")) == str(tmp_path / "data" / relative)
 
 
 @pytest.mark.parametrize("link", ["data", "data/a", "data/a/b"])
@@ -122,13 +122,13 @@ def test_a_link_on_the_way_is_not_followed(link: str, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "work" / link).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OutputError, match="behind a link"):
-        place_below(tmp_path / "work/data", File("name", "a/b/c/d.jsonl", "path"))
+        Targets(tmp_path / "work/data").of(File("name", "a/b/c/d.jsonl", "path"))
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
 def test_a_work_folder_that_was_removed_is_not_made_again(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        place_below(tmp_path / "out/_work/data", File("name", "a/b.jsonl", "path"))
+        Targets(tmp_path / "out/_work/data").of(File("name", "a/b.jsonl", "path"))
     assert os.listdir(tmp_path) == []
 
 

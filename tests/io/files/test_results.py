@@ -33,7 +33,6 @@ NO_DOCUMENTS = "evidence: holds the results of `gpulsh dedup`; give the INPUT of
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (["out"], GIVE_DATA),
         (["out/"], GIVE_DATA),
         (["in", "out"], GIVE_DATA),
         (["in", "--protect", "out"], GIVE_DATA),
@@ -53,7 +52,7 @@ def test_the_command_names_what_holds_the_documents(
     assert not Path("again").exists()
 
 
-@pytest.mark.parametrize("command", [["sign", "-o", "s.parquet"], ["plan"], ["index", "build", "index"], ["sample"]])
+@pytest.mark.parametrize("command", [["sign", "-o", "s.parquet"], ["index", "build", "index"]])
 def test_so_does_every_command(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "out"]) == 1
     assert capsys.readouterr().err == f"gpulsh: error: {GIVE_DATA}\n"

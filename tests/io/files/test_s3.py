@@ -89,7 +89,6 @@ CONTENTS = {
 @pytest.mark.parametrize(
     ("inputs", "place", "backend"),
     [
-        (["s3://crawl/part"], "", "reference"),
         (["s3://crawl/part/"], "", "cpu"),
         (["s3://crawl/part/*.parquet", "s3://crawl/part/b.jsonl.*", "s3://crawl/part/deep/c.warc.wet.gz"], "c", "cpu"),
         (["s3://crawl/part/a.parquet", "s3://crawl/part/*.zst", "s3://crawl/part/**/*.wet.gz"], "", "reference"),
