@@ -2,7 +2,7 @@
 //
 //   in   ids u32 [>= offset[buckets]], offset i64 [buckets + 1], ends i64 [buckets] (inclusive sums of pairs a bucket),
 //        first, stop (the pairs to make, by number, below ends[buckets - 1])
-//   out  keys u64 [stop - first], low << 32 | high with low <= high (equal where an id stands twice in a bucket)
+//   out  keys u64 [stop - first], low << 32 | high with low <= high (equal if an id is twice in a bucket)
 //
 // Mapping: a thread a pair, which it finds by its number: bucket by the sums, members by triangular numbers.
 // Bound: bytes: 8 a pair, and the sort after it.

@@ -4,7 +4,7 @@
 //        and one for each bin, bins, span (fingerprints a warp, at most MAX_SPAN)
 //   out  minima u32 [documents, bins], all ones on entry: the round << VALUE_BITS | the least value thrown in it
 //
-// Mapping: in the first round a warp takes `span` consecutive fingerprints, whatever documents they belong to, a lane a
+// Mapping: in the first round a warp takes `span` consecutive fingerprints, across the borders of documents, a lane a
 // fingerprint; for the rest a block takes a document: a thread a fingerprint in each round, and a warp a bin for those
 // that stayed empty. All meet by atomicMin. Bound: atomics in the second-level cache; of a document with few
 // fingerprints a bin, the minima of the bins that stayed empty. Geometry: a bin has the least of all values, and no

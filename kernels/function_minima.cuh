@@ -1,10 +1,10 @@
-// The minimum of each of a family's functions over each document's fingerprints, whatever the functions are.
+// The minimum of each of a family's functions over each document's fingerprints, by any function.
 //
 //   in   values u64 [>= offset[documents]], offset i64 [documents + 1], function: (fingerprint) -> Value of this lane's
 //        column, columns, span (fingerprints a warp, at most MAX_SPAN)
 //   out  minima Value [documents, columns], all ones on entry
 //
-// Mapping: a warp takes `span` consecutive fingerprints, whatever documents they belong to, a lane one of 32 columns,
+// Mapping: a warp takes `span` consecutive fingerprints, across the borders of documents, a lane one of 32 columns,
 // grid y all of them; the lanes read the same fingerprint at once. A document that spans divide meets by atomicMin.
 // Bound: arithmetic, the function and a minimum a fingerprint and column. Geometry: a minimum is the same over any
 // split.

@@ -17,7 +17,7 @@ constexpr i32 WORD_BYTES = 4;
 struct Row {
     i64 next;   // the row behind it
     i64 end;    // its end in the result
-    i64 shift;  // from a result byte of it to where that lies
+    i64 shift;  // from a byte of the result to its source
 };
 
 __device__ __forceinline__ void find_row(const i64* __restrict__ begin, const i64* __restrict__ offset, i64 last,

@@ -4,7 +4,7 @@
 //
 // `intersect_rows`, for pairs whose larger row has at most `longest` fingerprints; the others it passes by:
 //   out  both, either i64 [count]: intersection and union
-// Mapping: a warp a pair, blocks of whole warps; a tile of the larger row lies in shared memory, and each lane looks up
+// Mapping: a warp a pair, blocks of whole warps; a tile of the larger row is in shared memory, and each lane looks up
 // one fingerprint of the smaller that falls into it. Bound: bytes, 8 a fingerprint of both rows from the second-level
 // cache or memory, each read once and side by side; about 8 log2(tile) instructions for 32 lookups.
 //

@@ -4,7 +4,7 @@
 //        span (fingerprints a warp, at most MAX_SPAN)
 //   out  signatures u32 [documents, columns], all ones on entry; a row stays so where a document is empty
 //
-// Mapping: a warp takes `span` consecutive fingerprints, whatever documents they belong to, and 64, 128 or 256 columns,
+// Mapping: a warp takes `span` consecutive fingerprints, across the borders of documents, and 64, 128 or 256 columns,
 // whose minima are 2, 4 or 8 registers of each lane; it stages the upper halves in shared memory and reads them back
 // four at once as broadcasts. A document inside one span is stored, the pieces of one that spans divide meet by
 // atomicMin: a long document is spread over warps, short ones share one. Blocks are whole warps; grid y walks over the

@@ -8,7 +8,7 @@
 //   in   minima u32 [documents, bins], bins, probe u64
 //   out  signatures u32 [documents, bins]; all ones where a document is empty
 //
-// Mapping: a warp takes `span` consecutive fingerprints, whatever documents they belong to, a lane a fingerprint, which
+// Mapping: a warp takes `span` consecutive fingerprints, across the borders of documents, a lane a fingerprint, which
 // meet by atomicMin; to fill, a warp takes a document, a lane every 32nd bin. Bound: atomics in the second-level cache;
 // to fill, 64-bit multiplies: of a document that fills a share s of its bins, 1/s probes an empty bin, and none where
 // all values are equal. Geometry: a minimum is the same over any split, a probe depends on the bin alone. Oracle:

@@ -7,7 +7,7 @@
 //
 // Mapping: a block takes 5 * threads consecutive tokens and the size - 1 behind them, mixed once into shared memory; a
 // thread takes 5, an odd number, so that the lanes of a warp read different banks, and writes the shingle that begins
-// at each, if one does. A key is read once for the five. Sums are of `size` tokens whatever documents these belong to;
+// at each, if one does. A key is read once for the five. Sums are of `size` tokens across the borders of documents;
 // those that divide documents are dropped.
 // Bound: arithmetic: `size` multiply-adds and two mixes of 64 bits a shingle; bytes: 16 a token.
 // Geometry: a fingerprint is a function of its tokens and has one writer.

@@ -8,7 +8,7 @@
 //   in   sums i64 [count, 64]
 //   out  bits u64 [count]: the signs, set where a sum is above 0
 //
-// Mapping: a warp takes `span` consecutive fingerprints, whatever documents they belong to, and hashes one a lane for
+// Mapping: a warp takes `span` consecutive fingerprints, across the borders of documents, and hashes one a lane for
 // the word of its grid y; hashes then go round, and a lane adds up two bits of each. Sums meet by atomicAdd, once a
 // warp and row. For the signs a warp takes 64 sums. Bound: instructions: two shuffles and some ten others a fingerprint
 // and word, of a warp; of rows with few fingerprints, bytes: 512 of sums a word. Geometry: sums are the same over any

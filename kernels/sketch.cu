@@ -8,7 +8,7 @@
 //        minima u32 [spans, columns], all ones on entry: row s is that of the document that leaves span s, having begun
 //        in it; straddlers i64 [spans]: which document that is, -1 where there is none
 //
-// Mapping: a warp takes `span` consecutive tokens, whatever documents they belong to. First it computes the upper half
+// Mapping: a warp takes `span` consecutive tokens, across the borders of documents. First it computes the upper half
 // of the fingerprint that would begin at each, four a lane at a time, into shared memory: those whose tokens lie in two
 // documents are never read. Then it walks over its documents with minima in the registers of its lanes, as in
 // minhash.cu, by groups of 64, 128 or 256 columns. A document inside the span has its signature in shared memory for a

@@ -1,4 +1,4 @@
-// The walk of a warp over the rows that its span of positions meets, whatever a sketch makes of what lies there.
+// The walk of a warp over the rows that its span of positions meets, for any sketch.
 #pragma once
 #include "search.cuh"
 

@@ -10,7 +10,7 @@
 //        starts i64 [documents + 1]: tokens before each document, and the number of all
 //        hashes u64 [rows[documents]], of `tokens_hashes` alone: mixed sums, without those that the consumers skip
 //
-// Mapping: a block takes a tile of consecutive bytes, a thread a strip of 28, whatever documents they belong to.
+// Mapping: a block takes a tile of consecutive bytes, a thread a strip of 28, across the borders of documents.
 // `tokens_documents` marks where documents begin, a thread a document; `tokens_count` finds the code points and where
 // tokens start, as bit masks, and counts the tokens that start in each strip and the code points since the last start,
 // scanned over the block; the caller adds up the blocks; `tokens_sum` reads text and masks and knows each code point's

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -181,8 +182,9 @@ def committed() -> dict[str, Any]:
 
 
 def source_hash(file: str) -> str:
-    """Of all that the compiler is given of a file, whatever the architecture."""
-    return hashlib.sha256("\0".join([*OPTIONS, expanded_source(file)]).encode()).hexdigest()[:16]
+    """The hash of a file's code and options, without comments."""
+    code = re.sub(r"\s*//[^\n]*", "", expanded_source(file))
+    return hashlib.sha256("\0".join([*OPTIONS, code]).encode()).hexdigest()[:16]
 
 
 def changes(file: str, architecture: int) -> list[str]:

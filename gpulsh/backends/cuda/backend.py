@@ -1,4 +1,4 @@
-"""The operations on CUDA, each on the right device, stream and memory; the files beside this one do the work."""
+"""The operations on CUDA, each on the right device, stream and memory; the other files do the work."""
 
 from __future__ import annotations
 

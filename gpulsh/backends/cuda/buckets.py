@@ -46,7 +46,7 @@ def band_digests(machine: Machine, signatures: Array, shape: BandShape) -> Array
 
 
 def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
-    """Memory beside the arguments: 2 to 4 bytes a digest of a range, and about 45 for each that may repeat."""
+    """Extra memory: 2 to 4 bytes a digest of a range, and about 45 for each that may repeat."""
     xp = machine.arrays
     digests, ids = xp.ascontiguousarray(digests), xp.ascontiguousarray(ids)
     ranges = -(-len(ids) // machine.geometry.sort_span)
@@ -176,7 +176,7 @@ def collisions_by_range(machines: Sequence[Machine], digests: Array, ids: Array)
 
 
 def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:
-    """Memory beside the buckets: 16 bytes a distinct pair twice, and about 24 a pair of one span."""
+    """Extra memory: 16 bytes a distinct pair twice, and about 24 a pair of one span."""
     xp, geometry = machine.arrays, machine.geometry
     sizes = xp.diff(buckets.offset)
     ends = xp.cumsum(sizes * (sizes - 1) // 2)
@@ -209,7 +209,7 @@ def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None
 
 
 def _numbered(machine: Machine, ids: Array) -> tuple[Array, Array | None]:
-    """uint32 numbers in the order of the ids, and the int64 ids they stand for; None where they are the ids."""
+    """uint32 numbers in the order of the ids, and the int64 id of each number; None if the numbers are the ids."""
     xp = machine.arrays
     if len(ids) == 0 or machine.number(ids.max()) < 2**32:
         return ids.astype(np.uint32), None
@@ -221,16 +221,16 @@ def _numbered(machine: Machine, ids: Array) -> tuple[Array, Array | None]:
 
 
 def _begun(keys: Array, start: int, stop: int) -> Array:
-    """Those of pairs whose first number lies in [start, stop)."""
+    """The keys of pairs whose first number is in [start, stop)."""
     number = keys >> np.uint64(32)
     return keys[(number >= np.uint64(max(start, 0))) & (number < np.uint64(max(stop, 0)))]
 
 
 def _distinct(keys: Array) -> Array:
-    """The keys ascending, each once, without those of an id with itself; sorts in place."""
+    """The keys ascending, each once, without pairs of an id with itself; sorts in place."""
     keys.sort()
     fresh = first_of_runs(keys)
-    fresh &= (keys >> np.uint64(32)) != (keys & np.uint64(0xFFFFFFFF))  # an id may stand twice in a bucket
+    fresh &= (keys >> np.uint64(32)) != (keys & np.uint64(0xFFFFFFFF))  # an id may be twice in a bucket
     return keys[fresh]
 
 
@@ -241,7 +241,7 @@ def _merged(machine: Machine, some: Array, others: Array) -> Array:
 
 
 def components(machine: Machine, count: int, pairs: Array) -> Array:
-    """Memory beside the pairs: 8 bytes an id, the forest that becomes the labels."""
+    """Extra memory: 8 bytes an id, the forest that becomes the labels."""
     xp, threads = machine.arrays, machine.geometry.threads
     parent = xp.arange(count, dtype=np.uint64)
     edges = len(pairs)

@@ -12,7 +12,7 @@ from gpulsh.backends.cuda.launcher import Machine
 
 
 def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
-    """Memory beside the arguments: 16 bytes a pair, the result, and about 60 for a pair with a long row."""
+    """Extra memory: 16 bytes a pair, the result, and about 60 for a pair with a long row."""
     xp, geometry = machine.arrays, machine.geometry
     pairs = xp.ascontiguousarray(pairs)
     count = len(pairs)
@@ -34,7 +34,7 @@ def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tup
 
 
 def _spread(machine: Machine, pairs: Array, sizes: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
-    """Intersect pairs of which each one's work is spread over blocks."""
+    """Intersect pairs, the work of each spread over blocks."""
     xp, geometry = machine.arrays, machine.geometry
     count = len(pairs)
     both = xp.zeros(count, np.uint64)

@@ -32,12 +32,12 @@ Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a P
 
 @cache
 def kernel_folder() -> Path:
-    """`kernels/` in the package, as wheels have it, or beside it, as the source tree does."""
+    """`kernels/` in the package, as in a wheel, or next to it, as in the source tree."""
     package = Path(__file__).resolve().parents[2]
     for folder in (package / "kernels", package.parent / "kernels"):
         if (folder / "bits.cuh").is_file():
             return folder
-    raise BackendError(f"the CUDA kernels are neither in {package} nor beside it; install gpulsh again")
+    raise BackendError(f"the CUDA kernels are neither in {package} nor next to it; install gpulsh again")
 
 
 def expanded_source(file: str, folder: Path | None = None) -> str:

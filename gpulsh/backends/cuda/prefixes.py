@@ -22,7 +22,7 @@ def frequencies(machine: Machine, fingerprints: Fingerprints, counts: Array) -> 
 
 
 def prefixes(machine: Machine, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
-    """Memory beside the arguments: 16 bytes a fingerprint, about 60 for each of one span of long rows."""
+    """Extra memory: 16 bytes a fingerprint, about 60 for each of one span of long rows."""
     xp, geometry = machine.arrays, machine.geometry
     offset, rows, bits = fingerprints.offset, len(fingerprints), _bits(len(counts))
     loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)

@@ -119,7 +119,7 @@ def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> 
     """The operation. `text` is on the host or on the device.
 
     The device holds a piece of text with its tokens and fingerprints, and the result. While pieces join the part of a
-    long document, it holds that part up to six times: as much may be set aside, and a sort takes two copies.
+    long document, it holds that part up to six times: additions may be as large, and a sort takes two copies.
     """
     machine, xp = pieces.machine, pieces.machine.arrays
     offset = on_host(xp, text.offset)

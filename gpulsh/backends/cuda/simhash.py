@@ -9,7 +9,7 @@ from gpulsh.backends.cuda.launcher import LANES, Machine
 
 
 def simhash(machine: Machine, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
-    """Memory beside the arguments: 512 bytes a word of a row."""
+    """Extra memory: 512 bytes a word of a row."""
     xp, geometry = machine.arrays, machine.geometry
     count, documents, warps = len(keys), len(fingerprints), geometry.minhash_threads // LANES
     sums, bits = xp.zeros((documents, count, 64), np.int64), xp.empty((documents, count), np.uint64)

@@ -16,7 +16,7 @@ from gpulsh.ragged import first_of_runs
 
 
 def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
-    """Memory beside the arguments: 16 bytes a fingerprint, about 60 for each of one span of long rows."""
+    """Extra memory: 16 bytes a fingerprint, about 60 for each of one span of long rows."""
     xp, geometry = machine.arrays, machine.geometry
     offset, rows = fingerprints.offset, len(fingerprints)
     loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)

@@ -16,7 +16,7 @@ from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 
 
 def occurrences(machine: Machine, fingerprints: Fingerprints) -> WeightedFingerprints:
-    """Memory beside the arguments: about 60 bytes a fingerprint."""
+    """Extra memory: about 60 bytes a fingerprint."""
     xp, offset = machine.arrays, fingerprints.offset
     start, stop = machine.number(offset[0]), machine.number(offset[-1])
     values, row = fingerprints.values[start:stop], machine.row_of(offset, start, stop)
@@ -41,7 +41,7 @@ def weighted_overlap(machine: Machine, pairs: Array, rows: WeightedFingerprints)
 
 
 def weighted_minhash(machine: Machine, rows: WeightedFingerprints, num_perm: int, seed: int) -> Array:
-    """Memory beside the arguments: 8 bytes a value of a signature."""
+    """Extra memory: 8 bytes a value of a signature."""
     xp = machine.arrays
     least = xp.full((len(rows), num_perm), np.uint64(NO_DIGEST), np.uint64)
     machine.run(
