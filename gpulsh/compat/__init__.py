@@ -19,13 +19,10 @@ A row without tokens is all ones here, as everywhere in gpulsh. rensa changed it
 not among these.
 """
 
-from gpulsh.compat.schemes.datasketch import DatasketchMinHash
-from gpulsh.compat.schemes.datasketch_weighted import DatasketchWeightedMinHash
-from gpulsh.compat.schemes.datatrove import DatatroveMinHash
-from gpulsh.compat.schemes.fast_sketch import FastSketchLSH
-from gpulsh.compat.schemes.lance import LanceMinHash
+from gpulsh.compat.schemes.datasketch import DatasketchMinHash, DatasketchWeightedMinHash
+from gpulsh.compat.schemes.datatrove import DatatroveMinHash, simplify_text
+from gpulsh.compat.schemes.lance import FastSketchLSH, LanceMinHash
 from gpulsh.compat.schemes.nemo import NemoMinHash
-from gpulsh.compat.schemes.simplified_text import simplify_text
 from gpulsh.compat.schemes.text_dedup import TextDedupMinHash
 
 __all__ = [

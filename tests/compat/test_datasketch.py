@@ -11,7 +11,7 @@ import pytest
 from gpulsh.compat import datasketch
 from gpulsh.compat.datasketch import LeanMinHash, MinHash, WeightedMinHashGenerator, bBitMinHash, minhash
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32
-from gpulsh.compat.schemes import hashes
+from gpulsh.compat.schemes import sketches
 from gpulsh.errors import InputTypeError
 from tests.compat.test_schemes import golden
 
@@ -61,7 +61,7 @@ def test_many_tokens_go_to_a_backend_and_change_nothing(scheme: Any) -> None:
 @pytest.mark.parametrize("mode", ["cpu", "reference"])
 def test_bulk_takes_the_bytes_that_update_takes(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(minhash.BACKENDS, "disable", mode)
-    monkeypatch.setattr(hashes, "SETS_AT_ONCE", 3)
+    monkeypatch.setattr(sketches, "SETS_AT_ONCE", 3)
     few: list[Any] = [
         [b"", b"a" * 63, b"b" * 64, b"c" * 2000],
         (),

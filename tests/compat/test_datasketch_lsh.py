@@ -19,9 +19,9 @@ from gpulsh.compat.datasketch import (
     WeightedMinHashGenerator,
     pickles,
 )
-from gpulsh.compat.datasketch.bands import optimal_bands
+from gpulsh.compat.datasketch.lsh import optimal_bands
 from gpulsh.compat.datasketch.lsh_bloom import BloomTable
-from gpulsh.compat.datasketch.lshensemble_partition import optimal_partitions
+from gpulsh.compat.datasketch.lshensemble import optimal_partitions
 from gpulsh.errors import InputError, ParameterError
 from tests.compat.test_schemes import golden
 

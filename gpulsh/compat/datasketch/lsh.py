@@ -1,21 +1,96 @@
-"""`MinHashLSH` as datasketch 2.0 has it, in memory."""
+"""`MinHashLSH` of datasketch 2.0, in memory, and its choice of bands."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Hashable, Mapping
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gpulsh.arrays import Values
-from gpulsh.compat.datasketch.bands import chosen_bands
 from gpulsh.compat.datasketch.minhash import MinHash
 from gpulsh.compat.datasketch.storage import DictListStorage, DictSetStorage, check_in_memory
 from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash
 from gpulsh.errors import ParameterError
+from gpulsh.theory import checked_number
 
 AnyMinHash = MinHash | WeightedMinHash
 BUFFER = 50000
 LEGACY_BYTES = 8  # of a value of datasketch 1.x in a key
+
+
+def chosen_bands(
+    threshold: float, num_perm: int, weights: tuple[float, float], params: tuple[int, int] | None
+) -> tuple[int, int]:
+    """(bands, rows): `params`, or the best ones; ParameterError for a wrong argument."""
+    check_arguments(threshold, num_perm, weights)
+    bands, rows = optimal_bands(threshold, num_perm, *weights) if params is None else params
+    if bands * rows > num_perm:
+        raise ParameterError(f"params is {params}, and num_perm {num_perm}; give bands * rows of at most num_perm")
+    if bands < 2:
+        raise ParameterError(f"there is {bands} band of {rows} values; give more num_perm, or params")
+    return bands, rows
+
+
+def check_arguments(threshold: float, num_perm: int, weights: tuple[float, float]) -> None:
+    """ParameterError for an impossible threshold, signature or weights."""
+    if not 0 <= checked_number("threshold", threshold) <= 1:
+        raise ParameterError(f"threshold is {threshold}; give a number from 0 to 1")
+    if num_perm < 2:
+        raise ParameterError(f"num_perm is {num_perm}; give 2 or more")
+    if any(not 0 <= weight <= 1 for weight in weights) or sum(weights) != 1:
+        raise ParameterError(f"weights is {weights}; give two from 0 to 1 whose sum is 1")
+
+
+@lru_cache(maxsize=64)
+def optimal_bands(threshold: float, num_perm: int, false_positive: float, false_negative: float) -> tuple[int, int]:
+    """(bands, rows) of the least weighted error of a search by Jaccard similarity.
+
+    The S-curve is a polynomial here, which Gauss and Legendre's nodes integrate without error.
+
+    >>> optimal_bands(0.9, 128, 0.5, 0.5)
+    (5, 25)
+    """
+    weights = (false_positive, false_negative)
+    return least_error(num_perm, num_perm, num_perm // 2 + 1, threshold, 1.0, lambda similarity: similarity, weights)
+
+
+def least_error(
+    num_perm: int,
+    most_rows: int,
+    nodes: int,
+    threshold: float,
+    greatest: float,
+    jaccard: Callable[[Values], Values],
+    weights: tuple[float, float],
+) -> tuple[int, int]:
+    """(bands, rows) of the least weighted area of false positives below and of false negatives above the threshold.
+
+    `jaccard` gives the Jaccard similarity of a value below `greatest`, and the S-curve 1 - (1 - s^rows)^bands of that
+    is integrated at `nodes`.
+    """
+    places, parts = _quadrature(nodes)
+    choices = [(b, r) for b in range(1, num_perm + 1) for r in range(1, min(most_rows, num_perm // b) + 1)]
+    bands, rows = (np.array(column, np.float64)[:, None] for column in zip(*choices, strict=True))
+
+    def area(low: float, high: float, found: bool) -> NDArray[np.float64]:
+        missed = (1 - jaccard(low + (high - low) * (places + 1) / 2) ** rows) ** bands
+        return np.asarray(((1 - missed if found else missed) * parts).sum(axis=1) * (high - low) / 2)
+
+    error = weights[0] * area(0.0, min(threshold, greatest), True)
+    if greatest >= threshold:
+        error = error + weights[1] * area(threshold, greatest, False)
+    return choices[int(error.argmin())]
+
+
+@lru_cache(maxsize=8)
+def _quadrature(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gauss and Legendre's nodes and weights."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return nodes, weights
 
 
 class MinHashLSH:

@@ -16,8 +16,7 @@ from struct import Struct
 import numpy as np
 
 from gpulsh.arrays import Values
-from gpulsh.compat.datasketch.bands import chosen_bands
-from gpulsh.compat.datasketch.lsh import AnyMinHash, check_scheme
+from gpulsh.compat.datasketch.lsh import AnyMinHash, check_scheme, chosen_bands
 from gpulsh.compat.schemes.datasketch import finalized
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.params import check_integer

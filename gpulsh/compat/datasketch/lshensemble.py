@@ -1,4 +1,4 @@
-"""`MinHashLSHEnsemble` as datasketch 2.0 has it: sets that contain most of another."""
+"""`MinHashLSHEnsemble` of datasketch 2.0: finds sets that contain most of another."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.compat.datasketch.bands import quadrature
-from gpulsh.compat.datasketch.lsh import AnyMinHash, MinHashLSH
-from gpulsh.compat.datasketch.lshensemble_partition import optimal_partitions
+from gpulsh.compat.datasketch.lsh import AnyMinHash, MinHashLSH, check_arguments, least_error
 from gpulsh.compat.datasketch.storage import check_in_memory
 from gpulsh.errors import ParameterError
-from gpulsh.theory import checked_number
 
 NODES = 128  # of each integral
 RATIOS = np.exp(np.linspace(-5, 5, 10))  # of sizes, for each of which bands are chosen
+
+
+Counts = NDArray[np.integer]
 
 
 class MinHashLSHEnsemble:
@@ -43,16 +43,11 @@ class MinHashLSHEnsemble:
         prepickle: bool | None = None,
     ) -> None:
         check_in_memory(storage_config)
-        if not 0 <= checked_number("threshold", threshold) <= 1:
-            raise ParameterError(f"threshold is {threshold}; give a containment from 0 to 1")
-        if num_perm < 2:
-            raise ParameterError(f"num_perm is {num_perm}; give 2 or more")
+        check_arguments(threshold, num_perm, weights)
         if num_part < 1:
             raise ParameterError(f"num_part is {num_part}; give 1 or more")
         if not 2 <= m <= num_perm:
             raise ParameterError(f"m is {m}; give a number of rows from 2 to num_perm, {num_perm}")
-        if any(not 0 <= weight <= 1 for weight in weights) or sum(weights) != 1:
-            raise ParameterError(f"weights is {weights}; give two from 0 to 1 whose sum is 1")
         self.threshold, self.h, self.m, self.xqs = threshold, num_perm, m, RATIOS
         self.params = np.array([_bands(threshold, num_perm, m, ratio, *weights) for ratio in RATIOS.tolist()])
         rows = set(self.params[:, 1].tolist())
@@ -103,16 +98,48 @@ def _bands(
 
     A containment of t is then a Jaccard similarity of t / (1 + ratio - t).
     """
-    choices = [(b, r) for b in range(1, num_perm + 1) for r in range(1, most_rows + 1) if b * r <= num_perm]
-    bands, rows = (np.array(column, np.float64)[:, None] for column in zip(*choices, strict=True))
-    nodes, weights = quadrature(NODES)
+    weights, greatest = (false_positive, false_negative), min(ratio, 1.0)
+    return least_error(num_perm, most_rows, NODES, threshold, greatest, lambda t: t / (1 + ratio - t), weights)
 
-    def area(low: float, high: float, found: bool) -> NDArray[np.float64]:
-        contained = low + (high - low) * (nodes + 1) / 2
-        missed = (1 - (contained / (1 + ratio - contained)) ** rows) ** bands
-        return np.asarray(((1 - missed if found else missed) * weights).sum(axis=1) * (high - low) / 2)
 
-    error = false_positive * area(0.0, min(threshold, ratio), True)
-    if ratio >= threshold:
-        error = error + false_negative * area(threshold, min(ratio, 1.0), False)
-    return choices[int(error.argmin())]
+def optimal_partitions(sizes: Counts, counts: Counts, num_part: int) -> list[tuple[int, int]]:
+    """The least and greatest size of each of at most `num_part` ranges, of ascending `sizes` and how many have each.
+
+    >>> optimal_partitions(np.array([1, 2, 9, 10]), np.array([5, 5, 5, 5]), 2)
+    [(1, 2), (9, 10)]
+    """
+    known = sizes.tolist()
+    if num_part < 2:
+        return [(known[0], known[-1])]
+    if num_part >= len(known):
+        return [(size, size) for size in known]
+    cost, last = _range_costs(sizes, counts), len(known) - 1
+    # `best[p][u]`: the least cost of cutting sizes 0 .. u into p ranges.
+    best = {1: cost[0].tolist()}
+    for parts in range(2, num_part):
+        best[parts] = [
+            min((best[parts - 1][cut] + cost[cut + 1, u] for cut in range(parts - 2, u)), default=0.0)
+            for u in range(len(known))
+        ]
+
+    def cut_of(costs: list[float], parts: int, u: int) -> int:
+        """Where the last of `parts` ranges that end with size u begins, less one."""
+        return min((costs[cut] + cost[cut + 1, u], cut) for cut in range(parts - 2, u))[1]
+
+    cut = cut_of(best[num_part - 1], num_part, last)
+    ranges, u = [(known[cut + 1], known[last])], cut
+    for parts in range(num_part - 1, 1, -1):  # by the costs of one range more than are left, as datasketch does
+        cut = cut_of(best[parts], parts, u)
+        ranges.insert(0, (known[cut + 1], known[u]))
+        u = cut
+    return [(known[0], known[u]), *ranges]
+
+
+def _range_costs(sizes: Counts, counts: Counts) -> NDArray[np.float64]:
+    """[l, u]: false positives to expect of the range from size number l to u."""
+    costs = np.zeros((len(sizes), len(sizes)))
+    for u in range(len(sizes)):
+        greatest = float(sizes[u])
+        for low in range(u + 1):
+            costs[low, u] = np.sum((greatest - sizes[low : u + 1]) / greatest * counts[low : u + 1])
+    return costs

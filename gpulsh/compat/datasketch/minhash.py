@@ -16,8 +16,7 @@ from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
 from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, finalized, premixed
-from gpulsh.compat.schemes.draws import given
-from gpulsh.compat.schemes.hashes import SETS_AT_ONCE, Sha1
+from gpulsh.compat.schemes.sketches import SETS_AT_ONCE, Sha1, given
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
 from gpulsh.ragged import offsets

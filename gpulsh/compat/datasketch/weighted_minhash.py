@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.compat.schemes.datasketch_weighted import DatasketchWeightedMinHash, drawn
+from gpulsh.compat.schemes.datasketch import DatasketchWeightedMinHash, drawn
 from gpulsh.errors import InputTypeError, ParameterError
 
 

@@ -1,18 +1,22 @@
-"""`gpulsh.compat.DatasketchMinHash`: the hash values of datasketch's `MinHash`, of each of its schemes."""
+"""`DatasketchMinHash` and `DatasketchWeightedMinHash`: the values of datasketch, of each of its schemes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpulsh.arrays import Array
+from gpulsh.arrays import Array, WeightedFingerprints, on_host
 from gpulsh.backends.protocol import Backend
-from gpulsh.compat.schemes.draws import MAX_SEED, MERSENNE_61, by_turns, odd
-from gpulsh.compat.schemes.hashes import Hash, Sha1
-from gpulsh.compat.schemes.token_sketch import TokenSketch, check_halves
-from gpulsh.params import GivenFamily, check_choice, check_integer
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.compat.schemes.sketches import MAX_SEED, MERSENNE_61, Hash, Sha1, TokenSketch, by_turns, check_halves, odd
+from gpulsh.errors import ParameterError
+from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer, check_type, set_integer
+from gpulsh.sketch.base import checked_pairs, of_pairs
+from gpulsh.sketch.vectors import dense_vectors, weighted_rows
 
 Scheme = Literal["affine32", "affine64", "legacy"]
 
@@ -42,7 +46,7 @@ class DatasketchMinHash(TokenSketch):
 
     @property
     def functions(self) -> GivenFamily:
-        """What the backends make signatures by. ParameterError where a parameter is wrong."""
+        """The functions by which backends make signatures. ParameterError for a wrong parameter."""
         check_choice("scheme", self.scheme, get_args(Scheme))
         seed = check_integer("seed", self.seed, 0, MAX_SEED)
         if self.scheme == "legacy":
@@ -86,3 +90,108 @@ _FINALIZER = {
     np.dtype(np.uint32): tuple(map(np.uint32, (16, 13, 16, 0x85EBCA6B, 0xC2B2AE35))),
     np.dtype(np.uint64): tuple(map(np.uint64, (33, 33, 33, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))),
 }
+
+
+AT_ONCE = 1 << 20  # numbers of rows, samples and elements
+
+
+class Drawn(NamedTuple):
+    """Of each sample and dimension, float32 [num_perm, dim]."""
+
+    scale: NDArray[np.float32]
+    level: NDArray[np.float32]
+    shift: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasketchWeightedMinHash:
+    """What `datasketch.WeightedMinHashGenerator(dim, num_perm, seed)` makes of vectors: its `hashvalues`.
+
+    Each sample is the dimension that it chose and how often its scale fits below the weight (Ioffe 2010). `many` are
+    those of `minhash_many`, which differ. All but the logarithm is addition, multiplication and division of float32,
+    the same on every backend; the logarithm is NumPy's of float32 on the host, and its last bit may differ where NumPy
+    was built otherwise, there as here. Checked against datasketch 2.0.0.
+
+    >>> sketch = DatasketchWeightedMinHash(dim=3, num_perm=2)
+    >>> sketch([[1, 0, 3]], backend="cpu").tolist()
+    [[[2, 1], [2, 2]]]
+    """
+
+    dim: int
+    num_perm: int = 128
+    seed: int = 1
+    many: bool = False
+
+    def __post_init__(self) -> None:
+        set_integer(self, "dim", 1, 1 << 40)
+        set_integer(self, "num_perm", 1, MAX_NUM_PERM)
+        set_integer(self, "seed", 0, MAX_SEED)
+        check_type("many", self.many, bool)
+
+    def __call__(self, vectors: object, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
+        """int64 [n, num_perm, 2] of non-negative numbers [n, dim], dense or sparse; all -1 where a row is zero.
+
+        datasketch raises an error for such a row, or gives None. ParameterError where a number is negative or not
+        finite.
+        """
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            given: Any = vectors if hasattr(vectors, "tocsr") else dense_vectors(vectors, ops)
+            if given.shape[1] != self.dim:
+                raise ParameterError(f"vectors has shape {tuple(given.shape)}; give numbers of shape [n, {self.dim}]")
+            rows = weighted_rows(given.astype(np.float32), ops)  # of which what rounds to 0 has no logarithm
+            logarithms = ops.asarray(np.log(on_host(rows.weight).astype(np.float32)))
+            tables = Drawn(*map(ops.asarray, drawn(self.dim, self.num_perm, self.seed)))
+            samples = np.zeros((len(rows), self.num_perm, 2), np.int64, like=logarithms) - 1
+            sizes = on_host(rows.lengths)
+            for which in _alike(sizes, self.num_perm):
+                at = ops.asarray(which)
+                samples[at] = self._samples(rows, logarithms, at, int(sizes[which[0]]), tables)
+            return samples
+
+    def estimate(
+        self, samples: Array, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """The estimate of the weighted Jaccard similarity of each pair of rows, float64 [m]; 0 where one is zero."""
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            values, rows = ops.asarray(samples), checked_pairs(pairs, len(samples), ops)
+
+            def shares(some: Array) -> Array:
+                left, right = values[some[:, 0]], values[some[:, 1]]
+                return ((left == right).all(axis=2) & (left[:, :, 0] >= 0)).mean(axis=1)
+
+            return of_pairs(rows, shares)
+
+    def _samples(self, rows: WeightedFingerprints, logarithms: Array, which: Array, size: int, drawn: Drawn) -> Array:
+        """int64 [rows, num_perm, 2] of rows of `size` weights each."""
+        places = rows.offset[which][:, None] + np.arange(size, dtype=np.int64, like=which)
+        dimension = rows.values[places].astype(np.int64)
+        scale, level, shift = (np.moveaxis(table[:, dimension], 0, 1) for table in drawn)  # [rows, num_perm, size]
+        steps = np.floor(logarithms[places][:, None, :] / scale + shift)
+        if self.many:
+            found = level - (steps - shift + np.float32(1)) * scale
+        else:
+            found = level - (steps - shift) * scale - scale
+        first = np.argmin(found, axis=2)
+        chosen = np.take_along_axis(dimension, first, axis=1)
+        step = np.take_along_axis(steps, first[:, :, None], axis=2)[:, :, 0].astype(np.int64)
+        return np.stack((chosen, step), axis=2)
+
+
+def _alike(sizes: NDArray[np.int64], num_perm: int) -> list[NDArray[np.int64]]:
+    """Rows that are not empty, those of one size together, as many as are done at once."""
+    groups = []
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        which, step = np.flatnonzero(sizes == size), max(AT_ONCE // (num_perm * size), 1)
+        groups += [which[start : start + step] for start in range(0, len(which), step)]
+    return groups
+
+
+@lru_cache(maxsize=4)
+def drawn(dim: int, num_perm: int, seed: int) -> Drawn:
+    """What datasketch's generator draws."""
+    generator, shape = np.random.RandomState(seed), (num_perm, dim)
+    scale = generator.gamma(2, 1, shape).astype(np.float32)
+    level = np.log(generator.gamma(2, 1, shape)).astype(np.float32)
+    return Drawn(scale, level, generator.uniform(0, 1, shape).astype(np.float32))

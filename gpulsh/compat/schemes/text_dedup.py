@@ -9,9 +9,17 @@ from typing import Literal
 
 from gpulsh.arrays import Signatures
 from gpulsh.backends.select import BackendName
-from gpulsh.compat.schemes.draws import MAX_SEED, MERSENNE_61, Word, at_once
-from gpulsh.compat.schemes.hashes import Hash, Sha1, xxhash_function
-from gpulsh.compat.schemes.token_sketch import TokenSketch, runs
+from gpulsh.compat.schemes.sketches import (
+    MAX_SEED,
+    MERSENNE_61,
+    Hash,
+    Sha1,
+    TokenSketch,
+    Word,
+    at_once,
+    runs,
+    xxhash_function,
+)
 from gpulsh.params import ForeignName, GivenFamily, check_choice, check_integer, set_integer
 
 _ARITHMETIC: dict[int, tuple[ForeignName, int, Word]] = {  # of each width: its family, modulus and words
@@ -63,7 +71,7 @@ class TextDedupMinHash(TokenSketch):
 
     @property
     def functions(self) -> GivenFamily:
-        """What the backends make signatures by. ParameterError where a parameter is wrong."""
+        """The functions by which backends make signatures. ParameterError for a wrong parameter."""
         check_choice("hash_bits", self.hash_bits, tuple(_ARITHMETIC))
         check_choice("hash", self.hash, ("sha1", "xxh3"))
         set_integer(self, "ngram_size", 1, 1 << 20)

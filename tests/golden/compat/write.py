@@ -70,7 +70,7 @@ def datasketch() -> dict[str, Any]:
 def index() -> dict[str, Any]:
     from datasketch import MinHash, MinHashLSH, MinHashLSHEnsemble, MinHashLSHForest
     from datasketch.lsh import _optimal_param
-    from datasketch.lshensemble_partition import optimal_partitions
+    from datasketch.lshensemble import optimal_partitions
 
     bands = [
         [threshold, num_perm, weight, *_optimal_param(threshold, num_perm, weight, 1 - weight)]

@@ -1,0 +1,215 @@
+"""Shared parts of the schemes: the words that libraries draw, their hashes of tokens, and the form of a sketch.
+
+Most draw their words by NumPy's `RandomState`, whose streams NumPy promises never to change (NEP 19).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from hashlib import sha1
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints, Signatures
+from gpulsh.backends.protocol import Backend, sketched
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import InputTypeError, ParameterError, install
+from gpulsh.params import ForeignName, GivenFamily, check_type
+from gpulsh.ragged import end_to_end, offsets
+from gpulsh.sketch.base import SignatureSketch
+
+MAX_SEED = 2**32 - 1  # of a RandomState
+MERSENNE_61 = 2**61 - 1
+
+Word = Literal["uint16", "uint32", "uint64"]
+_MASK = 2**64 - 1
+
+
+@lru_cache(maxsize=16)
+def by_turns(
+    name: ForeignName | Literal["affine32"], num_perm: int, seed: int, modulus: int, word: Word
+) -> GivenFamily:
+    """Draw a multiplier from 1 and an addend from 0, below `modulus`, for one function after another."""
+    generator, dtype = np.random.RandomState(seed), np.dtype(word).type
+    drawn = [int(generator.randint(1 - i % 2, modulus, dtype=dtype)) for i in range(2 * num_perm)]
+    return given(name, seed, drawn[0::2], drawn[1::2])
+
+
+@lru_cache(maxsize=16)
+def at_once(name: ForeignName, num_perm: int, seed: int, modulus: int, word: Word) -> GivenFamily:
+    """Draw all multipliers, then all addends."""
+    generator, dtype = np.random.RandomState(seed), np.dtype(word).type
+    first, second = (generator.randint(low, modulus, num_perm, dtype=dtype).tolist() for low in (1, 0))
+    return given(name, seed, first, second)
+
+
+@lru_cache(maxsize=16)
+def odd(name: Literal["affine32", "affine64"], num_perm: int, seed: int) -> GivenFamily:
+    """Draw half of each odd multiplier, then all addends."""
+    bits = 32 if name == "affine32" else 64
+    generator, dtype = np.random.RandomState(seed), np.uint32 if bits == 32 else np.uint64
+    halves, addends = (generator.randint(0, 1 << most, num_perm, dtype=dtype).tolist() for most in (bits - 1, bits))
+    return given(name, seed, [2 * half + 1 for half in halves], addends)
+
+
+def given(name: ForeignName | Literal["affine32"], seed: int, first: list[int], second: list[int]) -> GivenFamily:
+    """The family of these words."""
+    return GivenFamily(name=name, num_perm=len(first), seed=seed, first=tuple(first), second=tuple(second))
+
+
+def mersenne_twister(seed: int) -> Iterator[int]:
+    """Integers below 2^64: `std::mt19937_64` of C++ (Matsumoto, Nishimura 2000, the 64-bit version).
+
+    >>> next(mersenne_twister(5489))
+    14514284786278117030
+    """
+    state = [seed & _MASK]
+    for i in range(1, 312):
+        state.append(6364136223846793005 * (state[-1] ^ state[-1] >> 62) + i & _MASK)
+    while True:
+        for i in range(312):
+            joined = state[i] & 0xFFFFFFFF80000000 | state[(i + 1) % 312] & 0x7FFFFFFF
+            state[i] = state[(i + 156) % 312] ^ joined >> 1 ^ (0xB5026F5AA96619E9 if joined & 1 else 0)
+        for word in state:
+            word ^= word >> 29 & 0x5555555555555555
+            word ^= word << 17 & 0x71D67FFFEDA60000
+            word ^= word << 37 & 0xFFF7EEE000000000
+            yield word ^ word >> 43
+
+
+SETS_AT_ONCE = 1 << 8  # hashed together, so that the hashes stay in the cache
+
+Hash = Callable[[bytes], int]
+
+
+@dataclass(frozen=True)
+class Sha1:
+    """The first `bits` of SHA-1 as a little-endian number: of a token, or of many by a backend.
+
+    >>> Sha1(32)(b"hello world")
+    896314922
+    """
+
+    bits: int
+
+    def __call__(self, token: bytes) -> int:
+        """The hash of one token."""
+        return int.from_bytes(sha1(token).digest()[: self.bits // 8], "little")
+
+    def of_all(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
+        """The hashes of all tokens of all sets, in the backend's memory. InputTypeError if a token is not bytes."""
+        starts = range(0, max(len(sets), 1), SETS_AT_ONCE)
+        return end_to_end([self._of_some(sets[start : start + SETS_AT_ONCE], ops) for start in starts])
+
+    def _of_some(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
+        from gpulsh.backends.cpu.objects import texts_of
+
+        texts, begins = texts_of(sets)
+        heads = ops.sha1(texts.moved(ops.asarray))
+        heads &= np.uint64((1 << self.bits) - 1)
+        return Fingerprints(heads, ops.asarray(begins))
+
+
+def xxhash_function(name: str, **options: int) -> Callable[..., Any]:
+    """A function of the package xxhash. ParameterError if it is not installed."""
+    try:
+        xxhash: Any = importlib.import_module("xxhash")
+    except ImportError:
+        raise ParameterError(f"this scheme's hash needs the package xxhash: {install('compat')}") from None
+    function: Callable[..., Any] = getattr(xxhash, name)
+    return partial(function, **options) if options else function
+
+
+Token = bytes | str
+TokenRows = Iterable[Iterable[Token]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HashSketch(SignatureSketch):
+    """Signatures that another library makes of sets of hashes."""
+
+    @property
+    def functions(self) -> GivenFamily:
+        """The functions by which backends make signatures. ParameterError for a wrong parameter."""
+        raise NotImplementedError
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.functions
+
+    def __call__(
+        self, hashes: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Signatures:
+        """Signatures [n, num_perm] of n rows of hashes by the library's function; all ones for an empty row."""
+        check_type("hashes", hashes, Fingerprints)
+        ops = select_backend(backend, threads=threads)
+        rows = hashes.moved(ops.asarray)
+        with ops.here():
+            ready = Fingerprints(self._ready(rows.values, ops), rows.offset)
+            return Signatures(self._finished(sketched(ops, ready, self.functions), ops))
+
+    def _ready(self, values: Array, ops: Backend) -> Array:
+        """The hashes as the functions take them; arrays of NumPy or CuPy."""
+        return values
+
+    def _finished(self, signatures: Array, ops: Backend) -> Array:
+        """The minima as the library returns them; arrays of NumPy or CuPy."""
+        return signatures
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenSketch(HashSketch):
+    """Signatures that another library makes of sets of tokens."""
+
+    @property
+    def token_hash(self) -> Hash:
+        """The library's hash function of a token's bytes. ParameterError if its package is not installed."""
+        raise NotImplementedError
+
+    def from_tokens(self, rows: TokenRows, *, backend: BackendName = "auto", threads: int | None = None) -> Signatures:
+        """Signatures of documents, each given by its tokens, as `bytes`, or as `str` for their UTF-8.
+
+        InputTypeError names the first row with a token of another type.
+        """
+        return self(self.hashes(rows, backend=backend, threads=threads), backend=backend, threads=threads)
+
+    def hashes(self, rows: TokenRows, *, backend: BackendName = "auto", threads: int | None = None) -> Fingerprints:
+        """The hashes of rows of tokens, in the backend's memory."""
+        token_hash, ops = self.token_hash, select_backend(backend, threads=threads)
+        sets = [self._hashed_tokens(encoded(row, number)) for number, row in enumerate(rows)]
+        with ops.here():
+            if isinstance(token_hash, Sha1):
+                return token_hash.of_all(sets, ops)
+            values = np.fromiter(map(token_hash, chain.from_iterable(sets)), np.uint64)
+            return Fingerprints(values, offsets([len(one) for one in sets])).moved(ops.asarray)
+
+    def _hashed_tokens(self, tokens: list[bytes]) -> list[bytes]:
+        """The pieces of a document that are hashed: its tokens, or runs of them."""
+        return tokens
+
+
+def encoded(row: Iterable[Token], number: int) -> list[bytes]:
+    """The tokens of row `number` as bytes."""
+    if isinstance(row, (str, bytes)):
+        raise InputTypeError(f"row {number} is one {type(row).__name__}; give its tokens, as ['a', 'b']")
+    tokens = [token.encode() if isinstance(token, str) else token for token in row]
+    for token in tokens:
+        if not isinstance(token, bytes):
+            raise InputTypeError(f"row {number} holds a {type(token).__name__}; give tokens as bytes or str")
+    return tokens
+
+
+def runs(tokens: list[bytes], size: int, between: bytes = b" ") -> list[bytes]:
+    """All runs of `size` tokens, joined; none if there are fewer tokens."""
+    return [between.join(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+
+
+def check_halves(values: Array) -> None:
+    """ParameterError for a hash of more than 32 bits."""
+    if len(values) and int(values.max()) >> 32:
+        raise ParameterError(f"hashes holds {int(values.max())}; this scheme takes hashes below 2^32")
