@@ -20,7 +20,7 @@ from types import NoneType
 from typing import Any, ClassVar, Literal, NamedTuple, ParamSpec, Protocol, TypeGuard, TypeVar, get_args
 
 from gpulsh.errors import ParameterError, UnknownParameterError, nearest
-from gpulsh.words import Stems, stems, stop_words
+from gpulsh.words import stems, stop_words
 
 SHOWN = 80  # characters of a value in a message
 MAX_NUM_PERM = 65536  # the longest signature
@@ -355,8 +355,8 @@ class Shingling(Parameters):
         return stop_words(self.language) if self.anchor else frozenset()
 
     @property
-    def stems(self) -> Stems | None:
-        """The stems that replace words, if any do."""
+    def stems(self) -> Callable[[str], str] | None:
+        """The function from words to stems, if stems replace words."""
         return stems(self.language if self.stem == "snowball" else self.stem) if self.stem is not None else None
 
     @property

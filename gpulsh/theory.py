@@ -274,22 +274,6 @@ def _differing(similarity: float) -> float:
     return math.acos(2 * similarity / (1 + similarity)) / math.pi
 
 
-def standard_error(similarity: ArrayLike, num_perm: int) -> np.float64 | NDArray[np.float64]:
-    """Standard deviation of the MinHash estimate of a Jaccard similarity J: sqrt(J (1 - J) / num_perm).
-
-    Each of the `num_perm` signature values agrees with probability J, so their count is binomial; the variance is the
-    square. Takes a number or an array of any shape, values in [0, 1]; gives float64 of the same shape.
-    Raises `ParameterError` for a value that is NaN, outside [0, 1] or no number.
-
-    Source: Broder, Charikar, Frieze, Mitzenmacher, Min-wise independent permutations, 2000, section 1.
-
-    >>> print(f"{standard_error(0.8, 128):.4f}")
-    0.0354
-    """
-    j = _fractions("similarity", similarity)
-    return _as_given(np.sqrt(j * (1 - j) / check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)))
-
-
 def epsilon_of_chance(size: int, functions: int, probability: float = 0.999) -> float:
     """The bound on the relative error of a min-wise independent family, for a set of `size` and `functions` of it.
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from threading import Lock
 from typing import Any
 
 from gpulsh.errors import ParameterError, install
 
-MOST_STEMS = 1 << 20  # in the cache
+MOST_STEMS = 1 << 20  # in a cache
 _ALGORITHMS = [
     *(("ar", "arabic"), ("hy", "armenian"), ("eu", "basque"), ("ca", "catalan"), ("da", "danish")),
     *(("nl", "dutch"), ("en", "english"), ("eo", "esperanto"), ("et", "estonian"), ("fi", "finnish")),
@@ -37,33 +37,26 @@ def stop_words(language: str) -> frozenset[str]:
     return frozenset(lists.stopwords(language))
 
 
-class Stems:
-    """The Snowball stems of one language, cached by token. Safe for threads."""
-
-    def __init__(self, stem: Callable[[str], str]) -> None:
-        self._stem, self._known, self._changing = stem, dict[str, str](), Lock()
-
-    def of(self, token: str) -> str:
-        """The stem of a folded token."""
-        found = self._known.get(token)
-        if found is None:
-            with self._changing:  # a stemmer keeps its current word
-                found = self._stem(token)
-                if len(self._known) >= MOST_STEMS:
-                    self._known.clear()
-                self._known[token] = found
-        return found
-
-
 @cache
-def stems(algorithm: str) -> Stems:
-    """The stems of a Snowball algorithm, by its name or a language's code. Raises ParameterError for any other."""
+def stems(algorithm: str) -> Callable[[str], str]:
+    """The function from tokens to stems of a Snowball algorithm, by its name or a language's code. Safe for threads.
+
+    Raises ParameterError where there is no such algorithm.
+    """
     snowball = _package("snowballstemmer", f"stem {algorithm!r}")
     name = STEMMERS.get(algorithm, algorithm)
     if name not in snowball.algorithms():
         known = sorted({*snowball.algorithms(), *STEMMERS})
         raise ParameterError(f"there is no stemmer {algorithm!r}; give one of {', '.join(known)}")
-    return Stems(snowball.stemmer(name).stemWord)
+    stem_word, lock = snowball.stemmer(name).stemWord, Lock()
+
+    @lru_cache(MOST_STEMS)
+    def stem(token: str) -> str:
+        with lock:  # a stemmer keeps its current word
+            found: str = stem_word(token)
+            return found
+
+    return stem
 
 
 def _package(name: str, wanted: str) -> Any:

@@ -21,7 +21,6 @@ from gpulsh.theory import (
     default_banding,
     meeting_probability,
     near_probability,
-    standard_error,
 )
 
 BANDINGS = [(42, 3), (32, 4), (21, 6), (14, 9), (18, 7), (1, 1), (1, 9), (9, 1), (65536, 1), (1, 65536), (256, 256)]
@@ -253,16 +252,6 @@ def test_bad_counts(bad: Any) -> None:
     for name in ("bands", "rows"):
         with pytest.raises(ParameterError, match=f"{name} is .*; give an integer from 1 to 65536"):
             SCurve(**{"bands": 2, "rows": 2, name: bad})
-
-
-def test_standard_error_is_that_of_a_binomial_share() -> None:
-    j = 0.8
-    assert standard_error(j, 128) == pytest.approx(math.sqrt(0.8 * 0.2 / 128))
-    np.testing.assert_allclose(standard_error([0, 0.5, 1], 100), [0, 0.05, 0])
-    shares = np.random.default_rng(7).binomial(128, j, 20_000) / 128
-    assert shares.std() == pytest.approx(float(standard_error(j, 128)), rel=0.03)
-    with pytest.raises(ParameterError, match="similarity is 2"):
-        standard_error(2, 128)
 
 
 @pytest.mark.parametrize(("bits", "distance", "similarity"), [(64, 3, 0.95), (64, 12, 0.8), (128, 12, 0.8)])

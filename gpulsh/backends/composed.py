@@ -167,7 +167,7 @@ def _stemmed(words: list[str], shingling: Shingling) -> list[str]:
     stems, letters = shingling.stems, translation(shingling.reading)
     if stems is None:
         return words
-    found = map(stems.of, words)
+    found = map(stems, words)
     return [
         stem if stem.translate(letters).split() == [stem] else word for word, stem in zip(words, found, strict=True)
     ]

@@ -109,8 +109,7 @@ def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
     items = column.flatten()  # without items under null rows
     if types.is_dictionary(items.type):
         items = items.dictionary_decode()
-    if items.null_count:
-        raise InputTypeError(f"sets holds {items.null_count} null items; drop them, or give a null for an empty set")
+    _check_nulls(items)
     lengths = pc.list_value_length(column).fill_null(0)
     return items, offsets(numbers(lengths))
 
@@ -120,14 +119,27 @@ def _of_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
 
     rows = [_row(number, row) for number, row in enumerate(sets)]
     flat, offset = list(chain.from_iterable(rows)), offsets([len(row) for row in rows])
-    _check_kinds(flat, offset)
     try:
         try:
-            return pa.array(flat), offset
+            items = pa.array(flat)
         except OverflowError:
-            return pa.array([item & (1 << 64) - 1 for item in flat], pa.uint64()), offset
+            items = pa.array([_wrapped(item) for item in flat], pa.uint64())
     except (pa.ArrowException, UnicodeError) as error:
-        raise InputTypeError(f"sets holds an item that is not valid: {error}; {ALLOWED}") from error
+        raise InputTypeError(f"sets holds an item that is not valid: {error}; {ALLOWED}, all of one kind") from error
+    _check_nulls(items)
+    return items, offset
+
+
+def _wrapped(item: object) -> int:
+    """An integer beyond int64 modulo 2^64."""
+    if not isinstance(item, (int, np.integer)) or not -(1 << 63) <= item < 1 << 64:
+        raise InputTypeError(f"sets holds {shown(item)} among integers; give integers from -2^63 to 2^64 - 1")
+    return int(item) & (1 << 64) - 1
+
+
+def _check_nulls(items: pa.Array) -> None:
+    if items.null_count:
+        raise InputTypeError(f"sets holds {items.null_count} null items; drop them, or give a null for an empty set")
 
 
 def _row(number: int, row: Any) -> list[Any]:
@@ -141,24 +153,6 @@ def _row(number: int, row: Any) -> list[Any]:
 def _several(value: object) -> TypeGuard[Iterable[Any]]:
     one = isinstance(value, (str, bytes, dict)) or getattr(value, "shape", None) == ()
     return isinstance(value, Iterable) and not one
-
-
-def _check_kinds(flat: list[Any], offset: Numbers) -> None:
-    """Raise InputTypeError at the first item of another kind than the items before it."""
-    kinds = {type(item): _kind(item) for item in flat[:1]}
-    for place, item in enumerate(flat):
-        kind = kinds.get(type(item)) or kinds.setdefault(type(item), _kind(item))
-        if kind == "number" and not -(1 << 63) <= item < 1 << 64:
-            kind = None
-        if kind is None or kind != kinds[type(flat[0])]:
-            number = int(np.searchsorted(offset, place, side="right")) - 1
-            raise InputTypeError(f"set {number} holds {shown(item)}; {ALLOWED}, all of one kind")
-
-
-def _kind(item: object) -> str | None:
-    if isinstance(item, (bool, np.bool_)):
-        return None
-    return "number" if isinstance(item, (int, np.integer)) else "text" if isinstance(item, (str, bytes)) else None
 
 
 def _hashes(items: pa.Array) -> NDArray[np.uint64]:

@@ -67,15 +67,19 @@ def test_any_words(tables: Any, rows: list[int]) -> None:
     assert found.tolist() == brute_force(given, 3) and found.dtype == np.int64 and found.shape[1] == 2
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize(
-    ("width", "distance"), [(1, 0), (1, 1), (1, 2), (1, 3), (1, 5), (1, 16), (1, 63), (2, 3), (2, 0), (6, 12), (6, 3)]
+    ("backend", "width", "distance"),
+    [
+        *(("cpu", 1, distance) for distance in (0, 1, 2, 3, 5, 16, 63)),
+        *(("cpu", width, distance) for width, distance in ((2, 0), (2, 3), (6, 3), (6, 12))),
+        *(("reference", width, distance) for width, distance in ((1, 3), (2, 3))),
+    ],
 )
 def test_planted_pairs(backend: Any, width: int, distance: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.lsh.hamming_tables.AT_ONCE", 10_000)
-    signatures = planted(300, width, distance, np.random.default_rng(width * 100 + distance))
+    signatures = planted(200, width, distance, np.random.default_rng(width * 100 + distance))
     wanted = brute_force(signatures, distance)
-    assert len(wanted) > 20
+    assert len(wanted) > 10
     for tables in ["auto", *(designs(64 * width, distance) if distance < 6 else ())]:
         search = HammingTables(bits=64 * width, distance=distance, tables=tables)  # type: ignore[arg-type]
         assert search.pairs(BitSignatures(signatures), backend=backend).tolist() == wanted
@@ -108,13 +112,13 @@ def test_queries(tables: Any) -> None:
 @pytest.mark.parametrize("tables", THREE)
 def test_a_query_examines_what_is_predicted(tables: int) -> None:
     generator = np.random.default_rng(tables)
-    count = {4: 10_000, 10: 50_000, 16: 100_000, 20: 100_000}[tables]
+    count = 10_000 if tables == 4 else 50_000
     built = HammingTables(tables=tables).build(
         BitSignatures(generator.integers(0, 2**64, (count, 1), np.uint64)), backend="cpu"
     )
-    asked = BitSignatures(generator.integers(0, 2**64, (500_000 if tables > 4 else 10_000, 1), np.uint64))
+    asked = BitSignatures(generator.integers(0, 2**64, (300_000 if tables > 4 else 10_000, 1), np.uint64))
     examined = built.examined(asked, backend="cpu")
-    assert examined.mean() == pytest.approx(built.search.expected_candidates(count), rel=0.2)
+    assert examined.mean() == pytest.approx(built.search.expected_candidates(count), rel=0.25)
 
 
 def test_a_million_signatures_lose_no_planted_pair() -> None:

@@ -68,7 +68,7 @@ def test_between_the_distance_and_its_multiple(name: str) -> None:
     masses = distributions(8, len(distances))
     pairs = np.array([(0, 1), (2, 3), (4, 5), (6, 7)])
     true = np.array([exact(masses[i], masses[j], distances) for i, j in pairs])
-    sketch = gpulsh.EarthMover(distances, num_trees=600)
+    sketch = gpulsh.EarthMover(distances, num_trees=300)
     found = sketch.estimate(sketch(masses, **CPU), pairs, **CPU)
     noise = NORMAL * np.array([sketch.standard_deviation(min(value, distances.max())) for value in found])
     points = len(distances)
@@ -96,8 +96,8 @@ def test_on_a_line_and_among_matchings() -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_a_label_is_a_point_by_its_probability(name: str) -> None:
     masses = distributions(3, len(METRICS[name]), seed=2)
-    labels = gpulsh.EarthMover(METRICS[name], num_trees=1000, seed=3)(masses, **CPU)
-    assert (labels.shape, labels.dtype) == ((3, 1000), np.int64)
+    labels = gpulsh.EarthMover(METRICS[name], num_trees=400, seed=3)(masses, **CPU)
+    assert (labels.shape, labels.dtype) == ((3, 400), np.int64)
     for row, label in zip(masses, labels, strict=True):
         share = np.bincount(label, minlength=len(row)) / len(label)
         assert (share[row == 0] == 0).all()

@@ -95,8 +95,7 @@ def test_length_does_not_count_and_the_opposite_has_the_other_bits() -> None:
     assert (one == long).all() and (one == ~opposite).all()
 
 
-@pytest.mark.parametrize("width", [2, 3, 50])
-@pytest.mark.parametrize("angle", [0.1, 0.8, np.pi / 2, 2.5])
+@pytest.mark.parametrize(("width", "angle"), [(2, 0.1), (3, 0.8), (50, np.pi / 2), (50, 2.5)])
 def test_the_angle_and_its_deviation(width: int, angle: float) -> None:
     generator, sketch = np.random.default_rng(width), Hyperplanes(bits=64)
     first, other = generator.normal(size=(2, 8000, width))

@@ -42,7 +42,7 @@ def agreements(kind: Any, rows: np.ndarray, seeds: range) -> np.ndarray:
 ALIKE = [
     (scale, columns, (0.1, 0.5, 0.9)[(row + column) % 3])
     for row, scale in enumerate(("counts", "uniform", "skewed"))
-    for column, columns in enumerate((3, 20, 200, 20_000))
+    for column, columns in enumerate((3, 20, 200, 4000))
 ]
 
 
@@ -52,7 +52,7 @@ def test_bias_and_variance(kind: Any, scale: str, columns: int, share: float) ->
     if kind is gpulsh.KleinbergTardos and columns > 200:
         pytest.skip("its draws grow with the columns")
     rows = alike(columns, scale, share)
-    seeds = range(3 if kind is gpulsh.KleinbergTardos else 8)
+    seeds = range(3)
     exact, found = similarity(rows), agreements(kind, rows, seeds).reshape(-1, 64).mean(axis=1)
     if exact == 1:
         assert (found == 1).all()
@@ -62,7 +62,7 @@ def test_bias_and_variance(kind: Any, scale: str, columns: int, share: float) ->
     assert found.var() == pytest.approx(deviation**2, rel=0.1)
 
 
-@pytest.mark.parametrize("factor", [2.0**-900, 1e-12, 3.7, 2.0**900])
+@pytest.mark.parametrize("factor", [2.0**-900, 3.7, 2.0**900])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_scale_does_not_matter(kind: Any, factor: float) -> None:
     rows = alike(10, "uniform", 0.5)

@@ -89,6 +89,6 @@ def word_hashes(document: list[list[int]], shingling: Shingling, keys: EvidenceK
 def _stem(token: list[int], shingling: Shingling) -> list[int]:
     if shingling.stems is None:
         return token
-    stem = [ord(character) for character in shingling.stems.of("".join(map(chr, token)))]
+    stem = [ord(character) for character in shingling.stems("".join(map(chr, token)))]
     whole = code_points("".join(map(chr, stem)).encode(), "word", shingling.reading) == [stem]
     return stem if whole else token
