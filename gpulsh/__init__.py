@@ -1,11 +1,11 @@
-"""Near-duplicate documents found and removed: MinHash, LSH and exact verification on CUDA and CPU.
+"""Finds and removes near-duplicate documents: MinHash, LSH and exact verification on CUDA and CPU.
 
-Every call that works on documents takes `backend=`: "auto" is CUDA where it works and the CPU elsewhere, "cpu" Numba,
-"cuda" one or several GPUs, "reference" plain NumPy, all with the same bits; BackendError says why one does not work.
-`threads=` is how many the CPU backend takes, None all processors. Arrays are NumPy's, or CuPy's with CUDA. Parameters
-that are not allowed raise ParameterError, which says what is.
+Every call that works on documents takes `backend=`: "auto" (CUDA where it works, otherwise the CPU), "cpu" (Numba),
+"cuda" (one or several GPUs) or "reference" (plain NumPy), all with the same bits. BackendError says why one does not
+work. `threads=` is the number of threads of the CPU backend; None uses all processors. Arrays are NumPy's, or CuPy's
+with CUDA. A wrong parameter raises ParameterError, whose message says what is allowed.
 
-Names are imported when they are first used, so that `import gpulsh` loads none of Numba, pyarrow or CuPy.
+Names are imported on first use, so `import gpulsh` loads none of Numba, pyarrow and CuPy.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def check_maker(name: str, sketched: Made, sketch: object) -> None:
     """Raise ParameterError if another sketch made the parameter `name`."""
     if sketched.maker not in (None, sketch):
         raise ParameterError(
-            f"{name} were made by {sketched.maker}, and {sketch} was asked for estimates; ask the former"
+            f"{name} were made by {sketched.maker} and not by {sketch}; estimate with the sketch that made them"
         )
 
 
@@ -141,7 +141,7 @@ class SignatureSketch:
     ) -> Array:
         """Estimate the similarity of each pair of rows: float64 [m]; 0 where one is empty.
 
-        Raises ParameterError where another sketch made the signatures, or `pairs` are no rows of them.
+        Raises ParameterError where another sketch made the signatures, or `pairs` name no rows of them.
         """
         check_type("signatures", signatures, Signatures)
         check_maker("signatures", signatures, self)
@@ -152,7 +152,7 @@ class SignatureSketch:
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """The deviation of the estimate in theory, for a similarity of `value` and a union of `size` shingles.
 
-        Without `size`, that of `num_perm` independent values: sqrt(J (1 - J) / num_perm). Raises ParameterError for a
+        Without `size`, for `num_perm` independent values: sqrt(J (1 - J) / num_perm). Raises ParameterError for a
         `value` outside 0 to 1 and a `size` below 1.
         """
         check_estimated(value, size)
@@ -209,15 +209,15 @@ def check_mixed(fingerprints: Fingerprints, family: Family, ops: Backend) -> Non
     """Raise ParameterError if no hash can have made the first values, and `family` reads the half that repeats.
 
     `SetSketch.__call__` says which values are refused. Random values are, by kind, with a probability below 2^-60,
-    2^-64 and 2^-48. The fingerprints lie in the backend's memory, and its device is the current one.
+    2^-64 and 2^-48. The fingerprints are in the memory of the backend, whose device is the current one.
     """
     first, last = int(fingerprints.offset[0]), int(fingerprints.offset[-1])
     values = np.unique(ops.asnumpy(fingerprints.values[first : min(first + CHECKED_VALUES, last)]))
     for half, families, shift in (("upper", UPPER, np.right_shift), ("lower", LOWER, np.left_shift)):
         if family.name in families and _repeat(values, shift):
             raise ParameterError(
-                f"the {half} 32 bits of fingerprints repeat, as those of mixed ones do not, and {family.name} would"
-                " take unlike sets for equal; give gpulsh.fingerprint(sets)"
+                f"the {half} 32 bits of fingerprints repeat, so they are not hashes, and {family.name} would call unlike"
+                " sets equal; give gpulsh.fingerprint(sets)"
             )
 
 

@@ -23,7 +23,7 @@ def hamming(
 ) -> Array:
     """The number of bits in which the rows of each pair differ, int64 [m]; `pairs` int64 [m, 2] are row numbers.
 
-    Raises ParameterError where `pairs` are no rows of the BitSignatures.
+    Raises ParameterError where `pairs` name no rows of the BitSignatures.
 
     >>> signatures = BitSignatures(np.array([[0], [7], [2**64 - 1]], np.uint64))
     >>> hamming(signatures, [[0, 1], [0, 2], [1, 2]], backend="cpu")

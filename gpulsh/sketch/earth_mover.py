@@ -111,22 +111,19 @@ class EarthMover(Arrays):
     ) -> Array:
         """The mean distance of the labels of each pair of rows, float64 [m], summed in the order of the trees.
 
-        Raises ParameterError where labels are no points of the metric, or `pairs` no rows of them.
+        Raises ParameterError where labels are no points of the metric, or `pairs` name no rows of them.
         """
         ops = select_backend(backend, threads=threads)
         try:
             labels = ops.asarray(labels)
         except (TypeError, ValueError) as error:
             raise ParameterError(f"labels is no array: {error}; give those that the sketch gave") from None
-        if labels.ndim != 2 or labels.dtype != np.int64:
-            raise ParameterError(
-                f"labels is an array of {labels.dtype} with {labels.ndim} dimensions; give those that the sketch gave"
-            )
         points = len(self.distances)
-        if not labels.shape[1] or (len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < points):
+        is_table = labels.ndim == 2 and labels.dtype == np.int64 and labels.shape[1] > 0
+        if not is_table or (len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < points):
             raise ParameterError(
-                f"labels of shape {tuple(labels.shape)} are not numbers from 0 to {points - 1}; give those that the"
-                " sketch gave"
+                f"labels of {labels.dtype} with shape {tuple(labels.shape)} are no numbers from 0 to {points - 1}; give"
+                " those that the sketch gave"
             )
         rows, distances = checked_pairs(pairs, len(labels), ops), ops.asarray(self.distances)
         with ops.here():

@@ -38,7 +38,7 @@ class Hyperplanes(BitSketch):
     - Projections are sums of integers below 2^53: exact in float64, in any order and library.
 
     Source: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3; Goemans, Williamson
-    1995. Raises ParameterError for `bits` that are no multiple of 64 up to 384 and `seed` outside 0 to 2^64 - 1.
+    1995. Raises ParameterError for `bits` other than multiples of 64 up to 384 and `seed` outside 0 to 2^64 - 1.
 
     >>> sketch = Hyperplanes(bits=384)
     >>> signatures = sketch(np.array([[1.0, 0.0], [2.0, 0.0], [-3.0, 0.0]]), backend="cpu")

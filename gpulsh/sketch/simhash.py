@@ -125,7 +125,7 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
     is enough for documents with some hundred shingles. With fewer, ties are frequent, and estimates exceed the cosine.
     Source: Charikar 2002, *Similarity estimation techniques from rounding algorithms*; Manku, Jain, Das Sarma 2007,
     *Detecting near-duplicates for web crawling*, section 2.
-    Raises ParameterError for other `weights`, `bits` that are no multiple of 64 up to 384, `seed` above 2^64 - 1.
+    Raises ParameterError for other `weights`, `bits` other than multiples of 64 up to 384, `seed` above 2^64 - 1.
 
     >>> from gpulsh.text.documents import shingle
     >>> sketch = SimHash(bits=128)

@@ -31,7 +31,7 @@ SKETCHES = [
 def test_of_another_sketch(own: Any, other: Any) -> None:
     sketched = own.from_texts(TEXTS, **ON)
     assert isinstance(sketched, Made) and sketched.maker == own and "maker" not in repr(sketched)
-    with pytest.raises(ParameterError, match=r"were made by \w+\(.*\), and \w+\(.*\) was asked for estimates"):
+    with pytest.raises(ParameterError, match=r"were made by \w+\(.*\) and not by \w+\(.*\)"):
         other.estimate(sketched, [[0, 1]], **ON)
     stored = replace(sketched, maker=None)
     assert stored == sketched
