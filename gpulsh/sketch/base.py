@@ -216,7 +216,7 @@ def check_mixed(fingerprints: Fingerprints, family: Family, ops: Backend) -> Non
     for half, families, shift in (("upper", UPPER, np.right_shift), ("lower", LOWER, np.left_shift)):
         if family.name in families and _repeat(values, shift):
             raise ParameterError(
-                f"the {half} 32 bits of fingerprints repeat, so they are not hashes, and {family.name} would call unlike"
+                f"the {half} 32 bits of fingerprints repeat, so they are no hashes, and {family.name} would call unlike"
                 " sets equal; give gpulsh.fingerprint(sets)"
             )
 
