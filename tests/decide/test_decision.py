@@ -64,6 +64,22 @@ def assert_decision(result: Decision, wanted: naive.Decision) -> None:
     assert result.pairs.shape == (len(wanted.pairs), 2)
 
 
+def judged(
+    texts: Sequence[str | None], shape: tuple[int, int, int], small_bucket: int = 256, **options: Any
+) -> tuple[Decision, naive.Documents]:
+    """The decision with signatures of `shape` (num_perm, bands, rows), which equals the naive one; and the documents."""
+    num_perm, bands, rows = shape
+    given = {"backend": "cpu", "threshold": 0.8, "num_perm": num_perm, "bands": bands, "rows": rows, **options}
+    result = gpulsh.deduplicate(texts, **given)
+    documents = described(texts, options["shingling"], *shape)
+    if options.get("verify") == "signature":
+        estimate = estimated(texts, options["shingling"], num_perm)
+        documents.similarity = lambda i, j: float(estimate[i, j])
+    how = {"resolve": options.get("resolve", "kept"), "small_bucket": small_bucket}
+    assert_decision(result, naive.greedy(documents, given["threshold"], options.get("priority"), **how))
+    return result, documents
+
+
 # --- real text
 
 
@@ -166,21 +182,9 @@ def priorities(texts: Sequence[str | None], seed: int) -> list[float] | None:
 def test_random_text(
     texts: list[str | None], threshold: float, shingling: Shingling, backend: Any, seed: int, resolve: Any
 ) -> None:
-    num_perm, bands, rows = [(32, 16, 2), (16, 16, 1), (16, 4, 4)][seed % 3]
-    priority = priorities(texts, seed)
-    result = gpulsh.deduplicate(
-        texts,
-        threshold=threshold,
-        shingling=shingling,
-        num_perm=num_perm,
-        bands=bands,
-        rows=rows,
-        priority=priority,
-        backend=backend,
-        resolve=resolve,
-    )
-    documents = described(texts, shingling, num_perm, bands, rows)
-    assert_decision(result, naive.greedy(documents, threshold, priority, resolve=resolve))
+    shape, priority = [(32, 16, 2), (16, 16, 1), (16, 4, 4)][seed % 3], priorities(texts, seed)
+    options = {"threshold": threshold, "shingling": shingling, "backend": backend, "resolve": resolve}
+    result, documents = judged(texts, shape, priority=priority, **options)
     empty = [not sequence for sequence in documents.sequences]
     assert result.keep[empty].all() and result.funnel.empty == sum(empty)
     assert result.funnel.nulls == sum(text is None for text in texts)
@@ -201,24 +205,14 @@ def test_large_buckets_of_random_text(seed: int, monkeypatch: pytest.MonkeyPatch
     random = Random(seed)
     count, edits = random.choice([60, 120]), random.choice([0.02, 0.05, 0.1])
     texts = corpus(seed, count, random.choice([1, 2, 3]), 20, edits)
-    threshold = random.choice([0.3, 0.5, 2 / 3, 0.8, 0.9, 1.0])
-    shingling = Shingling(unit=random.choice(["word", "char"]), size=random.choice([1, 2, 5]))  # type: ignore[arg-type]
-    priority = priorities(texts, seed // 4)
-    resolve: Any = random.choice(["kept", "components"])
-    bands, rows = random.choice([(4, 1), (6, 2)])
-    result = gpulsh.deduplicate(
-        texts,
-        threshold=threshold,
-        shingling=shingling,
-        num_perm=12,
-        bands=bands,
-        rows=rows,
-        priority=priority,
-        resolve=resolve,
-        backend=random.choice(["cpu", "reference"]),  # type: ignore[arg-type]
-    )
-    documents = described(texts, shingling, 12, bands, rows)
-    assert_decision(result, naive.greedy(documents, threshold, priority, resolve=resolve, small_bucket=4))
+    options = {
+        "threshold": random.choice([0.3, 0.5, 2 / 3, 0.8, 0.9, 1.0]),
+        "shingling": Shingling(unit=random.choice(["word", "char"]), size=random.choice([1, 2, 5])),  # type: ignore[arg-type]
+        "resolve": random.choice(["kept", "components"]),
+        "backend": random.choice(["cpu", "reference"]),
+    }
+    shape = random.choice([(12, 4, 1), (12, 6, 2)])
+    result, _ = judged(texts, shape, small_bucket=4, priority=priorities(texts, seed // 4), **options)
     assert result.funnel.crowded > 0
 
 
@@ -247,18 +241,8 @@ def test_large_buckets(kind: str, prioritized: bool) -> None:
     texts = {"template": template(500, 16), "near copies": near_copies(500)}.get(kind)
     texts = texts or [text for two in zip(template(300, 16), near_copies(300), strict=True) for text in two]
     priority = [float(i * 7919 % 13) for i in range(len(texts))] if prioritized else None
-    shingling = Shingling(size=1)
-    options = {"num_perm": 8, "bands": 8, "rows": 1}
-    result = gpulsh.deduplicate(
-        texts,
-        threshold=0.8,
-        shingling=shingling,
-        priority=priority,
-        backend="cpu",
-        **options,  # type: ignore[arg-type]
-    )
+    result, _ = judged(texts, (8, 8, 1), shingling=Shingling(size=1), priority=priority)
     assert result.funnel.crowded > 256
-    assert_decision(result, naive.greedy(described(texts, shingling, **options), 0.8, priority))
     if kind == "template":
         assert result.keep.all() and len(result.pairs) == 0
     if kind == "near copies":
@@ -276,9 +260,7 @@ def test_a_bucket_is_large_above_256_distinct_documents(size: int) -> None:
     texts = [text for text, digest in zip(texts, digests, strict=True) if digest == common][:size]
     texts += texts[:40]
     assert len(texts) == size + 40
-    result = gpulsh.deduplicate(texts, shingling=Shingling(size=1), num_perm=1, bands=1, rows=1, backend="cpu")
-    documents = described(texts, Shingling(size=1), 1, 1, 1)
-    assert_decision(result, naive.greedy(documents, 0.8))
+    result, _ = judged(texts, (1, 1, 1), shingling=Shingling(size=1))
     assert result.funnel.kept == 1
     assert len(result.pairs) == 40 + (size * (size - 1) // 2 if size <= 256 else size - 1)
 
@@ -300,22 +282,8 @@ def estimated(texts: Sequence[str | None], shingling: Shingling, num_perm: int) 
 @pytest.mark.parametrize("resolve", ["kept", "components"])
 def test_verified_by_signature(seed: int, resolve: Any) -> None:
     texts = corpus(seed, 80, 3, 12, 0.1)
-    shingling, threshold = Shingling(size=2), [0.5, 0.75, 0.9, 1.0][seed % 4]
-    options: dict[str, Any] = {"num_perm": 24, "bands": 12, "rows": 2}
-    priority = priorities(texts, seed)
-    result = gpulsh.deduplicate(
-        texts,
-        threshold=threshold,
-        shingling=shingling,
-        priority=priority,
-        verify="signature",
-        resolve=resolve,
-        backend="cpu",
-        **options,
-    )
-    documents, estimate = described(texts, shingling, **options), estimated(texts, shingling, 24)
-    documents.similarity = lambda i, j: float(estimate[i, j])
-    assert_decision(result, naive.greedy(documents, threshold, priority, resolve=resolve))
+    options = {"threshold": [0.5, 0.75, 0.9, 1.0][seed % 4], "verify": "signature", "resolve": resolve}
+    judged(texts, (24, 12, 2), shingling=Shingling(size=2), priority=priorities(texts, seed), **options)
 
 
 @pytest.mark.parametrize("seed", range(4))
