@@ -67,7 +67,7 @@ def assert_decision(result: Decision, wanted: naive.Decision) -> None:
 def judged(
     texts: Sequence[str | None], shape: tuple[int, int, int], small_bucket: int = 256, **options: Any
 ) -> tuple[Decision, naive.Documents]:
-    """The decision with signatures of `shape` (num_perm, bands, rows), which equals the naive one; and the documents."""
+    """The decision with signatures of `shape` (num_perm, bands, rows), equal to the naive one; and the documents."""
     num_perm, bands, rows = shape
     given = {"backend": "cpu", "threshold": 0.8, "num_perm": num_perm, "bands": bands, "rows": rows, **options}
     result = gpulsh.deduplicate(texts, **given)
