@@ -155,24 +155,8 @@ def test_frequencies_stop_at_255() -> None:
 
 
 @given(st.lists(strings.map(known), max_size=4), shinglings)
-def test_sign_is_its_parts(texts: list[str], shingling: Shingling) -> None:
-    batch = batch_of([text.encode() for text in texts])
-    drawn, shape = Family(num_perm=10), BandShape(bands=3, rows=3)
-    signed = REFERENCE.sign(batch, shingling, drawn, shape, KEYS)
-    fingerprints = REFERENCE.shingle(batch, shingling)
-    np.testing.assert_array_equal(
-        signed.digests, REFERENCE.band_digests(sketched(REFERENCE, fingerprints, drawn), shape)
-    )
-    np.testing.assert_array_equal(signed.exact, REFERENCE.exact_hashes(batch, shingling, KEYS))
-    assert signed.shingles.tolist() == np.diff(fingerprints.offset).tolist()
-    np.testing.assert_array_equal(
-        REFERENCE.text_signatures(batch, shingling, drawn), sketched(REFERENCE, fingerprints, drawn)
-    )
-    assert rows_of(REFERENCE.shingle_sets(batch, shingling)) == rows_of(REFERENCE.unique(fingerprints))
-    counts = np.arange(8, dtype=np.uint8)
-    np.testing.assert_array_equal(
-        REFERENCE.text_frequencies(batch, shingling, counts), REFERENCE.frequencies(fingerprints, counts)
-    )
+def test_prefixes_and_overlaps_of_texts(texts: list[str], shingling: Shingling) -> None:
+    batch, counts = batch_of([text.encode() for text in texts]), np.arange(8, dtype=np.uint8)
     sets = rows_of(REFERENCE.shingle_sets(batch, shingling))
     for rare, share in ((0, 0.8), (0, 0.0), (4, 0.8), (256, 0.8)):
         found, sizes = REFERENCE.text_prefixes(batch, shingling, counts, rare, share)

@@ -53,9 +53,9 @@ def test_chunks_and_threads_of_real_text(threads: int, chunk: int, monkeypatch: 
 
 
 def test_a_long_document() -> None:
-    """50 MB in one document, of one repeated page: its fingerprints repeat, and are the reference's for the page."""
+    """20 MB in one document, of one repeated page: its fingerprints repeat, and are the reference's for the page."""
     page = "".join(text + "\n" for text in licences()[:40] if text.isascii())[:100_000].rpartition(" ")[0] + " "
-    times = 50_000_000 // len(page) + 1
+    times = 20_000_000 // len(page) + 1
     for shingling in (Shingling(), Shingling(unit="char", size=9)):
         once = REFERENCE.shingle(batch_of([(page + page[:200]).encode()]), shingling).values
         tokens = len(naive.tokens(page + "a", shingling.unit)) - 1
@@ -147,7 +147,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 assert libc.mprotect(ctypes.c_void_p(bytes_of.ctypes.data + page), ctypes.c_size_t(page), 0) == 0
 tails = [b"", b"a", b"ab " * 50, b"w" * 200, "é".encode(), b"\\xc3", b"\\xe6\\xbc", b"\\xf0\\x9d\\x92", b" "]
 for tail in tails:
-    for length in range(130):
+    for length in (*range(18), *range(54, 74), *range(118, 130)):
         text = (b"x" * length + tail)
         bytes_of[page - len(text) : page] = np.frombuffer(text, np.uint8)
         for offset in ([0, length, len(text)], [0, len(text)]):

@@ -1,4 +1,4 @@
-"""Threads of the CPU backend: who works at which chunks, with one caller and with two."""
+"""Threads of the CPU backend: which thread works at which chunks, with one caller and with two; and vectors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from threading import Barrier, get_ident
 import pytest
 
 from gpulsh.backends.cpu.threads import Threads, by_count
+from gpulsh.backends.cpu.vectors import width
 
 SECONDS = 60  # at most, until others are at work, too
 
@@ -53,3 +54,9 @@ def test_threads_that_failed_work_again(place: int) -> None:
     with pytest.raises(ValueError, match="this one"):
         threads.map(fails, by_count(6, 1))
     check_all_work(threads)
+
+
+def test_the_width() -> None:
+    assert width("+avx2,+avx512f,+sse2") == 512
+    assert width("+avx2,-avx512f,+sse2") == 256
+    assert width("-avx2,-avx512f,+sse2") == width("") == width("+neon") == 128

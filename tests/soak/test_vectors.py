@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from numba.core.codegen import get_host_cpu_features
 
-from gpulsh.backends.cpu.vectors import width
-
 HOST = get_host_cpu_features().split(",")
 SIGNED = """
 import numpy as np
@@ -39,12 +37,6 @@ def signed(cache: Path, features: list[str]) -> tuple[int, int, str]:
     facts, _, code = told.partition("\n")
     loaded, found = map(int, facts.split())
     return loaded, found, code
-
-
-def test_the_width() -> None:
-    assert width("+avx2,+avx512f,+sse2") == 512
-    assert width("+avx2,-avx512f,+sse2") == 256
-    assert width("-avx2,-avx512f,+sse2") == width("") == width("+neon") == 128
 
 
 @pytest.mark.skipif("+avx2" not in HOST, reason="needs AVX2")
