@@ -1,1 +1,1 @@
-"""The main job: over texts in memory, over files in partitions, and beside an index of earlier documents."""
+"""The main job: over texts in memory, over files in partitions, and with an index of earlier documents."""

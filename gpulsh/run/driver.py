@@ -34,13 +34,13 @@ from gpulsh.run.job import Job, Layout, Made, Runner, Stage, Task, step_of, tall
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records.tables import (
     COPIES,
-    CROWD,
+    FOREST,
     GROUPS,
     MEMBERS,
+    MEMBERSHIPS,
     PAIRS,
     SAMPLE,
     SHARES,
-    STARS,
     TWINS,
     Table,
 )
@@ -155,15 +155,15 @@ class _Run:
         layout = layout_of(self.job, signed)
         copied, twins = self.copies(layout)
         meet = self.join if self.job.method.measure == "containment" else self.collide
-        pairs, crowds, stars, memberships = meet(layout, copied)
-        members = self.connect(layout, stars, copied)
-        routed: Mapping[Table[Any], Paths] = {PAIRS: pairs, CROWD: crowds, COPIES: copied, TWINS: twins}
-        pairs, crowds, copied, twins = self.route(members, routed)
-        read = members.meeting > 0 and is_read(self.job.method, memberships)
+        pairs, memberships, forests, in_large = meet(layout, copied)
+        members = self.connect(layout, forests, copied)
+        routed: Mapping[Table[Any], Paths] = {PAIRS: pairs, MEMBERSHIPS: memberships, COPIES: copied, TWINS: twins}
+        pairs, memberships, copied, twins = self.route(members, routed)
+        read = members.meeting > 0 and is_read(self.job.method, in_large)
         if read:
             self.gather(layout, partitions, members, signed)
         samples = self.compare(layout, members, pairs) if members.shares else ()
-        samples += self.verify(layout, members, (pairs, crowds, copied, twins), len(partitions) if read else 0)
+        samples += self.verify(layout, members, (pairs, memberships, copied, twins), len(partitions) if read else 0)
         texts = GatheredTexts(self.folder, layout, members.path) if read else None
         return Decided(layout, self.collect(layout, members, signed), signed, texts, self.sample(samples))
 
@@ -187,13 +187,13 @@ class _Run:
         return self._files(tasks, COPIES), self._files(tasks if self.job.policy.by_source() else [], TWINS)
 
     def collide(self, layout: Layout, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
-        """Find shared buckets in every range of digests: files of PAIRS, CROWD and STARS; members of large buckets."""
+        """Find shared buckets in every range of digests: files of three tables, and the members of large buckets."""
         bands = self.job.method.banding.bands
         parts = self._ranges(len(layout) * bands)
         tasks = tasks_of("collide", collide, ((layout, copied, part, parts) for part in range(parts)))
         facts = self._stage("collide", tasks, parts * bands)
-        pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
-        return pairs, crowds, stars, tallied(facts, "memberships")
+        pairs, memberships, forests = (self._files(tasks, table) for table in (PAIRS, MEMBERSHIPS, FOREST))
+        return pairs, memberships, forests, tallied(facts, "memberships")
 
     def join(self, layout: Layout, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
         """Find documents that may contain others: the same files, and no large bucket."""
@@ -206,22 +206,22 @@ class _Run:
         parts = self._ranges(POSTING_COST * chosen)
         tasks = tasks_of("join", join, ((layout, copied, part, parts) for part in range(parts)))
         self._stage("join", tasks, parts)
-        pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
-        return pairs, crowds, stars, 0
+        pairs, memberships, forests = (self._files(tasks, table) for table in (PAIRS, MEMBERSHIPS, FOREST))
+        return pairs, memberships, forests, 0
 
-    def connect(self, layout: Layout, stars: Paths, copied: Paths) -> _Members:
+    def connect(self, layout: Layout, forests: Paths, copied: Paths) -> _Members:
         """Merge connected documents, FAN files at a time, until one task takes all and makes the groups."""
         for level in count():
-            if len(stars) + len(copied) <= 2 * FAN:
+            if len(forests) + len(copied) <= 2 * FAN:
                 break
             tasks = []
-            for number, start in enumerate(range(0, max(len(stars), len(copied)), FAN)):
+            for number, start in enumerate(range(0, max(len(forests), len(copied)), FAN)):
                 some = slice(start, start + FAN)
                 step = f"connect-{level}-{number:06d}"
-                tasks.append(Task(step, connect, (step, stars[some], copied[some])))
+                tasks.append(Task(step, connect, (step, forests[some], copied[some])))
             self._stage("connect", tasks, len(tasks))
-            stars, copied = self._files(tasks, STARS), ()
-        last = Task(CONNECT, group, (layout, stars, copied))
+            forests, copied = self._files(tasks, FOREST), ()
+        last = Task(CONNECT, group, (layout, forests, copied))
         (facts,) = self._stage("connect", [last], 1)
         counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares", "pairs"))
         path, shares = (table.path(self.folder, last.step) for table in (MEMBERS, SHARES))

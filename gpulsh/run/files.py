@@ -72,7 +72,7 @@ Input = str | os.PathLike[str]
 
 @dataclass(frozen=True, repr=False)
 class FilesResult:
-    """What `deduplicate_files` did: where the results lie, and the report that stands there as report.json."""
+    """The results of `deduplicate_files`: their place, and the report, which is also in report.json."""
 
     output: Path | str  # a URL where one was given
     report: dict[str, Any]
@@ -91,7 +91,7 @@ class FilesResult:
 
     @property
     def data(self) -> Path | str | None:
-        """The folder of the kept rows; None where they were not asked for."""
+        """The folder of the kept rows; None if `write` is "duplicates"."""
         return self._below("data") if self.report["parameters"]["write"] == "data" else None
 
     @property

@@ -138,8 +138,8 @@ def deduplicate(
 
 
 def _decision_order(priority: object, count: int) -> Numbers:
-    """Positions by priority, the highest first, ties by position; integers are compared as integers, dates as dates,
-    of which none (NaT) is the least.
+    """Positions by priority, the highest first, ties by position. Integers compare as integers, dates as dates; no date
+    (NaT) is last.
     """
     values = _numbers(priority)
     if values.dtype.kind == "O":
@@ -174,7 +174,7 @@ def _dates(priority: object, values: Values) -> Values:
 
 
 def _no_numbers(priority: object) -> str:
-    """What is said of a priority that holds something else."""
+    """The message for a priority that holds other values."""
     rule = "give floats, integers or dates, one for each document, the higher kept first"
     if isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__") or np.ndim(_numbers(priority)) == 0:
         return f"priority is of type {type(priority).__name__}; {rule}"
@@ -202,8 +202,8 @@ def sign(
     source: TextSource, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress, total: int | None = None
 ) -> SignedDocuments:
     """Sign all documents in one pass; `total` is their bytes, where known, for the progress alone."""
-    digests, exact = ArrivingRows(np.uint64, method.banding.bands), ArrivingRows(np.uint64, 2)
-    shingles = ArrivingRows(np.int64)
+    digests, exact = CollectedRows(np.uint64, method.banding.bands), CollectedRows(np.uint64, 2)
+    shingles = CollectedRows(np.int64)
     funnel = Funnel()
     with funnel.stage(progress, OF_MEMORY["sign"], total):
         batches = source.batches(ops.sizes().batch)
@@ -244,7 +244,7 @@ def decide(
             signed.digests.fill(copies, np.uint64(NO_DIGEST), ops)
             digests = DigestsByBand(signed.digests, method.banding.bands, funnel.documents, ops)
             met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
-        signed.digests.let_go()
+        signed.digests.release()
         funnel.crowded = len(met.in_large)
     involved = involved_in(met, funnel.documents)
     with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
@@ -269,8 +269,8 @@ def _rank(order: Numbers | None, count: int) -> Numbers:
     return rank
 
 
-class ArrivingRows:
-    """Rows that arrive in batches and stay where, and as, the backend left them."""
+class CollectedRows:
+    """Rows that come in batches and stay in the memory of the backend that made them."""
 
     def __init__(self, dtype: type[np.generic], *columns: int) -> None:
         self._empty = np.empty((0, *columns), dtype)
@@ -281,12 +281,12 @@ class ArrivingRows:
         self._chunks.append(rows)
 
     def whole(self, ops: Backend) -> Array:
-        """All rows in the backend's memory; no copy where they lie in it as one."""
+        """All rows in the backend's memory, without a copy if they are one piece there."""
         moved = [ops.asarray(chunk) for chunk in self._chunks]
         return moved[0] if len(moved) == 1 else np.concatenate(moved or [ops.asarray(self._empty)])
 
     def column(self, number: int) -> Iterator[Array]:
-        """A column in pieces, as they lie."""
+        """A column in pieces."""
         return (chunk[:, number] for chunk in self._chunks)
 
     def fill(self, rows: Numbers, value: np.generic, ops: Backend) -> None:
@@ -297,17 +297,17 @@ class ArrivingRows:
             chunk[here if isinstance(chunk, np.ndarray) else ops.asarray(here)] = value
             start += len(chunk)
 
-    def let_go(self) -> None:
-        """Of all of them: they are not asked for again."""
+    def release(self) -> None:
+        """Release all rows."""
         self._chunks.clear()
 
 
 @dataclass(frozen=True)
 class SignedDocuments:
-    """What is known of n documents, and the counts so far."""
+    """The digests and hashes of n documents, and the counts so far."""
 
-    digests: ArrivingRows  # uint64 [n, bands]
-    exact: ArrivingRows  # uint64 [n, 2]
+    digests: CollectedRows  # uint64 [n, bands]
+    exact: CollectedRows  # uint64 [n, 2]
     filled: Array  # bool [n] in the backend's memory: whether a document has a shingle
     funnel: Funnel
 
@@ -317,12 +317,12 @@ class DigestsByBand:
 
     ascending = True
 
-    def __init__(self, digests: ArrivingRows, bands: int, documents: int, ops: Backend) -> None:
+    def __init__(self, digests: CollectedRows, bands: int, documents: int, ops: Backend) -> None:
         self._digests, self._ops = digests, ops
         self.documents, self.bands = documents, bands
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
-        """The digests of a band that lie in one of `parts` ranges, and the documents' numbers, ascending."""
+        """The digests of a band that are in one of `parts` ranges, and the documents' numbers, ascending."""
         none = self._ops.asarray(np.empty(0, np.uint64))
         pieces = map(self._ops.asarray, self._digests.column(band))
         if parts == 1:

@@ -48,10 +48,11 @@ def sign_files(
     """Write a row for each document of files to the Parquet file `output`; returns how many there are.
 
     Columns: `document`, counted over all files; `file`, `row`, and `id` where `id_column` names one; `v0`, `v1`, ...,
-    the signature's values; `band0`, `band1`, ..., the band digests. Of SimHash the values are words of 64 bits, and the
-    digests those of the tables in one of which signatures within `distance` agree. Values and digests of an empty
-    document are null, so that it equals nothing. `parameters` are those of the method that `deduplicate` takes, but for
-    containment, which sketches nothing. Raises ParameterError, InputError and OutputError; then `output` is as it was.
+    the signature's values; `band0`, `band1`, ..., the band digests. The values
+    of SimHash are words of 64 bits; its digests are of tables, and signatures within `distance` agree in one of these.
+    Values and digests of an empty document are null, so that it equals nothing. `parameters` are those that
+    `deduplicate` takes for its method, except containment, which has no signatures.
+    Raises ParameterError, InputError and OutputError; then `output` is as it was.
     """
     refuse_url(os.fspath(output))
     path, form = Path(output), Form.taken(parameters)

@@ -52,7 +52,7 @@ FAILURES = [
     ("fsync", "write-000002", errno.ENOSPC),
     ("fsync", "data", errno.EIO),
     ("fsync", "manifest.jsonl", errno.EIO),
-    ("replace", "collide-000000-crowd.arrow", errno.EIO),
+    ("replace", "collide-000000-memberships.arrow", errno.EIO),
     ("replace", "write-000000", errno.EACCES),
     ("mkdir", "data", errno.ENOSPC),
     ("mkdir", "replaced", errno.EACCES),

@@ -1,6 +1,6 @@
 """A worker of a cluster: a process that does tasks, some in parallel.
 
-It answers each task with Done or Failure, and knows nothing of the cluster.
+It answers each task with Done or Failure, and does not know the cluster.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Worker:
         self._saying = Lock()
 
     def greet(self) -> dict[str, str]:
-        """Its versions, asked for before anything is sent that another version would not understand."""
+        """Its versions, which the driver checks before it sends anything else."""
         return versions()
 
     def begin(self, brief: Brief, node: str) -> str | Failure | None:

@@ -116,7 +116,7 @@ class OutputFolder:
         return True
 
     def commit(self) -> None:
-        """Renames the results from the work folder into OUT, in place of an earlier run's; removes the work folder."""
+        """Move the results from the work folder into OUT, instead of an earlier run's, and remove the work folder."""
         moved: list[tuple[Path, Path]] = []
         before, self._committing = self._committing, True  # if the way back fails, too, nothing is removed
         try:

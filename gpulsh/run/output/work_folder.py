@@ -107,9 +107,7 @@ def clear(work: Path) -> None:
 
 
 def remove_work(work: Path) -> None:
-    """Remove a work folder, and last what marks it as gpulsh's: after a kill in between, or where an entry cannot be
-    removed, the next run still recognises it.
-    """
+    """Remove a work folder, and its lock last: after a kill in between, the next run still recognises it."""
     deadline = time.monotonic() + LEAVING
     while os.path.lexists(work):
         try:

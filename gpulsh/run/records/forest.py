@@ -1,6 +1,6 @@
 """The forest of connected documents: each document, the least one of its component, and how many pairs it is first of.
 
-Merging files of STARS and of COPIES holds 28 bytes for each document that they connect, and pieces of files.
+Merging files of FOREST and of COPIES holds 28 bytes for each document that they connect, and pieces of files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.ragged import first_of_runs
-from gpulsh.run.records.tables import COPIES, STARS, Places, StarRows
+from gpulsh.run.records.tables import COPIES, FOREST, ForestRows, Places
 from gpulsh.store.columns import MappedColumns
 from gpulsh.store.scratch import Column
 
@@ -26,7 +26,7 @@ NO_PAIR = -1  # of a document that is only a copy
 
 
 @dataclass(frozen=True)
-class Stars:
+class Forest:
     """The m documents that are connected with others."""
 
     document: Numbers  # [m] ascending
@@ -34,8 +34,8 @@ class Stars:
     pairs: NDArray[np.int32]  # [m]
 
 
-class Star:
-    """The star of edges that come in pieces. It takes memory for the documents, not for the edges."""
+class ForestBuilder:
+    """The forest of edges that come in pieces. It takes memory for the documents, not for the edges."""
 
     def __init__(self, total: int, ops: Backend) -> None:
         self._total, self._ops = total, ops
@@ -61,24 +61,24 @@ class Star:
         else:
             self._first, self._pairs = np.concatenate([self._first, known]), np.concatenate([self._pairs, pairs])
 
-    def columns(self) -> StarRows:
+    def columns(self) -> ForestRows:
         """All of it."""
         pairs = np.zeros(len(self._document), np.int32)
         pairs[np.searchsorted(self._document, self._first)] = self._pairs
-        return StarRows(self._document, self._label, pairs)
+        return ForestRows(self._document, self._label, pairs)
 
 
-def merged(ops: Backend, stars: Sequence[Path], copies: Sequence[Path]) -> Stars:
-    """The stars of files of stars and of copies."""
-    document = _documents(stars, copies)
-    pairs = _pairs(document, stars)
+def merged(ops: Backend, forests: Sequence[Path], copies: Sequence[Path]) -> Forest:
+    """The forests of files of forests and of copies."""
+    document = _documents(forests, copies)
+    pairs = _pairs(document, forests)
     parent: Places = np.arange(len(document), dtype=np.int32 if len(document) < 1 << 31 else np.int64)
     with ops.here():
-        for edges in _edges(stars, copies):
+        for edges in _edges(forests, copies):
             _connect(parent, np.searchsorted(document, edges), ops)
     for rows in pieces(len(parent)):  # parents come before their children
         parent[rows] = _roots(parent, parent[rows])
-    return Stars(document, parent, pairs)
+    return Forest(document, parent, pairs)
 
 
 def pieces(rows: int) -> Iterator[slice]:
@@ -87,11 +87,11 @@ def pieces(rows: int) -> Iterator[slice]:
         yield slice(start, min(start + ROWS_AT_ONCE, rows))
 
 
-def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
+def _documents(forests: Sequence[Path], copies: Sequence[Path]) -> Numbers:
     """int64 [m]: the documents of all files, ascending, each once."""
-    files: list[MappedColumns[Any]] = [*map(STARS.open, stars), *map(COPIES.open, copies)]
+    files: list[MappedColumns[Any]] = [*map(FOREST.open, forests), *map(COPIES.open, copies)]
     columns = [file.whole().document for file in files]
-    columns += [np.unique(file.whole().first) for file in files[len(stars) :]]
+    columns += [np.unique(file.whole().first) for file in files[len(forests) :]]
     each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
     document = Column(np.int64)
     while columns := [column for column in columns if len(column)]:
@@ -105,11 +105,11 @@ def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
     return document.whole()
 
 
-def _pairs(document: Numbers, stars: Sequence[Path]) -> NDArray[np.int32]:
+def _pairs(document: Numbers, forests: Sequence[Path]) -> NDArray[np.int32]:
     """int32 [m]: how often each document is the first of a candidate pair; a small bucket has few of them."""
     pairs = np.full(len(document), NO_PAIR, np.int32)
-    for path in stars:
-        columns = STARS.open(path)
+    for path in forests:
+        columns = FOREST.open(path)
         known, _, count = columns.whole()
         for rows in pieces(len(known)):
             met = count[rows] != NO_PAIR
@@ -119,9 +119,9 @@ def _pairs(document: Numbers, stars: Sequence[Path]) -> NDArray[np.int32]:
     return pairs
 
 
-def _edges(stars: Sequence[Path], copies: Sequence[Path]) -> Iterator[Numbers]:
+def _edges(forests: Sequence[Path], copies: Sequence[Path]) -> Iterator[Numbers]:
     """Connected documents [m, 2], a piece of a file at a time."""
-    for table, paths in ((STARS, stars), (COPIES, copies)):
+    for table, paths in ((FOREST, forests), (COPIES, copies)):
         for path in paths:
             columns = table.open(path)
             document, other, *_ = columns.whole()

@@ -144,7 +144,7 @@ class Pairs(NamedTuple):
     j: Numbers
 
 
-class StarRows(NamedTuple):
+class ForestRows(NamedTuple):
     """Connected documents, ascending; the least that each is connected with; how often it is the first of a pair."""
 
     document: Numbers
@@ -231,8 +231,8 @@ WEIGHTS = Table("weigh", "weights", Weights)  # prefix
 PREFIXES = Table("prefix", "prefixes", PostingRows)  # join
 SET_SIZES = Table("prefix", "sizes", SetSizes)  # join
 PAIRS = Table("collide", "pairs", Pairs)  # route
-CROWD = Table("collide", "crowd", Memberships)  # route
-STARS = Table("collide", "stars", StarRows)  # connect, which merges them to others
+MEMBERSHIPS = Table("collide", "memberships", Memberships)  # route
+FOREST = Table("collide", "forest", ForestRows)  # connect, which merges them to others
 MEMBERS = Table("connect", "members", Members)  # route, gather
 RANKS = Table("rank", "ranks", Ranks)  # who admits documents to an index
 SHARES = Table("connect", "shares", Shares)  # compare, verify

@@ -1,6 +1,6 @@
 """Put texts and candidate pairs in the order in which they are decided.
 
-route        a file of PAIRS, CROWD, COPIES or TWINS, in order of groups: the same columns behind those of GROUPS
+route        a file of PAIRS, MEMBERSHIPS, COPIES or TWINS, in order of groups: the same columns behind those of GROUPS
 gather       a partition: the texts of its documents that met others, end to end in order of groups, and PLACES
 survey       a partition, for an index that decides in another order than that of the files: SIZES_AND_ORDER
 rank         all documents: RANKS, and MEMBERS with a group for each batch of that order, which `gather` then writes

@@ -1,7 +1,7 @@
 """Find documents that are equal or share a bucket.
 
 copies       a range of exact hashes: later copies and the first one of each -> COPIES, TWINS
-collide      a range of digests, in all bands -> PAIRS of small buckets, CROWD (members of large ones), STARS
+collide      a range of digests, in all bands -> PAIRS of small buckets, MEMBERSHIPS (members of large ones), FOREST
 
 Pairs may be a hundred times as many as digests, so they are made and written in runs.
 """
@@ -20,9 +20,9 @@ from gpulsh.decide.copies import first_copies
 from gpulsh.lsh.collisions import bucketed
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import ranks_of
-from gpulsh.run.records.forest import Star
+from gpulsh.run.records.forest import ForestBuilder
 from gpulsh.run.records.postings import Participants
-from gpulsh.run.records.tables import COPIES, CROWD, DIGESTS, EXACT, PAIRS, STARS, TWINS, Copies, Pairs
+from gpulsh.run.records.tables import COPIES, DIGESTS, EXACT, FOREST, MEMBERSHIPS, PAIRS, TWINS, Copies, Pairs
 from gpulsh.store.columns import range_rows
 
 
@@ -71,21 +71,21 @@ def collide(place: Workplace, layout: Layout, copies: Sequence[Path], part: int,
     bands = place.job.method.banding.bands
     digests = _Digests(place, layout, copies, part, parts)
     with place.ops.here():
-        small, crowd = bucketed(digests, place.ops, lambda done: None)
+        small, memberships = bucketed(digests, place.ops, lambda done: None)
         del digests
-        star = Star(len(layout), place.ops)
+        forest = ForestBuilder(len(layout), place.ops)
         target = PAIRS.path(place.folder, part)
         with PAIRS.create(target) as out:
             for pairs in small.pieces(PAIRS_AT_ONCE):
                 columns = Pairs(*np.ascontiguousarray(pairs.T))
-                star.add(pairs)
-                star.count(columns.i)
+                forest.add(pairs)
+                forest.count(columns.i)
                 out.append(columns)
             written = out.finish()
-        star.add(np.stack([crowd.bucket, crowd.document], axis=1))
-    made = {**CROWD.write(place.folder, part, crowd), **STARS.write(place.folder, part, star.columns())}
+        forest.add(np.stack([memberships.bucket, memberships.document], axis=1))
+    made = {**MEMBERSHIPS.write(place.folder, part, memberships), **FOREST.write(place.folder, part, forest.columns())}
     place.progress.advance(bands)
-    return Made({target.name: written, **made}, {"amount": bands, "memberships": len(crowd.document)})
+    return Made({target.name: written, **made}, {"amount": bands, "memberships": len(memberships.document)})
 
 
 class _Digests:

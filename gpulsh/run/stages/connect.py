@@ -1,11 +1,13 @@
 """Connect documents that met, directly or through others, and form the groups that are decided together.
 
-connect      some files of STARS and of COPIES, merged into one file of STARS
+connect      some files of FOREST and of COPIES, merged into one file of FOREST
 group        all that are left -> MEMBERS, whole components together, and SHARES
 
-A star connects each document with the least document of its component. The stars of all ranges merge in a tree; a merge
-holds 28 bytes for each connected document, and pieces of files. A group is larger than `Cut.group` only where a single
-component is. Then its candidate pairs are compared in shares: the pairs whose first document lies in a range.
+A forest connects each document with the least document of its component. The forests of all ranges merge in a tree; a
+merge holds 28 bytes for each connected document, and pieces of files.
+
+A group is larger than `Cut.group` only where a single component is. Then its candidate pairs are compared in shares:
+the pairs whose first document is in a range.
 """
 
 from __future__ import annotations
@@ -19,15 +21,15 @@ from gpulsh.arrays import Numbers
 from gpulsh.ragged import cuts
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import sizes_of
-from gpulsh.run.records.forest import NO_PAIR, Stars, merged, pieces
+from gpulsh.run.records.forest import NO_PAIR, Forest, merged, pieces
 from gpulsh.run.records.tables import (
+    FOREST,
     MEMBERS,
     SHARES,
-    STARS,
+    ForestRows,
     Members,
     Places,
     Shares,
-    StarRows,
 )
 from gpulsh.store.scratch import Column
 
@@ -36,19 +38,19 @@ DOCUMENT_COST = 256  # bytes that a document in hand costs beside its text
 PAIR_COST = 96
 
 
-def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
-    """Merge files of stars, and of copies."""
-    found = merged(place.ops, stars, copies)
+def connect(place: Workplace, step: str, forests: Sequence[Path], copies: Sequence[Path]) -> Made:
+    """Merge files of forests, and of copies."""
+    found = merged(place.ops, forests, copies)
     label = np.empty(len(found.label), np.int64)
     for rows in pieces(len(label)):
         label[rows] = found.document[found.label[rows]]
     place.progress.advance(1)
-    return Made(STARS.write(place.folder, step, StarRows(found.document, label, found.pairs)), {"amount": 1})
+    return Made(FOREST.write(place.folder, step, ForestRows(found.document, label, found.pairs)), {"amount": 1})
 
 
-def group(place: Workplace, layout: Layout, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
-    """Merge all stars that there are, and put whole components into groups."""
-    found = merged(place.ops, stars, copies)
+def group(place: Workplace, layout: Layout, forests: Sequence[Path], copies: Sequence[Path]) -> Made:
+    """Merge all forests, and put whole components into groups."""
+    found = merged(place.ops, forests, copies)
     costs = _Costs(found, place, layout)
     groups, oversized = _grouped(found, costs, place.job.cut.group)
     compared = oversized if place.job.method.verify != "none" else []
@@ -69,32 +71,31 @@ def group(place: Workplace, layout: Layout, stars: Sequence[Path], copies: Seque
 class _Costs:
     """Bytes that are held or read."""
 
-    def __init__(self, stars: Stars, place: Workplace, layout: Layout) -> None:
-        self._stars, self._folder, self._layout = stars, place.folder, layout
+    def __init__(self, forest: Forest, place: Workplace, layout: Layout) -> None:
+        self._forest, self._folder, self._layout = forest, place.folder, layout
 
     def to_decide(self, rows: slice) -> Numbers:
         """int64 [rows]: of some documents, with their pairs; texts of copies are not read."""
-        pairs = self._stars.pairs[rows].astype(np.int64)
+        pairs = self._forest.pairs[rows].astype(np.int64)
         cost, meets = DOCUMENT_COST + PAIR_COST * np.maximum(pairs, 0), pairs != NO_PAIR
-        cost[meets] += sizes_of(self._stars.document[rows][meets], self._folder, self._layout)
+        cost[meets] += sizes_of(self._forest.document[rows][meets], self._folder, self._layout)
         return cost
 
     def to_compare(self, places: Numbers, second: int) -> Numbers:
         """int64 [places]: of the pairs that documents are the first of, with `second` bytes for each second one.
 
-        Texts are read in tiles, and where they would be read often only those of pairs that bitmaps do not rule out:
-        it is pairs that a share is measured by.
+        A share is measured by its pairs: texts are read in tiles, and bitmaps rule out many pairs before.
         """
-        pairs = self._stars.pairs[places].astype(np.int64)
-        document = DOCUMENT_COST + sizes_of(self._stars.document[places], self._folder, self._layout)
+        pairs = self._forest.pairs[places].astype(np.int64)
+        document = DOCUMENT_COST + sizes_of(self._forest.document[places], self._folder, self._layout)
         return document + pairs * (PAIR_COST + second)
 
 
-def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[int]]:
-    """Groups [m] of whole components, in order of their labels and in place of these; which are larger than `most`:
-    those of one such component.
+def _grouped(forest: Forest, costs: _Costs, most: int) -> tuple[Places, Sequence[int]]:
+    """Groups [m] of whole components, which overwrite their labels, in the same order; and the numbers of groups larger
+    than `most`, which are single components.
     """
-    label = stars.label
+    label = forest.label
     growing = Column(label.dtype)
     for rows in pieces(len(label)):
         some = rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop))
@@ -117,7 +118,7 @@ def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[i
 
 
 def _shares(
-    stars: Stars, groups: Places, oversized: Sequence[int], costs: _Costs, most: int, documents: int
+    forest: Forest, groups: Places, oversized: Sequence[int], costs: _Costs, most: int, documents: int
 ) -> tuple[Shares, int]:
     """The shares of `oversized` groups: each costs at most `most` and a document, of `documents` that there are; and
     how many pairs they have together.
@@ -127,18 +128,18 @@ def _shares(
     total = 0
     group, start = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for rows in pieces(len(groups)) if oversized else ():
-        chosen = rows.start + np.flatnonzero(np.isin(groups[rows], oversized) & (stars.pairs[rows] > 0))
+        chosen = rows.start + np.flatnonzero(np.isin(groups[rows], oversized) & (forest.pairs[rows] > 0))
         for number in np.unique(groups[chosen]).tolist():
             own = chosen[groups[chosen] == number]
             # The second documents of a share are all of the group at most: where these are many, one a pair.
             some = room[number] > most // 2
             cost = costs.to_compare(own, 0 if some else DOCUMENT_COST)
-            total += int(stars.pairs[own].sum())
+            total += int(forest.pairs[own].sum())
             ends = cost_before[number] + np.cumsum(cost)
             share = (ends - cost) // (room[number] if some else most)
             begins = own[share != np.concatenate([[share_before[number]], share[:-1]])]
             group.append(np.full(len(begins), number))
-            start.append(stars.document[begins])
+            start.append(forest.document[begins])
             cost_before[number], share_before[number] = int(ends[-1]), int(share[-1])
     of, first = np.concatenate(group), np.concatenate(start)
     order = np.argsort(of, kind="stable")

@@ -1,8 +1,8 @@
-"""Find candidate pairs by containment: a join over all fingerprints, in place of `collide`.
+"""Find candidate pairs by containment: a join over all fingerprints, instead of `collide`.
 
 weigh        a range of fingerprints: how many documents have those of each slot -> WEIGHTS
 prefix       a partition: the rarest fingerprints of each document -> PREFIXES, SET_SIZES
-join         a range of fingerprints: pairs of a document and another that has a rare one of it -> PAIRS, CROWD, STARS
+join         a range of fingerprints: pairs of documents that share a rare one -> PAIRS, MEMBERSHIPS, FOREST
 
 A slot is the upper bits of a fingerprint. Any weights give an exact join, good ones a fast one: where slots hold more
 than 255 fingerprints, frequent ones count the same as others. A prefix has so many fingerprints that any document that
@@ -24,15 +24,15 @@ from gpulsh.lsh.pairs import distinct, packed, renumbered, unpacked
 from gpulsh.ragged import first_of_runs
 from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import ranks_of, set_sizes_of
-from gpulsh.run.records.forest import Star
+from gpulsh.run.records.forest import ForestBuilder
 from gpulsh.run.records.postings import Participants, postings_file, postings_of
 from gpulsh.run.records.tables import (
-    CROWD,
+    FOREST,
+    MEMBERSHIPS,
     PAIRS,
     POSTINGS,
     PREFIXES,
     SET_SIZES,
-    STARS,
     WEIGHTS,
     Pairs,
     PostingRows,
@@ -94,7 +94,7 @@ def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], weights: in
 
 
 def _counts(folder: Path, weights: int) -> NDArray[np.uint8]:
-    """uint8 [2^b]: the weights of all ranges, of which one is mapped at a time."""
+    """uint8 [2^b]: the weights of all ranges; one is mapped at a time."""
     counts = np.empty(0, np.uint8)
     for part in range(weights):
         columns = WEIGHTS.open(WEIGHTS.path(folder, part))
@@ -131,13 +131,16 @@ def join(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, pa
     del prefixes
     target = PAIRS.path(folder, step)
     with place.ops.here(), PAIRS.create(target) as out:
-        found = _Found(out, Star(len(layout), place.ops))
+        found = _Found(out, ForestBuilder(len(layout), place.ops))
         for fingerprints, holders in postings_of(POSTINGS, *given):
             for pairs in owners.met_by(fingerprints, holders):
                 found.add(_possible(place, layout, *pairs))
         found.write()
         made = {target.name: out.finish()}
-    made |= {**CROWD.write(folder, step, CROWD.empty()), **STARS.write(folder, step, found.star.columns())}
+    made |= {
+        **MEMBERSHIPS.write(folder, step, MEMBERSHIPS.empty()),
+        **FOREST.write(folder, step, found.forest.columns()),
+    }
     place.progress.advance(1)
     return Made(made, {"amount": 1})
 
@@ -159,8 +162,8 @@ def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Number
 class _Found:
     """Pairs on the way to a file, which holds them in ascending runs."""
 
-    def __init__(self, out: ColumnsFile, star: Star) -> None:
-        self.star, self._out = star, out
+    def __init__(self, out: ColumnsFile, forest: ForestBuilder) -> None:
+        self.forest, self._out = forest, out
         self._held, self._count = [np.empty(0, np.uint64)], 0
 
     def add(self, pairs: NDArray[np.uint64]) -> None:
@@ -176,7 +179,7 @@ class _Found:
         """All that are held."""
         pairs = unpacked(distinct(np.concatenate(self._held)))
         if len(pairs):
-            self.star.add(pairs)
-            self.star.count(pairs[:, 0])
+            self.forest.add(pairs)
+            self.forest.count(pairs[:, 0])
             self._out.append(Pairs(*np.ascontiguousarray(pairs.T)))
         self._held, self._count = [np.empty(0, np.uint64)], 0

@@ -133,7 +133,7 @@ class _Ids:
         return (ids_table(number).read(self._folder, partition) for number in range(self._files[partition]))
 
     def sizes(self, positions: Numbers) -> Numbers:
-        """int64 [m]: bytes of the ids at `positions`, 0 of those that are no texts."""
+        """int64 [m]: bytes of the ids at `positions`, 0 if they are not text."""
         ascending, places = np.unique(positions, return_inverse=True)
         found = np.zeros(len(ascending), np.int64)
         for partition, part in self._layout.by_partition(ascending) if self.largest else ():
@@ -161,5 +161,5 @@ class _Ids:
 
 
 def _lengths(ids: pa.Array) -> Numbers:
-    """int64 [ids]: bytes of each, 0 where they are no texts."""
+    """int64 [ids]: bytes of each, 0 if they are not text."""
     return arrow_rows(ids).lengths() if is_text(ids.type) else np.zeros(len(ids), np.int64)

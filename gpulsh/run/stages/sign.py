@@ -81,7 +81,7 @@ def _write_runs(
     documents = shingles = empty = 0
     threads = ops.sizes().readers  # more than one where a device signs, which leaves them time
     with DIGESTS.create(digests_path) as digests_out, EXACT.create(exact_path) as exact_out:
-        with behind(threads > 1) as do:
+        with background_writer(threads > 1) as do:
             run = _Run(bands)
             for part in signed:
                 counts = ops.asnumpy(part.shingles)
@@ -144,7 +144,7 @@ Work = Callable[[], None]
 
 
 @contextmanager
-def behind(beside: bool) -> Iterator[Callable[[Work], None]]:
+def background_writer(beside: bool) -> Iterator[Callable[[Work], None]]:
     """Yields a function that does work, one piece after another: on a thread of its own, or without `beside` at once.
 
     A piece waits for the one before it, so that no more than one is held besides what the caller makes. All is done

@@ -29,9 +29,9 @@ from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.tables import (
     COPIES,
-    CROWD,
     DECIDED,
     EDGES,
+    MEMBERSHIPS,
     PAIRS,
     SAMPLE,
     SHARES,
@@ -79,20 +79,22 @@ def verify(
     group: int,
     shares: Path,
     pairs: Sequence[Path],
-    crowds: Sequence[Path],
+    memberships_paths: Sequence[Path],
     copies: Sequence[Path],
     twins: Sequence[Path],
     gathered: int,
 ) -> Made:
     """Decide about a group. `gathered` partitions have its texts; `compare` did the groups in `shares` before."""
     job = place.job
-    crowd = rows_of(CROWD, crowds, group)
+    memberships = rows_of(MEMBERSHIPS, memberships_paths, group)
     later, first = rows_of(COPIES, copies, group)
     again, before = rows_of(TWINS, twins, group)
     texts = GroupTexts(place.folder, group, ((number, None) for number in range(gathered)))
     compared = shares_of(shares, group)
     met = rows_of(PAIRS, () if compared else pairs, group)
-    meeting = texts.documents if compared else np.unique(np.concatenate([*met, crowd.document, crowd.bucket]))
+    meeting = (
+        texts.documents if compared else np.unique(np.concatenate([*met, memberships.document, memberships.bucket]))
+    )
     members = np.unique(np.concatenate([meeting, later, first, again, before]))
 
     def number(documents: Numbers) -> Numbers:
@@ -100,7 +102,7 @@ def verify(
 
     collisions = Collisions.of(
         unpacked(distinct(packed(*map(number, met)))),  # a pair may meet in several ranges
-        Memberships(number(crowd.document), crowd.band, number(crowd.bucket)),
+        Memberships(number(memberships.document), memberships.band, number(memberships.bucket)),
         job.method.banding.bands,
     )
     order = np.argsort(later)

@@ -1,4 +1,4 @@
-"""Work behind the caller's back: in order, one piece besides the caller's, and no error is lost."""
+"""Work in the background: in order, one piece at a time, and no error is lost."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from gpulsh.run.stages.sign import behind
+from gpulsh.run.stages.sign import background_writer
 
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_all_is_done_in_order(beside: bool) -> None:
     done: list[tuple[int, bool]] = []
     mine = threading.get_ident()
-    with behind(beside) as do:
+    with background_writer(beside) as do:
         for number in range(9):
             do(lambda number=number: done.append((number, threading.get_ident() == mine)))  # type: ignore[misc]
     assert done == [(number, not beside) for number in range(9)]
@@ -27,7 +27,7 @@ def test_the_caller_goes_on_until_a_second_piece_waits() -> None:
         begun.append(1)
         assert may_end.wait(60)
 
-    with behind(True) as do:
+    with background_writer(True) as do:
         do(slow)  # would not return if it were done here
         threading.Timer(0.05, may_end.set).start()
         do(lambda: begun.append(2 if may_end.is_set() else 0))
@@ -40,7 +40,7 @@ def test_what_a_piece_raises_reaches_the_caller(beside: bool, later: bool) -> No
     def fail() -> None:
         raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"), behind(beside) as do:
+    with pytest.raises(OSError, match="disk full"), background_writer(beside) as do:
         do(fail)
         if later:
             do(lambda: pytest.fail("nothing is done after a failure"))
@@ -48,7 +48,7 @@ def test_what_a_piece_raises_reaches_the_caller(beside: bool, later: bool) -> No
 
 def test_the_callers_own_error_waits_for_what_is_being_done() -> None:
     done: list[bool] = []
-    with pytest.raises(ValueError, match="mine"), behind(True) as do:
+    with pytest.raises(ValueError, match="mine"), background_writer(True) as do:
         do(lambda: (threading.Event().wait(0.05), done.append(True))[1])
         raise ValueError("mine")
     assert done == [True]
