@@ -148,7 +148,7 @@ class Delimited(Streamed):
         """The header and the first records."""
         with reading(file), file.open() as source, self._writer(target, None) as out:
             beginning, header = Beginning(file, source, share), 1
-            content = self._blocks(file, beginning.source, None, STEP)
+            content = self._blocks(file, beginning.source, STEP)
             for end, found in beginning.steps(split_records(content, ord(self.delimiter))):
                 rows = sum(len(records.begin) for records in found)
                 left, header = beginning.rows(rows - header, end) + header, header if rows == 0 else 0
@@ -162,7 +162,7 @@ class Delimited(Streamed):
         """The header, then records by at most MOST_ROWS, each time with the number of the first."""
         row = HEADER
         try:
-            content = self._blocks(file, source, limit, STEP)
+            content = self._blocks(file, source, STEP)
             most = None if limit is None else limit.document
             for records in split_records(content, ord(self.delimiter), most):
                 if row == HEADER and len(records.begin):

@@ -13,8 +13,7 @@ from gpulsh.io.file import File
 from gpulsh.io.format import Format
 from gpulsh.io.formats.arrow_ipc import Ipc
 from gpulsh.io.formats.delimited import Delimited
-from gpulsh.io.formats.json_array import Json
-from gpulsh.io.formats.jsonl import JsonLines
+from gpulsh.io.formats.jsonl import Json, JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.formats.text import PlainText, TextLines
 from gpulsh.io.formats.warc import Warc

@@ -52,13 +52,13 @@ def is_blank(number: int, line: Line) -> bool:
     return not line or line.isspace() if not begin else BLANK.match(line, begin) is not None
 
 
-def parsed(file: File, number: int, line: Line, limit: Limit | None = None, held: int = 0, depth: int = 1) -> Record:
-    """The line's object; `held` bytes are taken beside it. Of a large one a long string is a LongString, in objects
+def parsed(file: File, number: int, line: Line, limit: Limit | None = None, depth: int = 1) -> Record:
+    """The line's object. Of a large one a long string is a LongString, in objects
     within one another down to `depth`.
     """
     if len(line) <= LARGE_LINE:
         return parse(file, number, content_of(number, line))
-    large = _large(file, number, line, limit, held)
+    large = _large(file, number, line, limit)
     return _restored(large, parse(file, number, large.short), depth)
 
 
@@ -67,7 +67,7 @@ def whole_record(file: File, number: int, line: Line, limit: Limit | None, parsi
     if len(line) <= LARGE_LINE:
         found = parsing(file, number, content_of(number, line))
         return dict(found) if isinstance(found, Lenient) else found
-    large = _large(file, number, line, limit, 0)
+    large = _large(file, number, line, limit)
     found = {name: large.restored(value) for name, value in parsing(file, number, large.short).items()}
     return {name: b"".join(of.pieces()) if isinstance(of, LongString) else of for name, of in found.items()}
 
@@ -79,9 +79,9 @@ def _restored(large: LargeObject, record: Record, depth: int) -> Record:
     return found
 
 
-def _large(file: File, number: int, line: Line, limit: Limit | None, held: int) -> LargeObject:
+def _large(file: File, number: int, line: Line, limit: Limit | None) -> LargeObject:
     # The line is held beside what is made of it, and where it is all text, a copy of that.
-    held += len(line)
+    held = len(line)
     most = None if limit is None else max(PARSE_COPIES * limit.document - held, 0) + PARSED_BYTES
     try:
         return LargeObject(line, _begin(number, line), most)

@@ -1,9 +1,14 @@
-"""JSON lines: split here, not by a parser, so that messages name lines and kept lines are copied byte for byte."""
+"""JSON lines, and `.json`: JSON lines or one array of objects, as the first byte says.
+
+gpulsh splits both itself, so that messages name lines or elements and kept ones are copied byte for byte. An array is
+never in memory as a whole. Each kept element of it is written on a line of its own.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import chain
 from typing import BinaryIO, TypeVar, Unpack
 
@@ -18,6 +23,7 @@ from gpulsh.io.compression import PLAIN_STEP, IntactBlocks, blocks
 from gpulsh.io.file import File, reading, reason, wrong_length
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.json_record import (
+    BOM,
     Lenient,
     Parse,
     Record,
@@ -36,24 +42,29 @@ from gpulsh.io.formats.json_record import (
 )
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys
-from gpulsh.io.formats.lines import END, LARGE_LINE, BlankLines, Line, LongLineError, split_lines
-from gpulsh.io.formats.streamed import Beginning, Streamed
+from gpulsh.io.formats.lines import (
+    END,
+    LARGE_LINE,
+    SPACE,
+    ArrayEndError,
+    BlankLines,
+    Line,
+    LongLineError,
+    split_elements,
+    split_lines,
+)
+from gpulsh.io.formats.streamed import STEP, Beginning, Streamed
 from gpulsh.io.limits import COPIES, Limit, check_values_fit, too_large
 from gpulsh.io.packing import Sink
 from gpulsh.io.rows import Bytes, piece_rows
 
-CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is looked at before the work begins
+CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
+MOST_REJECTED = 1 << 14  # lines of a block
+ELEMENT = "element"  # the unit of a file that is an array
 
 Item = TypeVar("Item")
 Group = Iterator[tuple[int, Line]]
-Lost = Callable[[str], None]
-
-
-def nothing_lost(told: str) -> None:
-    """Told of what is passed over, where nobody asks."""
-
-
-MOST_REJECTED = 1 << 14  # lines of a block
+Lost = Callable[[str], None]  # is given what is wrong with a stretch that is skipped
 
 
 class JsonLines(Streamed):
@@ -61,93 +72,81 @@ class JsonLines(Streamed):
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Check that the file opens and that its first line is a record."""
-        small = Limit(COPIES * CHECKED_LINE)  # a longer line is met by the pass in order
-        with reading(file), file.open() as source, contextlib.suppress(LargeDocumentError):
-            told = self._looked_at(file, source, small)
-            for first in chain.from_iterable(self._groups(told, source, small)):
-                parsed(told, *first)
+        small = Limit(COPIES * CHECKED_LINE)  # the first pass checks a longer line
+        with reading(file), self._opened(file) as (file, source), suppress(LargeDocumentError):
+            for first in chain.from_iterable(self._groups(file, source, small)):
+                parsed(file, *first)
                 break
         return self._size(file)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line has is missing."""
         missing = set() if wanted is not None else set(columns.places())
-        first: list[str] = []
+        names: list[str] = []
         depth = columns.depth()
         row = records = 0
         damage: list[Rejection] = []
-        sorting: KeyColumn | None = None
 
         def lost(told: str) -> None:
             damage.append(Rejection(row, 0, "row", row, told))
 
-        with reading(file), file.open() as source:
-            file = self._looked_at(file, source, rules.limit)
-            if columns.key is not None and wanted is None:
-                sorting = KeyColumn(file, columns.key)
+        with reading(file), self._opened(file) as (file, source):
+            key_column = KeyColumn(file, columns.key) if columns.key is not None and wanted is None else None
             for lines in self._groups(file, source, rules.limit, lost):
-                start = row
-                texts: list[Bytes | None] = []
-                keys: list[Key] = []
-                rejected, damage = damage, []
-                odd: list[int] = []  # bytes that are not UTF-8, of records that may have such
+                found, damage = _Found(row, damage), []
                 for number, line in lines:
-                    text = key = sorted_by = None
+                    text = key = key_value = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
-                            record = parsed(file, number, line, rules.limit, 0, depth)
+                            record = parsed(file, number, line, rules.limit, depth)
                             if missing:
                                 missing = {place for place in missing if not is_there(record, place, columns)}
-                                first = first or list(record)
+                                names = names or list(record)
                             records += 1
                             if isinstance(record, Lenient) or len(line) > LARGE_LINE:
-                                odd.append(stray_bytes(memoryview(line)))
+                                found.stray.append(stray_bytes(memoryview(line)))
                             text = text_of(file, number, columns, record, rules.limit)
                             if wanted is None and columns.id is not None:
                                 id_value(file, record, columns.id, number, line)
-                            if wanted is None and columns.key is not None:
-                                sorted_by = exact_value(file, record, columns.key, number, line)
+                            if key_column is not None and columns.key is not None:
+                                key_value = exact_value(file, record, columns.key, number, line)
                         except (DamagedInputError, InputTypeError) as error:
                             if not rules.skip:
                                 raise
                             text = None
-                            rejected.append(_rejection(file, row, number, error))
+                            found.rejected.append(_rejection(file, row, number, error))
                         else:
-                            if sorting is not None:
-                                key = sorting.key(number, sorted_by, kind_of(sorted_by))
+                            if key_column is not None:
+                                key = key_column.key(number, key_value, kind_of(key_value))
                         if text is not None and rules.limit is not None and len(text) > rules.limit.document:
                             raise too_large(file, f"{file.unit} {number}", len(text), rules.limit)
-                    texts.append(text)
-                    keys.append(key)
+                    found.texts.append(text)
+                    found.keys.append(key)
                     row += 1
                     record = {}
                     del line, text  # each may be as large as a document may be
-                    if len(rejected) == MOST_REJECTED:
-                        yield _block(start, texts, keys, columns, rejected, odd)
-                        start, texts, keys, rejected, odd = row, [], [], [], []
-                yield _block(start, texts, keys, columns, rejected, odd)
-                del texts, keys, rejected
+                    if len(found.rejected) == MOST_REJECTED:
+                        yield found.block(columns)
+                        found = _Found(row, [])
+                yield found.block(columns)
+                del found
         if records and missing:
-            raise missing_column(file, next(place for place in columns.places() if place in missing), columns, first)
+            raise missing_column(file, next(place for place in columns.places() if place in missing), columns, names)
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
         found: list[object] = []
         held = 0
-        wanted = iter(rows.tolist())
-        sought = next(wanted, None)
-        with reading(file), file.open() as source:
-            file = self._looked_at(file, source, limit)
-            records = chain.from_iterable(self._groups(file, source))
-            for row, (number, line) in enumerate(records):
-                if sought is None:
+        wanted = set(rows.tolist())
+        with reading(file), self._opened(file) as (file, source):
+            for row, (number, line) in enumerate(chain.from_iterable(self._groups(file, source))):
+                if len(found) == len(rows):
                     break
-                if row == sought:
+                if row in wanted:
                     record = parsed(file, number, line, depth=column.count(".") + 1)
                     found.append(id_value(file, record, column, number, line))
                     held += len(found[-1]) if isinstance(found[-1], (str, dict, list)) else 8
                     check_values_fit(file, column, held, len(found), len(rows), limit)
-                    sought = next(wanted, None)
         if len(found) != len(rows):
             raise wrong_length(file)
         # One Arrow type for several objects would give each the fields of all.
@@ -160,28 +159,32 @@ class JsonLines(Streamed):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
-        with reading(file):
-            source = file.open()
-        with source, self._writer(target, how.get("packing")) as out:
-            with reading(file):
-                file = self._looked_at(file, source, how.get("limit"))
-            layout = self._layout(file, out)
-            for kept in self._kept_lines(file, source, keep):
-                layout.write([line for _, line in kept])
-            layout.close()
+        with self._opened(file) as (file, source), self._writer(target, how.get("packing")) as out:
+            groups = self._kept_lines(file, source, keep)
+            _write(file, out, ([line for _, line in kept] for kept in groups))
 
     def write_lines(self, file: File, keep: Mask, out: Sink, limit: Limit | None = None) -> None:
         """Kept records as they are, each on one line."""
-        with reading(file):
-            source = file.open()
-        with source:
-            with reading(file):
-                file = self._looked_at(file, source, limit)
+        with self._opened(file) as (file, source):
             for kept in self._kept_lines(file, source, keep):
                 write_lines(out, [on_one_line(content_of(number, line)) for number, line in kept])
 
+    def write_sample(self, file: File, share: float, target: str) -> float:
+        """The first lines, as `write_kept` writes them."""
+        with reading(file), self._opened(file) as (file, source), self._writer(target, None) as out:
+            beginning = Beginning(file, source, share)
+
+            def first() -> Iterator[list[Line]]:
+                for end, groups in beginning.steps(self._groups(file, beginning.source)):
+                    lines = [line for group in groups for _, line in group]
+                    if rows := beginning.rows(len(lines), end):
+                        yield lines[:rows]
+
+            _write(file, out, first())
+        return beginning.taken
+
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
-        """Every field in the type that holds all its values, which is looked for first (`jsonl.shape`)."""
+        """Every field in the type that holds all its values, which a pass of its own finds (`json_types`)."""
         limit, parsing = how.get("limit"), parse
         shape = self._shape(file, keep, limit, parsing)
         if shape.has(Odd.GREAT):
@@ -201,12 +204,9 @@ class JsonLines(Streamed):
         return shape
 
     def _kept_records(self, file: File, keep: Mask, limit: Limit | None, parsing: Parse) -> Iterator[list[Record]]:
-        with reading(file):
-            source = file.open()
-        with source, reading(file):
-            file = self._looked_at(file, source, limit)
+        with reading(file), self._opened(file) as (file, source):
             for kept in self._kept_lines(file, source, keep):
-                yield [whole_record(file, number, line, limit, parsing) for number, line in handed_out(kept)]
+                yield [whole_record(file, number, line, limit, parsing) for number, line in _each(kept)]
 
     def _kept_lines(self, file: File, source: BinaryIO, keep: Mask) -> Iterator[list[tuple[int, Line]]]:
         """The kept rows of each group that has some."""
@@ -222,36 +222,21 @@ class JsonLines(Streamed):
                     yield found
                 found.clear()
 
-    def write_sample(self, file: File, share: float, target: str) -> float:
-        """The first lines, as `write_kept` writes them."""
-        with reading(file), file.open() as source, self._writer(target, None) as out:
-            file = self._looked_at(file, source, None)
-            layout, beginning = self._layout(file, out), Beginning(file, source, share)
-            for end, groups in beginning.steps(self._groups(file, beginning.source)):
-                rows = [line for lines in groups for _, line in lines]
-                if first := rows[: beginning.rows(len(rows), end)]:
-                    layout.write(first)
-            layout.close()
-        return beginning.taken
-
-    def _looked_at(self, file: File, source: BinaryIO, limit: Limit | None) -> File:
-        """The file as messages are to tell of it; what was read of `source` is read again."""
-        return file
-
-    def _layout(self, file: File, out: Sink) -> Layout:
-        return Layout(out)
+    @contextmanager
+    def _opened(self, file: File) -> Iterator[tuple[File, BinaryIO]]:
+        """The file open at its first byte, and the file with its `unit`."""
+        with reading(file):
+            source = file.open()
+        with source:
+            yield file, source
 
     def _groups(
-        self,
-        file: File,
-        source: BinaryIO,
-        limit: Limit | None = None,
-        lost: Lost = nothing_lost,
+        self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda told: None
     ) -> Iterator[Group]:
-        """The rows with their lines' numbers, as they stand in the file, each with its end where it has one.
+        """The rows of each block with their lines' numbers, each with its end where it has one.
 
-        Of a file that is `intact_only`, `lost` is told of each stretch that is passed over, and so much of the lines at
-        its ends: what is left of a line is never a JSON object, and an object there is a whole line.
+        Of a file that is `intact_only`, `lost` is called for each stretch that is skipped. A line that the stretch cuts
+        is dropped: the rest of a line is never a JSON object, and an object there is a whole line.
         """
         most = None if limit is None else limit.document
         number, start = 1, 0
@@ -286,39 +271,63 @@ class JsonLines(Streamed):
                 start = intact.next
 
 
-class Layout:
-    """How kept records are put: lines, each ended as it was."""
+class Json(JsonLines):
+    """Files of JSON lines, or of one array whose elements are rows."""
 
-    def __init__(self, out: Sink) -> None:
-        self._out = out
+    @contextmanager
+    def _opened(self, file: File) -> Iterator[tuple[File, BinaryIO]]:
+        with super()._opened(file) as (file, source):
+            begin = b""
+            with reading(file):
+                with suppress(ValueError):  # the reading that follows meets it
+                    for block in self._blocks(file, source, STEP):
+                        if begin := (begin + block).removeprefix(BOM).lstrip(SPACE):
+                            break
+                source.seek(0)
+            yield replace(file, unit=ELEMENT) if begin.startswith(b"[") else file, source
 
-    def write(self, kept: list[Line]) -> None:
-        """More of them, in order."""
-        write_lines(self._out, kept)
+    def _groups(
+        self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda told: None
+    ) -> Iterator[Group]:
+        if file.unit != ELEMENT:
+            yield from super()._groups(file, source, limit, lost)
+            return
+        number = 1
+        try:
+            most = None if limit is None else limit.document
+            for elements in split_elements(self._blocks(file, source, STEP), most):
+                count = len(elements)
+                yield enumerate(_each(elements), number)
+                number += count
+        except LongLineError as error:
+            assert limit is not None
+            raise too_large(file, f"element {number + error.place}", error.size(), limit) from None
+        except ArrayEndError as error:
+            raise DamagedInputError(f"{file.name}: {error}; give one whole array, or JSON lines") from None
 
-    def close(self) -> None:
-        """No more come."""
+
+class _Found:
+    """Rows from row `start`, for a block."""
+
+    def __init__(self, start: int, rejected: list[Rejection]) -> None:
+        self._start, self.rejected = start, rejected
+        self.texts: list[Bytes | None] = []
+        self.keys: list[Key] = []
+        self.stray: list[int] = []  # bytes that are not UTF-8, of each record that may have some
+
+    def block(self, columns: Columns) -> Block:
+        keys = typed_keys(self.keys) if columns.key is not None else None
+        stray = Stray(sum(map(bool, self.stray)), sum(self.stray))
+        return Block(self._start, piece_rows(self.texts), keys, tuple(self.rejected), stray)
 
 
 def _rejection(file: File, row: int, number: int, error: InputError) -> Rejection:
-    told = reason(file, error)
-    return Rejection(row, 1, "line", number, told) if file.unit == "line" else Rejection(row, 1, "row", row, told)
+    why = reason(file, error)
+    return Rejection(row, 1, "line", number, why) if file.unit == "line" else Rejection(row, 1, "row", row, why)
 
 
-def _block(
-    start: int,
-    texts: list[Bytes | None],
-    keys: list[Key],
-    columns: Columns,
-    rejected: list[Rejection],
-    odd: list[int],
-) -> Block:
-    sorted_by = typed_keys(keys) if columns.key is not None else None
-    return Block(start, piece_rows(texts), sorted_by, tuple(rejected), Stray(sum(map(bool, odd)), sum(odd)))
-
-
-def handed_out(items: list[Item]) -> Iterator[Item]:
-    """Each leaves the list as it is handed out, so that no more than one large document is held twice."""
+def _each(items: list[Item]) -> Iterator[Item]:
+    """Each item, which leaves the list, so that no more than one large document is held twice."""
     items.reverse()
     while items:
         yield items.pop()
@@ -335,7 +344,7 @@ def _unless_cut(file: File, number: int, line: Line) -> Line:
 
 
 def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
-    """The lines that are not blank, numbered from `number`. Each leaves `lines` as it is handed out."""
+    """The lines that are not blank, numbered from `number`. Each leaves `lines` when it is handed out."""
     lines.reverse()
     while lines:
         if lines[-1] and not is_blank(number, lines[-1]):
@@ -343,6 +352,21 @@ def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
         else:
             lines.pop()
         number += 1
+
+
+def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:
+    """Write lines as they are, or elements within brackets, each on a line of its own."""
+    if file.unit != ELEMENT:
+        for lines in groups:
+            write_lines(out, lines)
+        return
+    before = b"[\n"
+    for elements in groups:
+        for element in elements:
+            out.write(before)
+            write_lines(out, [element])
+            before = b",\n"
+    out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
 
 
 def write_lines(out: Sink, lines: list[Line]) -> None:

@@ -1,4 +1,5 @@
-"""Bytes cut into lines. A line longer than a block is held once, and one longer than allowed never.
+"""Bytes cut into lines, or into the elements of a JSON array. One longer than a block is held once, and one longer than
+allowed never.
 
 Long runs of blank lines are left out before lines are split: a megabyte of gzip holds a gigabyte of them.
 """
@@ -6,11 +7,16 @@ Long runs of blank lines are left out before lines are split: a megabyte of gzip
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterable, Iterator
 from io import BytesIO
+from itertools import chain
 
 END = b"\n"
 LARGE_LINE = 1 << 20  # bytes of a line from which on gpulsh makes no copy of it
+SPACE = b" \t\n\r"  # of JSON
+STEP = 1 << 20  # bytes of white space looked at together
+STRIDE = 61  # bytes between those that are sampled
 SHORT = 16  # bytes: only in blocks whose lines are shorter on average does gpulsh look for blank ones
 # White space that is left out, from its first line end to its last. What follows is a block of its own.
 GAP = re.compile(rb"(?<!\s)\s{1024,}+")
@@ -33,7 +39,9 @@ class BlankLines:
     def __iter__(self) -> Iterator[bytes]:
         for block in self._source:
             written = 0
-            for gap in GAP.finditer(block) if block.count(END) * SHORT >= len(block) else ():
+            # To count all line ends would take as long as to split. Nobody knows beforehand which part is sampled.
+            sample = block[secrets.randbelow(STRIDE) :: STRIDE]
+            for gap in GAP.finditer(block) if sample.count(END) * SHORT >= len(sample) else ():
                 # The first line end may end a line that holds something, and the last may begin one.
                 first, last = block.find(END, *gap.span()) + 1, block.rfind(END, *gap.span()) + 1
                 if first < last:
@@ -45,8 +53,12 @@ class BlankLines:
             del block
 
 
+class ArrayEndError(Exception):
+    """The file ends before its array does, or behind it."""
+
+
 class LongLineError(Exception):
-    """A line that is longer than allowed: `held` bytes of it were read, `rest` begins with the others.
+    """A line or an element that is longer than allowed: `held` bytes of it were read, `rest` begins with the others.
 
     `place` is which line it is of those that were to come next.
     """
@@ -115,3 +127,60 @@ def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[li
         del begun, block
         yield lines
         lines = []
+
+
+def split_elements(source: Iterable[bytes], most: int | None = None) -> Iterator[list[Line]]:
+    """The elements of the array that the content is, without white space around them, a block's together.
+
+    An element of more than `most` bytes is a LongLineError.
+
+    >>> list(split_elements([b'[{"a": 1}, {"b', b'": 2} , 3', b"]"]))
+    [[b'{"a": 1}'], [b'{"b": 2}'], [b'3']]
+    """
+    from gpulsh.backends.cpu.records import State, element_ends
+
+    source, head = iter(source), b""
+    while b"[" not in head:
+        head += next(source)
+    held, size, state, count = bytearray(), 0, State(), 0
+    for block in chain([head[head.index(b"[") + 1 :]], source):
+        if state.depth == 0:
+            if block.strip(SPACE):
+                raise ArrayEndError("there is more behind the end of its array")
+            continue
+        ends, state = element_ends(block, state)
+        found: list[Line] = []
+        at = 0
+        for end in [*ends.tolist(), len(block)]:
+            piece = block[at:end] if held else block[at:end].lstrip(SPACE)
+            size += len(piece)
+            if most is not None and size > most:
+                held.clear()  # it is only counted
+            else:
+                held += piece
+            at = end + 1
+            if len(found) < len(ends):
+                if most is not None and size > most:
+                    raise LongLineError(size, place=len(found))
+                found.append(_ended(held))
+                held, size = bytearray(), 0
+        if state.depth == 0:
+            if held:
+                raise ArrayEndError("there is more behind the end of its array")
+            if not count and found == [b""]:  # an array without elements
+                found = []
+        count += len(found)
+        if found:
+            yield found
+    if state.depth:
+        raise ArrayEndError("its array does not end; the file is truncated")
+
+
+def _ended(held: bytearray) -> Line:
+    """An element without the white space behind it."""
+    if len(held) <= LARGE_LINE:
+        return bytes(held.rstrip(SPACE))
+    while held[-1:].isspace():  # in pieces, because a copy would be as large
+        tail = held[-STEP:]
+        del held[len(held) - len(tail) + len(tail.rstrip(SPACE)) :]
+    return held

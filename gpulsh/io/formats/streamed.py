@@ -12,7 +12,6 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.compression import Compression, blocks
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import Format
-from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing, Sink, packed_writer
 
 STEP = 1 << 20  # bytes of a file that are split into rows together
@@ -83,7 +82,7 @@ class Streamed(Format):
         with reading(file):
             return None if self.compression else file.size()
 
-    def _blocks(self, file: File, source: BinaryIO, limit: Limit | None, step: int) -> Iterator[bytes]:
+    def _blocks(self, file: File, source: BinaryIO, step: int) -> Iterator[bytes]:
         """The content in blocks of at most `step`."""
         with reading(file):
             for block in blocks(source, self.compression, intact_only=file.intact_only):

@@ -53,7 +53,7 @@ class PlainText(Streamed):
     def beginning(self, file: File) -> bytes:
         """Some bytes that the text begins with."""
         with reading(file), file.open() as source:
-            return next(self._blocks(file, source, None, LOOKED_AT), b"")
+            return next(self._blocks(file, source, LOOKED_AT), b"")
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """One block of one row."""
@@ -62,13 +62,13 @@ class PlainText(Streamed):
             if limit is not None:
                 size = self._size(file)
                 if size is None:  # neither a compressed file nor each store tells it
-                    size = sum(map(len, self._blocks(file, source, limit, STEP)))
+                    size = sum(map(len, self._blocks(file, source, STEP)))
                 if size > limit.document:
                     raise too_large(file, "", size, limit)
                 source.seek(0)
             if self.compression:
                 whole = bytearray()
-                for block in self._blocks(file, source, limit, STEP):
+                for block in self._blocks(file, source, STEP):
                     whole += block
                 text: bytes | memoryview = memoryview(whole)
             else:
@@ -170,7 +170,7 @@ class TextLines(PlainText):
         with reading(file):
             try:
                 most = None if limit is None else limit.document
-                for pieces in whole_lines(self._blocks(file, source, limit, STEP), most):
+                for pieces in whole_lines(self._blocks(file, source, STEP), most):
                     for piece in pieces:
                         if number == 1 and piece.startswith(UTF16):
                             raise utf16(file)

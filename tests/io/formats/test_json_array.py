@@ -16,9 +16,9 @@ from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
-from gpulsh.io.formats import json_array as array
+from gpulsh.io.formats import jsonl, lines
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.json_array import split_elements
+from gpulsh.io.formats.lines import split_elements
 from gpulsh.io.limits import Limit
 from gpulsh.run.files import deduplicate_files
 from tests.support.runs import run
@@ -107,8 +107,9 @@ def test_bad_elements_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_an_element_that_the_budget_does_not_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array, "STEP", 64)
-    monkeypatch.setattr(array, "LARGE_LINE", 100)
+    monkeypatch.setattr(jsonl, "STEP", 64)
+    monkeypatch.setattr(lines, "STEP", 64)
+    monkeypatch.setattr(lines, "LARGE_LINE", 100)
     text = json.dumps({"text": "x" * 1000})
     (tmp_path / "a.json").write_text(f'[{{"text": "a"}},\n  {text}  \n , {{"text": "b"}}]')
     (file,) = find_files([str(tmp_path / "a.json")])
@@ -129,8 +130,8 @@ def test_an_element_that_the_budget_does_not_allow(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("options", [{}, {"format": "jsonl"}, {"format": "parquet"}, {"id_column": "n"}], ids=str)
 def test_an_integer_of_thousands_of_digits(name: str, options: dict[str, Any], tmp_path: Path) -> None:
     digits = "7" * 5000
-    lines = [f'{{"text": "one text", "n": {digits}}}', f'{{"text": "one text", "n": [-{digits}]}}']
-    (tmp_path / name).write_text("\n".join(lines) if name == "a.jsonl" else f"[{', '.join(lines)}]")
+    records = [f'{{"text": "one text", "n": {digits}}}', f'{{"text": "one text", "n": [-{digits}]}}']
+    (tmp_path / name).write_text("\n".join(records) if name == "a.jsonl" else f"[{', '.join(records)}]")
     result = deduplicate_files(tmp_path / name, tmp_path / "out", backend="reference", **options)
     assert result.funnel["dropped"] == 1
     (written,) = (path for path in (tmp_path / "out/data").iterdir() if path.is_file())
