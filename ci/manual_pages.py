@@ -34,8 +34,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def options_page() -> str:
-    """Every option of every command, as `--help` tells it."""
-    return "\n".join(["# Options", "", "`gpulsh COMMAND --help` prints them, too.", *_commands(group, "gpulsh")]) + "\n"
+    """Every option of every command, as help shows it."""
+    intro = "`gpulsh COMMAND --help` prints them, too; for dedup it is `gpulsh dedup --help-all`."
+    return "\n".join(["# Options", "", intro, *_commands(group, "gpulsh")]) + "\n"
 
 
 def _commands(of: click.Group, path: str) -> Iterator[str]:
@@ -50,7 +51,8 @@ def _commands(of: click.Group, path: str) -> Iterator[str]:
         yield f"\n## {path} {name}\n\n`{' '.join([path, name, *command.collect_usage_pieces(own)])}`\n"
         yield _prose(command)
         sectioned = isinstance(command, SectionedCommand)
-        records = [option.get_help_record(own) for option in command.get_params(own)]
+        options = (option for option in command.get_params(own) if isinstance(option, click.Option))
+        records = [option.get_help_record(own) for option in options]
         sections = command.options_by_section(own) if sectioned else {"Options": [row for row in records if row]}
         for heading, rows in sections.items():
             yield f"\n**{heading}**\n"

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
@@ -131,21 +132,20 @@ def pieces(text: str, shingling: Shingling, form: NormalForm | None = None) -> l
     ['one', None, '二', '三', None]
     """
     reading = shingling.reading
-    known = {character: _class_and_fold(character, reading) for character in set(text)}
     runs: list[tuple[str, int]] = []
-    for kind, group in groupby(text, lambda character: known[character][0]):
+    for kind, group in groupby(text, lambda character: _class_and_fold(character, reading)[0]):
         if kind == SEPARATOR or (kind == WORD and shingling.unit == "word"):
             runs.append(("".join(group), kind))
         else:
             runs.extend((character, kind) for character in group)
-    # With characters as tokens, separators between two of them count as a space.
-    between = " " if shingling.unit == "char" else None
-    return [
-        Piece(written, _folded(written, form, reading) if form else "".join(known[one][1] for one in written))
-        if kind != SEPARATOR
-        else Piece(written, between if 0 < place < len(runs) - 1 else None)
-        for place, (written, kind) in enumerate(runs)
-    ]
+    found = []
+    for place, (written, kind) in enumerate(runs):
+        normal = unicodedata.normalize(form, written) if form else written
+        token: str | None = "".join(_class_and_fold(character, reading)[1] for character in normal)
+        if kind == SEPARATOR:  # with characters as tokens, separators between two of them count as a space
+            token = " " if shingling.unit == "char" and 0 < place < len(runs) - 1 else None
+        found.append(Piece(written, token))
+    return found
 
 
 def differences(
@@ -189,10 +189,7 @@ def _joined(found: Sequence[Piece], differs: Sequence[bool]) -> Iterator[tuple[b
         yield flag, "".join(piece.text for _, piece in run)
 
 
-def _folded(written: str, form: NormalForm, reading: Reading) -> str:
-    return "".join(_class_and_fold(character, reading)[1] for character in unicodedata.normalize(form, written))
-
-
+@lru_cache(1 << 16)
 def _class_and_fold(character: str, reading: Reading) -> tuple[int, str]:
     code = ord(character)
     entry = int(unicode_table(reading).entries(np.array([code], np.uint32))[0])

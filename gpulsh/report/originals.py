@@ -39,18 +39,15 @@ class Originals:
     """The files of a finished run, by their numbers in its report."""
 
     def __init__(self, report: Mapping[str, Any]) -> None:
-        self._sources = sources = [source for source in report["sources"] for _ in range(source["files"])]
+        sources = [source for source in report["sources"] for _ in range(source["files"])]
         self.named = [
             File(entry["file"], "", entry["file"], source=source["input"])
             for entry, source in zip(report["files"], sources, strict=True)
         ]
+        self.unprotected = [number for number, source in enumerate(sources) if not source["protected"]]
         self._parameters, self._stamps = report["parameters"], report["job"]["inputs"]
         self._form = Form.restored(self._parameters)
         self._known: dict[str, dict[str, File]] = {}
-
-    def unprotected(self) -> list[int]:
-        """The numbers of the files whose documents may be dropped."""
-        return [number for number, source in enumerate(self._sources) if not source["protected"]]
 
     def find(self, number: int) -> File:
         """The file to read; InputError if it is missing or has changed since the run."""
@@ -133,7 +130,7 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
     columns, limit = Columns(parameters["text_column"], id=column), Limit(parameters["memory"])
     counts: dict[str | None, Numbers] = {}
     only_json_lines = True  # their readers do not refuse a missing field
-    for number in originals.unprotected():
+    for number in originals.unprotected:
         file = originals.find(number)
         only_json_lines &= isinstance(format_of(file), JsonLines)
         # Of each row, whether it is a document, and whether it was dropped.

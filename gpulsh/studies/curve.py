@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, Values, on_host
+from gpulsh.arrays import Numbers, on_host
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.banding import Banding
@@ -163,7 +163,8 @@ def study(
 
     def on_text(curve: SCurve) -> BandingOnText:
         digests = Banding(bands=curve.bands, rows=curve.rows)(signatures, **where)
-        expected = spread.expected(curve)
+        values, expected = on_host(digests.values), spread.expected(curve)
+        met: NDArray[np.bool_] = (values[pairs[:, 0]] == values[pairs[:, 1]]).any(axis=1)  # in a band
         return BandingOnText(
             bands=curve.bands,
             rows=curve.rows,
@@ -171,7 +172,7 @@ def study(
             expected=expected,
             in_vain=spread.expected(curve, threshold),
             candidates=len(candidate_pairs(digests, **where)),
-            recall=_share_met(on_host(digests.values), pairs),
+            recall=float(met.mean()) if len(pairs) else None,
             expected_of_all=expected * drawn.documents * (drawn.documents - 1) / max(2 * spread.pairs, 1),
         )
 
@@ -205,12 +206,6 @@ def _bandings(num_perm: int, threshold: float, bands: int | None, rows: int | No
         except ParameterError:  # with so few values there is none
             continue
     return {SCurve(bands=bands, rows=rows) for bands, rows in found}
-
-
-def _share_met(digests: Values, pairs: Numbers) -> float | None:
-    """The share of pairs that agree in a band."""
-    met: NDArray[np.bool_] = (digests[pairs[:, 0]] == digests[pairs[:, 1]]).any(axis=1)
-    return float(met.mean()) if len(pairs) else None
 
 
 def _count(number: float) -> str:
