@@ -247,9 +247,7 @@ def write_binary(path: Path, texts: Sequence[bytes]) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl", "a.parquet", "b.txt"])
-def test_bytes_that_are_not_utf8_are_counted(
-    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_bytes_that_are_not_utf8_are_counted(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     texts = [row.encode("latin-1") for row in ROWS[1:]] + ["Größe".encode(), b"plain", b""]
     path = tmp_path / name
     if name == "a.csv":  # in a column that is not the text, too
@@ -267,7 +265,6 @@ def test_bytes_that_are_not_utf8_are_counted(
     assert (funnel["not_utf8"], funnel["stray_bytes"]) == (rows, size)
     line = f"{size} bytes in {rows} document{'s' * (rows > 1)} are not UTF-8"
     assert [message for message in caplog.messages if line in message and "give encoding, as latin-1" in message]
-    assert "not UTF-8" in capfd.readouterr().out
     assert line in (tmp_path / "out/report.html").read_text()
 
 
