@@ -16,7 +16,7 @@ def _status(field: str) -> int:
     raise OSError(f"/proc/self/status has no {field}")
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Return freed pages to the system: work that reuses them would otherwise look smaller than it is."""
     gc.collect()
     if "pyarrow" in sys.modules:
@@ -32,7 +32,7 @@ class PeakMemory:
     before: int = 0
 
     def __enter__(self) -> PeakMemory:
-        give_back()
+        release_memory()
         Path("/proc/self/clear_refs").write_text("5")
         self.before = _status("VmRSS")
         return self

@@ -35,7 +35,7 @@ from gpulsh.ragged import within_runs
 from gpulsh.secret import evidence_keys
 from gpulsh.sketch.simhash import SimHash
 from gpulsh.stats.stages import Funnel
-from gpulsh.store.scratch import give_back
+from gpulsh.store.scratch import release_memory
 from gpulsh.text.documents import folded_batches
 from gpulsh.theory import checked_number
 
@@ -124,13 +124,13 @@ class Collection:
                 if decide:
                     snapshot = self.snapshot([*before.segments, *new])
                     segment = admit(batch, number, snapshot, self.method, ops, tally)
-                    snapshot.let_go(len(batch))
+                    snapshot.release(len(batch))
                 else:
                     segment = hold_all(batch, number, self.method, ops)
                 number += len(segment)
                 new = settled([*new, segment], path, self.spill)
                 if new[-1].files:
-                    give_back()
+                    release_memory()
             stream = KeyStream(keys(), before.keys)
             for place, segment in enumerate(new):
                 taken = stream.take(len(segment))
@@ -139,11 +139,11 @@ class Collection:
                     snapshot = self.snapshot([*before.segments, *new[:place]])
                     first = int(segment.documents.number[0]) - before.next_number
                     self._refuse_known(own, snapshot, first, names)
-                    snapshot.let_go(len(own.key))
+                    snapshot.release(len(own.key))
                 new[place] = keyed(segment, own, path)
                 del own
                 if segment.files:
-                    give_back()
+                    release_memory()
         except BaseException:
             discard(new, path)
             raise
@@ -177,7 +177,7 @@ class Collection:
         found: list[tuple[Values, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         for batch in self.signed(source):
             if start:
-                snapshot.let_go(len(batch))
+                snapshot.release(len(batch))
             rows, numbers, similarity = similar(batch, snapshot, self.method, self.ops)
             enough = similarity >= threshold
             if top is not None:

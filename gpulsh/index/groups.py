@@ -62,10 +62,10 @@ class Group:
         own = self.segments[: len(segments)]
         return [segment.name for segment in own] == [segment.name for segment in segments]
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the pages that were read; with common filters, few are of the segments."""
         for mapped in [self.mapped] if self.mapped else self.segments:
-            mapped.let_go()
+            mapped.release()
 
 
 class Groups:
@@ -174,7 +174,7 @@ def _together(segments: Sequence[Segment], hashes: Hashes, keys: bool, folder: P
         column.append(words)
         ends.append(ends[-1] + len(words))
         for segment in segments:
-            segment.let_go()
+            segment.release()
     whole = column.whole()
     return Group(segments, [whole[start:stop] for start, stop in pairwise(ends)], keys, column)
 

@@ -66,7 +66,7 @@ def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = Non
             last = min(first + ROWS_AT_ONCE, len(part))
             for column, values in zip(documents, part.documents.where(slice(first, last)), strict=True):
                 column.append(values[rows.chosen(first, last)])
-        part.let_go()
+        part.release()
 
     def moved(number: int, columns: Columns) -> Columns:
         return live[number].moved(columns)
@@ -158,7 +158,7 @@ class _Scratch:
             for column, values in zip(columns, whole, strict=True):
                 column.append(values[order])
             for part in self._parts:
-                part.let_go()
+                part.release()
         return [column.whole() for column in columns]
 
 

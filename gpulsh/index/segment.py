@@ -167,10 +167,10 @@ class Segment:
         """About the memory that it takes; 0 if it is mapped."""
         return 0 if self.files else int(8 * self.documents.size.sum()) + 16 * self.entries + 48 * len(self)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the pages that were read from its files to the operating system."""
         for file in self.mapped:
-            file.let_go()
+            file.release()
 
     def filter(self, number: int) -> Words | None:
         """Return the filter of band `number`'s digests, or for -1 that of the first halves of the hashes."""
@@ -231,7 +231,7 @@ def make_segment(
 def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
     """Write all but the keys to the files that `name` names by kind; one band is in memory at a time."""
     facts = {"documents": write_columns(name("documents"), segment.documents._asdict())}
-    segment.let_go()
+    segment.release()
     with columns_file(name("digests"), DIGESTS) as file, columns_file(name("filters"), FILTERS) as filters:
         for number in range(len(segment.bands)):
             band = segment.bands[number]
@@ -239,17 +239,17 @@ def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, Fi
             filters.append([make_filter(band.digest)])
         filters.append([make_filter(segment.hashes.hash_0)])
         facts["digests"], facts["filters"] = file.finish(), filters.finish()
-    segment.let_go()
+    segment.release()
     facts["hashes"] = write_columns(name("hashes"), segment.hashes._asdict())
     facts["fingerprints"] = write_blocks(name("fingerprints"), _fingerprints(segment))
-    segment.let_go()
+    segment.release()
     return facts
 
 
 def _fingerprints(segment: Segment) -> Iterator[Fingerprints]:
     for start in range(0, len(segment), ROWS_AT_ONCE):
         yield segment.fingerprints.read(np.arange(start, min(start + ROWS_AT_ONCE, len(segment))))
-        segment.let_go()
+        segment.release()
 
 
 def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:

@@ -52,7 +52,7 @@ class Snapshot:
                     places.append(place[alive] if passed is None else passed[place[alive]])
                     numbers.append(number[alive])
             if len(digests) >= MANY:
-                group.let_go()
+                group.release()
         return np.concatenate(places), np.concatenate(numbers)
 
     def frequencies(self, digests: NDArray[np.uint64]) -> Numbers:
@@ -62,7 +62,7 @@ class Snapshot:
             place, _, count = runs(segment.bands[0].digest, digests, segment.filter(0))
             counts[place] += count
             if len(digests) >= MANY:
-                segment.let_go()
+                segment.release()
         return counts
 
     def band(self, band: int) -> tuple[NDArray[np.uint64], Numbers]:
@@ -109,11 +109,11 @@ class Snapshot:
             for segment in group.segments:
                 yield segment, passed
 
-    def let_go(self, looked_up: int) -> None:
+    def release(self, looked_up: int) -> None:
         """Release the pages that were read from files, if `looked_up` documents read many."""
         if looked_up >= MANY:
             for segment in self.segments:
-                segment.let_go()
+                segment.release()
 
     def find(self, keys: Keys) -> Numbers:
         """The number of the live document with each key [m]; ABSENT if there is none."""
@@ -140,7 +140,7 @@ class Snapshot:
             parts.append(known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows)))
             check_given(parts[-1], "the index's column of keys", utf8=True)
             places.append(here)
-        self.let_go(len(numbers))
+        self.release(len(numbers))
         if len(parts) == 1:
             return parts[0]
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))

@@ -37,7 +37,7 @@ from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocu
 from gpulsh.run.stages.write import runs_of, step_of_run, write_decisions
 from gpulsh.stats.counts import COUNTS
 from gpulsh.stats.stages import OF_FILES_WITH_INDEX, Funnel
-from gpulsh.store.scratch import give_back
+from gpulsh.store.scratch import release_memory
 
 RUN = "run"  # the step that gives the run its name
 EVIDENCE = "evidence"
@@ -131,7 +131,7 @@ class Admission:
                 done = {"amount": read["bytes"], "documents": read["documents"]}
                 report_done(done, "B", self.place.progress, before=True)
                 funnel.resumed = [ADMIT]
-        give_back()
+        release_memory()
         for name, count in facts["funnel"].items():
             setattr(funnel, name, count)
         self.place.progress.count(dropped=funnel.dropped)
@@ -163,7 +163,7 @@ class Admission:
                 recorded = self.steps.recorded(ADMIT)
                 before = recorded.facts["funnel"] if recorded else {}
             layout = layout_of(job, [made.facts for made in source.made])
-            give_back()
+            release_memory()
             decisions = _Decisions(collection, source.decisions(collection, numbers), numbers, layout)
             made = [self._written(decisions, number) for number in range(len(source.made))]
             counts = {

@@ -69,7 +69,7 @@ def _arrow(column: Values | pa.Array) -> pa.Array:
 class Mapped(Protocol):
     """Anything that is mapped."""
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Return the pages that were read to the system; a later access reads them again."""
 
 
@@ -93,7 +93,7 @@ class MappedBatches:
         except (OSError, ValueError, pa.ArrowException) as error:
             raise damaged_file(path, str(error).splitlines()[0]) from error
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Return the pages that were read to the system; a later access reads them again."""
         _madvise()(self._whole.address, self._whole.size, mmap.MADV_DONTNEED)
 
@@ -150,9 +150,9 @@ class MappedColumns(Generic[Row]):
         """The runs with the columns of another named tuple."""
         return (self._read(batch, row) for batch in self._mapped.batches)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Return the pages that were read to the system; a later access reads them again."""
-        self._mapped.let_go()
+        self._mapped.release()
 
     def _read(self, batch: pa.RecordBatch, row: Callable[..., Other]) -> Other:
         return row(*(self._column(batch, name, kind) for name, kind in kinds_of(row).items()))

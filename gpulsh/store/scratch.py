@@ -46,13 +46,13 @@ class Column:
             self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(self._map, self._dtype)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Return the pages that were read to the system; a later access reads them again."""
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Return the unused memory of this process to the system: the next stage needs other sizes."""
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):  # other C libraries have no such function

@@ -47,7 +47,7 @@ def test_runs_of_rows_are_read_in_place(tmp_path: Path) -> None:
         assert np.asarray(found.kept[0 : len(kept)]).tolist() == kept.tolist()
         assert found.name.to_pylist() == [str(n) for n in range(len(hashes))]
     path.unlink()
-    mapped.let_go()  # the pages are read again, though the name is gone
+    mapped.release()  # the pages are read again, though the name is gone
     assert [len(run.hashes) for run in mapped.beside(Hashes)] == [3, 0, 20]
     with pytest.raises(DamagedInputError, match="it holds 3 record batches, not one"):
         mapped.whole()
@@ -103,6 +103,6 @@ def test_what_was_appended_is_one_array(in_file: bool, tmp_path: Path) -> None:
     column.append(np.arange(10)[::-2])  # in any layout
     column.append(np.array([7], np.uint8))  # and type
     whole = column.whole()
-    column.let_go()
+    column.release()
     assert whole.tolist() == [0, 1, 2, 9, 7, 5, 3, 1, 7]
     assert not list(tmp_path.iterdir())  # it has no name

@@ -19,7 +19,7 @@ from gpulsh.run.engines.steps import Attempt, Steps, most_parallel, report_done
 from gpulsh.run.job import Job, Made, Runner, Stage, Task, Workplace
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
-from gpulsh.store.scratch import give_back
+from gpulsh.store.scratch import release_memory
 
 
 class ThisProcess:
@@ -76,7 +76,7 @@ class InProcess:
             if isinstance(error, MemoryLimitError) or not lacks_memory(error):
                 raise
             raise out_of_memory(stage.row.name) from error
-        give_back()
+        release_memory()
         return [facts for facts in found if facts is not None]
 
     def _in_turn(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:

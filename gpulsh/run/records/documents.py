@@ -146,7 +146,7 @@ def rejected(folder: Path, layout: Layout, files: range | None = None) -> Reject
         if files is not None and (last < files.start or files.stop <= first):
             continue
         mapped = MappedBatches(rejections_file(folder, partition))
-        found.add(mapped.batches, mapped.let_go)
+        found.add(mapped.batches, mapped.release)
     return found
 
 

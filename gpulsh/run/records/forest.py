@@ -101,7 +101,7 @@ def _documents(forests: Sequence[Path], copies: Sequence[Path]) -> Numbers:
         document.append(some[first_of_runs(some)])
         columns = [column[stop:] for column, stop in zip(columns, stops, strict=True)]
         for file in files:
-            file.let_go()
+            file.release()
     return document.whole()
 
 
@@ -115,7 +115,7 @@ def _pairs(document: Numbers, forests: Sequence[Path]) -> NDArray[np.int32]:
             met = count[rows] != NO_PAIR
             places = np.searchsorted(document, known[rows][met])
             pairs[places] = np.maximum(pairs[places], 0) + count[rows][met]
-            columns.let_go()
+            columns.release()
     return pairs
 
 
@@ -127,7 +127,7 @@ def _edges(forests: Sequence[Path], copies: Sequence[Path]) -> Iterator[Numbers]
             document, other, *_ = columns.whole()
             for rows in pieces(len(document)):
                 yield np.stack([other[rows], document[rows]], axis=1)
-                columns.let_go()
+                columns.release()
 
 
 def _connect(parent: Places, edges: Numbers, ops: Backend) -> None:

@@ -93,4 +93,4 @@ def postings_of(
                 fingerprints, numbers = run.fingerprint[some], run.row[some]
                 chosen = takes_part[numbers] & in_part(fingerprints, part, parts)
                 yield fingerprints[chosen], numbers[chosen].astype(np.int64) + start
-                columns.let_go()  # what a search for the range looked at would add up
+                columns.release()  # what a search for the range looked at would add up

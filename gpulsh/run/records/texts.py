@@ -137,7 +137,7 @@ def rows_of(table: Table[Row], paths: Sequence[Path], group: int, first: tuple[i
                 rows = slice(rows.start + low, rows.start + high)
             if rows.start < rows.stop:
                 found.append(table.row(*(column[rows].copy() for column in columns)))
-                file.let_go()  # what all tasks look at of it would add up
+                file.release()  # what all tasks look at of it would add up
     return table.joined(found)
 
 

@@ -52,7 +52,7 @@ def route(place: Workplace, step: str, members: Path, table: Table[Row], found: 
                 group = groups[np.searchsorted(documents, part[0])].astype(np.int64)
                 order = np.argsort(group, kind="stable")
                 out.append([group[order], *(column[order] for column in part)])
-            source.let_go()
+            source.release()
         fact = out.finish()
     place.progress.advance(1)
     return Made({target.name: fact}, {"amount": 1})

@@ -110,7 +110,7 @@ class _Digests:
                     chosen &= in_part(digests, part, parts)
                 self._digests[at % self.bands].append(digests[chosen])
                 self._ids[at % self.bands].append(numbers[chosen].astype(np.int64) + start)
-                columns.let_go()  # what a search for the range looked at would add up
+                columns.release()  # what a search for the range looked at would add up
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band in one of `parts` parts of the range, and the documents' numbers."""

@@ -71,7 +71,7 @@ def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], weights: in
     for run in postings.runs():
         rows = run.row[:]
         sizes += np.bincount(rows[takes_part[rows]], minlength=len(sizes))
-        postings.let_go()
+        postings.release()
     lengths = prefix_lengths(sizes, least_share(place.job.method.threshold))
     owns = takes_part & (np.arange(start, stop) >= layout.protected)
     counts = _counts(place.folder, weights)
@@ -80,7 +80,7 @@ def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], weights: in
         here = ops.asarray(counts)
         for run in postings.runs():
             documents, sets = _sets(run, owns)
-            postings.let_go()
+            postings.release()
             # Of a document in several runs each has its part of the prefix: any of its fingerprints do.
             parts = -(-lengths[documents] * sets.lengths // sizes[documents])
             found = ops.prefixes(ops.unique(sets.moved(ops.asarray)), here, ops.asarray(parts))
@@ -102,7 +102,7 @@ def _counts(folder: Path, weights: int) -> NDArray[np.uint8]:
         if part == 0:
             counts = np.empty(weights * len(here), np.uint8)
         counts[part * len(here) : (part + 1) * len(here)] = here
-        columns.let_go()
+        columns.release()
     return counts
 
 
