@@ -19,7 +19,7 @@ from gpulsh.errors import InputTypeError, ParameterError
 from tests.kernels.cuts import cuda_backend
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "compat"
-HOMES = ("token_sketch", "datasketch_weighted")
+HOMES = ("sketches", "datasketch")
 XXHASH = importlib.util.find_spec("xxhash") is not None
 
 

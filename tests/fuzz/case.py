@@ -28,7 +28,7 @@ class Case:
     arguments: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)  # what is wrong with the files, in words
     writes: list[str] = field(default_factory=lambda: ["out"])  # that the command may make or change
-    honest: bool = True  # whether status 0 promises right results: not where OUT or an index was tampered with
+    honest: bool = True  # whether status 0 promises right results: not where a test says so
     large: bool = False  # whether it holds hundreds of megabytes, which take their time
     target: str = "gpulsh.cli:main"
 

@@ -28,8 +28,7 @@ FILES: dict[str, Callable[[Case, Path], None]] = {
     "wet.gz": partial(warc.make, ending=".wet.gz"),
     "txt": plain.make,
 }
-TAMPERED = ("resume", "index")  # made from folders of gpulsh's own (`tests.fuzz.tampered`)
-NAMES = (*FILES, *TAMPERED)
+NAMES = tuple(FILES)
 
 
 def examples(folder: Path) -> None:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.fuzz import case as cases
-from tests.fuzz import formats, judge, tampered
+from tests.fuzz import formats, judge
 from tests.fuzz.case import Case
 from tests.fuzz.judge import Finding
 from tests.fuzz.server import Ended, Server
@@ -40,7 +40,6 @@ class Runner:
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="gpulsh-fuzz-"))
         self._server.__enter__()
-        self._grounds = tampered.Grounds(self._server, self._folder / "grounds")
         return self
 
     def __exit__(
@@ -53,12 +52,8 @@ class Runner:
         """The case of that number."""
         case = Case(format, seed, number, target=target)
         folder = self._folder / "case"
-        if format in formats.TAMPERED:
-            folder.mkdir()
-            tampered.make(case, folder, self._grounds)
-        else:
-            cases.lay(folder)
-            formats.FILES[format](case, folder)
+        cases.lay(folder)
+        formats.FILES[format](case, folder)
         return self._judged(case, folder)
 
     def again(self, saved: Path) -> Verdict:
@@ -71,10 +66,6 @@ class Runner:
 
     def _judged(self, case: Case, folder: Path) -> Verdict:
         try:
-            kept = None
-            if case.format in formats.TAMPERED and self._findings is not None:
-                kept = self._folder / "before"
-                shutil.copytree(folder, kept, symlinks=True, copy_function=_copy)
             before = judge.state(folder, case)
             ended = self._server.run(
                 folder,
@@ -86,7 +77,7 @@ class Runner:
             findings = judge.conduct(case, folder, before, ended)
             if not findings:
                 findings = _apart(case, folder, ended)
-            saved = self._save(case, kept or folder, ended, findings) if findings and self._findings else None
+            saved = self._save(case, folder, ended, findings) if findings and self._findings else None
             return Verdict(case, ended, findings, saved)
         finally:
             for name in ("case", "before"):
