@@ -33,11 +33,11 @@ REASON = "near_duplicate"  # in datatrove's statistics
 class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
     """Drops each document that duplicates an earlier one that was kept, as `gpulsh.deduplicate` would over all of them.
 
-    exclusion_writer  takes what is dropped, with the id of what it duplicates in `metadata["duplicate_of"]`, and their
+    exclusion_writer  takes dropped documents, with the id of the duplicate in `metadata["duplicate_of"]`, and their
                       similarity in `metadata["similarity"]`
-    batch_size        documents that are decided together: more take less time, and hold more texts in memory
-    index             folder of a gpulsh.Index of what earlier pipelines kept, made where there is none, and committed
-                      when the stream ends; None holds what it knows in memory, for this stream alone
+    batch_size        documents that are decided together; a larger batch takes less time and more memory
+    index             folder of a gpulsh.Index of earlier pipelines, made if it is absent, and committed
+                      when the stream ends; None keeps an index in memory for this stream
     parameters        of gpulsh.Index, as threshold=0.8
 
     Each id comes once. Raises ParameterError for wrong parameters, and in a pipeline of several tasks.

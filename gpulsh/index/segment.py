@@ -47,7 +47,7 @@ FEW, LONG = 16, 1 << 14  # at most so few values are searched in at least so lon
 
 
 class Documents(NamedTuple):
-    """What is known of n documents, ascending by number."""
+    """The columns of n documents, ascending by number."""
 
     number: Numbers
     witness: Numbers

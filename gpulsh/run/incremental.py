@@ -1,9 +1,9 @@
-"""`--index`: documents of earlier runs come before those of a run, which are decided in order and taken in.
+"""`--index`: a run drops its documents for documents of earlier runs, too, and adds them to the index.
 
-A run leaves, in order, each durable before the next: a name of its own, in its manifest; its decisions, in the work
-folder; the commit of the index, which remembers the name; the results. So a run that resumes knows by the name whether
-the index has taken the documents in. If so, the decisions stand, and are read from the index where they were damaged
-since; if not, they are made anew by an index that knows nothing of the run.
+A run writes four things, each durable before the next: its name in its manifest, its decisions in the work folder, a
+commit of the index that contains the name, and its results. So a resumed run finds by its name whether the index
+contains its documents. If it does, the decisions are valid, and the index replaces damaged ones. If not, the run
+decides again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ EVIDENCE = "evidence"
 
 
 class EarlierRuns:
-    """The index of earlier runs, or what will be one; `where` are the parameters of `Index` that no result depends on.
+    """The index of earlier runs, or of this first one; `where` are the parameters of `Index` that affect no result.
 
-    Raises InputError where the index is damaged, ParameterError where it was made with others.
+    Raises InputError if the index is damaged, ParameterError if it was made with other parameters.
     """
 
     def __init__(self, path: str, key: str | None, asked: Asked, where: Mapping[str, Any], secret: bytes) -> None:
@@ -57,28 +57,28 @@ class EarlierRuns:
             refuse_places(self._index.collection, path, key)
 
     def method(self) -> Method:
-        """The index's parameters, as those of a run."""
+        """The index's parameters."""
         return self._asked.method() if self._index is None else self._index.parameters
 
     def to_job(self) -> Earlier:
-        """Return it as the job describes it."""
+        """The form in which a job describes the index."""
         return Earlier(os.path.realpath(self.path), self.key)
 
     def decider(self, place: Workplace, steps: Steps, runner: Runner, *, remote: bool) -> Admission:
-        """Who decides about the documents of a run: this process, even where `remote` ones run the tasks."""
+        """The decider for a run: this process, even if `remote` ones run the tasks."""
         if remote:
             where = dict(self._where)
             place = replace(place, ops=select_backend(where.pop("backend"), **where))
         return Admission(self, place, steps, runner)
 
     def opened(self) -> Index:
-        """The index, made where there is none."""
+        """The index, made if there is none."""
         if self._index is None:
             self._index = Index.create(self.path, **self._asked.given(), **self._where, secret=self._secret)
         return self._index
 
     def taken_in_by(self, run: str) -> range | None:
-        """The documents that it took in for the run."""
+        """The numbers of the documents that the index contains for the run."""
         return None if self._index is None else self._index.collection.taken_in_by(run)
 
 
@@ -88,9 +88,7 @@ NEEDED = {"verify": "exact", "resolve": "kept"}
 def refuse_with_index(
     chosen: Mapping[str, object], on_error: str, key: str | None, others: Mapping[str, object]
 ) -> None:
-    """ParameterError for what cannot be decided document after document: what of `NEEDED` is chosen otherwise, and
-    `others`, which must be left out.
-    """
+    """ParameterError for options that an index cannot combine with: other values than `NEEDED`, and `others`."""
     for name, only in NEEDED.items():
         if (value := chosen[name]) != only:
             raise ParameterError(f"{name} is {value!r}, and with an index only {only!r} is possible; leave it out")
@@ -114,7 +112,7 @@ class Admission:
     runner: Runner
 
     def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
-        """Decide and take in, or find what an interrupted run decided."""
+        """Decide and add the documents, or read the decisions of an interrupted run."""
         run = self._name()
         taken_in = self.earlier.taken_in_by(run)
         facts = self.steps.finished(ADMIT) if taken_in else None
@@ -146,7 +144,7 @@ class Admission:
         return str(facts["name"])
 
     def _admitted(self, run: str, taken_in: range | None, source: OrderedInput) -> Mapping[str, Any]:
-        """Decides, and takes the documents in; the facts of the decisions, once both are durable."""
+        """Decide and add the documents; the facts of the decisions, once both are durable."""
         job = self.place.job
         if taken_in is None:
             self._refuse_results()
@@ -182,7 +180,7 @@ class Admission:
                 "ids": [part.facts["ids"] for part in made],
             }
             files = {name: fact for part in (*source.made, *made) for name, fact in part.files.items()}
-            job.stamps.check_all()  # for the index is not brought back
+            job.stamps.check_all()  # for the index cannot be rolled back
             self.steps.finish(ADMIT, Made(files, facts))
             if taken_in is None:
                 collection.forget(numbers.start + source.numbers(self._rejected(layout)))
@@ -197,7 +195,7 @@ class Admission:
         return replace(made, files={**made.files, **told})
 
     def _rejected(self, layout: Layout) -> Numbers:
-        """Positions of the rows that are no documents."""
+        """Positions of rejected rows."""
         bad, found = rejected(self.place.folder, layout), [np.empty(0, np.int64)]
         for number, (start, stop) in enumerate(zip(layout.files, layout.files[1:], strict=False)):
             if bad.touches(number):
@@ -205,28 +203,29 @@ class Admission:
         return np.concatenate(found)
 
     def _refuse_results(self) -> None:
-        """OutputError where the run has results, and the index does not know the run."""
+        """OutputError if the run has results, but the index does not contain its name."""
         written = map(step_of_run, runs_of(self.place.job))
         if any(self.steps.recorded(step) for step in (*written, EVIDENCE)):
             raise OutputError(
-                f"{self.earlier.path}: had taken in the documents of this run, and knows nothing of it now;"
-                " bring it back, or begin again with --overwrite"
+                f"{self.earlier.path}: has lost the documents of this run, which it contained before; restore it from a"
+                " copy, or begin again with --overwrite"
             )
 
     def _refuse_known(self, index: Index) -> None:
-        """ParameterError where a file was taken in before, which its first row tells; other keys are known later."""
+        """ParameterError if the index contains the first row of a file; other keys are checked later."""
         for file in () if self.earlier.key else self.place.job.files:
             (key,) = place_keys(file.name, np.zeros(1, np.int64)).to_pylist()
             if key in index:
                 raise ParameterError(
-                    f"{self.earlier.path}: has a document with the key {key!r}, so it has taken in {file.name} already;"
+                    f"{self.earlier.path}: has a document with the key {key!r}, so it contains {file.name} already;"
                     " leave the file out, or give --id-column"
                 )
 
 
 class _Decisions:
-    """What an index decided about the documents of a run, by position; 9 bytes are held of a document that is dropped
-    for one of an earlier run, or of a later position, 1 of any other.
+    """The decisions of an index about the documents of a run, by position.
+
+    A document takes 1 byte of memory, or 9 if it is dropped for one of an earlier run or of a later position.
     """
 
     def __init__(self, collection: Collection, decided: Numbered, numbers: range, layout: Layout) -> None:
@@ -241,14 +240,14 @@ class _Decisions:
             old = witness < numbers.start
             self._is_witness[witness[~old] - numbers.start] = True
             self.dropped, self.earlier = self.dropped + len(rows), self.earlier + int(old.sum())
-            own_first = ~old & (witness < documents.number[rows])  # the witness is the first of those dropped for it
+            own_first = ~old & (
+                witness < documents.number[rows]
+            )  # the witness comes before the documents dropped for it
             first, places = np.unique(witness[~own_first], return_index=True)
             witnesses.append(first)
             positions.append(documents.number[rows[~own_first][places]] - numbers.start)
         if found != len(numbers) or found != len(layout):
-            raise OutputError(
-                f"{collection.path}: has lost documents of this run since it took them in; begin again with --overwrite"
-            )
+            raise OutputError(f"{collection.path}: has lost documents of this run; begin again with --overwrite")
         self._witnesses, places = np.unique(np.concatenate(witnesses), return_index=True)
         self._first = np.concatenate(positions)[places]
 

@@ -39,15 +39,15 @@ from gpulsh.stats.stages import OF_INDEX, Progress
 from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
-ROWS_AT_ONCE = 1 << 16  # written at once
-KEYS_AT_ONCE = 1 << 18  # read at once; for each such part a file is read again up to its end
+ROWS_AT_ONCE = 1 << 16  # written together
+KEYS_AT_ONCE = 1 << 18  # read together; each part reads its file again up to the end of the part
 
-COLUMNS = ("file", "row", "id", "duplicate_of", "similarity")  # of what is found
+COLUMNS = ("file", "row", "id", "duplicate_of", "similarity")  # of the output
 
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Documents of files and those of an index that they duplicate, by number: one row each, in input order."""
+    """Documents of files, and the documents of an index that they duplicate, by number: one row each, in order."""
 
     texts: FileTexts
     positions: Numbers
@@ -59,7 +59,7 @@ class Duplicates:
         return len(self.positions)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Tables with file, row, id (null where no column is named), duplicate_of (a key) and similarity."""
+        """Tables with file, row, id (null without an id column), duplicate_of (a key) and similarity."""
         texts = self.texts
         names = strings([file.name for file in texts.files])
         named = np.unique(self.positions)
@@ -84,7 +84,7 @@ class Duplicates:
                 yield json.dumps(row, ensure_ascii=False, default=str)
 
     def write(self, path: Path) -> None:
-        """Write a file whole or not at all, as Parquet or JSON lines by its ending."""
+        """Write a complete file or none, as Parquet or JSON lines by its ending."""
         with writing(path), durable_file(path) as file, self.texts.unchanged():
             if path.suffix == ".jsonl":
                 for line in self.lines():
@@ -99,11 +99,11 @@ class Duplicates:
 
 @dataclass(frozen=True)
 class Indexed:
-    """What an index took in: how many documents it was given and dropped, and the evidence."""
+    """The result of adding files to an index: the number of documents, and the evidence of dropped ones."""
 
     documents: int
     duplicates: Duplicates
-    held: int  # all that the index holds now
+    held: int  # documents that the index holds now
 
     def counts(self) -> dict[str, int]:
         """The counts that commands print."""
@@ -112,18 +112,18 @@ class Indexed:
 
 
 def build_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> Indexed:
-    """A new index in the folder `path` of the documents of files, near-duplicates dropped as `deduplicate` drops them.
+    """A new index of files in the folder `path`, with near-duplicates dropped as `deduplicate` does.
 
-    A document's key is its value of `id_column`, a string or an integer, or FILE:ROW. What is dropped is written to
-    `output` before the index is committed: no commit is without it. `text_column`, `lines`, `as_text`, `delimiter` and
-    `encoding` are those of `deduplicate_files`, all other options those of `Index`. Raises as `Index.create` and
-    `Index.add` do; then `path` is as it was.
+    A document's key is its value of `id_column`, a string or an integer, or FILE:ROW. The evidence of dropped documents
+    is written to `output` before the index is committed. `text_column`, `lines`, `as_text`, `delimiter` and `encoding`
+    are options of `deduplicate_files`, all others of `Index`. Raises as `Index.create` and `Index.add` do, and then
+    leaves `path` unchanged.
     """
     return _grown(Index.create, path, inputs, **options)
 
 
 def add_to_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> Indexed:
-    """Add to an index, whose documents come first; parameters as of `build_index` and `Index.open`."""
+    """Add to an index, with the parameters of `build_index` and `Index.open`; documents in the index come first."""
     return _grown(Index.open, path, inputs, **options)
 
 
@@ -164,7 +164,7 @@ def _grown(
 
 
 def refuse_places(collection: Collection, path: str | os.PathLike[str], id_column: str | None) -> None:
-    """ParameterError where documents would be called FILE:ROW and those of the index are called by integers."""
+    """ParameterError if the index has integer keys and new documents would get the keys FILE:ROW."""
     if id_column is None and collection.key_kind() == "integer":
         raise ParameterError(
             f"{path}: its keys are integers, and without --id-column keys are FILE:ROW; give --id-column"
@@ -185,10 +185,10 @@ def query_index(
     progress: bool = False,
     **parameters: Any,
 ) -> Duplicates:
-    """Which held documents each document of files duplicates: the `top` most similar, or, with `every`, all.
+    """Find the held documents that each document of files duplicates: the `top` most similar, or all with `every`.
 
-    There is a row for each of them. `threshold` is the index's own where None, or above it. What is found is written to
-    `output`, where that is given.
+    There is one row for each pair. `threshold` may not be below the index's, which is the default. The result is
+    written to `output` if given.
     """
     refuse_ending(output)
     texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), parameters)
@@ -206,7 +206,7 @@ def query_index(
 
 
 def refuse_ending(output: str | os.PathLike[str] | None) -> None:
-    """ParameterError where the ending names no format."""
+    """ParameterError if the ending is not that of a format."""
     if output is not None and Path(output).suffix not in ENDINGS:
         raise ParameterError(f"output is {os.fspath(output)!r}; give a file that ends with {' or '.join(ENDINGS)}")
 
@@ -214,7 +214,7 @@ def refuse_ending(output: str | os.PathLike[str] | None) -> None:
 def refuse_output(
     output: str | os.PathLike[str] | None, index: str, inputs: Sequence[str], texts: FileTexts, overwrite: bool
 ) -> None:
-    """OutputError where the file would take the place of another, or lie among the inputs or in the index."""
+    """OutputError if the file exists, or would be among the inputs or in the index."""
     if output is not None:
         refuse_url(os.fspath(output))
         refuse_overlap(os.fspath(output), inputs, texts.files)
@@ -223,14 +223,14 @@ def refuse_output(
 
 
 def _open(inputs: Sequence[str], columns: Columns, parameters: dict[str, Any]) -> FileTexts:
-    """The documents; how files are read is taken out of the parameters."""
+    """The documents; options for reading files are removed from the parameters."""
     form = Form.taken(parameters)
     backend: BackendName = parameters.get("backend", "auto")
     return open_inputs(inputs, columns, form, select_backend(backend, threads=parameters.get("threads")))
 
 
 def open_inputs(inputs: Sequence[str], columns: Columns, form: Form, ops: Backend) -> FileTexts:
-    """The documents of files, folders, globs and URLs, read ahead by as many threads as `ops` has for it."""
+    """The documents of files, folders, globs and URLs, read ahead by the reader threads of `ops`."""
     streams = Streams(form)
     files = find_files(list(inputs), streams=streams, form=form)
     refuse_unused(files, form)
@@ -240,7 +240,7 @@ def open_inputs(inputs: Sequence[str], columns: Columns, form: Form, ops: Backen
 
 
 def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
-    """The keys of all documents in order, of one file at a time."""
+    """The keys of all documents in order, one file at a time."""
     starts = texts.starts.tolist()
     for file, first, stop in zip(texts.files, starts, starts[1:], strict=True):
         for start in range(first, stop, KEYS_AT_ONCE):
@@ -252,7 +252,7 @@ def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
 
 
 def names_of_files(texts: FileTexts) -> KeyNames:
-    """The keys of all documents in messages: by file and row."""
+    """How messages name the keys of documents: by file and row."""
 
     def of(position: int) -> str:
         (number,), (row,) = texts.locate(np.array([position]))
@@ -270,7 +270,7 @@ def place_keys(file: str, rows: Numbers) -> pa.Array:
 
 
 def _ids(texts: FileTexts, positions: Numbers) -> pa.Array:
-    """The ids, strings or integers, of documents; InputError where one has none."""
+    """The ids of documents, strings or integers; InputError if one is null."""
     column = texts.columns.id
     assert column is not None
     ids = one_type(texts.values(column, positions), texts.kinds(column))
@@ -285,7 +285,7 @@ def _ids(texts: FileTexts, positions: Numbers) -> pa.Array:
 
 
 class _Watched:
-    """Documents of files; each batch read is reported as progress."""
+    """Documents of files, with progress after each batch."""
 
     def __init__(self, texts: FileTexts, progress: Progress) -> None:
         self._texts, self._progress = texts, progress

@@ -100,7 +100,7 @@ def test_pickles_of_datasketch_are_read(key: str) -> None:
         (lambda: MinHashLSH(weights=(0.5, 0.6)), "whose sum is 1"),
         (lambda: MinHashLSH(num_perm=16, params=(5, 4)), "bands \\* rows of at most num_perm"),
         (lambda: MinHashLSH(num_perm=16, params=(1, 4)), "1 band of 4"),
-        (lambda: MinHashLSH(storage_config={"type": "redis"}), "asks for 'redis'; gpulsh holds tables in memory"),
+        (lambda: MinHashLSH(storage_config={"type": "redis"}), "'redis', and gpulsh keeps tables in memory"),
         (lambda: index_of(SETS).insert("a", SETS["a"]), "the key is in the index"),
         (lambda: index_of(SETS).remove("d"), "the key is not in the index"),
         (lambda: index_of(SETS).query(MinHash(17)), "17 values; this index takes 16"),
@@ -214,7 +214,7 @@ def test_bloom_filters_that_share_no_band_and_odd_files(tmp_path: Path) -> None:
     assert not table.query(bands[0][::-1])
     with pytest.raises(RuntimeError, match="2 values; this one takes 3"):
         table.query(bands[0][:2])
-    with pytest.warns(RuntimeWarning, match="in memory alone"):
+    with pytest.warns(RuntimeWarning, match="in memory only"):
         index = MinHashLSHBloom(0.5, 16, n=9, fp=0.01)
     with pytest.warns(RuntimeWarning, match="nothing is saved"):
         index.sync()
@@ -222,7 +222,7 @@ def test_bloom_filters_that_share_no_band_and_odd_files(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=next(iter(wrong))):
             MinHashLSHBloom(**{"n": 9, "fp": 0.01, **wrong})
     (tmp_path / "band-0.bf").write_bytes(b"of another library" * 9)
-    with pytest.raises(InputError, match="is no Bloom filter of gpulsh"):
+    with pytest.raises(InputError, match="is not a Bloom filter of gpulsh"):
         MinHashLSHBloom(0.5, 16, n=9, fp=0.01, save_dir=str(tmp_path))
     (tmp_path / "band-0.bf").unlink()
     MinHashLSHBloom(0.5, 16, n=9, fp=0.01, save_dir=str(tmp_path))

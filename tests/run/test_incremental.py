@@ -231,7 +231,7 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
         assert contents("known") == before and not Path("out").exists()
         return err.splitlines()[-1]
 
-    assert "has taken in jan.jsonl already" in refused(2, "feb.jsonl", "jan.jsonl", "-o", "out")
+    assert "it contains jan.jsonl already" in refused(2, "feb.jsonl", "jan.jsonl", "-o", "out")
     assert "threshold 0.7 and 0.8 was given" in refused(2, "feb.jsonl", "-o", "out", "--threshold", "0.8")
     assert "verify is 'none'" in refused(2, "feb.jsonl", "-o", "out", "--verify", "none")
     assert "resolve is 'components'" in refused(2, "feb.jsonl", "-o", "out", "--resolve", "components")

@@ -99,7 +99,7 @@ class LeanMinHash(MinHash):
 
     @classmethod
     def deserialize(cls: type[Same], buf: Any, byteorder: str = "@") -> Same:
-        """What `serialize` wrote, here or in datasketch."""
+        """Read the bytes that `serialize` wrote, here or in datasketch."""
         return cls._filled(*_read(buf, byteorder))
 
     def __getstate__(self) -> bytearray:

@@ -94,7 +94,7 @@ def _quadrature(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 class MinHashLSH:
-    """Keys of sets that are probably as similar as `threshold`, by bands of their signatures that are the same.
+    """Finds keys of sets that are probably as similar as `threshold`, by equal bands of their signatures.
 
     Arguments, attributes and pickles are datasketch's; `storage_config` is of type "dict" alone. All signatures of an
     index are of one scheme: another is a ParameterError, also where the index was pickled by datasketch 1.x, whose
@@ -133,7 +133,7 @@ class MinHashLSH:
 
     @property
     def buffer_size(self) -> int:
-        """What a session may hold back, which one in memory does not."""
+        """The size of a session's buffer; sessions in memory have none."""
         return self._buffer_size
 
     @buffer_size.setter
@@ -143,7 +143,7 @@ class MinHashLSH:
             table.buffer_size = value
 
     def insert(self, key: Hashable, minhash: AnyMinHash, check_duplication: bool = True) -> None:
-        """Add a set by its key. ParameterError where the key is there, unless `check_duplication` is False."""
+        """Add a set by its key. ParameterError if the index has the key, unless `check_duplication` is False."""
         found = self._band_keys(minhash)
         key = pickle.dumps(key) if self.prepickle else key
         if check_duplication and key in self.keys:
@@ -154,7 +154,7 @@ class MinHashLSH:
             table._dict[band].add(key)
 
     def _band_keys(self, minhash: AnyMinHash, bands: int | None = None) -> list[bytes]:
-        """Of each band the bytes that its table has for a key, or a ParameterError where the signature is another's."""
+        """The bytes of each band, or a ParameterError if the signature does not fit the index."""
         if len(minhash) != self.h:
             raise ParameterError(f"the signature has {len(minhash)} values; this index takes {self.h}")
         check_scheme(self._minhash_scheme, minhash)
@@ -164,7 +164,7 @@ class MinHashLSH:
         return found if self.hashfunc is None else [self.hashfunc(band) for band in found]
 
     def _byteswap(self, values: Values) -> bytes:
-        """What a table has for a band; datasketch's pickles name it, and the next one."""
+        """The bytes of a band in a table; datasketch's pickles name this method and the next one."""
         return values.byteswap().tobytes()
 
     def _hashed_byteswap(self, values: Values) -> bytes:
@@ -189,11 +189,11 @@ class MinHashLSH:
                 table.insert(band, key)
 
     def insertion_session(self, buffer_size: int = BUFFER) -> MinHashLSHInsertionSession:
-        """A context in which many are inserted."""
+        """A context for many insertions."""
         return MinHashLSHInsertionSession(self, buffer_size)
 
     def deletion_session(self, buffer_size: int = BUFFER) -> MinHashLSHDeletionSession:
-        """A context in which many are removed."""
+        """A context for many removals."""
         return MinHashLSHDeletionSession(self, buffer_size)
 
     def query(self, minhash: AnyMinHash) -> list[Hashable]:
@@ -201,7 +201,7 @@ class MinHashLSH:
         return list(self._query_b(minhash, self.b))
 
     def _query_b(self, minhash: AnyMinHash, b: int) -> set[Hashable]:
-        """Those that share one of the first `b` bands."""
+        """The keys of sets that share one of the first `b` bands."""
         if b > self.b:
             raise ParameterError(f"b is {b}; this index has {self.b} bands")
         found: set[Hashable] = set()
@@ -215,12 +215,12 @@ class MinHashLSH:
         return {pickle.loads(key) for key in keys} if self.prepickle else keys  # type: ignore[arg-type]
 
     def add_to_query_buffer(self, minhash: AnyMinHash) -> None:
-        """Ask for a set; `collect_query_buffer` answers."""
+        """Add a query; `collect_query_buffer` answers all."""
         for band, table in zip(self._band_keys(minhash), self.hashtables, strict=True):
             table.add_to_select_buffer([band])
 
     def collect_query_buffer(self) -> list[Hashable]:
-        """The keys that every set which was asked for has found."""
+        """The keys that all queries since the last call have in common."""
         answers = [table.collect_select_buffer() for table in self.hashtables]
         each = [set[Hashable]().union(*found) for found in zip(*answers, strict=True)]
         return list(self._unpickled(set.intersection(*each))) if each else []
@@ -229,7 +229,7 @@ class MinHashLSH:
         return (pickle.dumps(key) if self.prepickle else key) in self.keys
 
     def remove(self, key: Hashable) -> None:
-        """Remove a key. ParameterError where it is not there."""
+        """Remove a key. ParameterError if the index does not have it."""
         key = pickle.dumps(key) if self.prepickle else key
         if key not in self.keys:
             raise ParameterError("the key is not in the index; give one that was inserted")
@@ -244,11 +244,11 @@ class MinHashLSH:
         return any(len(table) == 0 for table in self.hashtables)
 
     def get_counts(self) -> list[dict[Hashable, int]]:
-        """Of each table how many keys each band has."""
+        """The number of keys of each band, for each table."""
         return [table.itemcounts() for table in self.hashtables]
 
     def get_subset_counts(self, *keys: Hashable) -> list[dict[Hashable, int]]:
-        """The same of some keys alone."""
+        """The same for some keys only."""
         tables = [DictSetStorage() for _ in range(self.b)]
         for key in {pickle.dumps(key) if self.prepickle else key for key in keys}:
             for band, table in zip(self.keys.get(key), tables, strict=False):
@@ -264,14 +264,14 @@ class MinHashLSH:
 
 
 def check_scheme(known: str | None, minhash: AnyMinHash) -> None:
-    """A ParameterError where an index is of one scheme and a signature of another."""
+    """ParameterError if a signature has another scheme than the index."""
     scheme = getattr(minhash, "scheme", None)
     if known is not None and scheme is not None and scheme != known:
         raise ParameterError(f"the signature is of scheme {scheme!r} and the index of {known!r}; make both by one")
 
 
 class _Session:
-    """What is done with an index at once; in memory it is done when it is asked for."""
+    """A context that changes an index; in memory each change takes effect at once."""
 
     def __init__(self, lsh: MinHashLSH, buffer_size: int) -> None:
         self.lsh = lsh
@@ -284,7 +284,7 @@ class _Session:
         self.close()
 
     def close(self) -> None:
-        """Nothing was held back."""
+        """Does nothing, because nothing was buffered."""
 
 
 class MinHashLSHInsertionSession(_Session):

@@ -1,7 +1,7 @@
-"""`MinHashLSHBloom` as datasketch 2.0 has it: whether a set was seen before, by a Bloom filter a band.
+"""`MinHashLSHBloom` of datasketch 2.0: whether a similar set was inserted, by one Bloom filter per band.
 
-datasketch's filters are those of pybloomfilter, which need a compiler and whose files are its own; the files of these
-have another form. A band is hashed by its values in order, where datasketch adds them up, so that fewer others pass.
+datasketch uses the filters of pybloomfilter, which needs a compiler. The files here have another format. The hash of a
+band depends on the order of its values, where datasketch adds them up, so that fewer other sets pass.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.params import check_integer
 from gpulsh.theory import checked_number
 
-HEAD = Struct("<8sQQQ")  # of a file: what it is; bits, hash functions and values of a band
+HEAD = Struct("<8sQQQ")  # of a file: its kind; bits, hash functions and values of a band
 MAGIC = b"gpulshBF"
 MOST_BITS = 1 << 40
 
 
 class BloomTable:
-    """The Bloom filter of a band of `band_size` values, for `item_count` sets, of which `fp` of the others pass.
+    """The Bloom filter of a band of `band_size` values, for `item_count` sets; a share `fp` of other sets passes.
 
-    It lies in the file `fname`, and is what that holds where there is one; in memory where it is None.
+    It is in the file `fname`, which is made if it does not exist, or in memory if that is None.
     """
 
     def __init__(self, item_count: int, fp: float, band_size: int, fname: str | None = None) -> None:
@@ -53,23 +53,27 @@ class BloomTable:
         with open(path, "r+b") as file:
             head = file.read(HEAD.size)
             if len(head) < HEAD.size or head[:8] != MAGIC:
-                raise InputError(f"{path}: is no Bloom filter of gpulsh; give another folder, or build the index again")
+                raise InputError(
+                    f"{path}: is not a Bloom filter of gpulsh; give another folder, or build the index again"
+                )
             _, self.bits, self.hashes, rows = HEAD.unpack(head)
             if path.stat().st_size != HEAD.size + (self.bits + 7) // 8 or not self.bits:
                 raise InputError(f"{path}: is damaged, its size is not that of {self.bits} bits; build the index again")
             if rows != self.r:
-                raise ParameterError(f"{path}: is of bands of {rows} values, and bands of {self.r} were asked for")
+                raise ParameterError(
+                    f"{path}: has bands of {rows} values, not {self.r}; give the same parameters, or another folder"
+                )
             return mmap.mmap(file.fileno(), 0)
 
     def sync(self) -> None:
         """Write it to its file."""
         if self.fname is None:
-            warnings.warn("the index is in memory alone: nothing is saved", RuntimeWarning, stacklevel=2)
+            warnings.warn("the index is in memory only: nothing is saved", RuntimeWarning, stacklevel=2)
         else:
             self._data.flush()
 
     def assert_size(self, hashvalues: Values) -> None:
-        """RuntimeError where a band has another number of values."""
+        """RuntimeError if a band has another number of values."""
         if len(hashvalues) != self.r:
             raise RuntimeError(f"a band has {len(hashvalues)} values; this one takes {self.r}")
 
@@ -79,19 +83,19 @@ class BloomTable:
         self.add(*band_hashes(np.asarray(hashvalues)[None])[0])
 
     def query(self, hashvalues: Values) -> bool:
-        """Whether a band was added, or passes for one that was."""
+        """Whether a band was added, or passes by chance."""
         self.assert_size(hashvalues)
         return self.has(*band_hashes(np.asarray(hashvalues)[None])[0])
 
     def add(self, first: int, second: int) -> None:
-        """Add a band of these hashes."""
+        """Add a band by its hashes."""
         data, bits = self._data, self.bits
         for number in range(self.hashes):  # Kirsch and Mitzenmacher 2006: two hashes do for all
             place = (first + number * second) % bits
             data[HEAD.size + (place >> 3)] |= 1 << (place & 7)
 
     def has(self, first: int, second: int) -> bool:
-        """`query` of a band of these hashes."""
+        """`query` of a band by its hashes."""
         data, bits = self._data, self.bits
         for number in range(self.hashes):
             place = (first + number * second) % bits
@@ -101,11 +105,11 @@ class BloomTable:
 
 
 class MinHashLSHBloom:
-    """Whether a set as similar as `threshold` was probably inserted; which one it was nobody knows.
+    """Whether a set as similar as `threshold` was probably inserted, without its key.
 
-    `n` sets are expected; of sets that share no band with any, `fp` pass in each band. With `save_dir` the filters lie
-    in files there, and those that are there are gone on with; without, in memory alone. All else as `MinHashLSH`.
-    Raises ParameterError, which is a ValueError, and InputError where a file is no filter of gpulsh's.
+    `n` is the expected number of sets; a share `fp` of sets without a common band passes in each band. With `save_dir`
+    the filters are in files there, and existing files are continued; without, in memory. All else as `MinHashLSH`.
+    Raises ParameterError, which is a ValueError, and InputError if a file is not a filter of gpulsh.
 
     >>> from tempfile import TemporaryDirectory
     >>> from gpulsh.compat.datasketch import MinHash
@@ -135,7 +139,7 @@ class MinHashLSHBloom:
         self.h = num_perm
         self.b, self.r = chosen_bands(threshold, num_perm, weights, params)
         if save_dir is None:
-            warnings.warn("save_dir is None: the index is in memory alone", RuntimeWarning, stacklevel=2)
+            warnings.warn("save_dir is None: the index is in memory only", RuntimeWarning, stacklevel=2)
         else:
             os.makedirs(save_dir, exist_ok=True)
         self.hashtables = [

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 
 class Unpickler(pickle.Unpickler):
-    """Looks for datasketch's names here. Like any unpickler it runs what a pickle says: read those you trust."""
+    """Finds datasketch's names here. A pickle can run any code: read only those that you trust."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         """The class or function of a name."""
@@ -17,12 +17,12 @@ class Unpickler(pickle.Unpickler):
 
 
 def load(file: IO[bytes]) -> Any:
-    """What a file of a pickle holds."""
+    """The object in a pickle file."""
     return Unpickler(file).load()
 
 
 def loads(data: bytes) -> Any:
-    """What a pickle holds.
+    """The object in a pickle.
 
     >>> from gpulsh.compat.datasketch import MinHash
     >>> loads(pickle.dumps(MinHash(num_perm=4)))

@@ -1,4 +1,4 @@
-"""Tables of an index in memory, with the methods and the pickles of datasketch's; those of servers are refused."""
+"""Tables of an index in memory, with the methods and pickles of datasketch; server storages are refused."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class DictListStorage:
         return self._dict.keys()
 
     def get(self, key: Hashable) -> Any:
-        """The values of a key; none where it is not there."""
+        """The values of a key, none if it is absent."""
         return self._dict.get(key, [])
 
     def getmany(self, *keys: Hashable) -> list[Any]:
-        """Those of several keys."""
+        """The values of several keys."""
         return [self.get(key) for key in keys]
 
     def insert(self, key: Hashable, *vals: object, buffer: bool = False) -> None:
@@ -69,14 +69,14 @@ class DictListStorage:
         return key in self._dict
 
     def empty_buffer(self) -> None:
-        """Nothing waits in memory."""
+        """Does nothing, because nothing was buffered."""
 
     def add_to_select_buffer(self, keys: Iterable[Hashable]) -> None:
-        """Ask for keys, all of them answered by `collect_select_buffer`."""
+        """Add queries for keys; `collect_select_buffer` answers all."""
         self.__dict__.setdefault("_selected", []).extend(keys)
 
     def collect_select_buffer(self) -> list[Any]:
-        """The values of each key that was asked for."""
+        """The values of each queried key."""
         return self.getmany(*self.__dict__.pop("_selected", []))
 
 
@@ -88,7 +88,7 @@ class DictSetStorage(DictListStorage):
         self._dict = defaultdict(set)
 
     def get(self, key: Hashable) -> Any:
-        """The values of a key; none where it is not there."""
+        """The values of a key, none if it is absent."""
         return self._dict.get(key, set())
 
     def insert(self, key: Hashable, *vals: object, buffer: bool = False) -> None:
@@ -97,10 +97,10 @@ class DictSetStorage(DictListStorage):
 
 
 def check_in_memory(storage_config: Mapping[str, Any] | None) -> None:
-    """A ParameterError where the tables are to be anywhere but in this process."""
+    """ParameterError for tables outside of this process."""
     kind = (storage_config or {}).get("type", "dict")
     if kind != "dict":
         raise ParameterError(
-            f"storage_config asks for {kind!r}; gpulsh holds tables in memory alone, so leave it out, or use"
+            f"storage_config has the type {kind!r}, and gpulsh keeps tables in memory only; leave it out, or use"
             " datasketch itself, or gpulsh.Index for an index in files"
         )

@@ -23,7 +23,7 @@ Scheme = Literal["affine32", "affine64", "legacy"]
 
 @dataclass(frozen=True, kw_only=True)
 class DatasketchMinHash(TokenSketch):
-    """What `datasketch.MinHash(num_perm, seed, scheme=scheme)` makes of the same tokens: its `hashvalues`.
+    """The `hashvalues` of `datasketch.MinHash(num_perm, seed, scheme=scheme)` for the same tokens.
 
     ==========  =======================  ============================================================================
     scheme      hash of a token          value
@@ -34,8 +34,8 @@ class DatasketchMinHash(TokenSketch):
                                          there; the only one before 2.0, the same since 1.5.9
     ==========  =======================  ============================================================================
 
-    fmix is the finalizer of MurmurHash3. Whoever gave datasketch a `hashfunc` of their own calls the sketch on what
-    that returns. Checked against datasketch 2.0.0.
+    fmix is the finalizer of MurmurHash3. With your own `hashfunc`, call the sketch on its hashes. Checked against
+    datasketch 2.0.0.
 
     >>> sketch = DatasketchMinHash(num_perm=4, scheme="legacy")
     >>> sketch.from_tokens([[b"a", b"b"]], backend="cpu").values.tolist()
@@ -105,7 +105,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DatasketchWeightedMinHash:
-    """What `datasketch.WeightedMinHashGenerator(dim, num_perm, seed)` makes of vectors: its `hashvalues`.
+    """The `hashvalues` of `datasketch.WeightedMinHashGenerator(dim, num_perm, seed)` for the same vectors.
 
     Each sample is the dimension that it chose and how often its scale fits below the weight (Ioffe 2010). `many` are
     those of `minhash_many`, which differ. All but the logarithm is addition, multiplication and division of float32,

@@ -21,7 +21,7 @@ _GAMMA = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, kw_only=True)
 class LanceMinHash(TokenSketch):
-    """What version 0 of Lance's signature procedure makes of a text's tokens.
+    """The signatures of version 0 of Lance's procedure, from a text's tokens.
 
     Runs of `shingle_size` tokens, or all of fewer, joined by the byte 0x1F, are hashed by XXH64; of the least
     a * x + b mod 2^64 the value is (c * least mod 2^64) >> 48, uint16 there and uint32 here. The seed is always 42.
@@ -72,7 +72,7 @@ MOST = 2048  # beyond, a value there has too few bits for its round
 
 @dataclass(frozen=True, kw_only=True)
 class FastSketchLSH(HashSketch):
-    """What `FastSimilaritySketch(sketch_size, seed)` makes of sets of integers: `num_perm` values, uint64.
+    """The sketches of `FastSimilaritySketch(sketch_size, seed)` of sets of integers: `num_perm` values, uint64.
 
     A set goes into the bins in rounds until none is empty (Dahlgaard, Knudsen, Thorup 2017, in the variant that
     `splitmix_rounds` of `gpulsh.backends.protocol.SketchFold` defines). `num_perm` is its `sketch_size`, a power of two
@@ -98,7 +98,7 @@ class FastSketchLSH(HashSketch):
     def from_integers(
         self, integers: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Signatures:
-        """Of rows of integers below 2^32, `values` uint64 and `offset` int64 [n + 1], which it hashes by SplitMix64."""
+        """Sketches of rows of integers below 2^32, `values` uint64 and `offset` int64 [n + 1], hashed by SplitMix64."""
         check_type("integers", integers, Fingerprints)
         if len(integers.values) and int(integers.values.max()) >> 32:
             raise ParameterError(f"integers holds {int(integers.values.max())}; give integers below 2^32")

@@ -94,7 +94,7 @@ BATCH_BYTES = 1 << 20  # of text whose windows are hashed at once
 
 @dataclass(frozen=True, kw_only=True)
 class NemoMinHash(HashSketch):
-    """What NeMo Curator's `MinHashStage` makes of a text: its `_minhash_signature`.
+    """The `_minhash_signature` of NeMo Curator's `MinHashStage` for the same text.
 
     Every window of `char_ngrams` characters, or all of a shorter text, is hashed by MurmurHash3 with the first
     multiplier for its seed, 0 counting as 1. Of 32 bits a value is a * x + b mod 2^32: cuDF multiplies in words of 32

@@ -47,7 +47,7 @@ _SPACES = _Spaces()
 
 @dataclass(frozen=True, kw_only=True)
 class TextDedupMinHash(TokenSketch):
-    """What text-dedup's `minhash` makes of a text: the values of all its bands, one after another.
+    """The values of all bands of text-dedup's `minhash`, one band after another.
 
     Tokens are the words of a lower-case text, letters as this Python's Unicode has them; runs of `ngram_size`, or all
     of fewer, are joined by spaces, and a text of fewer than `min_length` tokens has none. Of a run's bytes the hash x
