@@ -32,7 +32,7 @@ def environment(threads: int) -> dict[str, str]:
 
 @dataclass
 class Bench:
-    """What the command asked for, and the folder for made corpora and answers."""
+    """The options of the command, and the folder for made corpora and answers."""
 
     corpus: str
     pairs: str | None

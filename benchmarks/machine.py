@@ -1,4 +1,4 @@
-"""What was measured on: processor, system, versions."""
+"""The machine of a record: processor, system, versions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cores() -> int:
 
 
 def _commit() -> str:
-    """Of the tree that this file is in."""
+    """The commit of the tree that this file is in."""
     changed = _git("status", "--porcelain", "--untracked-files=no")
     return _git("rev-parse", "--short", "HEAD") + ("+changes" if changed else "")
 

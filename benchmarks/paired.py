@@ -1,4 +1,4 @@
-"""Whether a change made gpulsh slower: this tree beside another, round by round, by processor time.
+"""Shows if a change made gpulsh slower: this tree against another, round by round, by processor time.
 
     python -m benchmarks.paired OTHER_TREE CORPUS.parquet FOLDER [--scripts FILE.parquet] [--rounds 7]
         [--cases sign,arrow,...] [--together] [--record NAME]
@@ -126,7 +126,7 @@ def _filled(texts: list[str]) -> list[str]:
 
 
 def work(case: str, path: str) -> Callable[[], Any]:
-    """What is measured, on one thread but for files, by what both trees have."""
+    """The measured tasks, on one thread except for files, that both trees have."""
     import gpulsh
 
     if case in FORMATS:
@@ -243,7 +243,7 @@ def _row(case: str, rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]
 
 
 def _compiled_to() -> str:
-    """What a record says where Numba compiles for another processor than the machine's."""
+    """The note of a record if Numba compiles for another processor than the machine's."""
     if not (name := os.environ.get("NUMBA_CPU_NAME")):
         return ""
     widest = "AVX-512" if "+avx512f" in os.environ.get("NUMBA_CPU_FEATURES", "+avx512f") else "AVX2"

@@ -15,7 +15,7 @@ WARM_UP = 1024
 
 
 def processor_time() -> float:
-    """Of this process and of those it started that have ended."""
+    """Processor time of this process and of the processes it started that have ended."""
     return time.process_time() + sum(os.times()[2:4])
 
 

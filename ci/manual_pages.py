@@ -25,7 +25,7 @@ MARKS = re.compile(r"(?:[\[<_]|^>)(?=[^`]*(?:`[^`]*`[^`]*)*\Z)", re.MULTILINE)  
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages to those that lie in docs/."""
+    """Add the pages to the pages of docs/."""
     from mkdocs.structure.files import File
 
     for name, page in (("options.md", options_page), ("api.md", api_page), ("tutorial.md", tutorial_page)):
@@ -109,7 +109,7 @@ def _signature(value: Any) -> str:
 
 
 def _prose(value: Any) -> str:
-    """A docstring as Markdown: examples and what stands in columns as they are, the rest as paragraphs."""
+    """A docstring as Markdown: examples and columns unchanged, the rest as paragraphs."""
     parts = []
     text = inspect.cleandoc(value.help or "") if isinstance(value, click.Command) else inspect.getdoc(value)
     for part in re.split(r"\n{2,}", text or ""):

@@ -1,4 +1,4 @@
-"""What an installed gpulsh must hold and do where nothing else is: `smoke.py EXTRA...`, the extras it must have."""
+"""Checks an installed gpulsh with nothing else around it: `smoke.py EXTRA...`, the extras it must have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def command(*arguments: str) -> str:
 
 
 def check_files(extras: set[str]) -> None:
-    """What is installed: the package with its types and kernels, and nothing beside it."""
+    """The installation is the package with its types and kernels, and nothing else."""
     found = distribution("gpulsh")
     assert found.version == gpulsh.__version__ == command("--version").split()[-1]
     assert set(found.metadata.get_all("Provides-Extra", [])) == extras

@@ -108,7 +108,7 @@ def _inputs(bench: Bench, kind: str) -> Path:
 
 
 def _ids(folder: Path) -> NDArray[np.int64]:
-    """Of all rows of a folder."""
+    """The ids of all rows of a folder."""
     ids: list[str] = []
     for path in sorted(folder.iterdir()):
         if path.suffix == ".parquet":

@@ -28,7 +28,7 @@ def facts(engine: Engine, result: Any, job: Job) -> dict[str, Any]:
 
 
 def _funnel(result: Any) -> dict[str, Any]:
-    """Where gpulsh says its time went, for whoever reads the JSON."""
+    """The stages and seconds that gpulsh reports, for the record's JSON."""
     funnel = getattr(result, "funnel", None)
     return {} if funnel is None else {"funnel": funnel.to_dict()}
 

@@ -32,7 +32,7 @@ Words = NDArray[np.uint64]
 
 
 class Drawn:
-    """What the functions of a family that were drawn so far make of a set."""
+    """Counts over the functions drawn so far: how often each element of a set is the minimum, and errors of estimates."""
 
     def __init__(self, numbers: Words) -> None:
         self.numbers, self.size = numbers, len(numbers)
@@ -108,7 +108,7 @@ def _draw(ops: Backend, family: MinHashFamily, seed: int, sets: list[Drawn]) -> 
 
 
 def trie_probabilities(numbers: Words) -> NDArray[np.float64]:
-    """Of distinct numbers, the probability of each that a random mask makes it the least.
+    """For distinct numbers, the probability that a random mask makes each one the least.
 
     It is 2^-(branchings on its path in the binary trie of all): at each the mask's bit decides which side is less.
 

@@ -1,4 +1,4 @@
-"""What a document costs that is added to an index of many: processor time by what the index holds, memory and disk.
+"""The cost of a document added to an index: processor time by the size of the index, memory and disk.
 
 Documents are short and unrelated, so that looking up takes the largest part. What slows the machine must not look like
 growth: the last documents are added by turns to the index and to a copy of it from when it was small, each the first

@@ -1,4 +1,4 @@
-"""What SimHash finds of the pairs at 0.8: by shingles, by distance, as a filter, and in Henzinger's combination."""
+"""The pairs at 0.8 that SimHash finds: by shingles, by distance, as a filter, and in Henzinger's combination."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _distances(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _runs(texts: list[str], how: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What runs drop of the documents that the default drops."""
+    """A row for each run: its time, and how many of the default's dropped documents it drops."""
     gpulsh.deduplicate(texts[:100], **how)
     dropped = None
     for name, given in RUNS.items():

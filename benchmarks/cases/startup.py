@@ -1,4 +1,4 @@
-"""What a user waits for before any work: import, help, the first run with nothing compiled, the next one."""
+"""The wait before any work: import, help, the first run with nothing compiled, the next one."""
 
 from __future__ import annotations
 

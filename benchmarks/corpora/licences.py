@@ -10,7 +10,7 @@ from benchmarks.corpora.parquet import write_texts
 
 
 def licence_texts() -> Iterator[str]:
-    """What follows the front matter, which stands between two lines of three hyphens; in byte order of the names."""
+    """The texts after the front matter, which is between two lines of three hyphens, in byte order of the names."""
     data = Path(str(distribution("licensedcode-data").locate_file("licensedcode/data")))
     for kind in ("licenses", "rules"):
         for path in sorted((data / kind).iterdir(), key=lambda p: p.name.encode()):

@@ -1,4 +1,4 @@
-"""What a case asks of every engine."""
+"""The interface of every engine."""
 
 from __future__ import annotations
 

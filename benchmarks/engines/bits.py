@@ -1,4 +1,4 @@
-"""What a case asks of a library that has SimHash or searches by Hamming distance."""
+"""The interface of a library that has SimHash or searches by Hamming distance."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ FALSE_POSITIVES = 1e-5  # of a band's Bloom filter: as many as its paper takes
 
 
 def _signatures(texts: Iterable[str]) -> Iterator[MinHash]:
-    """What `MinHash.bulk` is a list of."""
+    """The signatures that `MinHash.bulk` puts into a list."""
     shingles = byte_shingles(texts)
     yield from MinHash.generator(shingles, num_perm=NUM_PERM, scheme="affine32", hashfunc=xxhash.xxh32_intdigest)
 

@@ -1,4 +1,4 @@
-"""What the race asks of a library: from files to which of their rows stay."""
+"""The interface of a library in the race: from files to the rows that stay."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def without(n: int, dropped: Any) -> NDArray[np.bool_]:
 
 
 def only(n: int, kept: Any) -> NDArray[np.bool_]:
-    """Of n rows those of the given numbers."""
+    """bool [n]: True for the rows of the given numbers."""
     keep = np.zeros(n, bool)
     keep[np.asarray(kept, np.int64)] = True
     return keep

@@ -1,4 +1,4 @@
-"""What a case asks of a library that works from files to files."""
+"""The interface of a library that works from files to files."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a CUDA device does with gpulsh: cases measured beside the device's own limits, `python -m benchmarks.gpu`."""
+"""gpulsh on a CUDA device: cases measured against the device's own limits, `python -m benchmarks.gpu`."""

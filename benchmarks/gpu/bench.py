@@ -1,4 +1,4 @@
-"""What a case is given: the device, how large to be, how long it may take; and what it hands back."""
+"""The input of a case, its device, size and time, and its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpulsh.backends.cuda.launcher import DeviceLauncher
 
 @dataclass
 class Found:
-    """What a case found."""
+    """The result of a case."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)  # what was compared, and found equal, before the clock ran

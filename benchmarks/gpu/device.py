@@ -54,7 +54,7 @@ def folder_of(header: dict[str, Any]) -> Path:
 
 
 def smi() -> dict[str, str]:
-    """What nvidia-smi says of the first device; empty where it is missing or says nothing."""
+    """The output of nvidia-smi for the first device; empty without it."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return {}

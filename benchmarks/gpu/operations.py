@@ -29,7 +29,7 @@ def operations_of(protocol: type = Backend) -> set[str]:
 
 
 def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict[str, Any]:
-    """What each operation gives, by its name."""
+    """The result of each operation, by its name."""
     found: dict[str, Any] = {}
     found["tokens"] = tokens = backend.tokens(text, shingling)
     found["shingles"] = backend.shingles(tokens, shingling.size)

@@ -92,7 +92,7 @@ def record_of(part: str) -> str:
 
 
 def run_part(part: str, limit: float, for_pytest: Sequence[str], *, quick: bool) -> dict[str, Any]:
-    """What a part finds within `limit` seconds."""
+    """The findings of a part within `limit` seconds."""
     if part == "device":
         return run_tests("device", ["-k", "device-default"] * quick + [*for_pytest], limit, skips_allowed=False)
     if part == "host":
@@ -146,7 +146,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def judge(found: dict[str, Any], status: int, *, skips_allowed: bool) -> dict[str, Any]:
-    """Whether a run of tests shows what it is to show, in words."""
+    """The verdict on a run of tests, in words."""
     if status != 0 or found["tests"] == 0 or found["failed"]:
         return {"passed": False, "verdict": f"failed: pytest's status {status}, {found.get('failed')}"}
     unexcused = [told for told in found["skipped"] if not EXCUSED.search(told)]
@@ -196,7 +196,7 @@ def run_sanitizer(tool: str, limit: float) -> dict[str, Any]:
 
 
 def sanitizer() -> str | None:
-    """Where compute-sanitizer is."""
+    """The path of compute-sanitizer."""
     return shutil.which("compute-sanitizer") or next(
         (found for place in SANITIZER_PLACES if (found := shutil.which("compute-sanitizer", path=place))), None
     )

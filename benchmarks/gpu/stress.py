@@ -124,7 +124,7 @@ def _oracle(megabytes: float) -> tuple[Any, str, float]:
 
 
 def _places(cupy: Any, backend: CudaBackend) -> list[tuple[str, Place]]:
-    """Where texts lie, and how they come there."""
+    """Names and functions of the places where texts may be: the host, pinned memory, the device."""
 
     def pinned(text: TextBatch) -> TextBatch:
         size = len(text.values)

@@ -27,7 +27,7 @@ class Times:
         return median(self.seconds)
 
     def columns(self) -> dict[str, Any]:
-        """What a table row tells of them."""
+        """The columns of a table row."""
         return {
             "median ms": self.median * 1e3,
             "min ms": min(self.seconds) * 1e3,
@@ -95,7 +95,7 @@ class TimingLauncher:
         self.bytes[kernel] = sum(int(a.size) * a.dtype.itemsize for a in arguments if not isinstance(a, np.generic))
 
     def take(self) -> dict[str, dict[str, float]]:
-        """Of each kernel since the last call: launches, milliseconds of all, GB/s of its last launch's arrays."""
+        """For each kernel since the last call: launches, milliseconds in total, GB/s of the last launch's arrays."""
         self._cuda.Device().synchronize()
         found = {}
         for kernel, pairs in self._events.items():

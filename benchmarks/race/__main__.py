@@ -39,7 +39,7 @@ MAIN, OTHER = 0.8, 0.5  # thresholds: of every run, and of one more on all cores
 
 @dataclass(frozen=True)
 class Heat:
-    """What all libraries are asked in turn."""
+    """The task that all libraries get in turn."""
 
     course: Course
     threshold: float
@@ -98,7 +98,7 @@ class Race:
 
 
 def _environment(cores: int, scratch: Path) -> dict[str, str]:
-    """Whatever lies on disk lies in `scratch`, but for what Numba compiled."""
+    """All files are in `scratch`, except Numba's compiled code."""
     folders = dict.fromkeys(("TMPDIR", "HF_HOME", "SPARK_LOCAL_DIRS"), str(scratch))
     known = {name: value for name, value in environment(cores).items() if name != "PYTHONDONTWRITEBYTECODE"}
     return known | folders

@@ -1,4 +1,4 @@
-"""What a command takes, measured from outside: seconds, processor time, memory and disk of it and all its children."""
+"""The cost of a command with all its children, measured from outside: seconds, processor time, memory and disk."""
 
 from __future__ import annotations
 

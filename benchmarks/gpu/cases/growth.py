@@ -1,4 +1,4 @@
-"""What one more document costs: `deduplicate` of ever more tweets, from host memory."""
+"""The cost of one more document: `deduplicate` of more and more tweets, from host memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the form of a corpus costs: lengths, one giant document, scripts, sizes of batches."""
+"""The cost of the form of a corpus: lengths, one giant document, scripts, sizes of batches."""
 
 from __future__ import annotations
 
