@@ -32,7 +32,7 @@ Words = NDArray[np.uint64]
 
 
 class Drawn:
-    """Counts over the functions drawn so far: how often each element of a set is the minimum, and errors of estimates."""
+    """How often each element of a set is the minimum of the functions drawn so far, and errors of estimates."""
 
     def __init__(self, numbers: Words) -> None:
         self.numbers, self.size = numbers, len(numbers)
