@@ -1,4 +1,4 @@
-"""Bloom filters of hashes, filled and asked in one pass; `gpulsh.index.filters` says what is in them."""
+"""Bloom filters of hashes, filled and queried in one pass; `gpulsh.index.filters` describes their contents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.vectors import get, prefetch, put
 from gpulsh.backends.protocol import GOLDEN
 
-AHEAD = 64  # hashes whose words are on their way from memory
+AHEAD = 64  # hashes whose words are prefetched
 
 _U = np.uint64
 _GOLDEN, _NONE, _ONE, _LOW, _HALF, _EVEN = _U(GOLDEN), _U(0), _U(1), _U(63), _U(32), _U(6)
@@ -30,7 +30,7 @@ def _four(chosen):
 
 @subroutine
 def _marks(value, word, together):
-    """What a hash sets in its word, which other one it has, and what it sets there."""
+    """The bits that a hash sets in its word, the number of its other word, and the bits there."""
     if not together:
         return _four(value), word, _NONE
     chosen = value * _GOLDEN
@@ -50,7 +50,7 @@ def fill(words, values, together):
 
 @kernel
 def passing(words, values, start, stop, together, places):
-    """Which of `values[start:stop]` the filter `words`, which is not empty, lets pass: how many, first in `places`."""
+    """The places of `values[start:stop]` that pass the filter `words`, which is not empty; how many they are."""
     length, count, last = _U(words.size), 0, values.ctypes.data + 8 * (stop - 1)
     base, out = words.ctypes.data, places.ctypes.data
     for place in range(start, stop):

@@ -1,6 +1,6 @@
-"""Sets of byte strings as texts: a kernel asks Python's objects, by functions of the C API's stable ABI.
+"""Sets of byte strings as texts: a kernel reads Python's objects with functions of the C API's stable ABI.
 
-A loop in Python would take longer to hand the tokens over than all that is made of them.
+A loop in Python would take longer to hand the tokens over than to hash them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.vectors import copy
 from gpulsh.errors import InputTypeError
 
-TOKEN_BYTES = 64  # there is room for at first; sets of longer tokens are copied twice
+TOKEN_BYTES = 64  # room a token at first; sets of longer tokens are copied twice
 
 _length = types.ExternalFunction("PyList_Size", types.intp(types.intp))
 _item = types.ExternalFunction("PyList_GetItem", types.intp(types.intp, types.intp))
@@ -27,9 +27,9 @@ _forget_error = types.ExternalFunction("PyErr_Clear", types.void())
 
 @partial(kernel, nogil=False)
 def _taken(sets, values, offset, begins):
-    """How many bytes the tokens have; they are in `values` where it has room. `sets` is the address of a list of lists.
+    """The bytes of all tokens, copied into `values` as far as it has room. `sets` is the address of a list of lists.
 
-    -1 where a token is not of `bytes`, or another thread has changed their number.
+    -1 if a token is not of `bytes`, or another thread has changed their number.
     """
     token, filled = 0, 0
     for number in range(begins.size - 1):
@@ -56,7 +56,7 @@ def _taken(sets, values, offset, begins):
 def texts_of(sets: list[list[Any]]) -> tuple[TextBatch, Numbers]:
     """The bytes of every token, and where each of the `sets` begins: int64 [sets + 1].
 
-    A token is of `bytes`, or anything that lends them. InputTypeError where it is not.
+    A token is of `bytes`, or of a type with their buffer. Raises InputTypeError for others.
 
     >>> texts, begins = texts_of([[b"a", bytearray(b"bc")], []])
     >>> texts.values.tobytes(), texts.offset.tolist(), begins.tolist()

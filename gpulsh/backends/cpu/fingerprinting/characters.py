@@ -183,7 +183,7 @@ def sum_heads(builder: ir.IRBuilder, heads: ir.Value, lengths: ir.Value, keys: i
 
 @lowered(types.int64(types.int64, types.int64, types.int64))
 def table_entry(builder: ir.IRBuilder, point: ir.Value, stage1: ir.Value, stage2: ir.Value) -> ir.Value:
-    """What the Unicode table holds of a code point."""
+    """The entry of a code point in the Unicode table."""
 
     def number(bits: int) -> ir.Constant:
         return ir.Constant(I64, bits)
