@@ -39,11 +39,7 @@ PROCESSORS = (0, 1, 2)  # of the nodes; the head does no work
 
 # Each worker that Ray starts before anyone asks for it takes seconds of a processor; and other tests, which run beside
 # these, would leave almost none to workers of its usual niceness.
-SPEEDY = {
-    "RAY_enable_worker_prestart": "0",
-    "RAY_prestart_worker_first_driver": "0",
-    "RAY_worker_niceness": "0",
-}
+SPEEDY = {"RAY_enable_worker_prestart": "0", "RAY_prestart_worker_first_driver": "0", "RAY_worker_niceness": "0"}
 
 
 @pytest.fixture(scope="module")

@@ -31,37 +31,14 @@ WORDS = [
     *("²", "Ⅷ", "①", "½", "٣", "𝟘", "𝒜"),
 ]
 SEPARATORS = [
-    " ",
-    "  ",
-    "\n",
-    "\t",
-    "\0",
-    "-",
-    ", ",
-    "...",
-    "🙂",
-    "👍🏽",
-    "👨‍👩‍👧",
-    "\u00a0",
-    "\u3000",
-    "\u200b",
-    "\ufeff",
-    "'",
-    "_",
+    *(" ", "  ", "\n", "\t", "\0", "-", ", ", "...", "🙂", "👍🏽"),
+    *("👨‍👩‍👧", "\u00a0", "\u3000", "\u200b", "\ufeff", "'", "_"),
 ]
 SYMBOLS = ["C++", "#$", "Ⓐ", "\ufffd", "_Ab"]
 NOT_UTF8 = [
     *(b"\xff", b"\x80", b"\xc0\xaf", b"\xc1", b"\xe2\x82", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xed\xb0\x80"),
-    *(
-        b"\xf0\x9f\x99",
-        b"\xf0\x8f\xbf\xbf",
-        b"\xf4\x90\x80\x80",
-        b"\xf5",
-        b"\xe6\xbc",
-        b"\xc3",
-        b"a\xcc",
-        b"\xf0\x9d\x92",
-    ),
+    *(b"\xf0\x9f\x99", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5"),
+    *(b"\xe6\xbc", b"\xc3", b"a\xcc", b"\xf0\x9d\x92"),
 ]
 
 pieces = st.sampled_from([*WORDS, *SEPARATORS, *SYMBOLS])
@@ -130,10 +107,7 @@ READINGS = list(starmap(Reading, product((False, True), repeat=2)))
 ALL_READINGS = [shingling_of(unit, 2, *reading) for unit in UNITS for reading in READINGS]
 any_size = st.one_of(st.sampled_from([1, 2, 3, 5, 9, 63, 64]), st.integers(1, 64))
 shinglings = shinglings_of(any_size)
-WORD_CHOICES: dict[Any, st.SearchStrategy[Any]] = {
-    **CHOICES,
-    "anchor": st.sampled_from([None, "stopwords"]),
-}
+WORD_CHOICES: dict[Any, st.SearchStrategy[Any]] = {**CHOICES, "anchor": st.sampled_from([None, "stopwords"])}
 STOP = {"stop": st.sampled_from([["the", "A", "слово", "don't"], ["+", "42", "漢", "b"], []])}
 word_shinglings = st.builds(
     lambda size, reading, choices: shingling_of("word", size, *reading, **choices),
