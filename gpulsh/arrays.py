@@ -109,8 +109,8 @@ class Arrays:
     """The base of dataclasses of arrays: a repr of one line, equality by value, a table in a notebook."""
 
     def __repr__(self) -> str:
-        told = (f"{name}={_brief(value)}" for name, value in self._shown())
-        return f"{type(self).__name__}({', '.join([*self._count(), *told])})"
+        parts = (f"{name}={_brief(value)}" for name, value in self._shown())
+        return f"{type(self).__name__}({', '.join([*self._count(), *parts])})"
 
     def _repr_html_(self) -> str:
         rows = ((name, _brief(value), _beginning(value)) for name, value in self._shown())

@@ -132,16 +132,16 @@ class Method(Parameters):
         )
 
     @classmethod
-    def restored(cls, told: Mapping[str, Any]) -> Self:
+    def restored(cls, stored: Mapping[str, Any]) -> Self:
         """From the values of `matching`."""
         return cls(
-            threshold=told["threshold"],
-            shingling=Shingling(**told["shingling"]),
-            folding=Folding(**told["folding"]),
-            family=Family(**told["family"]),
-            banding=BandShape(**told["banding"]),
-            measure=told.get("measure", "jaccard"),
-            near=NearBits(**told["near"]) if "near" in told else None,
+            threshold=stored["threshold"],
+            shingling=Shingling(**stored["shingling"]),
+            folding=Folding(**stored["folding"]),
+            family=Family(**stored["family"]),
+            banding=BandShape(**stored["banding"]),
+            measure=stored.get("measure", "jaccard"),
+            near=NearBits(**stored["near"]) if "near" in stored else None,
         )
 
     @property

@@ -80,8 +80,8 @@ _WIDE = ("affine61", "affine64", "wrapped61", "splitmix_rounds")  # their values
 
 def shown(value: object) -> str:
     """A value as messages show it: its repr if that is one short line, otherwise its type."""
-    told = repr(value)
-    return told if len(told) <= SHOWN and "\n" not in told else f"of type {type(value).__name__}"
+    text = repr(value)
+    return text if len(text) <= SHOWN and "\n" not in text else f"of type {type(value).__name__}"
 
 
 def refuse_unknown(call: str, given: Iterable[str], known: Collection[str]) -> None:
@@ -96,11 +96,11 @@ def refuse_unknown(call: str, given: Iterable[str], known: Collection[str]) -> N
 def known_keywords(call: Callable[Given, Result]) -> Callable[Given, Result]:
     """Decorate a public function so that it refuses unknown keywords, as `refuse_unknown` does."""
     known = [name for name in signature(call).parameters if name not in ("self", "cls")]
-    told = call.__qualname__.removesuffix(".__init__")
+    name = call.__qualname__.removesuffix(".__init__")
 
     @wraps(call)
     def checked(*args: Given.args, **keywords: Given.kwargs) -> Result:
-        refuse_unknown(told, keywords, known)
+        refuse_unknown(name, keywords, known)
         return call(*args, **keywords)
 
     return checked
@@ -145,22 +145,24 @@ def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
 def check_type(name: str, value: object, *allowed: type) -> None:
     """Raise ParameterError unless `value` is an instance of one of `allowed`."""
     if not isinstance(value, allowed):
-        told = repr(value) if isinstance(value, (str, int, float, type(None))) else f"of type {type(value).__name__}"
-        raise ParameterError(f"{name} is {told}; give an object of {' or '.join(kind.__name__ for kind in allowed)}")
+        given = repr(value) if isinstance(value, (str, int, float, type(None))) else f"of type {type(value).__name__}"
+        raise ParameterError(f"{name} is {given}; give an object of {' or '.join(kind.__name__ for kind in allowed)}")
 
 
 def checked_folder(name: str, path: object) -> str:
     """The path of a folder as a str; raises ParameterError with the name of the parameter."""
     if not is_path(path) or path == "":
         raise ParameterError(f"{name} is {shown_type(path)}; give the path of a folder")
-    told = os.fspath(path)
+    folder = os.fspath(path)
     try:
-        named = os.fsencode(told)
+        named = os.fsencode(folder)
     except UnicodeEncodeError:
         named = b"\0"
     if b"\0" in named:
-        raise ParameterError(f"{name} is {shown(told)}, which no file can have as its name; give the path of a folder")
-    return told
+        raise ParameterError(
+            f"{name} is {shown(folder)}, which no file can have as its name; give the path of a folder"
+        )
+    return folder
 
 
 def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
@@ -213,14 +215,13 @@ class Parameters:
 
     def facts(self) -> dict[str, Any]:
         """The fields as JSON values, by name."""
-        told = ((own.name, getattr(self, own.name)) for own in self._told())
-        return {name: _fact(value) for name, value in told}
+        return {own.name: _fact(getattr(self, own.name)) for own in self._written()}
 
     def __repr__(self) -> str:
-        told = (f"{own.name}={getattr(self, own.name)!r}" for own in self._told())
-        return f"{type(self).__name__}({', '.join(told)})"
+        shown_fields = (f"{own.name}={getattr(self, own.name)!r}" for own in self._written())
+        return f"{type(self).__name__}({', '.join(shown_fields)})"
 
-    def _told(self) -> list[Field[Any]]:
+    def _written(self) -> list[Field[Any]]:
         own = fields(self)  # type: ignore[arg-type]
         return [one for one in own if "omitted" not in one.metadata or getattr(self, one.name) != one.default]
 

@@ -60,8 +60,8 @@ def chosen_secret(given: bytes | None) -> bytes:
     if given is None:
         return draw_secret()
     if not isinstance(given, bytes) or len(given) != SECRET_BYTES:
-        told = f"{len(given)} bytes" if isinstance(given, bytes) else f"of type {type(given).__name__}"
-        raise ParameterError(f"secret is {told}; give {SECRET_BYTES} bytes, or None for new ones")
+        what = f"{len(given)} bytes" if isinstance(given, bytes) else f"of type {type(given).__name__}"
+        raise ParameterError(f"secret is {what}; give {SECRET_BYTES} bytes, or None for new ones")
     return given
 
 

@@ -57,10 +57,10 @@ class SCurve:
         probability = np.asarray(self.probability(similarity))
         points = " ".join(f"{3 * step},{100 - 100 * p:.1f}" for step, p in enumerate(probability.tolist()))
         line = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="2"/>'
-        told = ((f"{similarity[step]:.1f}", f"{probability[step]:.4f}") for step in range(0, 101, 10))
+        rows = ((f"{similarity[step]:.1f}", f"{probability[step]:.4f}") for step in range(0, 101, 10))
         steepest = f"{self!r}, steepest at {self.threshold:.3f}"
         return f'<svg width="304" viewBox="-2 -2 304 104">{line}</svg>' + html_table(
-            steepest, ("Jaccard similarity", "probability to meet"), told
+            steepest, ("Jaccard similarity", "probability to meet"), rows
         )
 
     @overload

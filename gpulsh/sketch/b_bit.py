@@ -31,7 +31,7 @@ class BBit(TextSketch[PackedSignatures]):
     the lowest bits of v, which depend on the lowest bits of the fingerprint alone, so two short documents agreed in all
     places or in none.) `seed` is for the MinHash in `from_texts`. A row of all ones belongs to an empty document; any
     other document has one with a chance of 2^-(bits * num_perm).
-    Source: Li, Koenig 2010, *b-Bit minwise hashing*, for documents small beside the universe.
+    Source: Li, Koenig 2010, *b-Bit minwise hashing*, for documents that are small compared with the universe.
     Raises ParameterError for other `bits`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> signatures = MinHash(num_perm=256).from_texts(["a b c d e f", "A b c d e f!", "g h"], backend="cpu")
