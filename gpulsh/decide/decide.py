@@ -97,7 +97,7 @@ class Undecided:
         return self.compared.edges().named(self.meeting.places)
 
     def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel, ordered: bool) -> Decision:
-        """The decision about all documents: each copy follows its first copy, and all others stay."""
+        """The decision about all documents: each copy follows its first copy; documents without a bucket stay."""
         count, ops, numbers = len(self.rank), self.ops, self.meeting.numbers
         counted = self.relation.can_be_dropped(self.copies)
         copies, first = self.copies[counted], self.first[counted]
