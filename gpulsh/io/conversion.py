@@ -28,8 +28,7 @@ from gpulsh.io.file import File, reading
 from gpulsh.io.format import Mask, Writing
 from gpulsh.io.formats.endings import COMPRESSIONS, ending_of, format_of
 from gpulsh.io.formats.jsonl import JsonLines
-from gpulsh.io.formats.parquet import Parquet
-from gpulsh.io.formats.row_groups import GROUP_BYTES, GROUP_ROWS
+from gpulsh.io.formats.parquet import GROUP_BYTES, GROUP_ROWS, Parquet
 from gpulsh.io.limits import COPIES, Limit, too_costly
 from gpulsh.io.packing import Packing, packed_writer
 from gpulsh.io.rows import Bytes

@@ -14,7 +14,7 @@ import zstandard
 
 from gpulsh.io import packing
 from gpulsh.io.compression import Compression, blocks
-from gpulsh.io.formats.lines import split_lines
+from gpulsh.io.formats.streamed import split_lines
 from gpulsh.io.packing import packed_writer
 
 MEMBER_BYTES = 1 << 17

@@ -158,7 +158,7 @@ def test_texts_that_were_gathered_are_not_looked_for_in_files(tmp_path: Path, mo
 def test_the_summary_does_not_depend_on_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = corpus(tmp_path)
     whole = deduplicate_files(paths, tmp_path / "whole", backend="reference").report["evidence"]
-    monkeypatch.setattr("gpulsh.io.formats.row_groups.GROUP_ROWS", 1)
+    monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_ROWS", 1)
     assert deduplicate_files(paths, tmp_path / "cut", backend="reference").report["evidence"] == whole
 
 

@@ -18,7 +18,7 @@ from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
 from gpulsh.io.files.places import climbs, distinct_names, refuse_outside, with_places
 from gpulsh.io.formats.delimited import Delimited
 from gpulsh.io.formats.endings import FORMATS, format_of, known_format, none_known
-from gpulsh.io.formats.text import PlainText, TextLines, tell_of_lines
+from gpulsh.io.formats.text import PlainText, TextLines, warn_of_lines
 from gpulsh.io.packing import Packing
 
 _log = logging.getLogger("gpulsh")
@@ -33,7 +33,7 @@ def refuse_unused(files: Sequence[File], form: Form) -> None:
     texts = [(file, kind) for file, kind in zip(files, formats, strict=True) if isinstance(kind, PlainText)]
     tables = any(isinstance(kind, Delimited) for kind in formats)
     if not form.lines:
-        tell_of_lines([(file, kind) for file, kind in texts if not file.as_text])
+        warn_of_lines([(file, kind) for file, kind in texts if not file.as_text])
     elif not any(isinstance(kind, TextLines) for kind in formats):
         raise ParameterError("lines is given, and there is no text file (.txt) among the inputs; leave it out")
     if form.as_text and not any(file.as_text for file in files):

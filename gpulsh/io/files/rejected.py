@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from gpulsh.io.arrow.buffers import strings
 from gpulsh.io.format import Rejection
-from gpulsh.io.formats.row_groups import GROUP_ROWS, in_groups
+from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 
 Release = Callable[[], None]
 FIELDS = {"row": pa.int64(), "rows": pa.int64(), "unit": pa.string(), "offset": pa.int64(), "reason": pa.string()}

@@ -160,12 +160,12 @@ def _opened(file: File) -> Iterator[_Source]:
 
 
 def _check_type(file: File, field: pa.Field) -> None:
-    """DamagedInputError for a type of which pyarrow makes no arrays, such as an interval of months."""
+    """DamagedInputError where pyarrow has no array class for the type, such as an interval of months."""
     try:
         pa.nulls(0, field.type)
     except KeyError:
         raise DamagedInputError(
-            f"{file.name}: column {field.name!r} is of type {field.type}, of which pyarrow has no arrays;"
+            f"{file.name}: column {field.name!r} is of type {field.type}, which pyarrow does not read;"
             " write the file without it"
         ) from None
     except pa.ArrowException:  # no empty array can be made; reading one may work

@@ -3,8 +3,9 @@
 Rejected: pyarrow.csv, whose blocks must hold the largest record whole and which guesses the types of values from the
 first of them; Python's csv, which takes four bytes for each of a field.
 
-Every value is text, of which nothing, without quotes, is null and "" is not. A record with another number of fields
-than the header is bad. What stands behind damage in a compressed file is not read: nobody knows where a record begins.
+Every value is text. An empty value without quotes is null, and "" is an empty text. A record with another number of
+fields than the header is bad. gpulsh reads nothing behind damage in a compressed file: nobody knows where a record
+begins.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Delimited(Streamed):
                     yield self._block(file, columns, keys, header, start, records, looked_at, rules)
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
-        """The column at `rows` as strings; bytes that are no UTF-8 become U+FFFD."""
+        """The column at `rows` as strings; invalid UTF-8 becomes U+FFFD."""
         found: list[str | None] = []
         held = number = 0
         with reading(file), file.open() as source:
@@ -129,7 +130,7 @@ class Delimited(Streamed):
                 read.rows = start + len(stays)
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
-        """Every column as strings; bytes that are no UTF-8 become U+FFFD."""
+        """Every column as strings; invalid UTF-8 becomes U+FFFD."""
         names = list[str]()
         with counting(file, keep) as read, reading(file), file.open() as source:
             for start, records in self._rows(file, source, how.get("limit")):
@@ -185,9 +186,9 @@ class Delimited(Streamed):
         begun = bytes(records.content[int(records.begin[0]) : int(records.end[0])])
         if begun.startswith(UTF16):
             raise utf16(file)
-        told = begun.decode(self.encoding or "utf-8", "replace")
+        header = begun.decode(self.encoding or "utf-8", "replace")
         try:
-            return next(csv.reader([told], delimiter=self.delimiter))
+            return next(csv.reader([header], delimiter=self.delimiter))
         except csv.Error as error:
             raise DamagedInputError(f"{file.name}: line {next(records.lines())}: is no header: {error}") from error
 
@@ -236,10 +237,10 @@ class Delimited(Streamed):
         rows = np.flatnonzero(bad)
         rejected: list[Rejection] = []
         for row, line in zip(rows.tolist(), records.part(rows).lines(), strict=True):
-            told = f"line {line}: has {fields[row]} values for {header.fields} columns"
+            detail = f"line {line}: has {fields[row]} values for {header.fields} columns"
             if not rules.skip:
-                raise DamagedInputError(f"{file.name}: {told}; put what holds a separator or line end into quotes")
-            rejected.append(Rejection(start + row, 1, "line", line, told))
+                raise DamagedInputError(f"{file.name}: {detail}; put what holds a separator or line end into quotes")
+            rejected.append(Rejection(start + row, 1, "line", line, detail))
         bad_bytes = self._stray(records)
         found = arrow_rows(joined_texts([_array(text, text.null | bad) for text in texts]))
         check_sizes(file, start, found.lengths(), rules.limit)
@@ -263,10 +264,10 @@ def _keys(keys: KeyColumn, values: list[str | None], records: Records, bad: Mask
 
 
 def _other_delimiter(names: Sequence[str], header: str, wanted: str) -> str | None:
-    """What parts the columns of a header that was read as one column, or as columns that are not `wanted`."""
-    for told, sign in SIGNS.items():
+    """The sign between the columns of a header that was read with another delimiter and lacks the `wanted` column."""
+    for name, sign in SIGNS.items():
         if (len(names) == 1 and sign in header) or (sign in header and wanted in header.split(sign)):
-            return told
+            return name
     return None
 
 

@@ -74,7 +74,7 @@ def format_of(file: File) -> Format:
 
 
 def none_known(paths: Sequence[str]) -> str:
-    """What to say of a folder that holds these files, none of a known format."""
+    """The message for a folder with these files, none of a known format."""
     endings = Counter(sorted(map(_last_ending, paths))).most_common(MOST_SHOWN + 1)
     counts = [f"{ending} ({count:,})" for ending, count in endings[:MOST_SHOWN]]
     more = ["..."] if len(endings) > MOST_SHOWN else []
@@ -88,7 +88,7 @@ def _last_ending(path: str) -> str:
 
 
 def _advice(endings: Sequence[str]) -> str:
-    """What to do with files of such endings."""
+    """Advice for files with such endings."""
     others = [ending for ending in endings if ending.lower() not in FOREIGN.keys() | NO_TEXT]
     if others:
         pattern = f"*{others[0]}" if others[0].startswith(".") else others[0]

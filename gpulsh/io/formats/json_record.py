@@ -1,19 +1,25 @@
-"""A record of JSON: from its line, or element, to an object, its text and its id. Errors name file and line."""
+"""A record of JSON: from its line, or element, to an object, its text and its id. Errors name file and line.
+
+gpulsh parses a large line in little additional memory. A parser makes an object of every value: 30 times the
+bytes of `{},{},`. It copies a long text once or twice, with up to four bytes a character. So gpulsh first counts the
+cost, and parses the object without its long strings. They stay in the line until they are read.
+"""
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from gpulsh.errors import DamagedInputError, InputTypeError
 from gpulsh.io.columns import BETWEEN, Columns, Place, place_named
 from gpulsh.io.file import File
-from gpulsh.io.formats.large_object import LargeObject, LongString
-from gpulsh.io.formats.lines import END, LARGE_LINE, Line
-from gpulsh.io.formats.streamed import UTF16, utf16
+from gpulsh.io.formats.streamed import END, LARGE_LINE, UTF16, Line, utf16
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.rows import Bytes
 
@@ -21,6 +27,139 @@ PARSE_COPIES = 2  # of the largest document that a line and what is made of it m
 PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest text
 BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
+STEP = 1 << 20  # bytes of a string that are decoded at once
+# No group is possessive: Python's releases differ in what such a one matches. So each takes few steps at once.
+SHORT = re.compile(rb'(?:[^"]++|"[^"\\]{0,1024}+(?:\\.[^"\\]{0,64}+){0,64}"){0,1024}', re.DOTALL)
+STRING = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}){0,1024}')
+# Of two escapes that stand for the halves of one character, neither goes without the other.
+PIECE = re.compile(rb"(?:[^\\]{1,1024}+|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\[^u]){1,512}", re.DOTALL)
+# Bytes that a parser and its objects take at most, as orjson and Python's own were measured with each kind of value.
+COSTS = {b",": 80, b"{": 130, b"[": 70, b":": 24}
+BYTE_COST = 6
+STRING_COST = 100  # bytes for which a string that is left where it lies stands
+
+Record = dict[str, Any]  # an object as it is parsed
+Parse = Callable[[File, int, Line], Record]  # of a record's number and content
+
+
+@dataclass(frozen=True)
+class LongString:
+    """A string between the quotes at `begin` and `end` of a line."""
+
+    line: Line
+    begin: int
+    end: int
+
+    def pieces(self) -> Iterator[Bytes]:
+        """It as UTF-8, lone surrogates included; in one piece, not copied, where it stands so in the line."""
+        if self.line.find(b"\\", self.begin, self.end) < 0 and self._is_utf8():
+            view = memoryview(self.line)[self.begin : self.end]
+            # A small part of a line must not hold all of it.
+            yield view if 2 * len(view) > len(self.line) else bytes(view)
+            return
+        at = self.begin
+        while at < self.end:
+            stop = self._border(at)
+            yield _decoded(bytes(memoryview(self.line)[at:stop])).encode("utf-8", "surrogatepass")
+            at = stop
+
+    def text(self) -> str:
+        """It as a Python string."""
+        return b"".join(self.pieces()).decode("utf-8", "surrogatepass")
+
+    def _is_utf8(self) -> bool:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        view = memoryview(self.line)
+        try:
+            for at in range(self.begin, self.end, STEP):
+                stop = min(at + STEP, self.end)
+                decoder.decode(view[at:stop], final=stop == self.end)
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def _border(self, begin: int) -> int:
+        """A place shortly behind `begin` that splits no escape, pair of escapes or character."""
+        matched = PIECE.match(self.line, begin, self.end)
+        assert matched is not None  # a string of which another part is no escape was refused
+        stop = matched.end()
+        for back in range(1, 4 if stop < self.end else 0):
+            byte = self.line[stop - back]
+            if byte < 0x80:
+                break
+            if byte >= 0xC0:
+                return stop - back
+        return stop
+
+
+def _decoded(content: bytes) -> str:
+    import orjson
+
+    quoted = b'"' + content + b'"'
+    try:
+        found = orjson.loads(quoted)
+    except ValueError:
+        found = json.loads(quoted.decode("utf-8", "replace"))
+    assert isinstance(found, str)
+    return found
+
+
+def _end(pattern: re.Pattern[bytes], line: Line, at: int) -> int:
+    """The end of all that matches from `at` on, some steps after others."""
+    while (matched := pattern.match(line, at)) is not None and matched.end() > at:
+        at = matched.end()
+    return at
+
+
+class LargeObject:
+    """The object of a line from byte `start` on; a CostError where parsing would take more than `most` bytes."""
+
+    def __init__(self, line: Line, start: int, most: int | None) -> None:
+        self._line, self._mark = line, "\0" + secrets.token_hex(8)
+        self._strings: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
+        cost = longest = 0
+        at = start
+        while True:
+            quote = _end(SHORT, line, at)
+            spans.append((at, quote))
+            cost += BYTE_COST * (quote - at + STRING_COST)
+            cost += sum(each * line.count(what, at, quote) for what, each in COSTS.items())
+            if quote == len(line):
+                break
+            if most is not None and cost > most:  # so many that looking for all would take long
+                cost = max(cost, cost * len(line) // quote)
+                break
+            at = _end(STRING, line, quote + 1)
+            if line[at : at + 1] != b'"':
+                raise ValueError(f"the string that begins at byte {quote} does not end well")
+            self._strings.append((quote + 1, at))
+            longest = max(longest, at - quote)
+            at += 1
+        if most is not None and cost + longest > most:
+            raise CostError(cost + longest)
+        view = memoryview(line)
+        marks = [b'"\\u0000%s %d"' % (self._mark[1:].encode(), number) for number in range(len(self._strings))]
+        parts = [bytes(view[begin:end]) for begin, end in spans]
+        self.short = b"".join(part for pair in zip(parts, [*marks, b""], strict=True) for part in pair)
+
+    def restored(self, value: Any, *, long: bool = False) -> Any:
+        """A value of the parsed `short` with its long strings: as `LongString` where it is one, otherwise as they are.
+
+        With `long` as they are in any case.
+        """
+        if isinstance(value, str):
+            if not value.startswith(self._mark):
+                return value
+            string = LongString(self._line, *self._strings[int(value[len(self._mark) :])])
+            return string.text() if long else string
+        if isinstance(value, list):
+            return [self.restored(each, long=True) for each in value]
+        if isinstance(value, dict):
+            return {self.restored(name, long=True): self.restored(each, long=True) for name, each in value.items()}
+        return value
+
+
 JSON_NAMES = {
     dict: "an object",
     list: "a list",
@@ -31,9 +170,6 @@ JSON_NAMES = {
     float: "a number",
     Decimal: "a number",
 }
-
-Record = dict[str, Any]  # an object as it is parsed
-Parse = Callable[[File, int, Line], Record]  # of a record's number and content
 
 
 def _begin(number: int, line: Line) -> int:
@@ -63,7 +199,7 @@ def parsed(file: File, number: int, line: Line, limit: Limit | None = None, dept
 
 
 def whole_record(file: File, number: int, line: Line, limit: Limit | None, parsing: Parse) -> Record:
-    """The line's object with all strings, of which the long ones of a large one are bytes."""
+    """The line's object with all strings. Long strings of a large line are bytes."""
     if len(line) <= LARGE_LINE:
         found = parsing(file, number, content_of(number, line))
         return dict(found) if isinstance(found, Lenient) else found
@@ -95,7 +231,7 @@ def _large(file: File, number: int, line: Line, limit: Limit | None) -> LargeObj
 
 
 class Lenient(Record):
-    """What Python's parser takes and JSON does not allow: bytes that are not UTF-8 may be in it."""
+    """An object that only Python's parser takes. It may contain invalid UTF-8."""
 
 
 def parse(file: File, number: int, content: Line) -> Record:
@@ -113,8 +249,8 @@ def parse(file: File, number: int, content: Line) -> Record:
             raise _too_deep(file, number) from error
         except ValueError as error:
             # Behind "at" Python's own message has a place.
-            told = getattr(error, "msg", str(error)).removesuffix(" at").removesuffix(" starting")
-            raise _no_json(file, number, content, told) from error
+            detail = getattr(error, "msg", str(error)).removesuffix(" at").removesuffix(" starting")
+            raise _no_json(file, number, content, detail) from error
     if not isinstance(record, dict):
         raise DamagedInputError(
             f"{file.name}: {file.unit} {number} is {kind_of(record)}; give one JSON object for each {file.unit}"
@@ -122,11 +258,11 @@ def parse(file: File, number: int, content: Line) -> Record:
     return record
 
 
-def _no_json(file: File, number: int, line: Line, told: str) -> DamagedInputError:
+def _no_json(file: File, number: int, line: Line, detail: str) -> DamagedInputError:
     if number == 1 and line.startswith(UTF16):
         return utf16(file)
     return DamagedInputError(
-        f"{file.name}: {file.unit} {number} is not JSON: {told}; give one JSON object for each {file.unit}"
+        f"{file.name}: {file.unit} {number} is not JSON: {detail}; give one JSON object for each {file.unit}"
     )
 
 
@@ -169,7 +305,7 @@ def _integer(digits: str) -> int | Decimal:
 
 
 def exact_value(file: File, record: Record, column: str, number: int, line: Line) -> object:
-    """A field of the record, integers as they stand in the line."""
+    """A field of the record, with the integers of the line."""
     # Python's parser makes no floats of integers beyond 64 bits, and is asked where orjson may have done so.
     value = _field(record, column)
     if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
@@ -266,5 +402,5 @@ def _long_text(file: File, number: int, value: LongString, limit: Limit | None) 
 
 
 def kind_of(value: object) -> str:
-    """What a value of JSON is called in messages."""
+    """The name of a JSON value's type in messages."""
     return "null" if value is None else JSON_NAMES.get(type(value), type(value).__name__)

@@ -1,9 +1,9 @@
 """The Arrow types that hold all values of JSON, which has no schema: looked for in every record, then used.
 
-Values of one place (a field, the elements of a list, a field of these) have one type: string, bool, int64, float64
-where integers among the floats are exact in it, list, or struct with every field that was seen. Where no such type
-holds all of them, each is JSON text, strings as they are: values of several kinds, integers beyond 64 bits, objects
-without fields or with very many. NaN stands for null, as it does in memory, but among numbers.
+The values of one place (a field, or the elements of a list) get one type: string, bool, int64, float64, list, or a
+struct with every field that occurs. Integers among floats must be exact as float64. Where no such type holds all
+values, each becomes JSON text, and strings stay as they are. Examples are values of several kinds, integers beyond 64
+bits, and objects with very many fields. Except among numbers, NaN means null.
 
 Rejected: pyarrow.json, which guesses types from the first block and names no line; all as JSON text, which nobody could
 sum up.
@@ -80,11 +80,11 @@ class Shape:
         return kind in self._kinds or any(each.has(kind) for each in below)
 
     def columns(self) -> dict[str, Column]:
-        """What holds the fields of all that was seen."""
+        """The columns for all fields."""
         return {name: field.column() for name, field in self._fields.items()}
 
     def column(self) -> Column:
-        """What holds all that was seen."""
+        """The column for all values."""
         kinds = self._kinds - {NoneType}
         if kinds <= {str, bytes, Odd.NAN} and kinds != {Odd.NAN}:
             return Column(pa.large_string(), _unless_nan if Odd.NAN in kinds else None)
@@ -102,7 +102,7 @@ class Shape:
 
 
 def record_batch(columns: Mapping[str, Column], records: Sequence[dict[str, object]]) -> pa.RecordBatch:
-    """The records, whose values are taken out, as a pyarrow.RecordBatch; what no UTF-8 can hold becomes U+FFFD."""
+    """The records, whose values are taken out, as a pyarrow.RecordBatch; text that is not valid becomes U+FFFD."""
     arrays = []
     for name, (kind, fit) in columns.items():
         values = [record.pop(name, None) for record in records]
@@ -140,7 +140,7 @@ def _struct(fields: Mapping[str, Column]) -> Column:
 
 
 def _valid(value: object) -> object:
-    """The value, without halves of surrogate pairs and bytes that are no UTF-8."""
+    """The value as valid text: halves of surrogate pairs and invalid UTF-8 become U+FFFD."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, bytes):

@@ -42,18 +42,20 @@ from gpulsh.io.formats.json_record import (
 )
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys
-from gpulsh.io.formats.lines import (
+from gpulsh.io.formats.streamed import (
     END,
     LARGE_LINE,
     SPACE,
+    STEP,
     ArrayEndError,
+    Beginning,
     BlankLines,
     Line,
     LongLineError,
+    Streamed,
     split_elements,
     split_lines,
 )
-from gpulsh.io.formats.streamed import STEP, Beginning, Streamed
 from gpulsh.io.limits import COPIES, Limit, check_values_fit, too_large
 from gpulsh.io.packing import Sink
 from gpulsh.io.rows import Bytes, piece_rows
@@ -87,8 +89,8 @@ class JsonLines(Streamed):
         row = records = 0
         damage: list[Rejection] = []
 
-        def lost(told: str) -> None:
-            damage.append(Rejection(row, 0, "row", row, told))
+        def lost(detail: str) -> None:
+            damage.append(Rejection(row, 0, "row", row, detail))
 
         with reading(file), self._opened(file) as (file, source):
             key_column = KeyColumn(file, columns.key) if columns.key is not None and wanted is None else None
@@ -231,7 +233,7 @@ class JsonLines(Streamed):
             yield file, source
 
     def _groups(
-        self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda told: None
+        self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda detail: None
     ) -> Iterator[Group]:
         """The rows of each block with their lines' numbers, each with its end where it has one.
 
@@ -287,7 +289,7 @@ class Json(JsonLines):
             yield replace(file, unit=ELEMENT) if begin.startswith(b"[") else file, source
 
     def _groups(
-        self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda told: None
+        self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda detail: None
     ) -> Iterator[Group]:
         if file.unit != ELEMENT:
             yield from super()._groups(file, source, limit, lost)

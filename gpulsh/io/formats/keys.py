@@ -1,4 +1,4 @@
-"""What `--keep COLUMN` orders by where the values of a column have no type but their own: numbers, or dates as text."""
+"""Keys that `--keep COLUMN` orders by, from columns without a type: numbers, or dates as text."""
 
 from __future__ import annotations
 
@@ -41,19 +41,20 @@ class KeyColumn:
             None  # the number of the first record with a key, and whether it is a date
         )
 
-    def key(self, number: int, value: object, told: str = "") -> Key:
-        """A number, a date as an Instant, or None; an error that names the record of any other value, of which `told`
-        says what it is where it is no text.
+    def key(self, number: int, value: object, detail: str = "") -> Key:
+        """A number, a date as an Instant, or None. An error names the record of another value.
+
+        `detail` names the value's type unless it is text.
         """
         if isinstance(value, str):
-            told, value = repr(value[:SHOWN]), parsed_key(value)
+            detail, value = repr(value[:SHOWN]), parsed_key(value)
         if isinstance(value, float) and value != value:
             raise InputError(f"{self._at(number)} is NaN; make it a number, or null to be kept last")
         if value is None:
             return None
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise InputTypeError(
-                f"{self._at(number)} is {told}; --keep takes numbers, or dates as 2024-01-31T12:00:00Z"
+                f"{self._at(number)} is {detail}; --keep takes numbers, or dates as 2024-01-31T12:00:00Z"
             )
         is_date = isinstance(value, Instant)
         if self._first is None:
@@ -67,7 +68,7 @@ class KeyColumn:
         return value
 
     def of(self, batch: pa.RecordBatch, start: int) -> Keys:
-        """Those of a record batch whose first row is `start`; of a type that has an order, the column as it is."""
+        """The keys of a record batch whose first row is `start`. A column whose type has an order stays as it is."""
         return self.read(column_named(batch, self._name), start)
 
     def read(self, values: pa.Array, start: int) -> Keys:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import NamedTuple, Unpack
@@ -42,7 +42,6 @@ from gpulsh.io.format import (
     spread,
 )
 from gpulsh.io.formats.keys import KeyColumn
-from gpulsh.io.formats.row_groups import GROUP_BYTES, GROUP_ROWS, in_groups, writer_options
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit
 from gpulsh.io.packing import Packing
 from gpulsh.io.rows import piece_rows
@@ -60,6 +59,10 @@ READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the 
 DECODED_BYTES = 3 << 19  # about what is decoded at once: larger batches are slower, for each is memory from the system
 MAX_BATCH_ROWS = 1 << 13
 RUN_ROWS = 1 << 13  # of small row groups that are read and written as one, at most
+GROUP_ROWS = 1 << 18
+GROUP_BYTES = 64 << 20
+CODECS = {"UNCOMPRESSED": "none", "SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
+CODECS |= {"LZ4": "lz4", "LZ4_RAW": "lz4"}
 FIRST_ROWS, FEW_ROWS = 64, 1 << 10  # that are decoded to see how large rows are, in a row group of more than the latter
 
 
@@ -104,7 +107,7 @@ class Parquet(Format):
             return [(part.rows, part.size) for part in alone]
 
     def keys(self, file: File, column: str) -> list[Keys]:
-        """What `--keep` orders by, of each batch."""
+        """The keys that `--keep` orders by, batch by batch."""
         found: list[Keys] = []
         keys, start = KeyColumn(file, column, "row"), 0
         with reading(file), _opened(file) as source:
@@ -208,7 +211,7 @@ _footers: LruCache[tuple[object, ...], pq.FileMetaData] = LruCache(MOST_FOOTERS)
 
 @contextmanager
 def _opened_again(file: File) -> Iterator[pq.ParquetFile]:
-    """As `_opened`, of a file of which one part after another is read."""
+    """As `_opened`, for a file that is read part by part."""
     key = file.identity()
     footer = _footers.get(key) if key is not None else None
     with _opened(file, metadata=footer) as source:
@@ -240,7 +243,7 @@ def _runs(source: pq.ParquetFile) -> Iterator[Run]:
 
 
 def _each_alone(source: pq.ParquetFile, groups: Sequence[int], start: int) -> Iterator[Run]:
-    """Each of some row groups, of which the first begins with row `start`."""
+    """Each of some row groups. The first begins with row `start`."""
     for number in groups:
         group = source.metadata.row_group(number)
         yield Run([number], start, start + group.num_rows, group.total_byte_size)
@@ -283,7 +286,7 @@ def _run_of(file: File, source: pq.ParquetFile, part: Part) -> Run:
 
 
 def _chunks(group: pq.RowGroupMetaData, names: list[str] | None) -> Iterator[pq.ColumnChunkMetaData]:
-    """What the footer says of the columns or fields of these names; None: of all."""
+    """The footer's entries for the columns or fields of these names; None: for all."""
     for chunk in map(group.column, range(group.num_columns)):
         path = chunk.path_in_schema
         if names is None or path in names or path.partition(".")[0] in names:
@@ -306,8 +309,8 @@ def _batches(file: File, source: pq.ParquetFile, run: Run, names: list[str] | No
         yield batch
         del batch  # before the next one is decoded
     if found != rows:
-        told = f"row group {groups[0]} has" if len(groups) == 1 else f"row groups {groups[0]} to {groups[-1]} have"
-        raise DamagedInputError(f"{file.name}: cannot be read: {told} {found} rows and the footer says {rows}")
+        detail = f"row group {groups[0]} has" if len(groups) == 1 else f"row groups {groups[0]} to {groups[-1]} have"
+        raise DamagedInputError(f"{file.name}: cannot be read: {detail} {found} rows and the footer says {rows}")
 
 
 def _bounds(source: pq.ParquetFile) -> Iterator[tuple[int, int]]:
@@ -471,3 +474,54 @@ def _chosen_of(file: File, source: pq.ParquetFile, run: Run, wanted: Mask, colum
             yield check_values(file, column, chosen(column_named(batch, column), rows))
         start += len(batch)
         del batch
+
+
+def in_groups(
+    tables: Iterable[pa.Table], large: Sequence[str | int] = (), most_rows: int | None = None
+) -> Iterator[pa.Table]:
+    """The rows of `tables`, `most_rows` or GROUP_ROWS at a time, each column in one piece.
+
+    Fewer where the values of the `large` columns reach GROUP_BYTES with the last of them.
+    """
+    most_rows = most_rows or GROUP_ROWS
+    held: list[pa.Table] = []
+    rows = size = 0
+    for table in tables:
+        ends = np.cumsum(sum((_sizes(table.column(name)) for name in large), np.zeros(len(table), np.int64)))
+        before = 0
+        while True:
+            stop = before + int(
+                np.searchsorted(ends[before:], GROUP_BYTES - size + (ends[before - 1] if before else 0))
+            )
+            stop = min(stop + 1, before + most_rows - rows)
+            if stop > len(table):
+                break
+            yield pa.concat_tables([*held, table.slice(before, stop - before)]).combine_chunks()
+            held, rows, size, before = [], 0, 0, stop
+        held.append(table.slice(before))
+        rows += len(table) - before
+        size += int(ends[-1] - (ends[before - 1] if before else 0)) if before < len(table) else 0
+    if rows:
+        yield pa.concat_tables(held).combine_chunks()
+
+
+def _sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+    """int64 [rows]: bytes of each text of a chunked array, 0 of other types."""
+    if not is_text(column.type):
+        return np.zeros(len(column), np.int64)
+    return np.concatenate([np.empty(0, np.int64), *(arrow_rows(chunk).lengths() for chunk in column.chunks)])
+
+
+def writer_options(source: pq.ParquetFile, asked: Packing | None) -> dict[str, object]:
+    """Options of pyarrow.parquet.ParquetWriter for the rows of `source`, a pyarrow.parquet.ParquetFile."""
+    groups = [source.metadata.row_group(number) for number in range(source.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    if not chunks:
+        return {"compression": asked.codec if asked else "zstd", "compression_level": asked.level if asked else None}
+    codecs = {chunk.path_in_schema: CODECS.get(chunk.compression, "zstd") for chunk in chunks}
+    return {
+        "compression": asked.codec if asked else codecs,
+        "compression_level": asked.level if asked else None,
+        "use_dictionary": sorted({chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}),
+        "write_statistics": sorted({chunk.path_in_schema for chunk in chunks if chunk.is_stats_set}),
+    }

@@ -24,8 +24,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_packed
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, Writing, counting
-from gpulsh.io.formats.lines import LongLineError, whole_lines
-from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
+from gpulsh.io.formats.streamed import UTF16, Beginning, LongLineError, Streamed, utf16, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.rows import Bytes, piece_rows
 
@@ -165,7 +164,7 @@ class TextLines(PlainText):
         return beginning.taken
 
     def _pieces(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[bytes | bytearray]:
-        """The content in pieces that end where a line does; a line that no block holds whole as a bytearray, alone."""
+        """The content in pieces of whole lines. A line that no block holds whole is a bytearray of its own."""
         number = 1
         with reading(file):
             try:
@@ -182,20 +181,20 @@ class TextLines(PlainText):
                 raise too_large(file, f"line {number}", error.size(), limit) from None
 
 
-def tell_of_lines(files: Sequence[tuple[File, PlainText]]) -> None:
+def warn_of_lines(files: Sequence[tuple[File, PlainText]]) -> None:
     """Warn once that a text file is one document, if one of the first few begins like a list of documents, or one is
     large.
     """
     for number, (file, kind) in enumerate(files):
-        told = None
+        why = None
         with suppress(InputError):  # who reads it says what is wrong
             size = file.size() if file.filesystem is None else None
             if number < MOST_LOOKED_AT and sum(map(bool, map(bytes.strip, kind.beginning(file).split(b"\n")))) >= MANY:
-                told = "though it has many lines, "
+                why = "though it has many lines, "
             elif size is not None and size >= LARGE:
-                told = f"though it has {size:,} bytes, "
-        if told is not None:
-            _log.warning(Advice(f"{file.name}: is one document, {told}as is every .txt; with --lines each line is one"))
+                why = f"though it has {size:,} bytes, "
+        if why is not None:
+            _log.warning(Advice(f"{file.name}: is one document, {why}as is every .txt; with --lines each line is one"))
             return
 
 

@@ -1,17 +1,16 @@
 """WARC and WET: archives of web crawls. A row is a record that is a document; all others accompany documents.
 
-What is a document: a `conversion` record of text (WET), whose text is its content as UTF-8; a `response` or `resource`
-record of HTML or plain text, whatever its HTTP status (`web_text` says how its text is found). Rows count documents,
-from 0. Reading conversions needs no extra; the others need the extra `warc`.
+A `conversion` record of text (WET) is a document: its content is UTF-8. So is a `response` or `resource` record of HTML
+or plain text with any HTTP status; `web_text` extracts its text. Rows count documents from 0. Conversions need no
+extra; the others need the extra `warc`.
 
-Columns are the records' headers, by name in any case: a document is called by its WARC-Record-ID where no
-`--id-column` is given, WARC-Date can be kept by (`--keep WARC-Date`: the latest first). A column of text is not looked
-for.
+Columns are the records' headers, by name in any case. The default id is WARC-Record-ID. `--keep WARC-Date` keeps the
+latest document. gpulsh ignores the column of text.
 
-Output: records byte for byte, each in the gzip member that it had; records that shared one get one each. What belongs
-to a dropped document goes with it, for a request, revisit or metadata of nothing helps nobody: a record that is no
-document and names a dropped one (WARC-Concurrent-To, WARC-Refers-To, WARC-Segment-Origin-ID), or is named by a dropped
-one (WARC-Concurrent-To). All else is kept, `warcinfo` above all. Of a record in segments only the first is read.
+Records are written byte for byte, each in the gzip member that it had. Records that shared a member get one each. A
+request, revisit or metadata record is dropped with its document. It names the dropped document (WARC-Concurrent-To,
+WARC-Refers-To, WARC-Segment-Origin-ID), or the document names it (WARC-Concurrent-To). All other records are kept,
+above all `warcinfo`. gpulsh reads only the first segment of a record.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ class Warc(Format):
         if columns.key is not None and columns.key.lower() != DATE:
             raise InputError(f"{file.name}: is WARC, of whose headers --keep takes WARC-Date, not {columns.key!r}")
 
-        def broken(offset: int, told: str) -> None:
-            raise _damaged(file, offset, told)
+        def broken(offset: int, detail: str) -> None:
+            raise _damaged(file, offset, detail)
 
         for _ in self._entries(file, broken, lambda record: False):
             break
@@ -78,10 +77,10 @@ class Warc(Format):
         dates: list[datetime | None] = []
         rejected: list[Rejection] = []
 
-        def broken(offset: int, told: str) -> None:
-            if wanted is None and not rules.skip:  # a later pass meets what the first has told of
-                raise _damaged(file, offset, told)
-            rejected.append(Rejection(row, 0, "byte", offset, f"byte {offset}: {told}"))
+        def broken(offset: int, detail: str) -> None:
+            if wanted is None and not rules.skip:  # a later pass meets what the first one reported
+                raise _damaged(file, offset, detail)
+            rejected.append(Rejection(row, 0, "byte", offset, f"byte {offset}: {detail}"))
 
         def block() -> Block:
             key = pa.array(dates, pa.timestamp("us", "UTC")) if columns.key is not None else None
@@ -152,7 +151,7 @@ class Warc(Format):
         with reading(file):
             packed = file.open()
         with packed, open(target, "wb") as out:
-            for record, document in self._entries(file, _told_before, lambda record: False):
+            for record, document in self._entries(file, _reported_before, lambda record: False):
                 if document is not None:
                     row += 1
                     if row > len(keep) or not keep[row - 1]:
@@ -178,7 +177,7 @@ class Warc(Format):
         def is_kept(record: Record) -> bool:
             return row < len(keep) and bool(keep[row]) and _document(file, record) is not None
 
-        for record, document in self._entries(file, _told_before, is_kept):
+        for record, document in self._entries(file, _reported_before, is_kept):
             if document is None:
                 continue
             if row < len(keep) and keep[row]:
@@ -201,7 +200,7 @@ class Warc(Format):
         """The first records."""
         size, documents, end = max(file.size() or 0, 1), 0, None
         with reading(file), file.open() as packed, open(target, "wb") as out:
-            for record, document in self._entries(file, _told_before, lambda record: False):
+            for record, document in self._entries(file, _reported_before, lambda record: False):
                 if documents and record.offset >= share * size:
                     end = record.offset
                     break
@@ -210,7 +209,7 @@ class Warc(Format):
         return 1.0 if end is None else end / size
 
     def _dropped(self, file: File, keep: Mask) -> tuple[set[str], set[str]]:
-        """The ids of dropped documents, and those of the records that they say accompany them."""
+        """The ids of dropped documents, and the ids of the records that they name as their own."""
         dropped: set[str] = set()
         named: set[str] = set()
         if keep.all():
@@ -260,16 +259,16 @@ class Warc(Format):
                 del entry
 
     def _documents(self, file: File) -> Iterator[Record]:
-        entries = self._entries(file, _told_before, lambda record: False)
+        entries = self._entries(file, _reported_before, lambda record: False)
         return (record for record, document in entries if document is not None)
 
 
-def _told_before(offset: int, told: str) -> None:
+def _reported_before(offset: int, detail: str) -> None:
     """Do nothing: the first pass reported this stretch."""
 
 
-def _damaged(file: File, offset: int, told: str) -> DamagedInputError:
-    return DamagedInputError(f"{file.name}: byte {offset}: {told}")
+def _damaged(file: File, offset: int, detail: str) -> DamagedInputError:
+    return DamagedInputError(f"{file.name}: byte {offset}: {detail}")
 
 
 def _document(file: File, record: Record) -> Bytes | WebText | None:

@@ -1,7 +1,7 @@
 """Records of WARC files, plain or gzip, with the bytes that hold each.
 
-gpulsh reports what is broken and goes on at the next record that it finds: by its first line or, where compressed
-data is broken, by the next gzip member that begins with one.
+gpulsh reports a broken record and continues at the next one. It finds that by its first line or, after broken
+compressed data, by the next gzip member that begins with one.
 
 Rejected: framing by FastWARC. It hands out a record that is cut short, or has a wrong length, as a whole one, so text
 would be lost in silence. It cannot go on behind broken data, and in a member of several records it names no places.
@@ -36,7 +36,7 @@ Broken = Callable[[int, str], None]  # is given the byte and what is wrong there
 
 
 class Record(NamedTuple):
-    """A record as it stands in the file, decompressed."""
+    """A record of the file, decompressed."""
 
     offset: int  # byte of the file where it, or the gzip member that holds it, begins
     headers: Mapping[str, Sequence[str]]  # by name in lower case
@@ -138,15 +138,15 @@ class _Content:
         return True
 
     def offset(self) -> int:
-        """The byte of the file that is read next, or where the member that holds it begins."""
+        """The next byte of the file, or the beginning of its gzip member."""
         return self._begins[0][1] + (0 if self.compressed else self._place)
 
     def skip(self) -> int:
-        """How many bytes of content lie between the byte of `offset` and the place."""
+        """How many bytes of content are between `offset` and the place."""
         return self._place - self._begins[0][0] if self.compressed else 0
 
     def border(self, count: int = 0) -> int | None:
-        """The byte of the file of what lies `count` bytes ahead; None inside a gzip member."""
+        """The byte of the file that is `count` bytes of content ahead; None inside a gzip member."""
         if not self.compressed:
             return self.offset() + count
         if self._next is not None and count == len(self.held):
@@ -154,7 +154,7 @@ class _Content:
         return self._borders.get(self._place + count)
 
     def ahead(self, count: int) -> tuple[int, bytes]:
-        """How many bytes of a plain file are left, and some of them, which lie `count` bytes ahead."""
+        """How many bytes of a plain file are left, and the few that follow `count` bytes ahead."""
         left = self._source.seek(0, os.SEEK_END) - self.offset()
         self._source.seek(self.offset() + count)
         return left, self._source.read(len(END))

@@ -1,7 +1,7 @@
 """The text of web pages as archives hold them, by FastWARC (HTTP) and Resiliparse (character sets, HTML).
 
 A page's text is all that it shows, as in WET files: a guess at its main content could leave the same few words of two
-different pages. Its character set is what HTTP says, otherwise what the page says, otherwise what its bytes look like.
+different pages. HTTP names the character set, otherwise the page does; without either gpulsh detects it from the bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 class WebText:
-    """A document whose text is taken out when it is asked for."""
+    """A document whose text is extracted when it is needed."""
 
     def __init__(self, kind: Kind, read: Callable[[], Iterator[Bytes]], charset: str | None = None) -> None:
         self._kind, self._read, self._charset = kind, read, charset
@@ -42,7 +42,7 @@ class WebText:
     def text(self, most: int | None = None) -> bytes:
         """The text as UTF-8. A ValueError or OSError where the content's encoding is broken.
 
-        A CostError where it would take more than `most` bytes beside the record.
+        A CostError where it would take more than `most` additional bytes.
         """
         from resiliparse.extract.html2text import extract_plain_text
         from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
@@ -50,8 +50,8 @@ class WebText:
         body = _body(self._read(), most)
         if most is not None and len(body) > SMALL and (cost := _cost(self._kind, body, most)) > most:
             raise CostError(cost)
-        told = map_encoding_to_html5(self._charset, fallback_utf8=False) if self._charset else None
-        encoding = told or detect_encoding(body, from_html_meta=self._kind == "html") or "utf-8"
+        named = map_encoding_to_html5(self._charset, fallback_utf8=False) if self._charset else None
+        encoding = named or detect_encoding(body, from_html_meta=self._kind == "html") or "utf-8"
         text: str = bytes_to_str(body, encoding=encoding, errors="replace")
         del body
         if self._kind == "html":
@@ -77,7 +77,7 @@ def _body(pieces: Iterator[Bytes], most: int | None) -> bytes:
 
 
 def _cost(kind: Kind, body: bytes, most: int) -> int:
-    """Bytes that a page takes beside its record, as they were measured: at most, where it is HTML beyond `most`."""
+    """Additional bytes that a page takes, as measured. HTML beyond `most` takes at most so many."""
     # Python holds characters in up to four bytes each; of the text, too, there is a copy.
     if kind == "text":
         return (3 if body.isascii() else 6) * len(body)
@@ -90,7 +90,7 @@ def _cost(kind: Kind, body: bytes, most: int) -> int:
 
 
 class _Raw(RawIOBase):
-    """A large record for reading, of which `BytesIO` would hold a copy."""
+    """A large record for reading; `BytesIO` would hold a copy of it."""
 
     def __init__(self, raw: Bytes) -> None:
         self._raw, self._place = memoryview(raw), 0
@@ -148,9 +148,9 @@ def _decoded(raw: Bytes) -> Iterator[bytes]:
         yield piece
 
 
-def _failing(told: str) -> Callable[[], Iterator[bytes]]:
+def _failing(detail: str) -> Callable[[], Iterator[bytes]]:
     def read() -> Iterator[bytes]:
-        raise ValueError(told)
+        raise ValueError(detail)
 
     return read
 
@@ -161,7 +161,7 @@ def plain_text(kind: Kind, body: Bytes) -> WebText:
 
 
 def kind_of(content_type: str | None) -> Kind | None:
-    """What a Content-Type says that is read here: "html", "text", or None."""
+    """The kind of content that a Content-Type names: "html", "text", or None."""
     name = (content_type or "").partition(";")[0].strip().lower()
     if name in ("text/html", "application/xhtml+xml"):
         return "html"

@@ -21,7 +21,7 @@ from gpulsh.io.files.no_documents import EVIDENCE
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import BLOCK_BYTES
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.row_groups import GROUP_ROWS, in_groups
+from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Job, Layout, Made, Workplace

@@ -15,7 +15,7 @@ import gpulsh
 from gpulsh.errors import LargeDocumentError
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.row_groups import in_groups
+from gpulsh.io.formats.parquet import in_groups
 from gpulsh.io.limits import Limit
 
 ROWS = 200
@@ -56,7 +56,7 @@ def test_the_evidence_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     gpulsh.deduplicate_files(tmp_path / "a.parquet", tmp_path / "whole", **options)
     monkeypatch.setattr("gpulsh.run.stages.evidence.SMALL_BYTES", 0)
     monkeypatch.setattr("gpulsh.run.stages.evidence.BLOCK_BYTES", 5000)
-    monkeypatch.setattr("gpulsh.io.formats.row_groups.GROUP_BYTES", 50_000)
+    monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_BYTES", 50_000)
     gpulsh.deduplicate_files(tmp_path / "a.parquet", tmp_path / "cut", **options)
     found = pq.read_table(tmp_path / "cut/duplicates.parquet")
     assert found == pq.read_table(tmp_path / "whole/duplicates.parquet")
@@ -68,8 +68,8 @@ def test_the_evidence_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("piece", [1, 7, 30, 1000])
 def test_groups_follow_from_the_rows(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulsh.io.formats.row_groups.GROUP_BYTES", 100)
-    monkeypatch.setattr("gpulsh.io.formats.row_groups.GROUP_ROWS", 12)
+    monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_BYTES", 100)
+    monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_ROWS", 12)
     sizes = [5] * 30 + [99, 1, 3, 100, 200, 0, 0] + [40] * 5 + [0] * 30
     table = pa.table({"id": ["x" * size for size in sizes], "n": range(len(sizes))})
     groups = list(in_groups((table.slice(start, piece) for start in range(0, len(sizes), piece)), ["id"]))

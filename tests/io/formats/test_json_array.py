@@ -16,9 +16,9 @@ from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
-from gpulsh.io.formats import jsonl, lines
+from gpulsh.io.formats import jsonl, streamed
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.lines import split_elements
+from gpulsh.io.formats.streamed import split_elements
 from gpulsh.io.limits import Limit
 from gpulsh.run.files import deduplicate_files
 from tests.support.runs import run
@@ -108,8 +108,8 @@ def test_bad_elements_are_passed_over(tmp_path: Path) -> None:
 
 def test_an_element_that_the_budget_does_not_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonl, "STEP", 64)
-    monkeypatch.setattr(lines, "STEP", 64)
-    monkeypatch.setattr(lines, "LARGE_LINE", 100)
+    monkeypatch.setattr(streamed, "STEP", 64)
+    monkeypatch.setattr(streamed, "LARGE_LINE", 100)
     text = json.dumps({"text": "x" * 1000})
     (tmp_path / "a.json").write_text(f'[{{"text": "a"}},\n  {text}  \n , {{"text": "b"}}]')
     (file,) = find_files([str(tmp_path / "a.json")])

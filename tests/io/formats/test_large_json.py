@@ -18,7 +18,7 @@ from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats import json_record as record
 from gpulsh.io.formats import jsonl
-from gpulsh.io.formats.large_object import LargeObject, LongString
+from gpulsh.io.formats.json_record import LargeObject, LongString
 from gpulsh.io.limits import CostError, Limit
 from tests.support.traced import at_most
 

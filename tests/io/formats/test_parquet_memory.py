@@ -70,7 +70,7 @@ def test_a_large_row_group_is_written_in_parts(tmp_path: Path, monkeypatch: pyte
     """Whole rows, of which each part holds at most so many bytes; small row groups stay as they are."""
     monkeypatch.setattr("gpulsh.io.formats.parquet.RUN_ROWS", 1)
     monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_BYTES", 20_000)
-    monkeypatch.setattr("gpulsh.io.formats.row_groups.GROUP_BYTES", 20_000)
+    monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_BYTES", 20_000)
     table = pa.table({"text": [f"{row:04}" * 250 for row in range(100)]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=60, use_dictionary=False)
     assert write_kept(tmp_path / "a.parquet", np.ones(100, bool), tmp_path / "out", None).equals(table)
