@@ -75,7 +75,7 @@ class Parquet(Format):
         """Columns and their types, from the footer."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
-            return sum(part.size for part in _parts(source, columns))
+            return sum(_part(source, columns, run).size for run in _runs(source))
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Batches of about BLOCK_BYTES; row groups without a wanted row are passed over."""
@@ -90,7 +90,7 @@ class Parquet(Format):
         """Row groups, small ones in runs."""
         with reading(file), _opened_again(file) as source:
             check_columns(file, source.schema_arrow, columns)
-            return list(_parts(source, columns))
+            return [_part(source, columns, run) for run in _runs(source)]
 
     def read_part(
         self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
@@ -133,7 +133,13 @@ class Parquet(Format):
                     wanted = np.zeros(run.stop - run.start, np.bool_)
                     wanted[rows[first:last] - run.start] = True
                     some, theirs = _only(source, run, wanted)
-                    for part in _chosen_of(file, source, some, wanted[theirs], column):
+                    start, wanted = 0, wanted[theirs]
+                    for batch in _batches(file, source, some, [column]):
+                        at = np.flatnonzero(wanted[start : start + len(batch)])
+                        start += len(batch)
+                        if not len(at):
+                            continue
+                        part = check_values(file, column, chosen(column_named(batch, column), at))
                         found.append(part)
                         held, done = held + bytes_of(part), done + len(part)
                         check_values_fit(file, column, held, done, len(rows), limit)
@@ -165,7 +171,8 @@ class Parquet(Format):
     def write_sample(self, file: File, share: float, target: str) -> float:
         """Some runs of rows, evenly spread over some row groups, which are too."""
         with _opened(file) as source:
-            bounds = [pair for pair in _bounds(source) if pair[0] < pair[1]]
+            runs_of_rows = _each_alone(source, range(source.num_row_groups), 0)
+            bounds = [(run.start, run.stop) for run in runs_of_rows if run.start < run.stop]
             total = source.metadata.num_rows
             sizes = [source.metadata.row_group(number).total_byte_size for number in range(source.num_row_groups)]
         keep = np.zeros(total, np.bool_)
@@ -264,10 +271,6 @@ def _only(source: pq.ParquetFile, run: Run, wanted: Mask) -> tuple[Run, Mask]:
     return Run(groups, run.start, run.start + int(theirs.sum()), size), theirs
 
 
-def _parts(source: pq.ParquetFile, columns: Columns) -> Iterator[Part]:
-    return (_part(source, columns, run) for run in _runs(source))
-
-
 def _part(source: pq.ParquetFile, columns: Columns, run: Run) -> Part:
     texts = list(map(".".join, columns.texts))
     groups = (source.metadata.row_group(number) for number in run.groups)
@@ -311,11 +314,6 @@ def _batches(file: File, source: pq.ParquetFile, run: Run, names: list[str] | No
     if found != rows:
         detail = f"row group {groups[0]} has" if len(groups) == 1 else f"row groups {groups[0]} to {groups[-1]} have"
         raise DamagedInputError(f"{file.name}: cannot be read: {detail} {found} rows and the footer says {rows}")
-
-
-def _bounds(source: pq.ParquetFile) -> Iterator[tuple[int, int]]:
-    """The first row of each row group, and the first behind it."""
-    return ((run.start, run.stop) for run in _each_alone(source, range(source.num_row_groups), 0))
 
 
 def _blocks(
@@ -456,24 +454,10 @@ def _kept_batches(
             part = keep[start : start + len(batch)]
             if part.any():
                 columns = kept(batch, part).columns
-                columns.insert(place, _one_array(texts.slice(start, len(batch)).filter(to_arrow(part))))
+                rows = texts.slice(start, len(batch)).filter(to_arrow(part))
+                columns.insert(place, rows.chunk(0) if rows.num_chunks == 1 else pa.concat_arrays(rows.chunks))
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
             start += len(batch)
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-
-
-def _chosen_of(file: File, source: pq.ParquetFile, run: Run, wanted: Mask, column: str) -> Iterator[pa.Array]:
-    """The column at the wanted rows of a run, of each batch that holds some."""
-    start = 0
-    for batch in _batches(file, source, run, [column]):
-        rows = np.flatnonzero(wanted[start : start + len(batch)])
-        if len(rows):
-            yield check_values(file, column, chosen(column_named(batch, column), rows))
-        start += len(batch)
-        del batch
 
 
 def in_groups(

@@ -125,50 +125,33 @@ def chunked(body: bytes) -> bytes:
     )
 
 
+WORDS = "naïve café 日本 " + words(0)
+CHUNKED, ZIPPED = "Transfer-Encoding: chunked", "Content-Encoding: gzip"
+PAGES = [  # all of one text
+    page("p", html(WORDS)),
+    page("o", html(WORDS.replace("日本", "&#26085;&#26412;"), "latin-1"), "text/html; charset=latin1"),
+    page("o", html("na&iuml;ve caf&eacute; 日本 " + words(0), "shift_jis", "<meta charset=shift_jis>")),
+    page("o", chunked(html(WORDS)), headers=(CHUNKED,)),
+    page("o", gzip.compress(html(WORDS)), headers=(ZIPPED,)),
+    page("o", chunked(gzip.compress(html(WORDS))), headers=(CHUNKED, ZIPPED)),
+    # Decoded when it was fetched, under the headers of before.
+    page("o", html(WORDS), headers=(CHUNKED, ZIPPED)),
+    page("o", chunked(html(WORDS)), headers=(CHUNKED, ZIPPED)),
+    page("o", gzip.compress(html(WORDS)), headers=(CHUNKED, ZIPPED)),
+    page("o", WORDS.encode("utf-16"), "text/plain; charset=utf-16"),
+    page("o", html(WORDS), "application/xhtml+xml"),
+    record("resource", "o", html(WORDS), "text/html"),
+    record("conversion", "o", html(WORDS), "text/html"),
+    record("conversion", "o", WORDS.encode()),
+]
+
+
 @resiliparse
-@pytest.mark.parametrize(
-    "other",
-    [
-        page("o", html("naïve café 日本 " + words(0))),
-        page(
-            "o",
-            html("na\u00efve caf\u00e9 &#26085;本".replace("本", "&#26412; ") + words(0), "latin-1"),
-            "text/html; charset=latin1",
-        ),
-        page("o", html("na&iuml;ve caf&eacute; 日本 " + words(0), "shift_jis", "<meta charset=shift_jis>")),
-        page("o", chunked(html("naïve café 日本 " + words(0))), headers=("Transfer-Encoding: chunked",)),
-        page("o", gzip.compress(html("naïve café 日本 " + words(0))), headers=("Content-Encoding: gzip",)),
-        # Decoded when it was fetched, under the headers of before.
-        page(
-            "o", html("naïve café 日本 " + words(0)), headers=("Transfer-Encoding: chunked", "Content-Encoding: gzip")
-        ),
-        page(
-            "o",
-            chunked(html("naïve café 日本 " + words(0))),
-            headers=("Transfer-Encoding: chunked", "Content-Encoding: gzip"),
-        ),
-        page(
-            "o",
-            gzip.compress(html("naïve café 日本 " + words(0))),
-            headers=("Transfer-Encoding: chunked", "Content-Encoding: gzip"),
-        ),
-        page(
-            "o",
-            chunked(gzip.compress(html("naïve café 日本 " + words(0)))),
-            headers=("Transfer-Encoding: chunked", "Content-Encoding: gzip"),
-        ),
-        page("o", ("naïve café 日本 " + words(0)).encode("utf-16"), "text/plain; charset=utf-16"),
-        page("o", html("naïve café 日本 " + words(0)), "application/xhtml+xml"),
-        record("resource", "o", html("naïve café 日本 " + words(0)), "text/html"),
-        record("conversion", "o", html("naïve café 日本 " + words(0)), "text/html"),
-        record("conversion", "o", ("naïve café 日本 " + words(0)).encode()),
-    ],
-)
-def test_the_text_of_a_page(tmp_path: Path, other: bytes) -> None:
-    (tmp_path / "a.warc").write_bytes(page("p", html("naïve café 日本 " + words(0))) + other)
+def test_the_text_of_a_page(tmp_path: Path) -> None:
+    (tmp_path / "a.warc").write_bytes(b"".join(PAGES))
     result = run(tmp_path / "a.warc", tmp_path / "out")
-    assert (result.funnel["documents"], result.funnel["exact_copies"]) == (2, 1)
-    assert [row["id"] for row in evidence(result.output)] == ["<o>"]
+    assert (result.funnel["documents"], result.funnel["exact_copies"]) == (len(PAGES), len(PAGES) - 1)
+    assert [row["row"] for row in evidence(result.output)] == list(range(1, len(PAGES)))
 
 
 @resiliparse
@@ -219,7 +202,7 @@ def framed(content: bytes, compressed: bool, broken: list[Any] | None = None) ->
     return found
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 11, 64, 1000])
+@pytest.mark.parametrize("step", [1, 7, 64])
 def test_records_do_not_depend_on_how_the_file_is_read(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     draw = random.Random(step)
     contents = [draw.randbytes(draw.choice([0, 1, 2, 50, 700])) for _ in range(12)]
