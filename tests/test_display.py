@@ -1,4 +1,4 @@
-"""What a notebook shows of every object that a user gets: one line, a table, and an answer to ==."""
+"""Every object that a user gets has one line, a table for a notebook, and an answer to ==."""
 
 from __future__ import annotations
 
@@ -127,8 +127,11 @@ def test_decisions_are_equal_that_decide_alike() -> None:
     [
         (lambda: gpulsh.SCurve(bands=42, rows=3), "SCurve(bands=42, rows=3)"),
         (lambda: gpulsh.deduplicate(TEXTS, **ON).funnel, "Funnel(documents=4, "),
-        (lambda: gpulsh.study(TEXTS[:2] * 9, **ON), "Study(18 of 18 documents, 153 pairs of 0.8 or more, 5 bandings, "),
-        (lambda: gpulsh.compare(TEXTS, ["md5"], **ON), "Comparison(2 rows: 4 of 4 documents, 1 pairs with a Jaccard "),
+        (
+            lambda: gpulsh.study(TEXTS[:2] * 9, **ON),
+            "BandingStudy(18 of 18 documents, 153 pairs of 0.8 or more, ",
+        ),
+        (lambda: gpulsh.compare(TEXTS, ["md5"], **ON), "Comparison(4 of 4 documents, 1 pairs with a Jaccard "),
     ],
 )
 def test_of_results(made: Callable[[], Any], told: str) -> None:

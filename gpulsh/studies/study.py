@@ -117,11 +117,12 @@ def draw_sample(texts: object, size: int, seed: int) -> Sample:
 
     The same documents at the same positions give the same sample.
     """
+    seed = check_integer("seed", seed, 0, MAX_SEED)
 
     def lots(batch: TextBatch, positions: Numbers) -> _Lots:
         return words_at("sample", seed, positions.astype(np.uint64))
 
-    return _drawn(texts, size, seed, lots)
+    return _drawn(texts, size, lots)
 
 
 def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch], Fingerprints]) -> Sample:
@@ -132,6 +133,7 @@ def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch]
     has a part `share` * (s + (1 - s) * `share`) of the pairs of that similarity, not `share` ** 2 as for documents
     drawn one by one. A page with very many copies is drawn with all of them, and may then fill the sample.
     """
+    seed = check_integer("seed", seed, 0, MAX_SEED)
 
     def lots(batch: TextBatch, positions: Numbers) -> _Lots:
         rows = read(batch)
@@ -141,12 +143,11 @@ def draw_similar(texts: object, size: int, seed: int, read: Callable[[TextBatch]
         found[some] = words_at("sample", seed, least)  # otherwise the longest would come first
         return found
 
-    return _drawn(texts, size, seed, lots)
+    return _drawn(texts, size, lots)
 
 
-def _drawn(texts: object, size: int, seed: int, lots: Callable[[TextBatch, Numbers], _Lots]) -> Sample:
+def _drawn(texts: object, size: int, lots: Callable[[TextBatch, Numbers], _Lots]) -> Sample:
     size = check_integer("sample", size, 2, LARGEST)
-    check_integer("seed", seed, 0, MAX_SEED)
     if not isinstance(texts, FileTexts):
         return _least(open_texts(texts), size, lots)
     texts.check()
