@@ -20,7 +20,9 @@ from gpulsh.stats.stages import Progress
 if TYPE_CHECKING:
     import rich.progress
 
-WIDTH_OF_BARS = 60  # columns of a terminal, from which on there is room for bars beside amounts
+WIDTH_OF_BARS = 60  # columns of a terminal that has room for a bar
+WIDTH_OF_NAME = 11  # columns of a spinner and the name of a stage
+WIDTH_BEFORE_AMOUNTS = WIDTH_OF_NAME + 26  # and of a bar and the remaining time
 RATED = ("documents", "bytes", "pairs")
 
 Show = bool | Literal["json"]
@@ -205,8 +207,7 @@ class _Bars(_Listener):
 
     @contextmanager
     def _shown(self, tally: Tally) -> Iterator[None]:
-        from rich.console import Console, ConsoleOptions
-        from rich.measure import Measurement
+        from rich.console import Console
         from rich.progress import (
             BarColumn,
             Progress,
@@ -219,30 +220,23 @@ class _Bars(_Listener):
         from rich.table import Column
         from rich.text import Text
 
-        class Fitting:
-            """A list of amounts, as many of them as there is room for."""
-
-            def __init__(self, amounts: str) -> None:
-                self._amounts = amounts
-
-            def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-                return Measurement(len(fitting(self._amounts, 1)), len(self._amounts)).with_maximum(options.max_width)
-
-            def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-                yield Text(fitting(self._amounts, options.max_width), no_wrap=True, overflow="ellipsis")
+        console = Console(file=cast(TextIO, self._stream))
+        bar = (BarColumn(16), TimeRemainingColumn(compact=True)) if console.width >= WIDTH_OF_BARS else ()
+        room = console.width - (WIDTH_BEFORE_AMOUNTS if bar else WIDTH_OF_NAME)
 
         class Amounts(ProgressColumn):
-            def render(self, task: Task) -> Fitting:
-                if tally.seconds is None:
-                    return Fitting(", ".join(_rates(tally)))
-                return Fitting(f"  {tally.name:<8} {summary(tally)}")
+            """As many amounts as there is room for."""
 
-        console = Console(file=cast(TextIO, self._stream))
-        bar = (BarColumn(16), TimeRemainingColumn(compact=True))
+            def render(self, task: Task) -> Text:
+                if tally.seconds is None:
+                    return Text(fitting(", ".join(_rates(tally)), room), no_wrap=True, overflow="ellipsis")
+                ended = fitting(f"  {tally.name:<8} {summary(tally)}", console.width)
+                return Text(ended, no_wrap=True, overflow="ellipsis")
+
         columns: tuple[ProgressColumn, ...] = (
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description:<8}", table_column=Column(min_width=8)),
-            *(bar if console.width >= WIDTH_OF_BARS else ()),
+            *bar,
             Amounts(Column(no_wrap=True)),
         )
         with Progress(*columns, console=console) as bars:
