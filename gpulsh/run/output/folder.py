@@ -140,8 +140,9 @@ class OutputFolder:
         if found is None:
             self._settle()
             self._manifest.add(COMMIT, {}, {"replaced": self._old})
-        for name in found.facts["replaced"] if found else self._old:
-            if not os.path.lexists(aside / name):
+        replaced = found.facts["replaced"] if found else self._old
+        for name in RESULTS:
+            if name in replaced and not os.path.lexists(aside / name):
                 _move(self.path / name, aside / name, moved)
         for name in RESULTS:
             if name == REPORT:
