@@ -13,15 +13,14 @@ from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, InputTypeError, install
 from gpulsh.io.memory.device import DeviceTexts, column_texts
-from gpulsh.io.memory.texts import MemoryTexts, arrow_texts
 
 DEFAULT_STREAM = 1  # in the words of the CUDA array interface: the legacy default stream, where cuDF works
 
 
-def open_series(series: Any, ops: Backend | None = None) -> MemoryTexts:
-    """A `cudf.Series` of strings as texts; positions are row numbers, not its index.
+def open_series(series: Any, ops: Backend | None = None) -> Any:
+    """A `cudf.Series` of strings as `DeviceTexts` for a CUDA backend, in place, otherwise as a pyarrow.Array.
 
-    A CUDA backend uses its device memory in place; for others it is copied to the host.
+    Positions are row numbers, not its index.
     """
     if getattr(series, "ndim", 0) != 1 or not hasattr(series, "to_arrow"):
         raise InputTypeError(f"texts is a cuDF {type(series).__name__}; give one column of it, as frame['text']")
@@ -30,7 +29,7 @@ def open_series(series: Any, ops: Backend | None = None) -> MemoryTexts:
         raise InputTypeError(f"texts is a cuDF Series of {series.dtype}; give one of strings")
     if ops is not None and ops.name == "cuda" and hasattr(series, "to_pylibcudf"):
         return strings_texts((series.astype("str") if kind == "category" else series).to_pylibcudf()[0], ops)
-    return arrow_texts(series.to_arrow(), "cuDF Series", ops)
+    return series.to_arrow()
 
 
 def strings_texts(column: Any, ops: Backend) -> DeviceTexts:

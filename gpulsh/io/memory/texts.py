@@ -57,7 +57,8 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     if home == "cudf":
         from gpulsh.io.memory.cudf import open_series
 
-        return open_series(texts, ops)
+        column = open_series(texts, ops)
+        return column if hasattr(column, "batches") else arrow_texts(column, "cuDF Series", ops)
     if isinstance(texts, (list, tuple)):
         return _StringTexts(texts)
     if isinstance(texts, np.ndarray):
