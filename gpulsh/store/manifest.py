@@ -150,8 +150,10 @@ def count(entry: Mapping[str, Any], name: str) -> int:
 
 
 def file_facts(entry: Mapping[str, Any], name: str) -> dict[str, FileFact]:
-    """`entry[name]`, facts of files by name."""
+    """`entry[name]`, facts of files by name, which are all below the folder."""
     found = field(entry, name, dict)
+    if outside := [each for each in found if each.startswith("/") or ".." in each.split("/") or "\0" in each]:
+        raise ShapeError(f"it names the file {outside[0]!r}")
     return {
         each: FileFact(count(fact, "size"), count(fact, "crc32"))
         for each, fact in ((each, field(found, each, dict)) for each in found)

@@ -80,6 +80,13 @@ def test_json_of_another_shape_is_refused(content: bytes) -> None:
         count(json_object(content), "n")
 
 
+@pytest.mark.parametrize("name", ["../out", "/etc/passwd", "data/../../out", "a\0b"])
+def test_a_step_with_a_file_outside_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+    Manifest.begin(tmp_path, {}, SECRET).add("one", {name: FileFact(8, 1)}, {})
+    with pytest.raises(OutputError, match="is damaged: it names the file"):
+        Manifest.open(tmp_path)
+
+
 def test_json_of_the_right_shape_is_read() -> None:
     found = json_object(b'{"n": 3, "files": {"a": {"size": 1, "crc32": 2}}}')
     assert (count(found, "n"), field(found, "n", int, str)) == (3, 3)
