@@ -50,15 +50,15 @@ def settled(segments: Sequence[Segment], folder: Path | None, spill: int) -> lis
         while found and _joinable(found[-1], segment, most):
             segment = joined([found.pop(), segment])
         found.append(segment)
-    if folder is not None and sum(segment.bytes() for segment in found) > spill:
+    if folder is not None and sum(segment.bytes for segment in found) > spill:
         return in_files(found, NOTHING, folder)
     return found
 
 
 def _joinable(earlier: Segment, later: Segment, most: int) -> bool:
-    if earlier.files or later.files or earlier.bytes() + later.bytes() > most:
+    if earlier.files or later.files or earlier.bytes + later.bytes > most:
         return False
-    return max(2 * later.bytes(), SMALL_BYTES) >= earlier.bytes()
+    return max(2 * later.bytes, SMALL_BYTES) >= earlier.bytes
 
 
 def in_files(segments: Sequence[Segment], removed: Numbers, folder: Path) -> list[Segment]:

@@ -163,6 +163,7 @@ class Segment:
     def __len__(self) -> int:
         return len(self.documents.number)
 
+    @cached_property
     def bytes(self) -> int:
         """About the memory that it takes; 0 if it is mapped."""
         return 0 if self.files else int(8 * self.documents.size.sum()) + 16 * self.entries + 48 * len(self)

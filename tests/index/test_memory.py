@@ -61,8 +61,8 @@ def held_at_most(path: Path, count: int) -> tuple[int, int]:
 
     def settled(shelves: Any, folder: Path | None, spill: int) -> Any:
         found = real(shelves, folder, spill)
-        held.append(sum(shelved.bytes() for shelved in found))
-        added.append(shelves[-1].bytes())
+        held.append(sum(shelved.bytes for shelved in found))
+        added.append(shelves[-1].bytes)
         return found
 
     with (
@@ -97,7 +97,7 @@ def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> Non
 
     def joined(*parts: Any) -> Any:
         whole = real(*parts)
-        merges.append(whole.bytes())
+        merges.append(whole.bytes)
         return whole
 
     patched = mock.patch.object(contents, "joined", joined)
