@@ -44,6 +44,14 @@ def held(array: Array) -> Array:
         return array
 
 
+def given_array(name: str, value: Any, wanted: str) -> Array:
+    """`value` as an array of its library, or of NumPy; raises ParameterError where its rows have unequal length."""
+    try:
+        return held(value) if hasattr(value, "dtype") else np.asarray(value)
+    except ValueError as error:
+        raise ParameterError(f"{name} is no array: {error}; give {wanted}") from None
+
+
 def on_host(array: Array) -> Array:
     """An array of any library as NumPy's: a copy of device memory, a view of host memory."""
     array = held(array)

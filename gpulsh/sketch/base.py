@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Made, Signatures, held
+from gpulsh.arrays import Array, Fingerprints, Made, Signatures, given_array
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -78,11 +78,8 @@ def check_maker(name: str, sketched: Made, sketch: object) -> None:
 
 def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:
     """Pairs of rows below `count` as int64 [m, 2] in the backend's memory, or a ParameterError."""
-    try:
-        array = held(pairs) if hasattr(pairs, "dtype") else np.asarray(pairs)
-        array = array if isinstance(array, np.ndarray) else ops.asarray(array)
-    except ValueError as error:  # rows of unequal length
-        raise ParameterError(f"pairs is no array: {error}; give integers of shape [m, 2]") from None
+    array = given_array("pairs", pairs, "integers of shape [m, 2]")
+    array = array if isinstance(array, np.ndarray) else ops.asarray(array)
     if array.size == 0:
         return ops.asarray(np.empty((0, 2), np.int64))
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":

@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Signatures
+from gpulsh.arrays import Array, Fingerprints, Signatures, given_array
 from gpulsh.backends.protocol import NO_VALUE, Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -163,15 +163,10 @@ def minima(
 
 
 def _table(functions: ArrayLike) -> NDArray[np.uint32]:
-    try:
-        table = np.asarray(functions)
-    except ValueError as error:  # rows of unequal length
-        raise ParameterError(f"functions is no array: {error}; give integers of shape [elements, num_perm]") from None
+    wanted = "integers of shape [elements, num_perm]"
+    table = np.asarray(given_array("functions", functions, wanted))
     if table.ndim != 2 or table.dtype.kind not in "iu" or not table.shape[1]:
-        raise ParameterError(
-            f"functions is an array of {table.dtype} with shape {table.shape}; give integers of shape"
-            " [elements, num_perm]"
-        )
+        raise ParameterError(f"functions is an array of {table.dtype} with shape {table.shape}; give {wanted}")
     if table.size and not 0 <= int(table.min()) <= int(table.max()) < NO_VALUE:
         raise ParameterError(
             f"functions holds values from {table.min()} to {table.max()}; give values from 0 to {NO_VALUE - 1}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.arrays import Array, WeightedFingerprints, dtype_of, held
+from gpulsh.arrays import Array, WeightedFingerprints, dtype_of, given_array
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
 from gpulsh.ragged import offsets
@@ -14,13 +14,11 @@ from gpulsh.ragged import offsets
 
 def dense_vectors(vectors: object, ops: Backend) -> Array:
     """Real numbers [n, d] in the backend's memory, from any library's array or nested lists, or a ParameterError."""
-    try:
-        array = held(vectors) if hasattr(vectors, "dtype") else np.asarray(vectors)
-    except ValueError as error:  # rows of unequal length
-        raise ParameterError(f"vectors is no array: {error}; give numbers of shape [n, d], a vector a row") from None
+    wanted = "numbers of shape [n, d], a vector a row"
+    array = given_array("vectors", vectors, wanted)
     check_real(array)
     if array.ndim != 2:
-        raise ParameterError(f"vectors has shape {tuple(array.shape)}; give numbers of shape [n, d], a vector a row")
+        raise ParameterError(f"vectors has shape {tuple(array.shape)}; give {wanted}")
     return ops.asarray(array)
 
 
