@@ -32,7 +32,7 @@ class ContainmentMachine(Machine):
     measure = "containment"
 
 
-ContainmentMachine.TestCase.settings = settings(max_examples=8, stateful_step_count=12, deadline=None)
+ContainmentMachine.TestCase.settings = settings(max_examples=4, stateful_step_count=12, deadline=None)
 TestContainmentMachine = ContainmentMachine.TestCase
 
 

@@ -162,7 +162,7 @@ class Machine(RuleBasedStateMachine):
             assert key in self.index
 
 
-Machine.TestCase.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+Machine.TestCase.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
 TestMachine = Machine.TestCase
 
 

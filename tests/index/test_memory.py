@@ -83,6 +83,18 @@ def test_what_is_held_does_not_grow_with_what_is_added(tmp_path: Path) -> None:
     assert few == pytest.approx(many, rel=0.2) and batch < many <= 2 * spill
 
 
+def test_calls_that_leave_small_segments_are_written_too(tmp_path: Path) -> None:
+    """A small segment after a large one is not joined with it, and both count."""
+    with mock.patch.object(contents, "SPILL_BYTES", 300_000), Index.create(tmp_path / "i", backend="cpu") as index:
+        for call in range(10):
+            count = 1 if call % 2 else 300
+            index.insert(
+                [(call << 10) + row for row in range(count)], [text((call << 10) + row) for row in range(count)]
+            )
+            assert sum(segment.bytes for segment in index.collection.snapshot().segments) <= 300_000
+        assert any(segment.files for segment in index.collection.snapshot().segments)
+
+
 def test_what_is_held_follows_the_budget() -> None:
     assert contents.spill_bytes(None) == contents.spill_bytes(8 << 30) == 128 << 20
     assert contents.spill_bytes(512 << 20) == 32 << 20
