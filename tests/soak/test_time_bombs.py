@@ -153,7 +153,8 @@ def test_blank_lines_are_left_out_wherever_blocks_end(size: int, monkeypatch: py
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_parquet_of_many_row_groups(rows: int, tmp_path: Path) -> None:
+def test_parquet_of_many_row_groups(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.io.formats.parquet.RUN_ROWS", 1)  # each is a part of its own
     table = pa.table({"text": pa.array(["a"] * rows, pa.string())})
     with pq.ParquetWriter(tmp_path / "a.parquet", table.schema) as out:
         for _ in range(3000):
