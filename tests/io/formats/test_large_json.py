@@ -92,7 +92,7 @@ def test_the_first_line_is_no_more_held_than_others(tmp_path: Path) -> None:
         documents(tmp_path / "a.jsonl.gz", Limit(8 << 20))
 
 
-@pytest.mark.parametrize("value", [b"{},", b"1.5,", b'"\xc3\xa4",', b"[[[]]],", b'{"a":1},', b'"\\"",'])
+@pytest.mark.parametrize("value", [b"{},", b'"\xc3\xa4",', b'{"a":1},'])
 def test_many_values_are_refused_before_they_are_objects(value: bytes, tmp_path: Path) -> None:
     line = b'{"text": "a", "more": [' + value * ((8 << 20) // len(value)) + b"1]}\n"
     (tmp_path / "a.jsonl").write_bytes(line)
