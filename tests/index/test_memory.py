@@ -84,14 +84,17 @@ def test_what_is_held_does_not_grow_with_what_is_added(tmp_path: Path) -> None:
 
 
 def test_calls_that_leave_small_segments_are_written_too(tmp_path: Path) -> None:
-    """A small segment after a large one is not joined with it, and both count."""
-    with mock.patch.object(contents, "SPILL_BYTES", 300_000), Index.create(tmp_path / "i", backend="cpu") as index:
-        for call in range(10):
-            count = 1 if call % 2 else 300
-            index.insert(
-                [(call << 10) + row for row in range(count)], [text((call << 10) + row) for row in range(count)]
-            )
-            assert sum(segment.bytes for segment in index.collection.snapshot().segments) <= 300_000
+    """A call of a large batch and a small one makes two segments, and both count."""
+    large, few = [text(number) for number in range(300)], ["one more text"]
+    sizes = SMALL._replace(batch=sum(len(one) for one in large) + 1)
+    with (
+        mock.patch.object(reference, "SIZES", sizes),
+        mock.patch.object(contents, "SPILL_BYTES", 200_000),
+        Index.create(tmp_path / "i", backend="reference") as index,
+    ):
+        for call in range(5):
+            index.insert(range(call << 10, (call << 10) + 301), [*large, *few])
+            assert sum(segment.bytes for segment in index.collection.snapshot().segments) <= 200_000
         assert any(segment.files for segment in index.collection.snapshot().segments)
 
 
