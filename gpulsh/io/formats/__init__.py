@@ -1,1 +1,1 @@
-"""Files of documents, a package a format: blocks of rows out of a file, a smaller file out of kept rows."""
+"""Formats of files, one or two modules each: they read blocks of rows and write the kept rows."""
