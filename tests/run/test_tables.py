@@ -28,7 +28,7 @@ def test_the_planner_counts_the_bytes_of_the_tables() -> None:
         formula.PAIR_BYTES,
         formula.ROUTED_PAIR_BYTES,
     )
-    assert width(tables.STARS) == formula.STAR_BYTES
+    assert width(tables.FOREST) == formula.STAR_BYTES
     assert width(tables.MEMBERS) == formula.MEMBER_BYTES == formula.MEMBER_OF_MANY_BYTES - 4
     assert width(tables.DECISIONS) == width(tables.DECIDED) == formula.DECISION_BYTES
 
