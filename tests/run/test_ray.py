@@ -132,7 +132,7 @@ def test_what_is_wrong_is_said_before_work_begins(joined: str, inputs: Path, tmp
         run(engine="spark")
     with pytest.raises(ParameterError, match="engine is 'local'; give engine='ray' with it"):
         run(address=joined)
-    with pytest.raises(ParameterError, match="address is 7; give that of a Ray cluster"):
+    with pytest.raises(ParameterError, match="address is 7; give the address of a Ray cluster"):
         run(engine="ray", address=7)
     with pytest.raises(ParameterError, match="devices are of this machine"):
         run(engine="ray", devices=[0])
