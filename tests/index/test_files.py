@@ -132,7 +132,7 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
         (
             "in/a.jsonl",
             "index/found.jsonl",
-            "index/found.jsonl: lies inside the index index; give a path outside of it",
+            "index/found.jsonl: is inside the index index; give a path outside of it",
         ),
         ("in/a.jsonl", "s3://bucket/found.jsonl", "s3://bucket/found.jsonl: is a URL; give a local path"),
     ],
@@ -157,7 +157,7 @@ def test_what_is_found_replaces_no_input(
 def test_what_is_found_stays_out_of_a_new_index(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write("a.jsonl", ["a b c d e f g"])
     assert main(["index", "build", "new", "a.jsonl", "-o", "new/found.jsonl", "--backend", "reference"]) == 1
-    told = "new/found.jsonl: lies inside the index new; give a path outside of it"
+    told = "new/found.jsonl: is inside the index new; give a path outside of it"
     assert capsys.readouterr().err == f"gpulsh: error: {told}\n"
     assert not Path("new").exists()
 
