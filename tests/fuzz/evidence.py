@@ -62,7 +62,7 @@ class Asked:
         found = {}
         for given in self.inputs:
             if not (folder / given).is_dir():
-                found[given] = next(end for end in _ends(given) if sum(end in _ends(of) for of in self.inputs) == 1)
+                found[given] = os.path.join(self._own_folder(given), os.path.basename(given))
                 continue
             inside = [os.path.join(at, name) for at, _, names in os.walk(folder / given) for name in names]
             relative = [os.path.relpath(path, folder / given) for path in inside]
@@ -71,6 +71,17 @@ class Asked:
                 if not hidden and path.lower().endswith(tuple(READERS)):
                     found[os.path.join(given, path)] = path
         return found
+
+    def _own_folder(self, given: str) -> str:
+        """Where names clash, a file has a folder named by the shortest end of its own that no other folder shares."""
+        names = [os.path.basename(each) for each in self.inputs]
+        folders = {os.path.dirname(each) for each in self.inputs}
+        above = os.path.commonpath(folders)
+        own = os.path.dirname(given)
+        if len(set(names)) == len(names) or own == above:  # files of the folder above all others need none
+            return ""
+        others = [_ends(each) for each in folders - {own, above}]
+        return next(end for end in _ends(own) if not any(end in ends for ends in others))
 
 
 def _ends(path: str) -> list[str]:
