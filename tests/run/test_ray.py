@@ -200,6 +200,8 @@ def test_other_versions_on_a_node(joined: str, inputs: Path, tmp_path: Path, mon
 
 def test_a_node_that_does_not_see_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "PATIENCE", 0.2)
+    limited: list[int] = []
+    monkeypatch.setattr(worker, "limit_memory", lambda memory, threads: limited.append(memory))  # not of this process
     out, seen, unseen = (tmp_path / name for name in ("out/_work", "seen.jsonl", "unseen.jsonl"))
     out.mkdir(parents=True)
     seen.touch()
@@ -219,6 +221,7 @@ def test_a_node_that_does_not_see_the_files(tmp_path: Path, monkeypatch: pytest.
     assert f"{out}: node 192.0.2.7 sees no manifest" in told(out, seen)
     Manifest.begin(out, {}, bytes(32))
     assert told(out, seen) == "None"
+    assert limited == [1 << 30]
     assert f"unseen.jsonl: node 192.0.2.7 does not see it as {unseen}; put the inputs where" in told(out, seen, unseen)
 
 
