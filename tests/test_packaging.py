@@ -105,7 +105,7 @@ def test_wheel_holds_the_package_with_its_data_and_its_kernels(built: Path) -> N
     kernels = tracked("kernels", ".cu", ".cuh")
     assert kernels
     assert {f"gpulsh/{kernel}" for kernel in kernels} <= names
-    assert tracked("gpulsh", ".py", ".txt", ".html", ".json", ".typed") <= names
+    assert tracked("gpulsh", ".py", ".pyi", ".txt", ".html", ".json", ".typed") <= names
     assert "gpulsh/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0] for name in names} == {"gpulsh", f"gpulsh-{gpulsh.__version__}.dist-info"}
@@ -130,7 +130,7 @@ def test_sdist_holds_what_the_wheel_is_built_of_and_the_tests(built: Path) -> No
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert tracked("kernels", ".cu", ".cuh") <= names
-    assert tracked("gpulsh", ".py", ".txt", ".typed") <= names
+    assert tracked("gpulsh", ".py", ".pyi", ".txt", ".typed") <= names
     assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "ci/test", "tests/test_packaging.py"} <= names
     assert not any(name.startswith(("benchmarks/record/", ".venv")) for name in names)
 

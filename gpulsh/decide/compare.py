@@ -29,7 +29,7 @@ from gpulsh.method import Method
 from gpulsh.params import Family
 from gpulsh.ragged import cuts, first_of_runs, offsets
 from gpulsh.sketch.base import estimates
-from gpulsh.stats.stages import Advance, untold
+from gpulsh.stats.stages import Advance, no_progress
 
 REREAD = 1.5  # passes over the texts; if tiles need more, a pass that makes bitmaps may pay
 SAMPLE = 512  # pairs tried before that pass
@@ -96,7 +96,7 @@ def compare(
     measure: Measure,
     threshold: float,
     ops: Backend,
-    advance: Advance = untold,
+    advance: Advance = no_progress,
     drawn: Numbers = NONE,
 ) -> NDArray[np.float64]:
     """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where a bound rules out `threshold`.

@@ -27,7 +27,7 @@ from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs
 from gpulsh.method import Method
 from gpulsh.ragged import cuts, offsets
-from gpulsh.stats.stages import Advance, untold
+from gpulsh.stats.stages import Advance, no_progress
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined together; no bit depends on these bounds
 BLOCK_BYTES = 16 << 20  # text of a block
@@ -57,7 +57,7 @@ class BucketDocuments:
     method: Method
     ops: Backend
     relation: Relation = ALL
-    advance: Advance = untold  # called with the number of documents that were decided
+    advance: Advance = no_progress  # called with the number of documents that were decided
 
 
 class LargeBucketJoin(ABC):

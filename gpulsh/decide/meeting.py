@@ -30,7 +30,7 @@ from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs
 from gpulsh.method import Method
-from gpulsh.stats.stages import Advance, untold
+from gpulsh.stats.stages import Advance, no_progress
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Meeting:
             return self.relation
         return near_relation(self.relation, also, texts, self.places, self.ops)
 
-    def similar(self, advance: Advance = untold, draw: Draw | None = None) -> Edges:
+    def similar(self, advance: Advance = no_progress, draw: Draw | None = None) -> Edges:
         """The allowed pairs of small buckets at or above the threshold; all of them without a measure.
 
         `draw` samples the allowed pairs, except by containment: there the cut of the work changes the candidates.
@@ -79,7 +79,7 @@ class Meeting:
             draw.measured(similarity[drawn])
         return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < method.threshold))
 
-    def resolve(self, small: Edges, advance: Advance = untold) -> tuple[NDArray[np.bool_], Edges]:
+    def resolve(self, small: Edges, advance: Advance = no_progress) -> tuple[NDArray[np.bool_], Edges]:
         """(kept bool [v], all verified pairs), from the verified pairs of small buckets."""
         count = len(self.numbers)
         in_large = self.met.in_large

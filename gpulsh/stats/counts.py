@@ -20,109 +20,84 @@ from typing import Any
 class CountRow:
     """A row of the table."""
 
-    name: str  # as the funnel has it
-    label: str  # as people read it
+    name: str  # in the funnel
+    label: str  # for people
     meaning: str
-    parts: tuple[str, ...] = ()  # the counts that it is the sum of
-    of: str | None = None  # a count that it is a share of, where it is no part of a sum
+    parts: tuple[str, ...] = ()  # the counts of which it is the sum
+    of: str | None = None  # the count of which it is a share, if it is no part of a sum
 
 
-def _table(*rows: CountRow) -> Mapping[str, CountRow]:
-    return {row.name: row for row in rows}
-
-
-COUNTS = _table(
-    CountRow(
-        "documents", "documents", "documents read, those of protected files too", ("protected", "dropped", "kept")
-    ),
-    CountRow("rejected", "rejected", "bad records, listed in rejected.parquet, no documents"),
-    CountRow("protected", "protected", "only compared with: never dropped, not written"),
+_COPIES = ("copies_of_kept", "copies_of_dropped", "copies_left")
+_ROWS = (
+    CountRow("documents", "documents", "documents read, also of protected files", ("protected", "dropped", "kept")),
+    CountRow("rejected", "rejected", "bad records, listed in rejected.parquet; they are not documents"),
+    CountRow("protected", "protected", "compared with others, but never dropped and not written"),
     CountRow("empty", "empty", "without a word, never duplicates", ("nulls", "wordless"), of="documents"),
     CountRow("nulls", "null", "null, or without the field", of="empty"),
     CountRow("wordless", "wordless", "with text, and no word in it", of="empty"),
     CountRow("bytes", "bytes", "UTF-8 bytes of text"),
     CountRow(
-        "not_utf8",
-        "not UTF-8",
-        "with bytes that are not UTF-8, or not of --encoding; they are read as U+FFFD",
-        of="documents",
+        "not_utf8", "not UTF-8", "with bytes that are not valid in their encoding, read as U+FFFD", of="documents"
     ),
     CountRow("stray_bytes", "stray bytes", "bytes that are not UTF-8, or not of --encoding"),
-    CountRow("shingles", "shingles", "shingles, repeats counted"),
+    CountRow("shingles", "shingles", "shingles, with repeats"),
     CountRow(
-        "exact_copies",
-        "exact copies",
-        "same words in the same order as a document before them",
-        ("copies_of_kept", "copies_of_dropped", "copies_left"),
-        of="documents",
+        "exact_copies", "exact copies", "same words in the same order as an earlier document", _COPIES, "documents"
     ),
     CountRow("copies_of_kept", "copies of kept", "exact copies of a kept document, dropped for it"),
-    CountRow(
-        "copies_of_dropped",
-        "copies of dropped",
-        "exact copies of a dropped document, dropped for one with other words",
-    ),
-    CountRow("copies_left", "copies left", "exact copies that stay, as --within or --across asks"),
+    CountRow("copies_of_dropped", "copies of dropped", "exact copies of a document that was itself dropped"),
+    CountRow("copies_left", "copies left", "exact copies that stay because of --within or --across"),
     CountRow("crowded", "crowded", "in buckets of more than 256, compared with kept ones only", of="documents"),
     CountRow(
         "candidates",
         "candidates",
-        "pairs that share a bucket, of copies only the first counted, with --within or --across of each INPUT",
+        "pairs that share a bucket; only the first of exact copies counts, with --within or --across in each INPUT",
         ("similar", "dissimilar"),
     ),
     CountRow("similar", "similar", "candidate pairs that are duplicates"),
     CountRow(
         "dissimilar",
         "others",
-        "candidate pairs that are none: not similar enough, or ruled out by --within, --across, --protect or --and",
+        "candidate pairs that are not: not similar enough, or ruled out by --within, --across, --protect or --and",
     ),
-    CountRow(
-        "verified",
-        "verified",
-        "pairs of duplicates: candidates, and each dropped copy that was none with the first",
-    ),
+    CountRow("verified", "verified", "pairs of duplicates: candidates, and each dropped copy with its first document"),
     CountRow(
         "dropped",
         "dropped",
         "duplicates, each with its kept, protected or earlier document in duplicates.parquet",
         ("copies_of_kept", "copies_of_dropped", "near_duplicates"),
     ),
-    CountRow("near_duplicates", "near-duplicates", "dropped for a similar document, exact copies aside"),
+    CountRow("near_duplicates", "near-duplicates", "dropped for a similar document, not as exact copies"),
     CountRow("earlier", "earlier", "dropped for documents of earlier runs", of="dropped"),
-    CountRow("kept", "kept", "what stays of the INPUTs"),
+    CountRow("kept", "kept", "documents of INPUT that are not dropped"),
 )
+COUNTS = {row.name: row for row in _ROWS}
 
-# What a report over files has beside its funnel: counts by similarity, whose sum this is.
+# In a report over files, next to the funnel: the sum of its counts by similarity.
 SAMPLED = CountRow(
     "sampled",
     "sampled",
-    "candidate pairs drawn at random, none of larger buckets than 256, measured even where a bound rules them out",
+    "random candidate pairs from buckets of at most 256, measured even if a bound rules them out",
     of="candidates",
 )
 
-# What is counted group by group.
-TALLIED = (
-    *("exact_copies", "copies_of_kept", "copies_of_dropped", "copies_left", "crowded", "candidates", "similar"),
-    *("verified", "dropped", "near_duplicates"),
-)
+# Counts that are added up group by group.
+TALLIED = ("exact_copies", *_COPIES, "crowded", "candidates", "similar", "verified", "dropped", "near_duplicates")
 
-
-CONTAINMENT_MEANINGS = {
-    "candidates": "pairs of which the first may contain the second, of copies only the first counted"
-}
+CONTAINED = "pairs whose first document may contain the second; only the first of exact copies counts"
 
 
 def definitions(measure: str = "jaccard") -> dict[str, Mapping[str, Any]]:
-    """The table as report.json has it."""
-    otherwise = CONTAINMENT_MEANINGS if measure == "containment" else {}
-    return {
-        row.name: {
-            "meaning": otherwise.get(row.name, row.meaning),
+    """The table in the form of report.json."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for row in (*_ROWS, SAMPLED):
+        contained = measure == "containment" and row.name == "candidates"
+        found[row.name] = {
+            "meaning": CONTAINED if contained else row.meaning,
             **({"sum_of": list(row.parts)} if row.parts else {}),
             **({"share_of": row.of} if row.of else {}),
         }
-        for row in (*COUNTS.values(), SAMPLED)
-    }
+    return found
 
 
 OWN = "as in INPUT"  # the type of ids
@@ -130,10 +105,10 @@ OWN = "as in INPUT"  # the type of ids
 
 @dataclass(frozen=True)
 class ColumnRow:
-    """A row of the table."""
+    """A column of duplicates.parquet."""
 
     name: str
-    type: str  # as Arrow names it, or OWN
+    type: str  # Arrow's name, or OWN
     meaning: str
 
 

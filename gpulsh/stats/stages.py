@@ -1,6 +1,6 @@
 """The stages of a run: names and units, progress, and the counts and seconds of a `Funnel`.
 
-Stages of two kinds of run may share a name: they do the same, and may count it in other units.
+Two kinds of run may have a stage of the same name. It does the same work, perhaps counted in other units.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gpulsh.backends.compiling import Stopwatch
 from gpulsh.display import html_table
 from gpulsh.stats.counts import COUNTS
 
-OTHER = "other"  # what a report gives the seconds of a run that are no stage's
+OTHER = "other"  # in a report: seconds of the run outside of all stages
 OTHER_MEANING = "start, checks, evidence and this summary"
-COMPILE = "compile"  # and those in which stages waited for kernels
+COMPILE = "compile"  # seconds in which stages waited for kernels
 COMPILE_MEANING = "compile kernels for this processor; later runs reuse them"
 
 
@@ -26,8 +26,8 @@ class StageRow:
 
     name: str
     meaning: str
-    unit: str  # of its progress; B are bytes of text
-    cost: str | None = None  # the unit that its time grows with (`costs`); None where the planner does not estimate it
+    unit: str  # of its progress; B is for bytes of text
+    cost: str | None = None  # the amount that its time grows with, in plans; None: not estimated
 
 
 def _table(*rows: StageRow) -> Mapping[str, StageRow]:
@@ -42,7 +42,9 @@ OF_FILES = _table(
     StageRow("connect", "group documents that meet directly or through others", "ranges", "documents"),
     StageRow("route", "bring candidate pairs and copies to their groups", "ranges", "pairs"),
     StageRow("gather", "read the documents that met others again", "documents", "bytes of text"),
-    StageRow("compare", "compare the candidate pairs of groups too large for one task", "pairs"),  # in verify's cost
+    StageRow(
+        "compare", "compare the candidate pairs of groups too large for one task", "pairs"
+    ),  # part of verify in plans
     StageRow(
         "verify", "compare the other candidate pairs, decide which documents to keep", "documents", "bytes of text"
     ),
@@ -50,20 +52,20 @@ OF_FILES = _table(
     StageRow("write", "write kept rows and evidence", "documents", "bytes of text"),
 )
 
-# The same where the measure is containment, instead of "collide".
+# With the measure containment, instead of "collide".
 OF_CONTAINMENT = _table(
     StageRow("weigh", "count how many documents have each shingle", "ranges"),
     StageRow("prefix", "choose the rarest shingles of each document", "partitions"),
     StageRow("join", "find documents that share a rare shingle", "ranges"),
 )
 
-# The same with an index of earlier runs, which decides instead of all stages before `write`.
+# With an index of earlier runs, instead of all stages before "write".
 OF_FILES_WITH_INDEX = _table(
     StageRow("admit", "compare every document with earlier ones, decide, add it to the index", "B"),
     OF_FILES["write"],
 )
 
-# Before them where documents are kept by anything but their position.
+# Before the others, with a --keep other than "first".
 OF_ORDER = _table(
     StageRow("survey", "read every document for its place by --keep", "B"),
     StageRow("arrange", "bring the texts into that order", "documents"),
@@ -85,25 +87,24 @@ OF_INDEX = _table(
     StageRow("query", "compare every document with the index", "B"),
 )
 
-# What a report may have seconds of.
+# All stages that a report may have.
 REPORTED = {**OF_FILES, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
 # The stages that `gpulsh plan` estimates, in order.
 COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}
 ESTIMATED = tuple(COSTS)
 
+Advance = Callable[[int], None]  # called with the amount of work done since the last call
 
-Advance = Callable[[int], None]  # called with the amount of work done since
 
-
-def untold(done: int) -> None:
-    """Report to nobody."""
+def no_progress(done: int) -> None:
+    """Report nothing."""
 
 
 class Progress:
-    """A listener, which shows nothing; others override what they show. Stages follow one another, never nested."""
+    """A listener to the progress of a run. This one shows nothing. Stages follow one another, never nested."""
 
     def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
-        """A stage begins (and ends with the context); `total` in `unit` ("B", "documents", "pairs") where known."""
+        """A stage begins, and ends with the context; `total` is in `unit` ("B", "documents", "pairs"), if known."""
         return nullcontext()
 
     def advance(self, amount: int) -> None:
@@ -116,7 +117,7 @@ class Progress:
         """
 
     def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
-        """The amount of work that an earlier run did, which this one resumes: rates leave it out."""
+        """An earlier run did this work, and this run resumes it: rates leave it out."""
 
 
 @dataclass(eq=False, repr=False)
@@ -141,7 +142,7 @@ class Funnel(Mapping[str, Any]):
     copies_of_dropped: int = 0
     copies_left: int = 0
     crowded: int = 0
-    candidates: int = 0  # of large buckets the similar pairs alone: what no cut of the work changes
+    candidates: int = 0  # from large buckets only the similar pairs, so that no cut of the work changes it
     similar: int = 0
     dissimilar: int = 0
     verified: int = 0
@@ -150,7 +151,7 @@ class Funnel(Mapping[str, Any]):
     earlier: int = 0
     kept: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # by stage, in order
-    resumed: list[str] = field(default_factory=list)  # stages of which only the rest was done in these seconds
+    resumed: list[str] = field(default_factory=list)  # stages that an earlier run had begun
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.__dataclass_fields__:
@@ -177,9 +178,7 @@ class Funnel(Mapping[str, Any]):
         return asdict(self)
 
     def leave_out(self, records: int, rows: int, protected: int) -> None:
-        """Take out bad records and their rows, `protected` of them in protected files, which were counted as documents
-        without a word.
-        """
+        """Take out bad records. Their rows were counted as documents without a word, `protected` of them protected."""
         self.rejected = records
         self.documents -= rows
         self.empty -= rows
@@ -189,7 +188,7 @@ class Funnel(Mapping[str, Any]):
 
     @contextmanager
     def stage(self, progress: Progress, row: StageRow, total: int | None) -> Iterator[None]:
-        """Time a stage, but for kernels that are compiled in it, and report it to `progress`."""
+        """Time a stage, without the compiling of kernels, and report it to `progress`."""
         watch = Stopwatch()
         with progress.stage(row.name, total, row.unit):
             yield
