@@ -44,7 +44,6 @@ from gpulsh.params import (
 from gpulsh.report.page import missing, write_page
 from gpulsh.run.driver import deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, check_engine, open_engine
-from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job import Job, OnError, Terms, Workplace, Write
 from gpulsh.run.output.finished import Finished
 from gpulsh.run.output.folder import (
@@ -349,14 +348,14 @@ def _results(
     secret: bytes,
 ) -> Mapping[str, Any]:
     """Run the job, or what is left of it, and move its results into place; the report."""
-    steps = Steps(folder.manifest(job.steps(), secret))
+    manifest = folder.manifest(job.steps(), secret)
     if folder.is_committed():
         folder.commit()
         return read_report(folder.path / REPORT)
     work = folder.work.absolute() if engine.remote else folder.work
-    with engine.running(job, work, steps, progress) as runner:
-        place = Workplace(job, work, engine.ops, progress, evidence_keys(steps.secret))
-        decider = earlier.decider(place, steps, runner, remote=engine.remote) if earlier else None
+    with engine.running(job, work, manifest, progress) as runner:
+        place = Workplace(job, work, engine.ops, progress, evidence_keys(manifest.secret))
+        decider = earlier.decider(place, manifest, runner, remote=engine.remote) if earlier else None
         outcome = deduplicate_partitions(job, work, engine.ops, runner, progress, decider)
     no_page = missing()
     report = reporting.finished(folder.work, outcome, no_page)

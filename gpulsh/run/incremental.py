@@ -28,15 +28,15 @@ from gpulsh.index.segment import Documents, among
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
 from gpulsh.run.driver import Decided, layout_of
-from gpulsh.run.engines.steps import ADMIT, Steps, report_done
 from gpulsh.run.indexing import place_keys, refuse_places
-from gpulsh.run.job import Earlier, Layout, Made, Runner, Workplace, tallied
+from gpulsh.run.job import ADMIT, Earlier, Layout, Made, Runner, Workplace, report_done, tallied
 from gpulsh.run.ordered_input import ByPosition, InOrder, Numbered, OrderedInput
 from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
 from gpulsh.run.stages.write import runs_of, step_of_run, write_decisions
 from gpulsh.stats.counts import COUNTS
 from gpulsh.stats.stages import OF_FILES_WITH_INDEX, Funnel
+from gpulsh.store.manifest import Manifest
 from gpulsh.store.scratch import release_memory
 
 RUN = "run"  # the step that gives the run its name
@@ -64,12 +64,12 @@ class EarlierRuns:
         """The form in which a job describes the index."""
         return Earlier(os.path.realpath(self.path), self.key)
 
-    def decider(self, place: Workplace, steps: Steps, runner: Runner, *, remote: bool) -> Admission:
+    def decider(self, place: Workplace, manifest: Manifest, runner: Runner, *, remote: bool) -> Admission:
         """The decider for a run: this process, even if `remote` ones run the tasks."""
         if remote:
             where = dict(self._where)
             place = replace(place, ops=select_backend(where.pop("backend"), **where))
-        return Admission(self, place, steps, runner)
+        return Admission(self, place, manifest, runner)
 
     def opened(self) -> Index:
         """The index, made if there is none."""
@@ -108,17 +108,17 @@ class Admission:
 
     earlier: EarlierRuns
     place: Workplace
-    steps: Steps
+    manifest: Manifest
     runner: Runner
 
     def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
         """Decide and add the documents, or read the decisions of an interrupted run."""
         run = self._name()
         taken_in = self.earlier.taken_in_by(run)
-        facts = self.steps.finished(ADMIT) if taken_in else None
+        facts = self.manifest.finished(ADMIT) if taken_in else None
         source: OrderedInput = ByPosition(self.place, partitions)
         if facts is None and self.place.job.policy.keep != "first":
-            given = self.place, self.runner, self.steps, partitions, total, funnel
+            given = self.place, self.runner, self.manifest, partitions, total, funnel
             source = InOrder(*given, texts=taken_in is None)
         with funnel.stage(self.place.progress, OF_FILES_WITH_INDEX["admit"], total):
             if facts is None:
@@ -137,10 +137,10 @@ class Admission:
         return Decided(layout_of(self.place.job, read), tuple(facts["ids"]), read)
 
     def _name(self) -> str:
-        facts = self.steps.finished(RUN)
+        facts = self.manifest.finished(RUN)
         if facts is None:
             facts = {"name": secrets.token_hex(16)}
-            self.steps.finish(RUN, Made({}, facts))
+            self.manifest.add(RUN, {}, facts)
         return str(facts["name"])
 
     def _admitted(self, run: str, taken_in: range | None, source: OrderedInput) -> Mapping[str, Any]:
@@ -158,7 +158,7 @@ class Admission:
             else:
                 source.read_again()
                 numbers = taken_in
-                recorded = self.steps.recorded(ADMIT)
+                recorded = self.manifest.find(ADMIT)
                 before = recorded.facts["funnel"] if recorded else {}
             layout = layout_of(job, [made.facts for made in source.made])
             release_memory()
@@ -181,7 +181,7 @@ class Admission:
             }
             files = {name: fact for part in (*source.made, *made) for name, fact in part.files.items()}
             job.stamps.check_all()  # for the index cannot be rolled back
-            self.steps.finish(ADMIT, Made(files, facts))
+            self.manifest.add(ADMIT, files, facts)
             if taken_in is None:
                 collection.forget(numbers.start + source.numbers(self._rejected(layout)))
                 collection.save_run(run, numbers)
@@ -205,7 +205,7 @@ class Admission:
     def _refuse_results(self) -> None:
         """OutputError if the run has results, but the index does not contain its name."""
         written = map(step_of_run, runs_of(self.place.job))
-        if any(self.steps.recorded(step) for step in (*written, EVIDENCE)):
+        if any(self.manifest.find(step) for step in (*written, EVIDENCE)):
             raise OutputError(
                 f"{self.earlier.path}: has lost the documents of this run, which it contained before; restore it from a"
                 " copy, or begin again with --overwrite"

@@ -34,6 +34,8 @@ from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Progress, StageRow
 from gpulsh.store.durable import FileFact
 
+ADMIT = "admit"  # the step that decides by an index, which may have added the documents
+
 Write = Literal["data", "duplicates"]
 OnError = Literal["fail", "skip"]
 
@@ -213,6 +215,16 @@ class Runner(Protocol):
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, in order, once all are done and their files are durable."""
+
+
+def report_done(facts: Mapping[str, Any], unit: str, progress: Progress, *, before: bool = False) -> None:
+    """Report a finished task, of a stage in `unit`, that was done elsewhere, or `before` the run that this resumes."""
+    progress.advance(facts.get("amount", 0))
+    documents = 0 if unit == "documents" else facts.get("documents", 0)
+    size = 0 if unit == "B" else facts.get("bytes", 0)
+    progress.count(documents=documents, size=size, dropped=facts.get("dropped", 0))
+    if before:
+        progress.done_before(facts.get("amount", 0), documents=documents, size=size)
 
 
 def tallied(facts: Sequence[Mapping[str, Any]], name: str) -> int:

@@ -22,7 +22,6 @@ from gpulsh.index.segment import Documents
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.rows import cut
 from gpulsh.run.driver import layout_of, run_stage, tasks_of
-from gpulsh.run.engines.steps import Steps
 from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files
 from gpulsh.run.job import Made, Runner, Stage, Task, Workplace, tallied
 from gpulsh.run.policy import check_kinds
@@ -31,6 +30,7 @@ from gpulsh.run.records.tables import MEMBERS, RANKS
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages.arrange import RANK, gather, rank, survey
 from gpulsh.stats.stages import OF_ORDER, Funnel
+from gpulsh.store.manifest import Manifest
 
 Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these numbers, in order, some at a time
 
@@ -127,7 +127,7 @@ class InOrder(OrderedInput):
         self,
         place: Workplace,
         runner: Runner,
-        steps: Steps,
+        manifest: Manifest,
         partitions: Sequence[Partition],
         total: int | None,
         funnel: Funnel,
@@ -147,7 +147,7 @@ class InOrder(OrderedInput):
         for facts in surveyed:
             rows = {int(number): count for number, count in facts["rows"].items()}
             self._named.add(PartitionFacts(rows=rows, nulls=facts["nulls"]))
-        self.made = [Made(step.files, step.facts) for task in tasks if (step := steps.recorded(task.step))]
+        self.made = [Made(step.files, step.facts) for task in tasks if (step := manifest.find(task.step))]
         self.bytes, self._partitions = tallied(surveyed, "bytes"), len(partitions)
         layout = layout_of(job, surveyed)
         (facts,) = run("arrange", [Task(RANK, rank, (layout,))], 1, parallel=False)

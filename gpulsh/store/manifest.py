@@ -9,6 +9,7 @@ read it.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import zlib
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,8 @@ from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_f
 
 NAME = "manifest.jsonl"
 AT_ONCE = 64  # lines that are made durable together
+
+_log = logging.getLogger("gpulsh")
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,10 @@ class Manifest:
         """The step if it is done."""
         return self._steps.get(step)
 
-    def damaged(self, step: Step) -> str | None:
-        """The first file of a finished step that is missing or changed; None where all are intact."""
-        return damaged(self._folder, step.files)
+    def finished(self, step: str) -> Mapping[str, Any] | None:
+        """The facts of a finished step, its files intact; None where it must be done, or done again."""
+        found = self.find(step)
+        return found.facts if found and is_intact(damaged(self._folder, found.files)) else None
 
     def add(self, step: str, files: Mapping[str, FileFact], facts: Mapping[str, Any], *, brief: bool = False) -> None:
         """Record a finished step, whose files are in the folder.
@@ -115,6 +119,13 @@ class Manifest:
 def damaged(folder: Path, files: Mapping[str, FileFact]) -> str | None:
     """The first of `files` that is missing in `folder` or changed; None where all are intact."""
     return next((name for name, fact in files.items() if fact_of(folder / name) != fact), None)
+
+
+def is_intact(damaged: str | None) -> bool:
+    """Whether a finished step counts; warns of the file of it that is `damaged`."""
+    if damaged is not None:
+        _log.warning("%s is missing or damaged; it is computed again", damaged)
+    return damaged is None
 
 
 class ShapeError(ValueError):

@@ -1,10 +1,11 @@
-"""Tasks side by side in one process: what they share, and who is alone."""
+"""Tasks in parallel in one process: they share the memory, and a large one runs alone."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,9 +17,8 @@ import pytest
 from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import HeldTexts
-from gpulsh.run.engines import steps as parallel
+from gpulsh.run.engines import local
 from gpulsh.run.engines.local import InProcess
-from gpulsh.run.engines.steps import Attempt
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.job import Made, Stage, Task, Workplace
 from gpulsh.stats.stages import StageRow
@@ -26,34 +26,48 @@ from gpulsh.stats.stages import StageRow
 ROW = StageRow("stage", "", "things")
 
 
-class Heard:
-    """What a listener was told, and whether two threads told it at once."""
+class Listener:
+    """The progress that was reported."""
 
     def __init__(self) -> None:
-        self.amount = 0
-        self.counted: dict[str, int] = {}
-        self._telling = threading.Lock()
+        self.amount = self.documents = 0
 
     def advance(self, amount: int) -> None:
-        assert self._telling.acquire(blocking=False)
         self.amount += amount
-        self._telling.release()
 
-    def count(self, **amounts: int) -> None:
-        assert self._telling.acquire(blocking=False)
-        for name, amount in amounts.items():
-            self.counted[name] = self.counted.get(name, 0) + amount
-        self._telling.release()
+    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
+        self.documents += documents
 
 
-def workplace(heard: Heard) -> Workplace:
-    return Workplace(cast(Any, None), Path(), cast(Any, None), cast(Any, heard), cast(Any, None))
+class Steps:
+    """A manifest of the steps that are finished."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.steps: list[str] = []
+        self._error = error
+
+    def finished(self, step: str) -> None:
+        return None
+
+    def add(self, step: str, files: object, facts: Mapping[str, Any], *, brief: bool) -> None:
+        if self._error is not None:
+            raise self._error
+        self.steps.append(step)
+
+
+def runner_of(workers: int, steps: Steps | None = None, listener: Listener | None = None, **more: Any) -> InProcess:
+    nothing = cast(Any, None)
+    place = Workplace(nothing, Path(), nothing, cast(Any, listener or Listener()), nothing)
+    return InProcess(replace(place, **more), cast(Any, steps or Steps()), workers)
+
+
+def stage_of(work: Callable[..., Made], *arguments: tuple[Any, ...], parallel: bool = True) -> Stage:
+    tasks = [Task(f"step-{number}", work, (number, *given)) for number, given in enumerate(arguments)]
+    return Stage(ROW, tasks, parallel)
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> None:
-    heard = Heard()
-    runner = InProcess(workplace(heard), cast(Any, Recorded()), most)
     running: list[int] = []
     begun: list[tuple[int, int]] = []
 
@@ -64,50 +78,39 @@ def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> No
             for step in range(4):
                 assert place.parallel > 1 or running == [number] or most == 1
                 place.progress.advance(1)
-                place.progress.count(documents=10)
                 time.sleep(0.001)
                 if step == 2 and size > 12 // place.parallel:
                     raise LargeDocumentError("too large")
-            return Made(facts={"number": number})
+            return Made(facts={"number": number, "amount": 4, "documents": 40})
         finally:
             running.remove(number)
 
-    sizes = [1, 12, 1, 2, 7, 1, 1, 12, 2, 1]
-    tasks = [Task(f"step-{at}", work, (at, size)) for at, size in enumerate(sizes)]
-    facts = runner.run(Stage(ROW, tasks, parallel=True))
+    sizes, listener = [1, 12, 1, 2, 7, 1, 1, 12, 2, 1], Listener()
+    facts = runner_of(most, listener=listener).run(stage_of(work, *((size,) for size in sizes)))
     assert [one["number"] for one in facts] == list(range(len(sizes)))
-    # What an attempt told that came to nothing is not counted.
-    assert (heard.amount, heard.counted) == (4 * len(sizes), {"documents": 40 * len(sizes)})
+    # The attempts that failed are not counted.
+    assert (listener.amount, listener.documents) == (4 * len(sizes), 40 * len(sizes))
     again = [number for number, size in enumerate(sizes) if size > 12 // most]
     assert sorted(begun) == sorted([(at, most) for at in range(len(sizes))] + [(at, 1) for at in again])
     assert not again or begun[-len(again) :] == [(at, 1) for at in again]
-
-
-@pytest.mark.parametrize("most", [1, 3])
-def test_a_document_too_large_for_all_memory_is_an_error(most: int) -> None:
-    def work(place: Workplace) -> Made:
-        raise LargeDocumentError(f"too large for one of {place.parallel}")
-
-    runner = InProcess(workplace(Heard()), cast(Any, Recorded()), most)
-    with pytest.raises(InputError, match="for one of 1"):
-        runner.run(Stage(ROW, [Task(f"step-{at}", work) for at in range(most)], parallel=True))
+    with pytest.raises(InputError, match="too large"):
+        runner_of(most).run(stage_of(work, *[(20,)] * most))
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError("codec: not enough memory")])
 def test_a_task_without_memory_is_done_again_alone_and_names_its_stage(error: Exception) -> None:
     begun: list[int] = []
 
-    def work(place: Workplace, most: int) -> Made:
+    def work(place: Workplace, number: int, most: int) -> Made:
         begun.append(place.parallel)
         if place.parallel > most:
             raise error
         return Made()
 
-    runner = InProcess(workplace(Heard()), cast(Any, Recorded()), 2)
-    runner.run(Stage(ROW, [Task(f"step-{at}", work, (1,)) for at in range(2)], parallel=True))
+    runner_of(2).run(stage_of(work, (1,), (1,)))
     assert begun == [2, 2, 1, 1]
     with pytest.raises(MemoryLimitError, match=r"^stage: the system has no more memory"):
-        runner.run(Stage(ROW, [Task("step", work, (0,))]))
+        runner_of(2).run(stage_of(work, (0,), parallel=False))
 
 
 def test_a_large_document_behind_a_failure_is_not_tried_again() -> None:
@@ -125,17 +128,15 @@ def test_a_large_document_behind_a_failure_is_not_tried_again() -> None:
             raise LargeDocumentError(f"too large: {number}")
         return Made()
 
-    for first_fails, told in ((False, "the second"), (True, "too large: 0")):
+    for first_fails, message in ((False, "the second"), (True, "too large: 0")):
         begun.clear()
-        runner = InProcess(workplace(Heard()), cast(Any, Recorded()), 3)
-        tasks = [Task(f"step-{at}", work, (at, first_fails)) for at in range(3)]
-        with pytest.raises((ValueError, InputError), match=told):
-            runner.run(Stage(ROW, tasks, parallel=True))
+        with pytest.raises((ValueError, InputError), match=message):
+            runner_of(3).run(stage_of(work, *[(first_fails,)] * 3))
         assert sorted(begun) == [(0, 1), (0, 3), (1, 3), (2, 3)]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_large_document_has_the_memory_of_what_was_held(workers: int) -> None:
+def test_a_large_document_has_the_memory_of_held_texts(workers: int) -> None:
     held = HeldTexts(1000)
     held.add("piece", 0, arrow_rows(pa.array(["text"])))
     held.complete("piece")
@@ -147,17 +148,16 @@ def test_a_large_document_has_the_memory_of_what_was_held(workers: int) -> None:
             raise LargeDocumentError("too large beside others")
         return Made()
 
-    runner = InProcess(replace(workplace(Heard()), held=held), cast(Any, Recorded()), workers)
-    tasks = [Task(f"step {number}", work, (number,)) for number in range(2)]
-    runner.run(Stage(ROW, tasks, parallel=False))
-    assert begun == [(1, False)] * 2  # whoever works with all threads has all memory, and nothing is held for him
+    runner = runner_of(workers, held=held)
+    runner.run(stage_of(work, (), (), parallel=False))
+    assert begun == [(1, False)] * 2  # a task that uses all threads has all memory, and no held texts
     begun.clear()
-    runner.run(Stage(ROW, tasks, parallel=True))
+    runner.run(stage_of(work, (), ()))
     assert sorted(begun) == sorted([(workers + 1, True), (workers + 1, True), (1, False)])
     assert held.take("piece") is None
 
 
-def test_what_is_stopped_ends_at_its_next_word() -> None:
+def test_a_stopped_task_ends_when_it_reports_progress() -> None:
     begun = threading.Event()
 
     def work(place: Workplace, number: int) -> Made:
@@ -169,29 +169,10 @@ def test_what_is_stopped_ends_at_its_next_word() -> None:
             place.progress.advance(1)
             time.sleep(0.001)
 
-    class Interrupted(Recorded):
-        def finish(self, step: str, made: Made) -> None:
-            raise KeyboardInterrupt
-
-    runner = InProcess(workplace(Heard()), cast(Any, Interrupted()), 2)
-    tasks = [Task(f"step-{at}", work, (at,)) for at in range(3)]
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        runner.run(Stage(ROW, tasks, parallel=True))
+        runner_of(2, Steps(KeyboardInterrupt())).run(stage_of(work, (), (), ()))
     assert threading.active_count() == before
-
-
-class Recorded:
-    """Steps as they are finished."""
-
-    def __init__(self) -> None:
-        self.steps: list[str] = []
-
-    def finished(self, step: str) -> None:
-        return None
-
-    def finish(self, step: str, made: Made) -> None:
-        self.steps.append(step)
 
 
 def test_steps_behind_a_slow_one_are_recorded_and_the_first_error_is_raised() -> None:
@@ -206,12 +187,10 @@ def test_steps_behind_a_slow_one_are_recorded_and_the_first_error_is_raised() ->
             others.set()
         return Made()
 
-    recorded = Recorded()
-    runner = InProcess(workplace(Heard()), cast(Any, recorded), 2)
-    tasks = [Task(f"step-{number}", work, (number,)) for number in range(6)]
+    steps = Steps()
     with pytest.raises(ValueError, match="of 0"):
-        runner.run(Stage(ROW, tasks, parallel=True))
-    assert {"step-1", "step-2"} <= set(recorded.steps)
+        runner_of(2, steps).run(stage_of(work, *[()] * 6))
+    assert {"step-1", "step-2"} <= set(steps.steps)
 
 
 def test_a_single_worker_works_where_an_interrupt_reaches_it() -> None:
@@ -223,48 +202,36 @@ def test_a_single_worker_works_where_an_interrupt_reaches_it() -> None:
             raise KeyboardInterrupt
         return Made()
 
-    recorded = Recorded()
-    runner = InProcess(workplace(Heard()), cast(Any, recorded), 1)
-    tasks = [Task(f"step-{number}", work, (number,)) for number in range(3)]
+    steps = Steps()
     with pytest.raises(KeyboardInterrupt):
-        runner.run(Stage(ROW, tasks, parallel=True))
-    assert threads == [threading.get_ident()] * 2 and recorded.steps == ["step-0"]
-
-
-def test_memory_bounds_how_many_run_abreast() -> None:
-    assert [parallel.most_parallel(16, memory << 20) for memory in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
+        runner_of(1, steps).run(stage_of(work, *[()] * 3))
+    assert threads == [threading.get_ident()] * 2 and steps.steps == ["step-0"]
 
 
 def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 512 MiB one document may have 128, of four who share them 32."""
+    assert [local.most_parallel(16, size << 20) for size in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
     large = 180 * "".join(f"word{number} " for number in range(20_000))
+    texts = {"a": "other words", "b": large, "c": "other  words!", "d": large + "more", "e": "still other"}
     inputs = tmp_path / "in"
     inputs.mkdir()
-    for name, text in {
-        "a": "other words",
-        "b": large,
-        "c": "other  words!",
-        "d": large + "more",
-        "e": "still other",
-    }.items():
+    for name, text in texts.items():
         (inputs / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
     alone: list[int] = []
-    taken_back = Attempt.take_back
+    in_turn = InProcess._alone
 
-    def noted(told: Attempt) -> None:
-        alone.append(1)
-        taken_back(told)
+    def noted(runner: InProcess, tasks: Mapping[int, Task]) -> Any:
+        alone.extend(tasks)
+        return in_turn(runner, tasks)
 
-    monkeypatch.setattr(Attempt, "take_back", noted)
+    monkeypatch.setattr(InProcess, "_alone", noted)
     results = {}
     for share in (512 << 20, 128 << 20):
-        monkeypatch.setattr(parallel, "TASK_MEMORY", share)
+        monkeypatch.setattr(local, "TASK_MEMORY", share)
         result = deduplicate_files(inputs, tmp_path / str(share), backend="cpu", threads=4, memory="512MiB")
         assert result.data is not None
         kept = {path.name: path.read_bytes() for path in result.data.iterdir()}
         results[share] = pq.read_table(result.duplicates).to_pylist(), kept
-        assert len(alone) == (0 if share == 512 << 20 else 4), (
-            "each large one when it is signed and when it is gathered"
-        )
+        assert len(alone) == (0 if share == 512 << 20 else 4)  # each large one is signed again and gathered again
     assert results[512 << 20] == results[128 << 20]
     assert [(row["row"], Path(row["file"]).name) for row in results[128 << 20][0]] == [(0, "c.jsonl"), (0, "d.jsonl")]

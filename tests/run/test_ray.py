@@ -17,7 +17,6 @@ from gpulsh.errors import BackendError, InputError, ParameterError
 from gpulsh.io.file import File
 from gpulsh.run.engines import worker
 from gpulsh.run.engines.ray import check_reachable
-from gpulsh.run.engines.steps import Steps
 from gpulsh.store.manifest import Manifest
 from tests.support.ray_cluster import (
     OPTIONS,
@@ -89,17 +88,17 @@ def test_a_worker_that_is_killed(
 ) -> None:
     gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
     killed: list[str] = []
-    finish = Steps.finish
+    finish = Manifest.add
 
-    def finish_and_kill(self: Steps, step: str, made: Any) -> None:
-        finish(self, step, made)
+    def finish_and_kill(self: Manifest, step: str, *made: Any, **how: Any) -> None:
+        finish(self, step, *made, **how)
         stage = step.partition("-")[0]
         if stage == "verify" and not killed:
             killed.append(stage)
             for process in processes:
                 kill(process)
 
-    monkeypatch.setattr(Steps, "finish", finish_and_kill)
+    monkeypatch.setattr(Manifest, "add", finish_and_kill)
     cuts(1)
     gpulsh.deduplicate_files(inputs, tmp_path / "ray", **OPTIONS, engine="ray")
     assert results(tmp_path / "ray") == results(tmp_path / "local")

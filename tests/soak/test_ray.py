@@ -31,8 +31,8 @@ from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import Cut
 from gpulsh.errors import BackendError
 from gpulsh.run.engines import worker
-from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job import Made, Workplace
+from gpulsh.store.manifest import Manifest
 from tests.support.ray_cluster import (
     OPTIONS,
     PROCESSORS,
@@ -144,20 +144,20 @@ def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
     gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
     nodes = [cluster.add_node(num_cpus=1, object_store_memory=SMALL_STORE)]
     places: set[str] = set()
-    began, finish = engine._Pool._began, Steps.finish
+    began, finish = engine._Pool._began, Manifest.add
 
     def noted(self: Any, member: Any, answer: Any) -> None:
         began(self, member, answer)
         if not isinstance(answer, dict):
             places.add(member.place)
 
-    def finish_and_lose(self: Steps, step: str, made: Any) -> None:
-        finish(self, step, made)
+    def finish_and_lose(self: Manifest, step: str, *made: Any, **how: Any) -> None:
+        finish(self, step, *made, **how)
         if nodes and len(places) == 1 + sum(PROCESSORS):  # each has tasks, also that of the node
             cluster.remove_node(nodes.pop(), allow_graceful=False)
 
     monkeypatch.setattr(engine._Pool, "_began", noted)
-    monkeypatch.setattr(Steps, "finish", finish_and_lose)
+    monkeypatch.setattr(Manifest, "add", finish_and_lose)
     cuts(1)
     try:
         gpulsh.deduplicate_files(inputs, tmp_path / "ray", **OPTIONS, engine="ray", address=joined)
@@ -190,16 +190,16 @@ import gpulsh.run.files, gpulsh.run.output.folder
 from gpulsh.cli import main
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import Cut
-from gpulsh.run.engines.steps import Steps
+from gpulsh.store.manifest import Manifest
 from gpulsh.run.job import Made, Workplace
 
-finish, finished = Steps.finish, []
-def finish_and_wait(self, step, made):
-    finish(self, step, made)
+finish, finished = Manifest.add, []
+def finish_and_wait(self, step, *made, **how):
+    finish(self, step, *made, **how)
     finished.append(step)
     if len(finished) == 3:
         time.sleep(600)  # for its end, which may be long in coming
-Steps.finish = finish_and_wait
+Manifest.add = finish_and_wait
 gpulsh.run.files.cut = lambda memory, sizes: Cut(partition=1, digests=1000, group=5_000, memory=1 << 30)
 gpulsh.run.output.folder.worth_resuming = lambda manifest: True
 sys.exit(main(sys.argv[1:]))

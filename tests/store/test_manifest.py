@@ -14,7 +14,7 @@ from gpulsh.store.manifest import AT_ONCE, NAME, Manifest, ShapeError, count, fi
 SECRET = bytes(range(32))
 
 
-def test_steps_are_found_again_with_their_files_and_facts(tmp_path: Path) -> None:
+def test_steps_are_found_again_with_their_files_and_facts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     manifest = Manifest.begin(tmp_path, {"a": 1}, SECRET)
     with durable_file(tmp_path / "made") as file:
         file.write(b"content")
@@ -25,11 +25,12 @@ def test_steps_are_found_again_with_their_files_and_facts(tmp_path: Path) -> Non
     assert found is not None and (found.job, found.secret) == ({"a": 1}, SECRET)
     ((name, step),) = found.steps()
     assert (name, step.files, step.facts) == ("one", {"made": fact}, {"n": 2})
-    assert found.damaged(step) is None
+    assert found.finished("one") == {"n": 2} and found.finished("two") is None
     (tmp_path / "made").write_bytes(b"contend")
-    assert found.damaged(step) == "made"
+    assert found.finished("one") is None
     (tmp_path / "made").unlink()
-    assert found.damaged(step) == "made"
+    assert found.finished("one") is None
+    assert caplog.text.count("made is missing or damaged; it is computed again") == 2
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
 
 

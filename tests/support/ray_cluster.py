@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.budget import Cut
-from gpulsh.run.engines.steps import Steps
+from gpulsh.store.manifest import Manifest
 
 ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
 
@@ -112,13 +112,13 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The steps that are finished, one after another."""
     names: list[str] = []
-    finish = Steps.finish
+    finish = Manifest.add
 
-    def told(self: Steps, step: str, made: Any) -> None:
-        finish(self, step, made)
+    def told(self: Manifest, step: str, *made: Any, **how: Any) -> None:
+        finish(self, step, *made, **how)
         names.append(step)
 
-    monkeypatch.setattr(Steps, "finish", told)
+    monkeypatch.setattr(Manifest, "add", told)
     return names
 
 

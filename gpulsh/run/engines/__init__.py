@@ -15,9 +15,9 @@ from gpulsh.budget import parse_memory
 from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.params import check_choice, shown
 from gpulsh.run.engines.local import ThisProcess
-from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job import Job, Runner
 from gpulsh.stats.stages import Progress
+from gpulsh.store.manifest import Manifest
 
 EngineName = Literal["local", "ray"]
 
@@ -35,7 +35,7 @@ class Engine(Protocol):
     def memory(self) -> int:
         """Bytes that a worker may take."""
 
-    def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> AbstractContextManager[Runner]:
+    def running(self, job: Job, folder: Path, manifest: Manifest, progress: Progress) -> AbstractContextManager[Runner]:
         """A runner of the job's tasks in the work folder `folder`; nothing runs once the context is left."""
 
     def to_json(self) -> Mapping[str, Any]:

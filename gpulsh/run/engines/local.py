@@ -7,19 +7,24 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event
 from typing import Any
 
 from gpulsh.backends.protocol import Backend
-from gpulsh.budget import held_bytes
+from gpulsh.budget import TASK_MEMORY, held_bytes
 from gpulsh.errors import LargeDocumentError, MemoryLimitError
 from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.memory_limit import lacks_memory, out_of_memory
-from gpulsh.run.engines.steps import Attempt, Steps, most_parallel, report_done
-from gpulsh.run.job import Job, Made, Runner, Stage, Task, Workplace
+from gpulsh.run.job import Job, Made, Runner, Stage, Task, Workplace, report_done
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
+from gpulsh.store.manifest import Manifest
 from gpulsh.store.scratch import release_memory
+
+
+def most_parallel(threads: int, memory: int) -> int:
+    """How many tasks a process with so many threads and bytes does in parallel."""
+    return max(1, min(threads, memory // TASK_MEMORY))
 
 
 class ThisProcess:
@@ -32,13 +37,13 @@ class ThisProcess:
         self._threads = threads
 
     @contextmanager
-    def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> Iterator[Runner]:
+    def running(self, job: Job, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
         """This process."""
         parallel = most_parallel(self._threads, self.memory)
         held = HeldTexts(size) if (size := held_bytes(self.memory)) else None
-        place = Workplace(job, folder, self.ops, progress, evidence_keys(steps.secret), held=held)
+        place = Workplace(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
         with self._second_compiler():
-            yield InProcess(place, steps, parallel)
+            yield InProcess(place, manifest, parallel)
 
     def to_json(self) -> Mapping[str, Any]:
         """The engine's entry in the report."""
@@ -56,22 +61,29 @@ class ThisProcess:
 class InProcess:
     """`run.job.Runner` in this process, with `workers` threads for tasks that run in parallel."""
 
-    def __init__(self, place: Workplace, steps: Steps, workers: int) -> None:
-        self._place, self._steps, self._workers = place, steps, workers
+    def __init__(self, place: Workplace, manifest: Manifest, workers: int) -> None:
+        self._place, self._manifest, self._workers = place, manifest, workers
         self.resumed: set[str] = set()
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
-        """The facts of each task; one that was finished before is not done again."""
-        found = [self._steps.finished(task.step) for task in stage.tasks]
+        """The facts of each task; one that was finished before is not done again.
+
+        Tasks that run in parallel are reported when they end, as those of a cluster are.
+        """
+        progress = self._place.progress
+        found = [self._manifest.finished(task.step) for task in stage.tasks]
         for facts in found:
             if facts is not None:
-                report_done(facts, stage.row.unit, self._place.progress, before=True)
+                report_done(facts, stage.row.unit, progress, before=True)
                 self.resumed.add(stage.row.name)
         missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}
+        parallel = stage.parallel and bool(missing)
         try:
-            for number, made in self._in_parallel(missing) if stage.parallel and missing else self._in_turn(missing):
-                self._steps.finish(stage.tasks[number].step, made)
+            for number, made in self._in_parallel(missing) if parallel else self._in_turn(missing, progress):
+                self._manifest.add(stage.tasks[number].step, made.files, made.facts, brief=made.brief)
                 found[number] = made.facts
+                if parallel:
+                    report_done(made.facts, stage.row.unit, progress)
         except Exception as error:
             if isinstance(error, MemoryLimitError) or not lacks_memory(error):
                 raise
@@ -79,9 +91,9 @@ class InProcess:
         release_memory()
         return [facts for facts in found if facts is not None]
 
-    def _in_turn(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
+    def _in_turn(self, tasks: Mapping[int, Task], progress: Progress) -> Iterator[tuple[int, Made]]:
         """One after another, each with all memory."""
-        whole = replace(self._place, held=None)
+        whole = replace(self._place, held=None, progress=progress)
         for number, task in tasks.items():
             yield number, task.work(whole, *task.arguments)
 
@@ -89,7 +101,7 @@ class InProcess:
         """Run tasks one by one when the others have ended and their memory is free."""
         if tasks and self._place.held is not None:
             self._place.held.close()
-        return self._in_turn(tasks)
+        return self._in_turn(tasks, Progress())
 
     def _in_parallel(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
         """Yields tasks as they end; where some fail, raises the error of the first, as if they ran in turn.
@@ -98,17 +110,16 @@ class InProcess:
         starts again at the end, alone. Held texts count as one more task.
         """
         workers = min(self._workers, len(tasks))
-        beside = replace(self._place, parallel=workers + (self._place.held is not None))
-        reporting, stopped = Lock(), Event()
+        stopped = Event()
+        parallel = workers + (self._place.held is not None)
+        beside = replace(self._place, parallel=parallel, progress=_UntilStopped(stopped))
 
         def attempt(task: Task) -> Made | None:
-            progress = Attempt(self._place.progress, reporting, stopped.is_set)
             try:
-                return task.work(replace(beside, progress=progress), *task.arguments)
+                return task.work(beside, *task.arguments)
             except Exception as error:
-                if beside.parallel == 1 or not (isinstance(error, LargeDocumentError) or lacks_memory(error)):
+                if parallel == 1 or not (isinstance(error, LargeDocumentError) or lacks_memory(error)):
                     raise
-                progress.take_back()
                 return None
 
         if workers == 1:  # here, where an interrupt reaches it
@@ -142,3 +153,19 @@ class InProcess:
         yield from self._alone(again)
         if failed:
             raise failed[min(failed)]
+
+
+class _UntilStopped(Progress):
+    """Ends a task when it next reports progress, once the result is not needed any more."""
+
+    def __init__(self, stopped: Event) -> None:
+        self._stopped = stopped
+
+    def advance(self, amount: int) -> None:
+        """As `Progress`."""
+        if self._stopped.is_set():
+            raise _Stopped
+
+
+class _Stopped(Exception):
+    pass

@@ -39,10 +39,11 @@ from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.wording import size
-from gpulsh.run.engines.steps import Steps, most_parallel, report_done
+from gpulsh.run.engines.local import most_parallel
 from gpulsh.run.engines.worker import TOKEN, Brief, Failure, Worker, versions
-from gpulsh.run.job import Job, Layout, Runner, Stage
+from gpulsh.run.job import Job, Layout, Made, Runner, Stage, report_done
 from gpulsh.stats.stages import Progress
+from gpulsh.store.manifest import Manifest, is_intact
 
 WORKER_MEMORY = 4 << 30  # where nothing is given and the nodes have it
 WORKER_THREADS = 4  # the same
@@ -94,13 +95,13 @@ class Cluster:
         return cast(Backend, _Described(self._room.backend, device))
 
     @contextmanager
-    def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> Iterator[Runner]:
+    def running(self, job: Job, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
         """Workers, started when there is work for them, and stopped at the end."""
         token = uuid4().hex
         (folder / TOKEN).write_text(token, encoding="ascii")
         self._pool = _Pool(Brief(job, folder, token, self._room.backend, self._room.threads), self._room)
         try:
-            yield RayRunner(self._pool, steps, progress)
+            yield RayRunner(self._pool, manifest, progress)
         finally:
             self._pool.dismiss()
 
@@ -275,8 +276,8 @@ class _Request:
 class RayRunner:
     """`run.job.task.Runner` on a pool of workers."""
 
-    def __init__(self, pool: _Pool, steps: Steps, progress: Progress) -> None:
-        self._pool, self._steps, self._progress = pool, steps, progress
+    def __init__(self, pool: _Pool, manifest: Manifest, progress: Progress) -> None:
+        self._pool, self._manifest, self._progress = pool, manifest, progress
         self.resumed: set[str] = set()
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
@@ -298,7 +299,7 @@ class RayRunner:
             # Read by workers: it is all that was made.
             return _Request(number, stage.tasks[number].step, most, "damaged", (step.files,))
 
-        before = [self._steps.recorded(task.step) for task in stage.tasks]
+        before = [self._manifest.find(task.step) for task in stage.tasks]
         waiting = deque(map(begin, range(len(stage.tasks))))
         while waiting or self._pool.pending():
             for request, answer in self._pool.answers(waiting):
@@ -310,10 +311,11 @@ class RayRunner:
                         failed[number] = answer.error
                 elif request.method == "work":
                     self._pool.compiled(answer.compiled)
-                    self._steps.finish(request.step, answer.made)
-                    found[number] = answer.made.facts
+                    made: Made = answer.made
+                    self._manifest.add(request.step, made.files, made.facts, brief=made.brief)
+                    found[number] = made.facts
                     report_done(found[number], stage.row.unit, self._progress)
-                elif step is not None and self._steps.intact(answer):
+                elif step is not None and is_intact(answer):
                     found[number] = step.facts
                     report_done(found[number], stage.row.unit, self._progress, before=True)
                     self.resumed.add(stage.row.name)

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from gpulsh.errors import Advice, OutputError
 from gpulsh.io.files.no_documents import DATA, EVIDENCE, MARK, REPORT
-from gpulsh.run.engines.steps import anything_finished, worth_resuming
+from gpulsh.run.job import ADMIT
 from gpulsh.run.output.paths import not_empty
 from gpulsh.run.output.work_folder import (
     WORK,
@@ -31,6 +31,7 @@ from gpulsh.store.manifest import NAME, Manifest
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
 PAGE = "report.html"
 MOST_SHOWN = 3  # differences of two jobs
+WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; an interrupted run keeps all of it
 RESULTS = (DATA, EVIDENCE, "rejected.parquet", PAGE, REPORT)
 
 _log = logging.getLogger("gpulsh")
@@ -230,7 +231,7 @@ class OutputFolder:
         if self._manifest is not None and (
             self._committing
             or worth_resuming(self._manifest)
-            or (interrupted and self._begun and anything_finished(self._manifest))
+            or (interrupted and self._begun and any(step.files for _, step in self._manifest.steps()))
         ):
             self._release()
             _log.warning(Advice(f"{self.path}: keeps the finished part of this run; --resume continues it"))
@@ -244,6 +245,12 @@ class OutputFolder:
                 path.rmdir()
             except OSError:  # someone else put something there meanwhile
                 break
+
+
+def worth_resuming(manifest: Manifest) -> bool:
+    """Whether finished steps took so long that they stay after an error, too."""
+    signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith("sign-"))
+    return bool(signed >= WORTH_BYTES) or manifest.find(ADMIT) is not None
 
 
 def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
