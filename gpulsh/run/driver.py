@@ -1,24 +1,10 @@
-"""The main job over files in partitions: the order of the stages and their tasks. A runner runs them.
-
-sign        every partition
-copies      every range of exact hashes
-collide     every range of digests
-connect     connected documents, merged in a tree; groups of whole components
-route       to the groups, what every range found
-gather      every partition: texts of the documents that met others
-compare     every share of a group that is too large for one task
-verify      every group, and resolve it
-collect     every partition
-write       every file; the evidence
-
-Where the measure is containment, the stages of `stages.containment` replace `collide`.
-"""
+"""The main job over files in partitions: the order of the stages, which `run.stages` lists, and their tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,7 +33,7 @@ from gpulsh.run.records.tables import (
 from gpulsh.run.records.texts import GatheredTexts
 from gpulsh.run.stages.arrange import gather, route
 from gpulsh.run.stages.collide import collide, copies
-from gpulsh.run.stages.connect import CONNECT, connect, group
+from gpulsh.run.stages.connect import CONNECT, group
 from gpulsh.run.stages.containment import POSTING_COST, join, prefix, weigh, weight_tasks
 from gpulsh.run.stages.evidence import evidence
 from gpulsh.run.stages.sign import sign
@@ -57,12 +43,12 @@ from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import REPORTED, Funnel, Progress
 
 Paths = tuple[Path, ...]
+Work = Callable[..., Made]
 
-FAN = 16  # files of connected documents that one task merges
+Met = tuple[Paths, Paths, Paths, int]  # files of PAIRS, MEMBERSHIPS and FOREST; members of large buckets
+
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
-FEWEST_PARTITIONS = (
-    64  # that run in parallel, so that the last ones of many cores are short; unless they are very small
-)
+FEWEST_PARTITIONS = 64  # that run in parallel, unless they are very small: the last ones of many cores are short
 
 
 @dataclass(frozen=True)
@@ -135,7 +121,11 @@ def layout_of(job: Job, read: Sequence[Mapping[str, Any]]) -> Layout:
         files,
         np.array([numbers[file.source] for file in job.files], np.int64),
         int(files[sum(map(job.policy.protects, job.files))]),
-        tuple((number, *_ends(facts["rows"])) for number, facts in enumerate(read) if facts["rejected"]),
+        tuple(
+            (number, min(map(int, facts["rows"])), max(map(int, facts["rows"])))
+            for number, facts in enumerate(read)
+            if facts["rejected"]
+        ),
     )
 
 
@@ -161,7 +151,7 @@ class _Run:
         pairs, memberships, copied, twins = self.route(members, routed)
         read = members.meeting > 0 and is_read(self.job.method, in_large)
         if read:
-            self.gather(layout, partitions, members, signed)
+            self.gather(layout, partitions, members)
         samples = self.compare(layout, members, pairs) if members.shares else ()
         samples += self.verify(layout, members, (pairs, memberships, copied, twins), len(partitions) if read else 0)
         texts = GatheredTexts(self.folder, layout, members.path) if read else None
@@ -170,8 +160,8 @@ class _Run:
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Mapping[str, Any]]:
         """Sign every partition. Counts documents."""
         job, funnel = self.job, self.funnel
-        tasks = tasks_of("sign", sign, ((partition,) for partition in partitions))
-        signed = self._stage("sign", tasks, total, parallel=job.cut.parallel is not None)
+        given = ((partition,) for partition in partitions)
+        _, signed = self._run("sign", sign, given, total, parallel=job.cut.parallel is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
         for name in ("documents", "nulls", "empty", "bytes", "not_utf8", "stray_bytes", "shingles"):
@@ -182,49 +172,30 @@ class _Run:
     def copies(self, layout: Layout) -> tuple[Paths, Paths]:
         """Find copies in every range of exact hashes: files of COPIES, and of TWINS where there may be any."""
         parts = self._ranges(EXACT_COST * len(layout))
-        tasks = tasks_of("copies", copies, ((layout, part, parts) for part in range(parts)))
-        self._stage("copies", tasks, parts)
+        tasks, _ = self._run("copies", copies, ((layout, part, parts) for part in range(parts)), parts)
         return self._files(tasks, COPIES), self._files(tasks if self.job.policy.by_source() else [], TWINS)
 
-    def collide(self, layout: Layout, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
-        """Find shared buckets in every range of digests: files of three tables, and the members of large buckets."""
+    def collide(self, layout: Layout, copied: Paths) -> Met:
+        """Find shared buckets in every range of digests."""
         bands = self.job.method.banding.bands
         parts = self._ranges(len(layout) * bands)
-        tasks = tasks_of("collide", collide, ((layout, copied, part, parts) for part in range(parts)))
-        facts = self._stage("collide", tasks, parts * bands)
-        pairs, memberships, forests = (self._files(tasks, table) for table in (PAIRS, MEMBERSHIPS, FOREST))
-        return pairs, memberships, forests, tallied(facts, "memberships")
+        return self._met("collide", collide, ((layout, copied, part, parts) for part in range(parts)), parts * bands)
 
-    def join(self, layout: Layout, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
-        """Find documents that may contain others: the same files, and no large bucket."""
+    def join(self, layout: Layout, copied: Paths) -> Met:
+        """Find documents that may contain others; by containment there are no large buckets."""
         bits, weights = weight_tasks(self.funnel.shingles)
-        ranges = ((layout, copied, bits, part, weights) for part in range(weights))
-        self._stage("weigh", tasks_of("weigh", weigh, ranges), weights)
-        partitions = range(len(layout.partitions) - 1)
-        tasks = tasks_of("prefix", prefix, ((layout, copied, weights, number) for number in partitions))
-        chosen = tallied(self._stage("prefix", tasks, len(tasks)), "chosen")
-        parts = self._ranges(POSTING_COST * chosen)
-        tasks = tasks_of("join", join, ((layout, copied, part, parts) for part in range(parts)))
-        self._stage("join", tasks, parts)
-        pairs, memberships, forests = (self._files(tasks, table) for table in (PAIRS, MEMBERSHIPS, FOREST))
-        return pairs, memberships, forests, 0
+        self._run("weigh", weigh, ((layout, copied, bits, part, weights) for part in range(weights)), weights)
+        partitions = len(layout.partitions) - 1
+        given = ((layout, copied, weights, number) for number in range(partitions))
+        _, facts = self._run("prefix", prefix, given, partitions)
+        parts = self._ranges(POSTING_COST * tallied(facts, "chosen"))
+        return self._met("join", join, ((layout, copied, part, parts) for part in range(parts)), parts)
 
     def connect(self, layout: Layout, forests: Paths, copied: Paths) -> _Members:
-        """Merge connected documents, FAN files at a time, until one task takes all and makes the groups."""
-        for level in count():
-            if len(forests) + len(copied) <= 2 * FAN:
-                break
-            tasks = []
-            for number, start in enumerate(range(0, max(len(forests), len(copied)), FAN)):
-                some = slice(start, start + FAN)
-                step = f"connect-{level}-{number:06d}"
-                tasks.append(Task(step, connect, (step, forests[some], copied[some])))
-            self._stage("connect", tasks, len(tasks))
-            forests, copied = self._files(tasks, FOREST), ()
-        last = Task(CONNECT, group, (layout, forests, copied))
-        (facts,) = self._stage("connect", [last], 1)
+        """Connect documents, and make the groups."""
+        (facts,) = self._stage("connect", [Task(CONNECT, group, (layout, forests, copied))], 1)
         counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares", "pairs"))
-        path, shares = (table.path(self.folder, last.step) for table in (MEMBERS, SHARES))
+        path, shares = (table.path(self.folder, CONNECT) for table in (MEMBERS, SHARES))
         return _Members(path, shares, *counts)
 
     def route(self, members: _Members, found: Mapping[Table[Any], Paths]) -> list[Paths]:
@@ -238,18 +209,16 @@ class _Run:
         routed = iter(self._files(tasks, GROUPS))
         return [tuple(islice(routed, len(paths))) for paths in found.values()]
 
-    def gather(
-        self, layout: Layout, partitions: Sequence[Partition], members: _Members, signed: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def gather(self, layout: Layout, partitions: Sequence[Partition], members: _Members) -> None:
         """Bring the texts of every partition's members into order of their groups."""
-        arguments = ((layout, partition, members.path) for partition in partitions)
-        self._stage("gather", tasks_of("gather", gather, arguments), members.meeting, parallel=True)
+        given = ((layout, partition, members.path) for partition in partitions)
+        self._run("gather", gather, given, members.meeting, parallel=True)
 
     def compare(self, layout: Layout, members: _Members, pairs: Paths) -> Paths:
         """Compare the pairs of groups that are too large for one task. Counts them, and hands on files of SAMPLE."""
-        arguments = ((layout, members.shares_path, share, pairs) for share in range(members.shares))
-        tasks = tasks_of("compare", compare, arguments)
-        self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs), "candidates")
+        given = ((layout, members.shares_path, share, pairs) for share in range(members.shares))
+        tasks, facts = self._run("compare", compare, given, members.pairs)
+        self.funnel.candidates = tallied(facts, "candidates")
         return self._files(tasks, SAMPLE)
 
     def verify(self, layout: Layout, members: _Members, routed: Sequence[Paths], gathered: int) -> Paths:
@@ -257,27 +226,26 @@ class _Run:
         hands on files of SAMPLE.
         """
         found = (members.shares_path, *routed, gathered)
-        tasks = tasks_of("verify", verify, ((layout, group, *found) for group in range(members.groups)))
-        facts, funnel = self._stage("verify", tasks, members.documents), self.funnel
+        given = ((layout, group, *found) for group in range(members.groups))
+        (tasks, facts), funnel = self._run("verify", verify, given, members.documents), self.funnel
         for name in TALLIED:
-            setattr(funnel, name, getattr(funnel, name) + sum(int(fact[name]) for fact in facts))
+            setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
         funnel.dissimilar = funnel.candidates - funnel.similar
         funnel.protected = layout.protected
         funnel.kept = funnel.documents - funnel.protected - funnel.dropped
         return self._files(tasks, SAMPLE)
 
     def sample(self, paths: Paths) -> Sample:
-        """Bring samples together; nothing where 0.2.0, which took none, began the run."""
+        """Bring samples together."""
         found = NOTHING
-        for path in paths if all(path.exists() for path in paths) else ():
+        for path in paths:
             found = found.and_of(SAMPLE.open(path).whole())
         return found
 
     def collect(self, layout: Layout, members: _Members, signed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Collect the decisions about every partition; the number of files of ids of each."""
         given = ((layout, number, members.groups) for number in range(len(signed)))
-        tasks = tasks_of("collect", collect, given)
-        facts = self._stage("collect", tasks, len(tasks), parallel=True)
+        _, facts = self._run("collect", collect, given, len(signed), parallel=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
     def write(self, decided: Decided) -> None:
@@ -289,6 +257,23 @@ class _Run:
         *_, facts = self._stage("write", tasks, total, parallel=True)
         if job.on_error == "skip":
             self.funnel.leave_out(*(facts[name] for name in ("records", "rejected_rows", "rejected_protected")))
+
+    def _met(self, name: str, work: Work, arguments: Iterable[tuple[object, ...]], total: int) -> Met:
+        tasks, facts = self._run(name, work, arguments, total)
+        pairs, memberships, forests = (self._files(tasks, table) for table in (PAIRS, MEMBERSHIPS, FOREST))
+        return pairs, memberships, forests, tallied(facts, "memberships")
+
+    def _run(
+        self,
+        name: str,
+        work: Work,
+        arguments: Iterable[tuple[object, ...]],
+        total: int | None,
+        parallel: bool = False,
+    ) -> tuple[list[Task], list[Mapping[str, Any]]]:
+        """The tasks of a stage, and the facts of each."""
+        tasks = tasks_of(name, work, arguments)
+        return tasks, self._stage(name, tasks, total, parallel)
 
     def _stage(
         self, name: str, tasks: Sequence[Task], total: int | None, parallel: bool = False
@@ -313,11 +298,6 @@ def run_stage(
     return facts
 
 
-def tasks_of(stage: str, work: Callable[..., Made], arguments: Iterable[tuple[object, ...]]) -> list[Task]:
+def tasks_of(stage: str, work: Work, arguments: Iterable[tuple[object, ...]]) -> list[Task]:
     """A task of each partition, range, group or share, by its number."""
     return [Task(step_of(stage, number), work, given) for number, given in enumerate(arguments)]
-
-
-def _ends(rows: Mapping[str, int]) -> tuple[int, int]:
-    files = [int(number) for number in rows]
-    return min(files), max(files)

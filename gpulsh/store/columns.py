@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, Values
 from gpulsh.backends.parts import part_range
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.buffers import booleans, numbers, to_arrow
+from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
 
 Row = TypeVar("Row")
@@ -63,7 +63,9 @@ def write_columns(path: Path, columns: Mapping[str, Values | pa.Array]) -> FileF
 
 
 def _arrow(column: Values | pa.Array) -> pa.Array:
-    return to_arrow(column) if isinstance(column, np.ndarray) else column
+    if not isinstance(column, np.ndarray):
+        return column
+    return to_arrow(column.view(np.uint8) if column.dtype == np.bool_ else column)
 
 
 class Mapped(Protocol):
@@ -110,26 +112,10 @@ def _madvise() -> Callable[[int, int, int], int]:
     return call
 
 
-class Flags:
-    """A boolean column of a file; indexing unpacks a range of rows."""
-
-    def __init__(self, column: pa.BooleanArray) -> None:
-        self._column = column
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    def __getitem__(self, rows: slice) -> NDArray[np.bool_]:
-        return booleans(self._column[rows])
-
-
-FlagColumn = NDArray[np.bool_] | Flags  # as written, and as read
-
-
 class MappedColumns(Generic[Row]):
     """A file whose columns are the fields of a named tuple, which gives their types. Other columns are ignored.
 
-    A field is an array of numbers or a `FlagColumn`; a field of any other type is a pyarrow.Array.
+    A field is an array of numbers or of flags, which take a byte each; a field of any other type is a pyarrow.Array.
     """
 
     def __init__(self, path: Path, row: Callable[..., Row]) -> None:
@@ -157,7 +143,7 @@ class MappedColumns(Generic[Row]):
     def _read(self, batch: pa.RecordBatch, row: Callable[..., Other]) -> Other:
         return row(*(self._column(batch, name, kind) for name, kind in kinds_of(row).items()))
 
-    def _column(self, batch: pa.RecordBatch, name: str, kind: type[np.generic] | None) -> Values | Flags | pa.Array:
+    def _column(self, batch: pa.RecordBatch, name: str, kind: type[np.generic] | None) -> Values | pa.Array:
         if len(batch.schema.get_all_field_indices(name)) != 1:
             raise damaged_file(self._mapped.path, f"it lacks the column {name!r}")
         column = batch.column(name)
@@ -165,8 +151,8 @@ class MappedColumns(Generic[Row]):
             return column
         if not len(column):
             return np.empty(0, np.int64 if kind is np.signedinteger else kind)
-        if kind is np.bool_ and pa.types.is_boolean(column.type):
-            return Flags(column)
+        if kind is np.bool_ and pa.types.is_uint8(column.type):
+            return numbers(column).view(np.bool_)
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             found = numbers(column)
             if np.issubdtype(found.dtype, kind):

@@ -152,12 +152,11 @@ cuts = st.builds(
 
 
 @contextmanager
-def cut_as(cut: Cut, *, fan: int = 2, run: int = 20) -> Iterator[None]:
-    """Runs over files are cut so, connect `fan` ranges at a time and sign in runs of so many digests."""
+def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
+    """Runs over files are cut so, and signed in runs of so many digests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.files.cut", lambda memory, sizes: cut)
         patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
-        patch.setattr("gpulsh.run.driver.FAN", fan)
         patch.setattr("gpulsh.run.stages.sign.RUN_DIGESTS", run)
         patch.setattr("gpulsh.run.stages.arrange.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.run.records.forest.ROWS_AT_ONCE", run)
@@ -172,7 +171,7 @@ def run(documents: Given, folder: Path, cut: Cut, **options: Any) -> tuple[dict[
     """The results of a run that is cut so, after it was held against one that is not cut: the bytes and the rows."""
     protect, inputs = documents.write(folder / "in")
     given = {"backend": "cpu", "threads": 1, "shingling": SHINGLING, **BANDING, **options, "protect": protect}
-    with cut_as(WHOLE, fan=16, run=1 << 22):
+    with cut_as(WHOLE, run=1 << 22):
         whole = gpulsh.deduplicate_files(inputs, folder / "whole", **given).report
     with cut_as(cut):
         report = gpulsh.deduplicate_files(inputs, folder / "cut", **{**given, "threads": 2}).report
@@ -371,7 +370,7 @@ def test_a_component_that_is_compared_in_shares_is_decided_as_a_whole(
 
 
 def test_there_is_much_of_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the tests above rely on: many partitions, ranges, levels, groups, large buckets and copies."""
+    """What the tests above rely on: many partitions, ranges, groups, large buckets and copies."""
     documents = Given(corpus(5, 60, 8, 20, 0.03), [row // 20 for row in range(60)], "int", 5)
     steps: dict[str, int] = {}
     in_process = InProcess.run
@@ -388,4 +387,4 @@ def test_there_is_much_of_everything(tmp_path: Path, monkeypatch: pytest.MonkeyP
         result = gpulsh.deduplicate_files(inputs, tmp_path / "out", shingling=SHINGLING, backend="cpu", **BANDING)
     expected = {"sign": 5, "copies": 2, "collide": 9, "gather": 5, "verify": 6, "collect": 5, "write": 3, "compare": 20}
     assert {name: most for name, most in expected.items() if steps[name] < most} == {}
-    assert steps["connect"] > 5 and result.funnel["crowded"] > 10 and result.funnel["exact_copies"] > 3
+    assert result.funnel["crowded"] > 10 and result.funnel["exact_copies"] > 3

@@ -24,7 +24,7 @@ KINDS = {  # of files, by how their names begin and end
         ("sign-", "-rejected.arrow"),
     ),
     *(("copies-", "-copies.arrow"), ("collide-", "-pairs.arrow"), ("collide-", "-memberships.arrow")),
-    *(("collide-", "-forest.arrow"), ("connect-", "-forest.arrow"), ("connect-", "members.arrow")),
+    *(("collide-", "-forest.arrow"), ("connect-", "members.arrow")),
     *(("connect-", "shares.arrow"), ("compare-", "-edges.arrow")),
     *(("route-", "-copies-routed.arrow"), ("route-", "-pairs-routed.arrow"), ("route-", "-memberships-routed.arrow")),
     *(("gather-", "-places.arrow"), ("gather-", "-texts.bin"), ("verify-", "-decided.arrow")),
@@ -75,7 +75,6 @@ def cut_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=6000, digests=900, group=1500)
     )
-    patch.setattr("gpulsh.run.driver.FAN", 2)
     patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
     patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)

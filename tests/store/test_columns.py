@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.store.columns import FlagColumn, MappedColumns, columns_file, range_order, range_rows, write_columns
+from gpulsh.store.columns import MappedColumns, columns_file, range_order, range_rows, write_columns
 from gpulsh.store.durable import fact_of
 from gpulsh.store.scratch import Column
 
@@ -21,7 +21,7 @@ from gpulsh.store.scratch import Column
 class Rows(NamedTuple):
     hashes: NDArray[np.uint64]
     place: NDArray[np.signedinteger]
-    kept: FlagColumn
+    kept: NDArray[np.bool_]
     name: pa.Array
 
 
@@ -29,7 +29,7 @@ class Hashes(NamedTuple):
     hashes: NDArray[np.uint64]
 
 
-SCHEMA = pa.schema([("hashes", pa.uint64()), ("place", pa.int32()), ("kept", pa.bool_()), ("name", pa.string())])
+SCHEMA = pa.schema([("hashes", pa.uint64()), ("place", pa.int32()), ("kept", pa.uint8()), ("name", pa.string())])
 
 
 def test_runs_of_rows_are_read_in_place(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_runs_of_rows_are_read_in_place(tmp_path: Path) -> None:
     for (hashes, place, kept), found in zip(runs, mapped.runs(), strict=True):
         assert found.hashes.tolist() == hashes.tolist() and found.hashes.dtype == np.uint64
         assert found.place.tolist() == place.tolist()
-        assert np.asarray(found.kept[0 : len(kept)]).tolist() == kept.tolist()
+        assert found.kept.tolist() == kept.tolist()
         assert found.name.to_pylist() == [str(n) for n in range(len(hashes))]
     path.unlink()
     mapped.release()  # the pages are read again, though the name is gone

@@ -42,12 +42,6 @@ def numbers(array: pa.Array) -> Values:
     return np.frombuffer(content, dtype, len(array), array.offset * dtype.itemsize)
 
 
-def booleans(array: pa.Array) -> NDArray[np.bool_]:
-    """The values of a boolean pyarrow.Array."""
-    content = array.buffers()[1]
-    return _bits(content, array) if content else np.zeros(len(array), np.bool_)
-
-
 def null_mask(array: pa.Array) -> NDArray[np.bool_] | None:
     """bool [n], true where the array's own validity says null; None where that is nowhere."""
     if array.null_count == 0:

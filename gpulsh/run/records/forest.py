@@ -112,9 +112,8 @@ def _pairs(document: Numbers, forests: Sequence[Path]) -> NDArray[np.int32]:
         columns = FOREST.open(path)
         known, _, count = columns.whole()
         for rows in pieces(len(known)):
-            met = count[rows] != NO_PAIR
-            places = np.searchsorted(document, known[rows][met])
-            pairs[places] = np.maximum(pairs[places], 0) + count[rows][met]
+            places = np.searchsorted(document, known[rows])
+            pairs[places] = np.maximum(pairs[places], 0) + count[rows]
             columns.release()
     return pairs
 

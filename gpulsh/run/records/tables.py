@@ -20,7 +20,7 @@ from gpulsh.decide.sample import Sample
 from gpulsh.lsh.collisions import Memberships
 from gpulsh.run.job import step_file, step_of
 from gpulsh.run.policy import Order
-from gpulsh.store.columns import ColumnsFile, FlagColumn, MappedColumns, columns_file, kinds_of, write_columns
+from gpulsh.store.columns import ColumnsFile, MappedColumns, columns_file, kinds_of, write_columns
 from gpulsh.store.durable import FileFact
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
@@ -157,7 +157,7 @@ class Members(NamedTuple):
 
     document: Numbers
     group: Places
-    meets: FlagColumn
+    meets: NDArray[np.bool_]
 
 
 class Shares(NamedTuple):
@@ -201,7 +201,7 @@ class Decisions(NamedTuple):
     duplicate_of: Numbers
     similarity: NDArray[np.float32]
     cluster: Numbers
-    speaks: FlagColumn
+    speaks: NDArray[np.bool_]
 
 
 class Ids(NamedTuple):
@@ -232,7 +232,7 @@ PREFIXES = Table("prefix", "prefixes", PostingRows)  # join
 SET_SIZES = Table("prefix", "sizes", SetSizes)  # join
 PAIRS = Table("collide", "pairs", Pairs)  # route
 MEMBERSHIPS = Table("collide", "memberships", Memberships)  # route
-FOREST = Table("collide", "forest", ForestRows)  # connect, which merges them to others
+FOREST = Table("collide", "forest", ForestRows)  # connect
 MEMBERS = Table("connect", "members", Members)  # route, gather
 RANKS = Table("rank", "ranks", Ranks)  # who admits documents to an index
 SHARES = Table("connect", "shares", Shares)  # compare, verify

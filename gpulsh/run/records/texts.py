@@ -94,7 +94,7 @@ class GatheredTexts:
         """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
         document = int(self._layout.files[file]) + row
         at = int(np.searchsorted(known := self._members.document, document))
-        if at == len(known) or known[at] != document or not self._members.meets[at : at + 1].all():
+        if at == len(known) or known[at] != document or not self._members.meets[at]:
             return None
         number = int(np.searchsorted(self._layout.partitions, document, side="right")) - 1
         there = self._places(number)

@@ -3,7 +3,7 @@
 sign         a partition: text -> band digests and exact hashes in order of their upper bits, facts of documents
 copies       a range of exact hashes: later copies and their first ones
 collide      a range of digests: candidate pairs, members of large buckets, who is connected
-connect      connected documents of several ranges together; the groups that are decided by themselves, and their shares
+connect      connected documents of all ranges; the groups that are decided by themselves, and their shares
 route        pairs, memberships and copies in order of their groups
 gather       a partition: texts of the documents that met others, in order of their groups
 compare      a share of a group too large for one task: its candidate pairs, those at or above the threshold

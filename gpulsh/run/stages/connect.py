@@ -1,10 +1,10 @@
 """Connect documents that met, directly or through others, and form the groups that are decided together.
 
-connect      some files of FOREST and of COPIES, merged into one file of FOREST
-group        all that are left -> MEMBERS, whole components together, and SHARES
+group        all files of FOREST and of COPIES -> MEMBERS, whole components together, and SHARES
 
-A forest connects each document with the least document of its component. The forests of all ranges merge in a tree; a
-merge holds 28 bytes for each connected document, and pieces of files.
+A forest connects each document with the least document of its component. One task merges the forests of all ranges: it
+holds 28 bytes for each connected document, and pieces of files. Rejected: a tree of merges, which does the same work
+again at each level.
 
 A group is larger than `Cut.group` only where a single component is. Then its candidate pairs are compared in shares:
 the pairs whose first document is in a range.
@@ -23,29 +23,17 @@ from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.forest import NO_PAIR, Forest, merged, pieces
 from gpulsh.run.records.tables import (
-    FOREST,
     MEMBERS,
     SHARES,
-    ForestRows,
     Members,
     Places,
     Shares,
 )
 from gpulsh.store.scratch import Column
 
-CONNECT = "connect"  # the last step
+CONNECT = "connect"  # the step
 DOCUMENT_COST = 256  # bytes that a document in hand costs beside its text
 PAIR_COST = 96
-
-
-def connect(place: Workplace, step: str, forests: Sequence[Path], copies: Sequence[Path]) -> Made:
-    """Merge files of forests, and of copies."""
-    found = merged(place.ops, forests, copies)
-    label = np.empty(len(found.label), np.int64)
-    for rows in pieces(len(label)):
-        label[rows] = found.document[found.label[rows]]
-    place.progress.advance(1)
-    return Made(FOREST.write(place.folder, step, ForestRows(found.document, label, found.pairs)), {"amount": 1})
 
 
 def group(place: Workplace, layout: Layout, forests: Sequence[Path], copies: Sequence[Path]) -> Made:
