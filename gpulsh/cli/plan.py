@@ -41,7 +41,11 @@ SHARES = ("met", "pairs", "dropped")
 
 
 def _number(given: str) -> float:
-    """A number, perhaps with a unit: 1TB is 10^12 bytes, 1TiB is 2^40; ValueError otherwise."""
+    """A number, perhaps with a unit: 1TB is 10^12 bytes, 1TiB is 2^40; ValueError otherwise.
+
+    >>> [_number(given) for given in ("5e14", "1TB", "1.5 TiB", "20G", "3kB", "7B")]
+    [500000000000000.0, 1000000000000.0, 1649267441664.0, 20000000000.0, 3000.0, 7.0]
+    """
     found = re.fullmatch(r"(.*?[0-9.])\s*([kKMGTP]?)(i?)B?", given.strip())
     if found is None:
         return float(given)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +14,6 @@ import pytest
 import zstandard
 
 from gpulsh.cli import main
-from tests.support.runs import environment
 
 TEXT = "one two three four five six seven"
 LINE = json.dumps({"text": TEXT, "n": 1}).encode()
@@ -191,14 +188,3 @@ def test_full_disk_leaves_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]) == 1
     assert "out/_work/report.json: cannot be written: No space left on device" in capsys.readouterr().err
     assert os.listdir() == ["a.jsonl"]
-
-
-def test_bad_input_in_a_process_of_its_own() -> None:
-    lines(LINE, b"{")()
-    before = tree()
-    for arguments, status in (("a.jsonl", 1), ("a.jsonl --shingle word", 2)):
-        command = [sys.executable, "-m", "gpulsh", "dedup", *arguments.split(), "-o", "out", "--backend", "reference"]
-        ran = subprocess.run(command, check=False, capture_output=True, text=True, env=environment())
-        assert (ran.returncode, ran.stdout) == (status, "")
-        (error,) = (line for line in ran.stderr.splitlines() if not line.startswith("gpulsh: compiling kernels "))
-        assert error.startswith("gpulsh: error: ") and tree() == before

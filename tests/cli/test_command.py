@@ -9,8 +9,9 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -20,6 +21,7 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.cli.dedup import COMMON, EXAMPLES, SECTIONS, dedup
+from gpulsh.cli.terminal import clean_end
 from tests.support.runs import environment
 
 TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
@@ -57,38 +59,27 @@ def python(code: str, *arguments: str, **variables: str) -> subprocess.Completed
     return subprocess.run(command, check=False, capture_output=True, env=environment() | variables, text=True)
 
 
-def test_a_process_starts_no_threads_and_frees_nothing_at_its_end() -> None:
+def test_a_process_of_one_thread_starts_no_other_and_frees_nothing_at_its_end(corpus: Path) -> None:
+    """For users who may have no more threads; Arrow starts none either, except its allocator's own."""
     code = """
-import atexit, gc, os
+import atexit, gc, os, threading
+from pathlib import Path
+def refuse(thread):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = refuse
 from gpulsh.cli import main
 before = gc.get_threshold()
 main(["--version"])
 assert gc.get_threshold() == before  # a caller in its own process keeps its collector
-atexit.register(lambda: print(gc.get_freeze_count(), gc.get_threshold()[0], len(os.listdir("/proc/self/task"))))
-main()
-"""
-    done = python(code, "curve", "--bands", "42", "--rows", "3", OPENBLAS_NUM_THREADS="4")
-    frozen, threshold, threads = map(int, done.stdout.splitlines()[-1].split())
-    assert frozen > 10_000 and threshold > frozen and threads == 1
-
-
-def test_one_thread_starts_no_other(corpus: Path) -> None:
-    """For users who may have no more; Arrow starts none either, except its allocator's own."""
-    code = """
-import os, threading
-from pathlib import Path
-from typing import Any
-def start(thread):
-    raise RuntimeError("can't start new thread")
-threading.Thread.start = start
-from gpulsh.cli import main
+atexit.register(lambda: print(gc.get_freeze_count(), gc.get_threshold()[0]))
 status = main()
 named = [Path("/proc/self/task", task, "comm").read_text() for task in os.listdir("/proc/self/task")]
-print(status, sum("jemalloc" not in name for name in named))
+print(status, sum("jemalloc" not in name for name in named), end=" ")
 """
     command = "dedup a.parquet -o out --backend reference --threads 1 --format jsonl --compression gzip"
-    ran = python(code, *command.split())
-    assert ran.stdout.splitlines()[-1] == "0 1", ran.stderr
+    ran = python(code, *command.split(), OPENBLAS_NUM_THREADS="4")
+    status, threads, frozen, threshold = map(int, ran.stdout.splitlines()[-1].split())
+    assert (status, threads) == (0, 1) and threshold > frozen > 10_000, ran.stderr
 
 
 def test_threads_that_the_system_does_not_start(
@@ -102,14 +93,14 @@ def test_threads_that_the_system_does_not_start(
 
     with pa.OSFile("a.arrow", "wb") as sink, pa.ipc.new_file(sink, pa.schema({"text": pa.string()})):
         pass
-    told = "gpulsh: error: no more threads can be started: the system allows"
+    printed = "gpulsh: error: no more threads can be started: the system allows"
     with monkeypatch.context() as patched:
         patched.setattr("threading.Thread.start", refuse)
         assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--threads", "2"]) == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith(told)
+    assert capsys.readouterr().err.splitlines()[-1].startswith(printed)
     monkeypatch.setattr("pyarrow.ipc.open_file", refuse_arrow)
     assert main(["dedup", "a.arrow", "-o", "out", "--backend", "reference"]) == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith(told) and not Path("out").exists()
+    assert capsys.readouterr().err.splitlines()[-1].startswith(printed) and not Path("out").exists()
 
 
 def test_a_backend_that_cannot_be_loaded(
@@ -121,9 +112,9 @@ def test_a_backend_that_cannot_be_loaded(
 
     monkeypatch.setitem(sys.modules, "gpulsh.backends.cpu", Unloadable())
     assert main(["dedup", "a.parquet", "-o", "out", "--backend", "cpu"]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("gpulsh: error: backend 'cpu' cannot be loaded: Could not find/load shared object file")
-    assert "give --backend reference" in told and not Path("out").exists()
+    printed = capsys.readouterr().err
+    assert printed.startswith("gpulsh: error: backend 'cpu' cannot be loaded: Could not find/load shared object file")
+    assert "give --backend reference" in printed and not Path("out").exists()
 
 
 def test_options_reach_the_report_that_json_prints(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,24 +130,6 @@ def test_options_reach_the_report_that_json_prints(corpus: Path, capsys: pytest.
     assert (found["verify"], found["resolve"]) == ("signature", "components")
     assert (found["keep"], found["write"], found["threads"]) == ("longest", "duplicates", 1)
     assert not Path("out/data").exists()
-
-
-def test_bars_on_a_terminal(corpus: Path) -> None:
-    import pty
-
-    leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "gpulsh", "dedup", "a.parquet", "-o", "out", "--backend", "reference"]
-    ran = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env={**environment(), "TERM": "xterm"})
-    os.close(follower)
-    shown = b""
-    try:
-        while part := os.read(leader, 1 << 16):
-            shown += part
-    except OSError:  # the terminal closes with the process
-        pass
-    assert ran.wait() == 0
-    assert b"\x1b[" in shown and b"sign" in shown and b"/s" in shown
-    assert b"gpulsh: sign" not in shown
 
 
 def test_dedup_has_its_options_under_headings_and_examples_that_parse(capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,7 +166,7 @@ def test_verbose_shows_the_traceback(corpus: Path, capsys: pytest.CaptureFixture
     assert error.endswith("gpulsh: error: no.parquet: no such file or folder\n")
 
 
-def test_a_defect_is_told_as_one(
+def test_a_defect_is_called_one(
     corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def defect(*_: object) -> None:
@@ -205,33 +178,6 @@ def test_a_defect_is_told_as_one(
     assert os.listdir() == ["a.parquet"]
 
 
-def interrupted(number: signal.Signals, endless: str, *, ignored: bool = False) -> tuple[int, list[str]]:
-    """The status, and what is told, of a run that gets the signal in a stage that never ends."""
-    usual = "default_int_handler" if number == signal.SIGINT else "SIG_DFL"  # these tests may run under nohup, too
-    code = f"""
-import signal, sys, time
-from gpulsh.run import driver
-def endless(*_):
-    print("ready", flush=True)
-    time.sleep(3 if {ignored} else 60)
-    sys.exit(77)
-{endless} = endless
-signal.signal({int(number)}, signal.{"SIG_IGN" if ignored else usual})
-from gpulsh.cli import main
-sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
-"""
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    assert Path("new/out/_work").is_dir()
-    time.sleep(0.05)
-    process.send_signal(number)
-    _, error = process.communicate(timeout=30)
-    return process.returncode, error.splitlines()
-
-
 SIGNALS = {
     signal.SIGINT: (130, "gpulsh: interrupted"),
     signal.SIGTERM: (143, "gpulsh: interrupted by SIGTERM"),
@@ -239,19 +185,49 @@ SIGNALS = {
 }
 
 
-def test_what_is_finished_outlives_an_interrupt(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    number = signal.SIGTERM
-    status, (stage, *told) = interrupted(number, "driver.copies")
+def ended(number: signal.Signals, *arguments: str, ignored: bool = False) -> int:
+    """The exit status of a command in this process, in which the signal is raised."""
+    usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    before = signal.signal(number, signal.SIG_IGN if ignored else usual)  # these tests may run under nohup, too
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        assert isinstance(end.code, int)
+        return end.code
+    finally:
+        signal.signal(number, before)
+
+
+def test_finished_stages_outlive_an_interrupt(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a process of its own, which gets the signal in a stage that never ends."""
+    code = """
+import signal, sys, time
+from gpulsh.run import driver
+def endless(*_):
+    print("ready", flush=True)
+    time.sleep(60)
+driver.copies = endless
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+from gpulsh.cli import main
+sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
+"""
+    command = [sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    assert Path("new/out/_work").is_dir()
+    process.send_signal(signal.SIGTERM)
+    stage, *reported = process.communicate(timeout=30)[1].splitlines()
     assert stage.startswith("gpulsh: sign: ")
     keeps = "gpulsh: new/out: keeps the finished part of this run; --resume continues it"
-    assert (status, told) == (SIGNALS[number][0], [keeps, SIGNALS[number][1]])
-    command = ["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]
-    assert main(command) == 1
+    status, line = SIGNALS[signal.SIGTERM]
+    assert (process.returncode, reported) == (status, [keeps, line])
+    again = ["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]
+    assert main(again) == 1
     assert "holds an unfinished run; give --resume to continue it" in capsys.readouterr().err
-    assert main([*command, "--resume"]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "gpulsh: sign: 25 documents, 1.7 kB, done before"
-    assert not any("done before" in line for line in told[1:])
+    assert main([*again, "--resume"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "gpulsh: sign: 25 documents, 1.7 kB, done before"
+    assert not any("done before" in line for line in lines[1:])
     assert pq.read_table("new/out/data/a.parquet").num_rows == 20 and os.listdir("new/out/data") == ["a.parquet"]
     report = json.loads(Path("new/out/report.json").read_text())
     assert report["funnel"]["resumed"] == ["sign"]
@@ -263,31 +239,66 @@ def test_a_run_that_was_finished_before_is_called_so(corpus: Path, capsys: pytes
     report = json.loads(Path("out/report.json").read_text())
     Path("out/report.json").write_text(json.dumps({**report, "began": "2026-01-31T23:59:59+00:00"}))
     assert main(command) == 0
-    told = "Results are in out, from the finished run that began at 2026-01-31T23:59:59+00:00."
-    assert capsys.readouterr().out.splitlines()[-1] == told
+    printed = "Results are in out, from the finished run that began at 2026-01-31T23:59:59+00:00."
+    assert capsys.readouterr().out.splitlines()[-1] == printed
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_where_nothing_is_finished_an_interrupt_leaves_nothing(corpus: Path, number: signal.Signals) -> None:
-    assert interrupted(number, "driver.sign") == (SIGNALS[number][0], [SIGNALS[number][1]])
+def test_an_interrupt_before_the_end_of_a_stage_leaves_nothing(
+    number: signal.Signals, corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpulsh.run import driver
+
+    sign = driver.sign
+
+    def raising(*arguments: Any) -> Any:
+        signal.raise_signal(number)
+        return sign(*arguments)
+
+    monkeypatch.setattr(driver, "sign", raising)
+    command = ["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]
+    assert ended(number, *command) == SIGNALS[number][0]
+    assert capsys.readouterr().err.splitlines() == [SIGNALS[number][1]] and os.listdir() == ["a.parquet"]
+    if number == signal.SIGHUP:  # nohup ignores it
+        assert ended(number, *command, ignored=True) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_a_library_makes_an_error_is_still_the_signal(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library in C that is being imported may end in an ImportError, which names no cause."""
+
+    @click.command()
+    def info() -> None:
+        with clean_end():
+            with suppress(BaseException):
+                signal.raise_signal(number)
+            raise ImportError("it failed to import")
+
+    monkeypatch.setattr("gpulsh.cli.show.info", info)
+    assert (ended(number, "info"), capsys.readouterr().err.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])
+
+
+@pytest.mark.parametrize(
+    ("command", "last"),
+    [
+        ("sign a.parquet -o signed.parquet", "gpulsh.run.signatures._table"),
+        ("index build index a.parquet -o found.jsonl", "gpulsh.run.indexing.Duplicates.tables"),
+    ],
+)
+def test_files_of_other_commands_are_whole_or_not_there(
+    command: str, last: str, corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an interrupt while the last of them is written."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(last, interrupted)
+    assert main([*command.split(), "--backend", "reference"]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "gpulsh: interrupted"
     assert os.listdir() == ["a.parquet"]
-
-
-def test_files_of_other_commands_are_whole_or_not_there(corpus: Path) -> None:
-    """As after an interrupt while the last of them is written."""
-    code = """
-import sys
-from gpulsh.cli import main
-from gpulsh.run import indexing, signatures
-def interrupted(*_):
-    raise KeyboardInterrupt
-signatures._table = indexing.Duplicates.tables = interrupted
-sys.exit(main())
-"""
-    for command in ("sign a.parquet -o signed.parquet", "index build index a.parquet -o found.jsonl"):
-        ended = python(code, *command.split(), "--backend", "reference")
-        assert (ended.returncode, ended.stderr.splitlines()[-1]) == (130, "gpulsh: interrupted")
-        assert os.listdir() == ["a.parquet"]
 
 
 WHILE_IT_BEGINS = """
@@ -322,16 +333,6 @@ def test_an_interrupt_of_python_itself_is_no_traceback(code: str, status: int) -
     assert (ran.returncode, ran.stderr) == (status, "gpulsh: interrupted\n")
 
 
-def test_a_hangup_that_nohup_ignores(corpus: Path) -> None:
-    assert interrupted(signal.SIGHUP, "driver.sign", ignored=True) == (77, [])
-
-
-def test_a_closed_pipe_is_no_traceback() -> None:
-    command = f"{sys.executable} -m gpulsh info | true; exit ${{PIPESTATUS[0]}}"
-    ran = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, env=environment())
-    assert ran.stderr == ""
-
-
 def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     from gpulsh.backends.select import backend_status
 
@@ -346,30 +347,3 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "reference   works" in text
     assert "numpy" in text
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_a_library_makes_of_a_signal_is_the_signal(number: signal.Signals) -> None:
-    """A library in C that is being imported may end in an ImportError, which names no cause."""
-    code = f"""
-import os, signal
-signal.signal({int(number)}, signal.{"default_int_handler" if number == signal.SIGINT else "SIG_DFL"})
-import gpulsh.cli.show
-from gpulsh.cli.terminal import clean_end
-from gpulsh.cli import main
-import click
-
-@click.command()
-def info():
-    with clean_end():
-        try:
-            os.kill(os.getpid(), {int(number)})
-        except BaseException:
-            pass
-        raise ImportError("it failed to import")
-
-gpulsh.cli.show.info = info
-raise SystemExit(main(["info"]))
-"""
-    ended = python(code)
-    assert (ended.returncode, ended.stderr.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])

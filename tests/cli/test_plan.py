@@ -7,17 +7,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
 from gpulsh.cli import main
-from gpulsh.cli.plan import _number
 from gpulsh.forecast.formula import (
     INDEX_KEY_BYTES,
-    INDEX_ROW_BYTES,
     Corpus,
     Estimate,
     estimate,
@@ -27,6 +24,7 @@ from gpulsh.forecast.formula import (
     stage_works,
     workers_needed,
 )
+from gpulsh.report.wording import duration
 from gpulsh.stats.stages import ESTIMATED
 
 CORPUS = Corpus(documents=1000, bytes=2_000_000, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
@@ -101,20 +99,10 @@ def test_remote_inputs_and_results_go_through_the_network() -> None:
     assert not any(stage.network for stage in alone.stages) and alone.seconds is None
 
 
-@pytest.mark.parametrize(("bands", "rows"), [(1, 1), (4, 2), (21, 6)])
-@pytest.mark.parametrize("similarity", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize(("bands", "rows", "similarity"), [(1, 1, 0.3), (4, 2, 0.01), (21, 6, 0.3), (21, 6, 0.0)])
 def test_false_candidates_are_the_probability_of_each_pair(bands: int, rows: int, similarity: float) -> None:
     naive = sum(1 - (1 - similarity**rows) ** bands + bands / 2**64 for _ in range(100) for _ in range(99)) / 2
     assert false_candidates(100, similarity, bands, rows) == pytest.approx(naive, rel=1e-3, abs=1e-15)
-
-
-def test_the_index_is_as_large_as_the_entropy_of_its_gaps() -> None:
-    drawn = np.sort(np.random.default_rng(1).integers(0, 1 << 63, 4000).astype(np.uint64) * np.uint64(2))
-    gaps = np.diff(drawn).astype(np.float64)
-    bits = float(np.log2(gaps).mean()) + 2  # about what a Golomb or Elias code of them takes
-    one = Corpus(documents=1, bytes=4000 * 5, met=0, pairs=0, dropped=0, bytes_per_shingle=5)
-    coded = (index_bytes(one, bands=0) - INDEX_ROW_BYTES) * 8 / 4000
-    assert bits - 2 < coded < bits + 1
 
 
 def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
@@ -132,67 +120,31 @@ def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
     assert dropped > 0.3 and index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
 
 
-def test_pairs_of_a_run_are_as_expected() -> None:
-    """Couples of documents that share a third of their shingles, and none with another couple, meet as estimated."""
-    couples = 600
-    texts = [
-        " ".join(
-            [*(f"common{couple}x{number}" for number in range(60)), *(f"own{couple}x{one}x{n}" for n in range(60))]
-        )
-        for couple in range(couples)
-        for one in range(2)
-    ]
-    shingles = gpulsh.shingle(texts, shingling=gpulsh.Shingling(unit="word", size=1), backend="cpu")
-    signatures = gpulsh.MinHash(num_perm=128)(shingles, backend="cpu")
-    digests = gpulsh.Banding(bands=32, rows=4)(signatures, backend="cpu")
-    met = len(gpulsh.candidate_pairs(digests, backend="cpu"))
-    expected = couples * false_candidates(2, 60 / 180, 32, 4)
-    assert abs(met - expected) < 4 * math.sqrt(expected)
-
-
-def test_the_command_takes_rates_of_such_workers_alone(
+def test_rates_come_from_a_record_of_such_workers_or_from_options(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = planned(capsys, "--docs", "1e6", "--bytes", "5GB", "--threads", "4")
     known = recorded()["thread"]
     assert threads["source"] == known["source"] and threads["rates"]["sign"] == known["rates"]["sign"]
     assert threads["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
-    without = {kind: found for kind, found in recorded().items() if kind != "GPU"}
-    monkeypatch.setattr("gpulsh.forecast.formula.recorded", lambda: without)
+    known = dict(recorded())
+    known.pop("GPU", None)
+    monkeypatch.setattr("gpulsh.forecast.formula.recorded", lambda: known)
     gpus = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--gpus", "4", "--rate", "sign=20G")
     assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 8]
     assert gpus["seconds"] is None
     assert main(["plan", "--docs", "1e11", "--bytes", "5e14", "--gpus", "64"]) == 0
     text = capsys.readouterr().out
     assert text.count("not measured") == len(ESTIMATED) and "500.0 TB" in text and "21 bands of 6 rows" in text
-
-
-def test_gpus_are_counted_where_their_rates_are_on_record(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
     rates = dict.fromkeys(ESTIMATED, 1e9)
-    device = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
-    known = {**recorded(), "GPU": device}
-    monkeypatch.setattr("gpulsh.forecast.formula.recorded", lambda: known)
-    arguments = ("--docs", "1e9", "--bytes", "5e12", "--gpus", "1", "--met", "0", "--pairs", "0")
-    found = planned(capsys, *arguments, "--hours", "1")
+    known["GPU"] = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
+    arguments = ["--docs", "1e9", "--bytes", "5e12", "--gpus", "1", "--met", "0", "--pairs", "0", "--hours", "1"]
+    found = planned(capsys, *arguments)
     assert found["measured_worker"] == "one NVIDIA H200"
     assert found["seconds"] == pytest.approx(1 + (5e12 + 1e9 + 21e9 + 5e12) / 1e9)
     assert found["workers_needed"] == 3  # 1 s to start, and 10,022 s of work
-    assert main(["plan", *arguments, "--hours", "1"]) == 0
-    assert capsys.readouterr().out.endswith("To finish in 1 h: 3 GPUs on 3 machines\n")
-
-
-def test_the_start_of_the_program_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    known = recorded()["thread"]
-    arguments = ("--docs", "1000", "--bytes", "1e6", "--threads", "1")
-    found = planned(capsys, *arguments)
-    assert found["start"] == known["process"] > 0.5
-    assert found["seconds"] == pytest.approx(known["process"] + sum(stage["seconds"] for stage in found["stages"]))
-    assert all(stage["memory_each"] < 0.3e9 for stage in found["stages"])  # of a budget of 8 GiB
     assert main(["plan", *arguments]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("start ")]
-    assert line.split() == ["start", f"{known['process']:.2f}", "s"]
+    assert capsys.readouterr().out.endswith("To finish in 1 h: 3 GPUs on 3 machines\n")
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 3, 8, 1000])
@@ -206,60 +158,48 @@ def test_the_fewest_workers_are_found(wanted: int) -> None:
     assert workers_needed(alone / wanted * (1 - 1e-9), estimated) == wanted + 1
 
 
-def test_workers_for_a_deadline(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("--docs", "1e9", "--bytes", "5e12", "--threads", "1")
-    alone = planned(capsys, *arguments)["seconds"]
-    start = recorded()["thread"]["start"] + recorded()["thread"]["process"]
-    asked = planned(capsys, *arguments, "--hours", "2")
-    assert asked["workers_needed"] == math.ceil((alone - start) / (7200 - start))
+def test_start_and_deadline_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    known = recorded()["thread"]
+    arguments = ("--docs", "1e9", "--bytes", "5TB", "--threads", "1")
+    alone = planned(capsys, *arguments, "--hours", "2")
+    assert alone["start"] == known["process"] > 0.5
+    assert alone["seconds"] == pytest.approx(known["process"] + sum(stage["seconds"] for stage in alone["stages"]))
+    start = known["start"] + known["process"]
+    assert alone["workers_needed"] == math.ceil((alone["seconds"] - start) / (7200 - start))
     assert planned(capsys, "--docs", "9", "--bytes", "9", "--gpus", "2", "--hours", "1")["workers_needed"] is None
     assert main(["plan", *arguments, "--rate", "disk=1G", "--hours", "1"]) == 0
-    assert "no number of threads is enough" in capsys.readouterr().out
-
-
-def test_shares_of_a_sample_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    text = capsys.readouterr().out
+    assert "no number of threads is enough" in text and f"start    {duration(known['process']):>14}" in text
     found = planned(
-        capsys, "--docs", "1e6", "--bytes", "5e9", "--met", "0", "--pairs", "0", "--dropped", "0.5", "--bands", "8",
-        "--rows", "4",
-    )  # fmt: skip
+        capsys, *arguments, *["--met", "0", "--pairs", "0", "--dropped", "0.5", "--bands", "8", "--rows", "4"]
+    )
     stages = {stage["name"]: stage for stage in found["stages"]}
     assert stages["verify"]["seconds"] == 0 and stages["gather"]["disk_read"] == 0
-    assert (found["output"], found["bands"], found["rows"]) == (2.5e9, 8, 4)
+    assert (found["output"], found["bands"], found["rows"]) == (2.5e12, 8, 4)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (["--docs", "0"], "documents is 0"),
         (["--docs", "nan"], "documents is nan"),
         (["--bytes", "inf"], "bytes is inf"),
         (["--bytes", "1XB"], "'1XB' is not a number of bytes, as 5e14 or 500TB"),
         (["--dropped", "1.5"], "dropped is 1.5"),
-        (["--pairs", "-1"], "pairs is -1"),
         (["--gpus", "0"], "gpus is 0"),
         (["--gpus", "2", "--threads", "2"], "not both"),
         (["--threads", "2", "--nodes", "3"], "nodes is 3"),
         (["--rate", "sign"], "is not NAME=NUMBER"),
-        (["--rate", "sign=fast"], "is not NAME=NUMBER"),
         (["--rate", "sing=2"], "no rate of sing"),
         (["--rate", "sign=0"], "rate of sign is 0"),
         (["--hours", "0"], "hours is 0"),
-        (["--threshold", "2"], "threshold is 2"),
         *((["--docs", number], "documents is") for number in ("1e300", "inf", "-1")),
-        *((["--bytes", number], "bytes is") for number in ("1e25", "nan", "-1")),
-        *((["--pairs", number], "pairs is") for number in ("1e300", "inf")),
-        *((["--rate", rate], "give a number above 0") for rate in ("sign=1e300", "disk=0", "network=inf")),
+        (["--rate", "sign=1e300"], "give a number above 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nonsense_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--docs", "10", "--bytes", "10", *arguments]) == 2
     error = capsys.readouterr().err
-    assert told in error and len(error.splitlines()) == 1
-
-
-def test_bytes_take_a_unit() -> None:
-    units = {"5e14": 5e14, "1TB": 1e12, "1.5 TiB": 1.5 * 2**40, "20G": 2e10, "3kB": 3e3, "7B": 7}
-    assert {given: _number(given) for given in units} == units
+    assert message in error and len(error.splitlines()) == 1
 
 
 def test_the_rates_are_those_of_their_record() -> None:
