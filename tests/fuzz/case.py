@@ -36,6 +36,12 @@ class Case:
         """The case's own random numbers, the same on every machine."""
         return Random(f"{self.seed}/{self.format}/{self.number}")
 
+    def noted(self, damaged: tuple[bytes, str]) -> bytes:
+        """Damaged bytes; the case keeps the name of the damage."""
+        content, name = damaged
+        self.damage.append(name)
+        return content
+
     def save(self, folder: Path) -> None:
         (folder / NAME).write_text(json.dumps(asdict(self), indent=1) + "\n")
 
@@ -44,7 +50,7 @@ class Case:
         return cls(**json.loads((folder / NAME).read_text()))
 
 
-def lay(folder: Path) -> None:
+def make_folders(folder: Path) -> None:
     """The folders of a case."""
     for name in ("in", "beside", "tmp"):
         (folder / name).mkdir(parents=True)
@@ -69,7 +75,7 @@ OPTIONS = [  # with how likely each is given
 def options(source: Random, ids: list[str], keys: list[str], large: bool = False) -> list[str]:
     """Options of `dedup`; `ids` and `keys` are columns that may be named by it.
 
-    With `large` documents not the reference backend, which is read and not run on them.
+    Not the reference backend for `large` documents: it would take minutes.
     """
     given: list[str] = ["--memory", "512MiB", "--threads", source.choice(["1", "2"])]
     taken: set[str] = set()

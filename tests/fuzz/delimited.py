@@ -10,62 +10,40 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from tests.fuzz import packed
 from tests.fuzz.case import Case, options
 from tests.fuzz.damage import damaged
 from tests.fuzz.documents import documents
-from tests.fuzz.packed import gzip_member, odd_gzip
 
 IDS = ["id", "score", "text", "none"]
 KEYS = ["score", "column:score", "id"]
-ODD = [
-    b'"',
-    b'""',
-    b'"""',
-    b",",
-    b"\t",
-    b"\r",
-    b"\n",
-    b"\r\n",
-    b"\0",
-    b"\xff\xfe",
-    b"\xef\xbb\xbf",
-    b'"\n"',
-    b'x"y',
-    b",",
-]
+HEADERS = [["id", "text", "score"], ["text"], ["text", "score"], ["score", "text", "text"], ["body"]]
+ODD = [b'"', b'""', b'"""', b",", b"\t", b"\r", b"\n", b"\r\n", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b'"\n"', b'x"y']
+PACKS = {".gz": packed.gzip_member, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 def make(case: Case, folder: Path, endings: Sequence[str]) -> None:
     """`in/a` with one of the endings, perhaps beside a whole file."""
     source = case.source()
     ending = source.choice(endings)
-    comma = "\t" if ending.startswith(".tsv") else ","
-    content, told = _written(source, documents(source), comma), []
+    content = _written(source, documents(source), "\t" if ending.startswith(".tsv") else ",")
     if source.random() < 0.5:
         for _ in range(source.choice([1, 1, 3, 20])):
             at = source.randrange(len(content) + 1)
             content = content[:at] + source.choice(ODD) * source.choice([1, 1, 1, 2, 5000]) + content[at:]
-        told.append("odd bytes")
+        case.damage.append("odd bytes")
     if source.random() < 0.25:
-        content, note = damaged(source, content)
-        told.append(note)
-    packed = content
-    if ending.endswith(".gz"):
-        packed, note = odd_gzip(source, content) if source.random() < 0.4 else (gzip_member(content), "whole")
-        told.append(f"gzip: {note}")
-    elif ending.endswith((".bz2", ".xz")):
-        pack = bz2.compress if ending.endswith(".bz2") else lzma.compress
-        at = source.randrange(len(content) + 1)
-        packed = pack(content[:at]) + pack(content[at:]) if source.random() < 0.4 else pack(content)
-    if ending.count(".") > 1 and source.random() < 0.4:
-        packed, note = damaged(source, packed)
-        told.append(f"packed: {note}")
-    (folder / "in" / f"a{ending}").write_bytes(packed)
+        content = case.noted(damaged(source, content))
+    pack = PACKS.get(Path(ending[1:]).suffix)
+    if pack is not None:
+        content = case.noted(packed.odd(source, content, pack)) if source.random() < 0.4 else pack(content)
+        if source.random() < 0.4:
+            content = case.noted(damaged(source, content))
+    (folder / "in" / f"a{ending}").write_bytes(content)
     given = [f"in/a{ending}"]
     if source.random() < 0.3:
         (folder / "in/b.csv").write_bytes(_written(source, documents(source, 6), ","))
         given.append("in/b.csv")
-    case.damage += told
     case.arguments = ["dedup", *given, "-o", "out", *options(source, IDS, KEYS)]
 
 
@@ -73,9 +51,9 @@ def _written(source: Random, texts: list[str | None], comma: str) -> bytes:
     out = io.StringIO(newline="")
     ends, quoting = source.choice(["\n", "\r\n"]), source.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
     writer = csv.writer(out, delimiter=comma, lineterminator=ends, quoting=quoting)
-    names = source.choice([["id", "text", "score"], ["text"], ["text", "score"], ["score", "text", "text"], ["body"]])
-    if source.random() < 0.9:
-        names = names if "text" in names else ["text", *names]
+    names = source.choice(HEADERS)
+    if source.random() < 0.9 and "text" not in names:
+        names = ["text", *names]
     writer.writerow(names)
     for number, text in enumerate(texts):
         values = {"id": str(number), "score": source.choice(["1", "2.5", "-3", "", "high" if number == 7 else "4"])}

@@ -1,42 +1,13 @@
-"""Documents of few words, among them near-duplicates, copies, and what no one would call a document."""
+"""Documents of few words: near-duplicates, copies, and texts that are hardly documents."""
 
 from __future__ import annotations
 
 from random import Random
 
 WORDS = [f"w{number}" for number in range(60)]
-WORDS += [
-    "é",
-    "Éclair",
-    "слово",
-    "λόγος",
-    "שלום",
-    "हिन्दी",
-    "漢字",
-    "カー",
-    "ไทย",
-    "a\u0301",
-    "İ",
-    "ß",
-    "x_y",
-    "don't",
-    "🙂",
-]
-ODD = [
-    "",
-    " ",
-    "\n",
-    "\0",
-    "...",
-    "\ufeff",
-    "\u202e",
-    "\x1b[31m",
-    "\u2028",
-    "a" * 5000,
-    "é" * 300,
-    "- " * 400,
-    "漢" * 200,
-]
+WORDS += ["é", "Éclair", "слово", "λόγος", "שלום", "हिन्दी", "漢字", "カー", "ไทย", "a\u0301", "İ", "ß", "x_y", "don't"]
+ODD = ["", " ", "\n", "\0", "...", "\ufeff", "\u202e", "\x1b[31m", "\u2028"]
+ODD += ["a" * 5000, "é" * 300, "- " * 400, "漢" * 200, "🙂"]
 
 
 def documents(source: Random, most: int = 24) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""Whether a finished run's results are what it promises, found out from its files and its input alone."""
+"""Whether a finished run's results are as promised, judged from its files and its input alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,52 +19,202 @@ from tests.support import naive
 
 Fault = tuple[str, str]
 Place = tuple[str, int]  # file and row
-COLUMNS = ["file", "row", "id", "duplicate_of_file", "duplicate_of_row", "duplicate_of_id", "similarity", "cluster"]
-MOST_SHINGLED = 1 << 20  # bytes of a text beyond which similarity is not computed again
+TYPES = {
+    **dict.fromkeys(("file", "row", "id", "duplicate_of_file", "duplicate_of_row", "duplicate_of_id"), None),
+    "row": pa.int64(),
+    "duplicate_of_row": pa.int64(),
+    "similarity": pa.float32(),
+    "cluster": pa.int64(),
+}
+MOST_SHINGLED = 1 << 20  # bytes of a text whose similarity is computed again
+FLAGS = ("--json", "--resume", "--overwrite", "--within", "--across")
 
 
-@dataclass
-class Asked:
-    """What the command line asked for."""
+def faults(folder: Path, arguments: list[str], no_text: bool = False) -> Iterator[Fault]:
+    """All faults of the results. With `no_text`, only the evidence is judged and no text is read."""
+    judge = Judge(folder, arguments)
+    try:
+        judge.load()
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        yield "results", f"cannot be read: {type(error).__name__}: {error}"
+        return
+    for step in (judge.form, judge.evidence):
+        wrong = list(step())
+        yield from wrong
+        if wrong:
+            return
+    yield from judge.counted()
+    if not no_text:
+        yield from judge.read_inputs()
+        yield from judge.similarities()
+        yield from judge.kept()
+        yield from judge.copies()
 
-    inputs: list[str]
-    options: dict[str, str]
-    flags: set[str]
 
-    @classmethod
-    def of(cls, arguments: list[str]) -> Asked:
-        inputs: list[str] = []
-        options: dict[str, str] = {}
-        flags: set[str] = set()
+class Judge:
+    """One run. Every method but `load` gives the faults that it finds."""
+
+    def __init__(self, folder: Path, arguments: list[str]) -> None:
+        self.folder = folder
+        self.inputs: list[str] = []
+        self.options: dict[str, str] = {}
         given = iter(arguments[1:])
         for each in given:
             if each == "--":
-                inputs += given
-            elif each in ("--json", "--resume", "--overwrite", "--within", "--across"):
-                flags.add(each)
+                self.inputs += given
+            elif each in FLAGS:
+                self.options[each] = ""
             elif each.startswith("-"):
-                options[each] = next(given)
+                self.options[each] = next(given)
             else:
-                inputs.append(each)
-        return cls(inputs, options, flags)
+                self.inputs.append(each)
+        self.out = folder / self.options["-o"]
+        self.names = self._files()
+        self.readings: dict[str, Rows] = {}
 
-    def shingles(self, text: bytes) -> set[Any] | None:
-        """The text as a set; None where Python's Unicode may be another than the library's."""
+    def load(self) -> None:
+        """Read the results; raises an error if that fails."""
+        self.report = json.loads((self.out / "report.json").read_text())
+        self.counts = {entry["file"]: entry["rows"] for entry in self.report["files"]}
+        dropped = pq.read_table(self.out / "duplicates.parquet")
+        dropped.validate(full=True)
+        self.schema = dropped.schema
+        self.rows = [dict(zip(dropped.column_names, row, strict=True)) for row in zip(*_values(dropped), strict=True)]
+        self.rejected: set[Place] = set()
+        self.torn: set[str] = set()  # files with a rejected stretch or row group: its number of rows is unknown
+        if (self.out / "rejected.parquet").exists():
+            rejected = pq.read_table(self.out / "rejected.parquet")
+            rejected.validate(full=True)
+            for each in rejected.select(["file", "row", "rows"]).to_pylist():
+                self.rejected |= {(each["file"], each["row"] + step) for step in range(each["rows"])}
+                self.torn |= {each["file"]} if each["rows"] != 1 else set()
+        self.missing = [name for name in self.report["outputs"] if not (self.out / name).exists()]
+
+    def form(self) -> Iterator[Fault]:
+        """Files, columns and types."""
+        if self.missing or (self.out / "_work").exists():
+            yield "results", f"listed and not there: {self.missing}" if self.missing else "_work was left"
+        types = {name: self.schema.field(name).type for name in self.schema.names}
+        if list(types) != list(TYPES) or any(kind not in (None, types[name]) for name, kind in TYPES.items()):
+            yield "results", f"duplicates.parquet has {self.schema}"
+        if list(self.counts) != list(self.names):
+            yield "results", f"the report has the files {list(self.counts)}, which are {list(self.names)}"
+
+    def evidence(self) -> Iterator[Fault]:
+        """Every dropped document once, in order, each with a kept one."""
+        order = {name: number for number, name in enumerate(self.names)}
+        self.dropped = {
+            (row["file"], row["row"]): (row["duplicate_of_file"], row["duplicate_of_row"]) for row in self.rows
+        }
+        places = [(order.get(row["file"], -1), row["row"]) for row in self.rows]
+        if places != sorted(set(places)):
+            yield "evidence", "a dropped row is listed twice, or not in order"
+        chained = self.options.get("--resolve") == "components"
+        least = 0 if chained else np.float32(self.options.get("--threshold", "0.8"))
+        for row, (here, of) in zip(self.rows, self.dropped.items(), strict=False):
+            if not all(0 <= number < self.counts.get(name, 0) for name, number in (here, of)):
+                yield "evidence", f"{here} or {of} is no row"
+            elif here in self.rejected or of in self.rejected:
+                yield "evidence", f"{here} is dropped for {of}, of which one was rejected"
+            elif of in self.dropped:
+                yield "evidence", f"{here} is dropped for {of}, which was dropped"
+            elif not least <= row["similarity"] <= 1:
+                yield "evidence", f"{here} is dropped for {of} with a similarity of {row['similarity']}"
+
+    def counted(self) -> Iterator[Fault]:
+        """The funnel."""
+        funnel, total = self.report["funnel"], sum(self.counts.values())
+        sums = funnel["documents"] + len(self.rejected), funnel["protected"] + funnel["kept"] + funnel["dropped"]
+        if funnel["dropped"] != len(self.rows) or sums != (total, funnel["documents"]):
+            facts = f"{total} rows, {len(self.rows)} dropped, {len(self.rejected)} rejected"
+            yield "counts", f"{facts}, and the funnel says {funnel}"
+
+    def read_inputs(self) -> Iterator[Fault]:
+        """Whether the inputs have as many rows, and are not broken."""
+        for name in self.names.keys() - self.torn:
+            try:
+                found = read(self.folder / name)
+            except Unknown:
+                continue
+            except Broken as error:
+                if self.options.get("--on-error") != "skip":
+                    yield "accepted", f"{name}: {error}"
+                continue
+            if len(found) == self.counts[name]:
+                self.readings[name] = found
+            else:
+                yield "rows", f"{name} has {len(found)} rows and the report says {self.counts[name]}"
+
+    def similarities(self) -> Iterator[Fault]:
+        """Whether each similarity is that of the two texts."""
+        if self.options.get("--verify", "exact") != "exact":
+            return
+        for row, pair in zip(self.rows, self.dropped.items(), strict=True):
+            if not all(name in self.readings for name, _ in pair):
+                continue
+            texts = [self.readings[name].texts[number] for name, number in pair]
+            if None in texts:
+                yield "evidence", f"{pair[0]} is dropped for {pair[1]}, and one of them is null"
+                continue
+            one, other = (self._shingles(text) for text in texts if text is not None)
+            if one is None or other is None:
+                continue
+            true = naive.jaccard(one, other)
+            if np.float32(true) != np.float32(row["similarity"]):
+                yield "evidence", f"{pair[0]} is dropped for {pair[1]} with {row['similarity']}, and it is {true}"
+
+    def kept(self) -> Iterator[Fault]:
+        """Whether the kept rows are the rows of the input, whole."""
+        for name, target in self.names.items() if self.options.get("--write", "data") == "data" else ():
+            kept = [row for row in range(self.counts[name]) if self._is_kept(name, row)]
+            path, reading = self.out / "data" / target, self.readings.get(name)
+            try:
+                found = read(path) if path.exists() else Rows([], None)
+            except Unknown:
+                continue
+            except Broken as error:
+                yield "data", f"the kept rows of {name} cannot be read: {error}"
+                continue
+            if len(found) != len(kept):
+                yield "data", f"{name}: {len(kept)} rows are kept, and its file has {len(found)}"
+            elif reading is not None and kept and not _are_rows(found, reading, kept):
+                yield "data", f"{name}: its kept rows are not those of the input"
+
+    def copies(self) -> Iterator[Fault]:
+        """Whether at most one document of the same tokens is kept."""
+        if len(self.readings) < len(self.names) or "--within" in self.options or "--across" in self.options:
+            return
+        unit = self.options.get("--shingle", "word:5").partition(":")[0]
+        kept = Counter(
+            tuple(naive.tokens(text.decode("utf-8", "replace"), unit))
+            for name, found in self.readings.items()
+            for row, text in enumerate(found.texts)
+            if text is not None and self._is_kept(name, row) and self._shingles(text)
+        )
+        for tokens, count in kept.items():
+            if tokens and count > 1:
+                yield "missed", f"{count} copies of {' '.join(tokens)[:100]!r} were kept"
+
+    def _is_kept(self, name: str, row: int) -> bool:
+        return (name, row) not in self.dropped and (name, row) not in self.rejected
+
+    def _shingles(self, text: bytes) -> set[Any] | None:
+        """The text as a set; None if Python's Unicode may differ from the library's."""
         characters = text.decode("utf-8", "replace")
         if len(text) > MOST_SHINGLED or any(unicodedata.category(each) == "Cn" for each in set(characters)):
             return None
         unit, _, size = self.options.get("--shingle", "word:5").partition(":")
         return set(naive.shingles(naive.tokens(characters, unit), int(size)))
 
-    def files(self, folder: Path) -> dict[str, str]:
-        """Input files in order, and where what is kept of each lies in data/."""
+    def _files(self) -> dict[str, str]:
+        """Input files in order, and the place of the kept rows of each in data/."""
         found = {}
         for given in self.inputs:
-            if not (folder / given).is_dir():
+            top = self.folder / given
+            if not top.is_dir():
                 found[given] = os.path.join(self._own_folder(given), os.path.basename(given))
                 continue
-            inside = [os.path.join(at, name) for at, _, names in os.walk(folder / given) for name in names]
-            relative = [os.path.relpath(path, folder / given) for path in inside]
+            relative = [os.path.relpath(path, top) for path in top.rglob("*") if path.is_file()]
             for path in sorted(relative, key=os.fsencode):
                 hidden = any(part.startswith(("_", ".")) for part in path.split(os.sep))
                 if not hidden and path.lower().endswith(tuple(READERS)):
@@ -73,7 +222,7 @@ class Asked:
         return found
 
     def _own_folder(self, given: str) -> str:
-        """Where names clash, a file has a folder named by the shortest end of its own that no other folder shares."""
+        """If names clash, a file has a folder, named by the shortest end of its path that no other folder shares."""
         names = [os.path.basename(each) for each in self.inputs]
         folders = {os.path.dirname(each) for each in self.inputs}
         above = os.path.commonpath(folders)
@@ -90,174 +239,19 @@ def _ends(path: str) -> list[str]:
     return [os.sep.join(parts[at:]) for at in range(len(parts) - 1, -1, -1)]
 
 
-def faults(folder: Path, arguments: list[str], large: bool = False) -> Iterator[Fault]:
-    """All that is wrong; nothing where all is well. Of a `large` case the evidence is judged and no text is read."""
-    asked = Asked.of(arguments)
-    out = folder / asked.options["-o"]
+def _are_rows(found: Rows, reading: Rows, kept: list[int]) -> bool:
+    """Whether `found` has the rows `kept` of `reading`."""
+    if isinstance(reading.whole, list):
+        return bool(found.whole == [reading.whole[row] for row in kept])
+    if found.texts != [reading.texts[row] for row in kept]:
+        return False
+    if reading.whole is None:
+        return True
     try:
-        report = json.loads((out / "report.json").read_text())
-        dropped = pq.read_table(out / "duplicates.parquet")
-        dropped.validate(full=True)
-        listed = [name for name in report["outputs"] if not (out / name).exists()]
-        rejected, torn = _rejected(out / "rejected.parquet")
-        counts = {entry["file"]: entry["rows"] for entry in report["files"]}
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        yield "results", f"cannot be read: {type(error).__name__}: {error}"
-        return
-    if listed or (out / "_work").exists():
-        yield "results", f"listed and not there: {listed}" if listed else "_work was left"
-    if dropped.column_names != COLUMNS or not _typed(dropped.schema):
-        yield "results", f"duplicates.parquet has {dropped.schema}"
-        return
-    names = asked.files(folder)
-    if list(counts) != list(names):
-        yield "results", f"the report has the files {list(counts)}, which are {list(names)}"
-        return
-    rows = dropped.select(["file", "row", "duplicate_of_file", "duplicate_of_row", "similarity"]).to_pylist()
-    wrong = list(_evidence(asked, rows, rejected, counts, list(names)))
-    yield from wrong
-    if wrong:
-        return
-    gone = {(row["file"], row["row"]) for row in rows} | rejected
-    yield from _counted(report["funnel"], counts, rows, rejected)
-    strict = asked.options.get("--on-error") != "skip"
-    readings: dict[str, Rows] = {}
-    for name in names:
-        if large or name in torn:
-            continue
-        try:
-            readings[name] = found = read(folder / name)
-        except Unknown:
-            continue
-        except Broken as error:
-            if strict:
-                yield "accepted", f"{name}: {error}"
-            continue
-        if len(found) != counts[name]:
-            yield "rows", f"{name} has {len(found)} rows and the report says {counts[name]}"
-            del readings[name]
-    yield from _similar(asked, rows, readings)
-    if asked.options.get("--write", "data") == "data":
-        for name, target in names.items() if not large else ():
-            kept = [row for row in range(counts[name]) if (name, row) not in gone]
-            yield from _written(out / "data" / target, name, kept, readings.get(name))
-    if not large and len(readings) == len(names) and not {"--within", "--across"} & asked.flags:
-        yield from _copies(asked, readings, gone)
+        return repr(_values(reading.whole.take(kept))) == repr(_values(found.whole))
+    except (pa.ArrowException, ValueError, OverflowError, KeyError, AttributeError, TypeError):
+        return True  # values that Python has no type for
 
 
-def _typed(schema: Any) -> bool:
-    wanted = {"row": pa.int64(), "duplicate_of_row": pa.int64(), "similarity": pa.float32(), "cluster": pa.int64()}
-    return all(schema.field(name).type == kind for name, kind in wanted.items())
-
-
-def _rejected(path: Path) -> tuple[set[Place], set[str]]:
-    """The rows, and the files of which a stretch or a row group was rejected: nobody knows how many rows it has."""
-    if not path.exists():
-        return set(), set()
-    found = pq.read_table(path)
-    found.validate(full=True)
-    places = found.select(["file", "row", "rows"]).to_pylist()
-    rows = {(each["file"], each["row"] + step) for each in places for step in range(each["rows"])}
-    return rows, {each["file"] for each in places if each["rows"] != 1}
-
-
-def _counted(funnel: Any, counts: dict[str, int], rows: list[Any], rejected: set[Place]) -> Iterator[Fault]:
-    total = sum(counts.values())
-    if funnel["dropped"] != len(rows) or funnel["documents"] + len(rejected) != total:
-        yield "counts", f"{total} rows, {len(rows)} dropped, {len(rejected)} rejected, and the funnel says {funnel}"
-    if funnel["protected"] + funnel["kept"] + funnel["dropped"] != funnel["documents"]:
-        yield "counts", f"the funnel says {funnel}"
-
-
-def _evidence(
-    asked: Asked, rows: list[Any], rejected: set[Place], counts: dict[str, int], names: list[str]
-) -> Iterator[Fault]:
-    """Every dropped document once, in order, each with a kept one."""
-    places = [(names.index(row["file"]) if row["file"] in counts else -1, row["row"]) for row in rows]
-    if places != sorted(set(places)):
-        yield "evidence", "a dropped row is listed twice, or not in order"
-    dropped = {(row["file"], row["row"]) for row in rows}
-    threshold = float(asked.options.get("--threshold", "0.8"))
-    chained = asked.options.get("--resolve") == "components"
-    for row in rows:
-        of = (row["duplicate_of_file"], row["duplicate_of_row"])
-        here = (row["file"], row["row"])
-        if not all(name in counts and 0 <= number < counts[name] for name, number in (here, of)):
-            yield "evidence", f"{here} or {of} is no row"
-        elif here in rejected or of in rejected:
-            yield "evidence", f"{here} is dropped for {of}, of which one was rejected"
-        elif of in dropped:
-            yield "evidence", f"{here} is dropped for {of}, which was dropped"
-        elif not (0 if chained else np.float32(threshold)) <= row["similarity"] <= 1:
-            yield "evidence", f"{here} is dropped for {of} with a similarity of {row['similarity']}"
-
-
-def _similar(asked: Asked, rows: list[Any], readings: dict[str, Rows]) -> Iterator[Fault]:
-    """The similarity that is told is that of the texts."""
-    if asked.options.get("--verify", "exact") != "exact":
-        return
-    for row in rows:
-        sets = []
-        for name, number in ((row["file"], row["row"]), (row["duplicate_of_file"], row["duplicate_of_row"])):
-            text = readings[name].texts[number] if name in readings and 0 <= number < len(readings[name]) else None
-            sets.append(None if text is None else asked.shingles(text))
-        if sets[0] is None or sets[1] is None:
-            if all(row[name] in readings for name in ("file", "duplicate_of_file")) and None in (
-                readings[row["file"]].texts[row["row"]],
-                readings[row["duplicate_of_file"]].texts[row["duplicate_of_row"]],
-            ):
-                yield "evidence", f"{row['file']} row {row['row']} is dropped, and it or its witness is null"
-            continue
-        true = naive.jaccard(sets[0], sets[1])
-        if np.float32(true) != np.float32(row["similarity"]):
-            told = (
-                f"{row['duplicate_of_file']} row {row['duplicate_of_row']} with {row['similarity']}, and it is {true}"
-            )
-            yield "evidence", f"{row['file']} row {row['row']} is dropped for {told}"
-
-
-def _copies(asked: Asked, readings: dict[str, Rows], gone: set[Place]) -> Iterator[Fault]:
-    """Of documents with the same tokens one is kept at most."""
-    unit = asked.options.get("--shingle", "word:5").partition(":")[0]
-    kept = Counter(
-        tuple(naive.tokens(text.decode("utf-8", "replace"), unit))
-        for name, found in readings.items()
-        for row, text in enumerate(found.texts)
-        if text is not None and (name, row) not in gone and asked.shingles(text)
-    )
-    for tokens, count in kept.items():
-        if tokens and count > 1:
-            yield "missed", f"{count} copies of {' '.join(tokens)[:100]!r} were kept"
-
-
-def _written(path: Path, name: str, kept: list[int], reading: Rows | None) -> Iterator[Fault]:
-    """What is kept is what the input has, whole."""
-    if not path.exists():
-        if kept:
-            yield "data", f"{name}: {len(kept)} rows are kept, and its file is not there"
-        return
-    try:
-        found = read(path)
-    except Unknown:
-        return
-    except Broken as error:
-        yield "data", f"what is kept of {name} cannot be read: {error}"
-        return
-    if len(found) != len(kept):
-        yield "data", f"{name}: {len(kept)} rows are kept, and its file has {len(found)}"
-    elif reading is not None and isinstance(reading.whole, list):
-        if found.whole != [reading.whole[row] for row in kept]:
-            yield "data", f"{name}: its kept rows are not those of the input"
-    elif reading is not None and reading.whole is not None:
-        if found.texts != [reading.texts[row] for row in kept]:
-            yield "data", f"{name}: the kept texts are not those of the input"
-        try:
-            was, now = _values(reading.whole.take(kept)), _values(found.whole)
-        except (pa.ArrowException, ValueError, OverflowError, KeyError, AttributeError, TypeError):
-            return  # values that Python has no type for
-        if was != now:
-            yield "data", f"{name}: its kept rows are not those of the input"
-
-
-def _values(table: Any) -> list[str]:
-    return [repr(column.to_pylist()) for column in table.columns]
+def _values(table: Any) -> list[list[Any]]:
+    return [column.to_pylist() for column in table.columns]

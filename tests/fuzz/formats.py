@@ -9,13 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.fuzz import delimited, ipc, jsonl, parquet, plain, warc
+from tests.fuzz import columnar, delimited, jsonl, plain, warc
 from tests.fuzz.case import Case
 
 FILES: dict[str, Callable[[Case, Path], None]] = {
-    "parquet": parquet.make,
-    "arrow": partial(ipc.make, stream=False),
-    "arrow-stream": partial(ipc.make, stream=True),
+    "parquet": columnar.make_parquet,
+    "arrow": partial(columnar.make_arrow, stream=False),
+    "arrow-stream": partial(columnar.make_arrow, stream=True),
     "jsonl": partial(jsonl.make, ending=".jsonl"),
     "jsonl.gz": partial(jsonl.make, ending=".jsonl.gz"),
     "jsonl.zst": partial(jsonl.make, ending=".jsonl.zst"),
@@ -45,18 +45,20 @@ def examples(folder: Path) -> None:
         with maker(str(folder / name), rows.schema) as out:
             out.write_table(rows)
     lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
-    (folder / "a.jsonl").write_bytes(lines)
-    (folder / "b.jsonl.gz").write_bytes(gzip.compress(lines))
-    (folder / "c.jsonl.zst").write_bytes(zstandard.compress(lines))
-    (folder / "d.json").write_bytes(json.dumps([{"text": text} for text in texts]).encode())
-    (folder / "a.csv").write_text("text,score\n" + "".join(f'"{text}",1\n' for text in texts))
-    (folder / "b.tsv.xz").write_bytes(lzma.compress(("text\n" + "\n".join(texts)).encode()))
-    page = f"<p>{texts[0]}</p>".encode()
-    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + page
     web = {"WARC-Type": "response", "WARC-Record-ID": "<urn:a>", "Content-Type": "application/http"}
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>%s</p>" % texts[0].encode()
     text = {"WARC-Type": "conversion", "WARC-Record-ID": "<urn:b>", "Content-Type": "text/plain"}
     records = [warc.record(web, answer), warc.record(text, texts[1].encode())]
-    (folder / "a.warc").write_bytes(b"".join(records))
-    (folder / "b.warc.gz").write_bytes(b"".join(map(gzip.compress, records)))
-    (folder / "a.txt").write_text(texts[0])
-    (folder / "giant.txt").write_text(" ".join(f"word{number}" for number in range(1 << 18)))
+    for name, content in {
+        "a.jsonl": lines,
+        "b.jsonl.gz": gzip.compress(lines),
+        "c.jsonl.zst": zstandard.compress(lines),
+        "d.json": b"[" + lines.strip().replace(b"\n", b",") + b"]",
+        "a.csv": ("text,score\n" + "".join(f'"{text}",1\n' for text in texts)).encode(),
+        "b.tsv.xz": lzma.compress(("text\n" + "\n".join(texts)).encode()),
+        "a.warc": b"".join(records),
+        "b.warc.gz": b"".join(map(gzip.compress, records)),
+        "a.txt": texts[0].encode(),
+        "giant.txt": b" ".join(b"word%d" % number for number in range(1 << 18)),
+    }.items():
+        (folder / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""What no run may do, whatever it is given. Each finding is a kind and what was seen."""
+"""What no run may do, whatever its input. Each finding is a kind and an observation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ State = dict[str, tuple[int, ...]]
 
 class Finding(NamedTuple):
     kind: str
-    told: str
+    what: str
 
 
 def state(folder: Path, case: Case) -> State:
@@ -29,44 +29,44 @@ def state(folder: Path, case: Case) -> State:
     found: State = {}
     waiting = [folder]
     while waiting:
-        here = waiting.pop()
-        for entry in os.scandir(here):
+        for entry in os.scandir(waiting.pop()):
             name = os.path.relpath(entry.path, folder)
             if name in case.writes:
                 continue
             facts = entry.stat(follow_symlinks=False)
-            is_folder = stat.S_ISDIR(facts.st_mode)
-            found[name] = (facts.st_mode,) if is_folder else (facts.st_mode, facts.st_size, facts.st_ctime_ns)
-            if is_folder:
+            if stat.S_ISDIR(facts.st_mode):
+                found[name] = (facts.st_mode,)
                 waiting.append(Path(entry.path))
+            else:
+                found[name] = (facts.st_mode, facts.st_size, facts.st_ctime_ns)
     return found
 
 
 def conduct(case: Case, folder: Path, before: State, ended: Ended) -> list[Finding]:
-    """How it ended, and what it did besides what it was asked for."""
+    """How it ended, and what else it did."""
     found: list[Finding] = []
-    last = ended.error.strip().splitlines()[-1:] or [""]
+    lines = f"{ended.error}\n{ended.out}".split("\n")
+    last = (ended.error.strip().splitlines() or [""])[-1]
     if ended.killed:
         found.append(Finding("memory" if "MiB" in ended.killed else "hang", ended.killed))
     elif ended.status < 0:
         found.append(Finding("signal", f"killed by signal {-ended.status}"))
     elif DEFECT.search(ended.error):
-        found.append(Finding("unexpected", next(line for line in ended.error.splitlines() if DEFECT.search(line))))
+        found.append(Finding("unexpected", next(filter(DEFECT.search, lines))))
     elif ended.status not in (0, 1, 2):
         found.append(Finding("status", f"exit status {ended.status}"))
-    elif ended.status and not last[0].startswith("gpulsh: error: "):
-        found.append(Finding("message", f"exit status {ended.status} and {last[0][:200]!r}"))
-    if ended.memory > MOST_MEMORY and not ended.killed:
+    elif ended.status and not last.startswith("gpulsh: error: "):
+        found.append(Finding("message", f"exit status {ended.status} and {last[:200]!r}"))
+    if not ended.killed and ended.memory > MOST_MEMORY:
         found.append(Finding("memory", f"{ended.memory / (1 << 20):.0f} MiB of {BUDGET >> 20}"))
-    found += [Finding("outside", told) for told in ended.broke]
+    if not ended.killed and (control := next(filter(CONTROL.search, lines), None)) is not None:
+        found.append(Finding("control", ascii(control[:300])))
+    found += [Finding("outside", act) for act in ended.broke]
     after = state(folder, case)
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):
             how = "made" if name not in before else "gone" if name not in after else "changed"
             found.append(Finding("outside", f"{name} was {how}"))
-    if not ended.killed and CONTROL.search(ended.error + ended.out):
-        where = next(line for line in (ended.error + "\n" + ended.out).split("\n") if CONTROL.search(line))
-        found.append(Finding("control", ascii(where[:300])))
     if ended.status > 0 and case.honest and (folder / "out").exists():
         left = sorted(os.listdir(folder / "out"))
         if left != ["_work"]:
@@ -74,10 +74,9 @@ def conduct(case: Case, folder: Path, before: State, ended: Ended) -> list[Findi
     return found
 
 
-def results(case: Case, folder: Path, ended: Ended) -> list[Finding]:
-    """What is wrong with the results of a run that says it is done."""
-    if ended.status != 0 or not case.honest or case.arguments[0] != "dedup":
+def results(case: Case, folder: Path) -> list[Finding]:
+    """What is wrong with the results of a run that ended well."""
+    if case.arguments[0] != "dedup":
         return []
-    return [
-        Finding(kind, told) for kind, told in faults(folder, case.arguments, case.large and case.format == "parquet")
-    ]
+    no_text = case.large and case.format == "parquet"
+    return [Finding(kind, what) for kind, what in faults(folder, case.arguments, no_text)]

@@ -1,4 +1,4 @@
-"""Commands that do what no run may do, each in one way: what the judge must find."""
+"""Commands with one fault each, which the judge must find: PLANTED maps their names to kinds of findings."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Command = Callable[[list[str]], int]
+PLANTED: dict[str, str] = {}
 
 
 def honest(arguments: list[str]) -> int:
@@ -25,169 +26,132 @@ def honest(arguments: list[str]) -> int:
     return main(arguments)
 
 
-def segfault(arguments: list[str]) -> int:
-    ctypes.string_at(1)
-    return 0
+def _plant(name: str, kind: str, act: Callable[[], Any], then: Command | int = honest) -> None:
+    """A command `name` that calls `act` before it runs as it should, or returns a status without running."""
+
+    def command(arguments: list[str]) -> int:
+        act()
+        return then if isinstance(then, int) else then(arguments)
+
+    globals()[name] = command
+    PLANTED[name] = kind
 
 
-def sleep(arguments: list[str]) -> int:
-    time.sleep(600)
-    return 0
+def _spoil(name: str, kind: str, change: Callable[[], Any]) -> None:
+    """A command `name` whose results are changed behind its back."""
+
+    def command(arguments: list[str]) -> int:
+        status = honest(arguments)
+        change()
+        return status
+
+    globals()[name] = command
+    PLANTED[name] = kind
 
 
-def spin(arguments: list[str]) -> int:
+def _error(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def _spin() -> None:
     while True:
         pass
 
 
-def unexpected(arguments: list[str]) -> int:
-    print("gpulsh: error: unexpected KeyError: 'tokens'; --verbose shows where", file=sys.stderr)
-    return 1
-
-
-def traceback(arguments: list[str]) -> int:
+def _raise() -> None:
     raise ValueError("nobody caught it")
 
 
-def odd_status(arguments: list[str]) -> int:
-    return 3
-
-
-def silent(arguments: list[str]) -> int:
-    return 1
-
-
-def escape(arguments: list[str]) -> int:
-    print("gpulsh: error: a column \x1b[2J", file=sys.stderr)
-    return 1
-
-
-def memory(arguments: list[str]) -> int:
-    """For a moment."""
+def _take_memory() -> None:
+    """700 MiB for a moment."""
     content = bytearray(700 << 20)
     content[:: 1 << 12] = bytes(len(content[:: 1 << 12]))
-    return honest(arguments)
 
 
-def much_memory(arguments: list[str]) -> int:
-    """Until the machine has none left."""
+def _take_all_memory() -> None:
     held = []
     while True:
         held.append(bytearray(os.urandom(1 << 12) * (1 << 12)))
 
 
-def writes_beside(arguments: list[str]) -> int:
-    Path("in/new.txt").write_text("new")
-    return honest(arguments)
-
-
-def writes_and_hides(arguments: list[str]) -> int:
-    """Nothing of it can be seen afterwards."""
+def _write_and_hide() -> None:
     path = Path("..", "new.txt")
     path.write_text("new")
     path.unlink()
-    return honest(arguments)
 
 
-def writes_elsewhere(arguments: list[str]) -> int:
-    """Without a name, but outside of the case's folder."""
-    os.close(os.open("..", os.O_TMPFILE | os.O_RDWR))
-    return honest(arguments)
-
-
-def writes_through_a_link(arguments: list[str]) -> int:
-    os.makedirs("out")
-    os.symlink("../in/a.jsonl", "out/link")
-    with open("out/link", "ab") as file:
+def _write_through_a_link() -> None:
+    os.symlink("../in/a.jsonl", "tmp/link")
+    with open("tmp/link", "ab") as file:
         file.write(b"\n")
-    os.unlink("out/link")
-    os.rmdir("out")
-    return honest(arguments)
+    os.unlink("tmp/link")
 
 
-def changes_input(arguments: list[str]) -> int:
-    """As a library may that is not Python's, so that no event tells of it."""
-    ctypes.CDLL(None).truncate(b"in/a.jsonl", 1 << 20)
-    return 0
+_plant("segfault", "signal", lambda: ctypes.string_at(1))
+_plant("sleep", "hang", lambda: time.sleep(600))
+_plant("spin", "hang", _spin)
+_plant("unexpected", "unexpected", lambda: _error("gpulsh: error: unexpected KeyError: 'tokens'"), 1)
+_plant("traceback", "unexpected", _raise)
+_plant("odd_status", "status", lambda: None, 3)
+_plant("silent", "message", lambda: None, 1)
+_plant("escape", "control", lambda: _error("gpulsh: error: a column \x1b[2J"), 1)
+_plant("memory", "memory", _take_memory)
+_plant("much_memory", "memory", _take_all_memory)
+_plant("writes_beside", "outside", lambda: Path("in/new.txt").write_text("new"))
+_plant("writes_and_hides", "outside", _write_and_hide)
+# Without a name, but outside of the case's folder.
+_plant("writes_elsewhere", "outside", lambda: os.close(os.open("..", os.O_TMPFILE | os.O_RDWR)))
+_plant("writes_through_a_link", "outside", _write_through_a_link)
+# By a library that is not Python's, so that there is no event.
+_plant("changes_input", "outside", lambda: ctypes.CDLL(None).truncate(b"in/a.jsonl", 1 << 20), 0)
+_plant("deletes", "outside", lambda: os.remove("beside/precious.txt"))
+_plant("reads", "outside", lambda: Path("beside/precious.txt").read_text())
+_plant("executes", "outside", lambda: subprocess.run(["true"], check=True))
+_plant("left_behind", "left", lambda: (os.makedirs("out/data"), _error("gpulsh: error: an error")), 1)
 
 
-def deletes(arguments: list[str]) -> int:
-    os.remove("beside/precious.txt")
-    return honest(arguments)
+def _rows(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[], None]:
+    """A change of the evidence."""
 
-
-def reads(arguments: list[str]) -> int:
-    Path("beside/precious.txt").read_text()
-    return honest(arguments)
-
-
-def executes(arguments: list[str]) -> int:
-    subprocess.run(["true"], check=True)
-    return honest(arguments)
-
-
-def left_behind(arguments: list[str]) -> int:
-    os.makedirs("out/data")
-    print("gpulsh: error: an error", file=sys.stderr)
-    return 1
-
-
-def _with_rows(change: Callable[[list[dict[str, Any]]], Any]) -> Command:
-    """A command whose evidence is changed behind its back."""
-
-    def command(arguments: list[str]) -> int:
-        status = honest(arguments)
-        path = Path("out/duplicates.parquet")
-        table = pq.read_table(path)
+    def act() -> None:
+        table = pq.read_table("out/duplicates.parquet")
         rows = table.to_pylist()
         change(rows)
-        pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
-        return status
+        pq.write_table(pa.Table.from_pylist(rows, table.schema), "out/duplicates.parquet")
 
-    return command
+    return act
 
 
-def _kept_file(change: Callable[[list[bytes]], Any]) -> Command:
-    """A command whose kept lines are changed behind its back."""
+def _lines(change: Callable[[list[bytes]], Any]) -> Callable[[], None]:
+    """A change of the kept lines."""
 
-    def command(arguments: list[str]) -> int:
-        status = honest(arguments)
+    def act() -> None:
         path = Path("out/data/a.jsonl")
         lines = path.read_bytes().splitlines(keepends=True)
         change(lines)
         path.write_bytes(b"".join(lines))
-        return status
 
-    return command
-
-
-similarity = _with_rows(lambda rows: rows[0].update(similarity=0.99))
-low_similarity = _with_rows(lambda rows: rows[0].update(similarity=0.1))
-false_witness = _with_rows(lambda rows: rows[0].update(duplicate_of_row=3))
-dropped_witness = _with_rows(lambda rows: rows[0].update(duplicate_of_row=rows[1]["row"]))
-no_witness = _with_rows(lambda rows: rows[0].update(duplicate_of_row=1000))
-twice = _with_rows(lambda rows: rows.insert(0, dict(rows[0])))
-unlisted = _with_rows(lambda rows: rows.pop())
-line_lost = _kept_file(lambda lines: lines.pop())
-line_changed = _kept_file(lambda lines: lines.__setitem__(0, lines[0].replace(b"word0", b"word9")))
-line_twice = _kept_file(lambda lines: lines.insert(0, lines[0]))
+    return act
 
 
-def copy_kept(arguments: list[str]) -> int:
-    """A run that finds no copies at all, and whose books are in order."""
-    source = Path("in/a.jsonl")
-    status = honest([*arguments, "--write", "duplicates"])
-    path = Path("out/duplicates.parquet")
-    pq.write_table(pq.read_table(path).slice(0, 0), path)
+def _keep_copies() -> None:
+    """The results of a run that finds no copies at all, and whose books are in order."""
+    _rows(list.clear)()
     report = json.loads(Path("out/report.json").read_text())
     report["funnel"] |= {"dropped": 0, "kept": report["funnel"]["documents"]}
     Path("out/report.json").write_text(json.dumps(report))
-    os.makedirs("out/data", exist_ok=True)
-    Path("out/data/a.jsonl").write_bytes(source.read_bytes())
-    return status
+    Path("out/data/a.jsonl").write_bytes(Path("in/a.jsonl").read_bytes())
 
 
-def no_report(arguments: list[str]) -> int:
-    status = honest(arguments)
-    os.remove("out/report.json")
-    return status
+_spoil("similarity", "evidence", _rows(lambda rows: rows[0].update(similarity=0.99)))
+_spoil("low_similarity", "evidence", _rows(lambda rows: rows[0].update(similarity=0.1)))
+_spoil("false_witness", "evidence", _rows(lambda rows: rows[0].update(duplicate_of_row=3)))
+_spoil("dropped_witness", "evidence", _rows(lambda rows: rows[0].update(duplicate_of_row=rows[1]["row"])))
+_spoil("no_witness", "evidence", _rows(lambda rows: rows[0].update(duplicate_of_row=1000)))
+_spoil("twice", "evidence", _rows(lambda rows: rows.insert(0, dict(rows[0]))))
+_spoil("unlisted", "counts", _rows(lambda rows: rows.pop()))
+_spoil("line_lost", "data", _lines(lambda lines: lines.pop()))
+_spoil("line_changed", "data", _lines(lambda lines: lines.__setitem__(0, lines[0].replace(b"word0", b"word9"))))
+_spoil("line_twice", "data", _lines(lambda lines: lines.insert(0, lines[0])))
+_spoil("copy_kept", "missed", _keep_copies)
+_spoil("no_report", "results", lambda: os.remove("out/report.json"))

@@ -1,7 +1,7 @@
-"""The rows of a file as its format says, read whole and simply, by code that is not gpulsh's.
+"""The rows of a file as its format defines them, read whole and simply, by code that is not gpulsh's.
 
-`read` gives None where this reader does not know what is right: then only what does not depend on the rows is judged.
-A file that is broken where a reader cannot pass over it is a `Broken`.
+A file that is broken beyond what a reader may skip raises `Broken`. `Unknown` means that this reader does not know the
+right rows: then the judge looks only at what does not depend on them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 MOST = 48 << 20  # bytes of content that are read at all
+BOM = b"\xef\xbb\xbf"
 
 
 class Broken(Exception):
@@ -30,7 +32,7 @@ class Unknown(Exception):
 
 @dataclass
 class Rows:
-    """`texts`: bytes, or None where null. `whole`: what each row is, to be compared with another file's rows."""
+    """`texts`: bytes, or None if null. `whole`: each whole row, to be compared with another file's rows."""
 
     texts: list[bytes | None]
     whole: Any
@@ -47,32 +49,9 @@ def read(path: Path) -> Rows:
     return reader(path)
 
 
-def _lines(path: Path) -> Rows:
-    content = _content(path)
-    texts: list[bytes | None] = []
-    lines: list[bytes] = []
-    for number, line in enumerate(content.split(b"\n")):
-        record = line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line
-        if not record.strip():
-            continue
-        try:
-            value = json.loads(record.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            raise Unknown from None  # a bad line; which ones are depends on the parser
-        text = value.get("text") if isinstance(value, dict) else 0
-        if text is not None and not isinstance(text, str) and text == text:
-            raise Unknown
-        texts.append(None if text is None or text != text else text.encode("utf-8", "surrogatepass"))
-        lines.append(line)
-    return Rows(texts, lines)
-
-
 def _content(path: Path) -> bytes:
+    """The bytes, decompressed."""
     raw = path.read_bytes()
-    if path.suffix == ".gz":
-        return _inflated(raw)
-    if path.suffix in (".bz2", ".xz"):
-        return _unpacked(raw, bz2.BZ2Decompressor if path.suffix == ".bz2" else lzma.LZMADecompressor)
     if path.suffix == ".zst":
         import zstandard
 
@@ -80,67 +59,72 @@ def _content(path: Path) -> bytes:
             reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_across_frames=True)
             content = reader.read(MOST + 1)
         except zstandard.ZstdError:
-            raise Unknown from None  # what is behind a frame, and how large a window may be, is for each to say
+            raise Unknown from None  # readers differ in what may follow a frame, and in the largest window
         if len(content) > MOST:
             raise Unknown
         return content
-    return raw
-
-
-def _unpacked(raw: bytes, opened: Callable[[], Any]) -> bytes:
+    opened = OPENED.get(path.suffix)
+    if opened is None:
+        return raw
     parts: list[bytes] = []
     while raw := raw.lstrip(b"\0"):
         member = opened()
         try:
             parts.append(member.decompress(raw, MOST))
-        except (OSError, lzma.LZMAError) as error:
+        except (OSError, lzma.LZMAError, zlib.error) as error:
             raise Broken(f"packed: {error}") from None
+        if sum(map(len, parts)) >= MOST:
+            raise Unknown
         if not member.eof:
             raise Broken("packed: ends too early")
         raw = member.unused_data
     return b"".join(parts)
 
 
-def _inflated(raw: bytes) -> bytes:
-    parts: list[bytes] = []
-    room = MOST
-    while raw := raw.lstrip(b"\0"):
-        member = zlib.decompressobj(wbits=31)
-        try:
-            parts.append(member.decompress(raw, room))
-        except zlib.error as error:
-            raise Broken(f"gzip: {error}") from None
-        room -= len(parts[-1])
-        if room <= 0:
-            raise Unknown
-        if not member.eof:
-            raise Broken("gzip: ends too early")
-        raw = member.unused_data
-    return b"".join(parts)
+OPENED: dict[str, Callable[[], Any]] = {
+    ".gz": partial(zlib.decompressobj, wbits=31),
+    ".bz2": bz2.BZ2Decompressor,
+    ".xz": lzma.LZMADecompressor,
+}
+
+
+def _text_of(value: Any) -> bytes | None:
+    """The text of a record of JSON."""
+    text = value.get("text") if isinstance(value, dict) else 0
+    if text is None or text != text:
+        return None
+    if not isinstance(text, str):
+        raise Unknown
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _loaded(content: bytes) -> Any:
+    try:
+        return json.loads(content.removeprefix(BOM).decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise Unknown from None  # parsers differ in what they refuse
+
+
+def _lines(path: Path) -> Rows:
+    lines = [line for line in _content(path).split(b"\n") if line.removeprefix(BOM).strip()]
+    return Rows([_text_of(_loaded(line)) for line in lines], lines)
 
 
 def _json(path: Path) -> Rows:
     content = path.read_bytes()
-    if not content.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n").startswith(b"["):
+    if not content.removeprefix(BOM).lstrip(b" \t\r\n").startswith(b"["):
         return _lines(path)
-    try:
-        found = json.loads(content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        raise Unknown from None  # of what is bad, which elements are depends on the parser
-    if not all(isinstance(value, dict) and isinstance(value.get("text"), str | None) for value in found):
-        raise Unknown
-    texts = [None if (text := value.get("text")) is None else text.encode("utf-8", "surrogatepass") for value in found]
-    return Rows(texts, [json.dumps(value) for value in found])
+    found = _loaded(content)
+    return Rows([_text_of(value) for value in found], [json.dumps(value) for value in found])
 
 
 def _delimited(path: Path) -> Rows:
-    content = _content(path).removeprefix(b"\xef\xbb\xbf").decode("latin-1")
-    comma = "\t" if ".tsv" in path.name else ","
+    content = _content(path).removeprefix(BOM).decode("latin-1")
     if "\r" in content.replace("\r\n", "") or content.count('"') % 2:
-        raise Unknown  # a carriage return ends a line for some; within open quotes all is one record for others
+        raise Unknown  # readers differ: a carriage return may end a line; open quotes may reach to the end
     csv.field_size_limit(MOST)
     lines = re.findall(r"[^\n]*\n|[^\n]+$", content)
-    reader = csv.reader(lines, delimiter=comma)
+    reader = csv.reader(lines, delimiter="\t" if ".tsv" in path.name else ",")
     texts: list[bytes | None] = []
     whole: list[str] = []
     header: list[str] = []
@@ -167,23 +151,22 @@ def _parquet(path: Path) -> Rows:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    failures = (pa.ArrowException, OSError, ValueError, KeyError)
     try:
         with pq.ParquetFile(path) as file:
-            if sum(file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)) > MOST:
+            groups = range(file.num_row_groups)
+            if sum(file.metadata.row_group(group).total_byte_size for group in groups) > MOST:
                 raise Unknown
-            names = file.schema_arrow.names
-            if names.count("text") != 1:
+            if file.schema_arrow.names.count("text") != 1:
                 raise Unknown
-            groups = [file.read_row_group(group, ["text"]) for group in range(file.num_row_groups)]
-            texts = pa.concat_tables([file.schema_arrow.empty_table().select(["text"]), *groups]).column("text")
-    except (pa.ArrowException, OSError, ValueError) as error:
+            texts = _texts(file.read(["text"]).column("text"))
+    except failures as error:
         raise Broken(f"Parquet: {error}") from None
-    found = _texts(texts)
     try:
         whole = pq.read_table(path)
-    except (pa.ArrowException, OSError, ValueError, KeyError):
-        return Rows(found, None)
-    return Rows(found, whole if len(whole) == len(found) else None)
+    except failures:
+        return Rows(texts, None)
+    return Rows(texts, whole if len(whole) == len(texts) else None)
 
 
 def _ipc(path: Path) -> Rows:
@@ -208,7 +191,7 @@ def _ipc(path: Path) -> Rows:
 
 
 def _check(column: Any) -> None:
-    """Arrow's own full check, but of what is UTF-8: gpulsh takes bytes that are none."""
+    """Arrow's own full check, except of UTF-8: gpulsh takes other bytes, too."""
     import pyarrow as pa
 
     try:
@@ -219,26 +202,22 @@ def _check(column: Any) -> None:
 
 
 def _texts(column: Any) -> list[bytes | None]:
+    """The bytes of a column of text of any of Arrow's types."""
     import pyarrow as pa
 
     kind = column.type
     if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type) if pa.types.is_binary(kind.value_type) else _decoded(column)
-        kind = column.type
-    name = str(kind)
-    if name not in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view"):
+        kind = kind.value_type
+        decode = column.cast if pa.types.is_binary(kind) else None
+        chunks = decode(kind).chunks if decode else [chunk.dictionary_decode() for chunk in column.chunks]
+    else:
+        chunks = column.chunks
+    to_bytes = {"string": pa.binary(), "large_string": pa.large_binary(), "binary": kind, "large_binary": kind}
+    if str(kind) in ("string_view", "binary_view"):
+        return [each for chunk in chunks for each in chunk.cast(pa.large_binary()).to_pylist()]
+    if str(kind) not in to_bytes:
         raise Unknown
-    if "view" in name:
-        views = {"string_view": pa.large_binary(), "binary_view": pa.large_binary()}
-        return [each for chunk in column.chunks for each in chunk.cast(views[name]).to_pylist()]
-    to_bytes = {"string": pa.binary(), "large_string": pa.large_binary()}
-    return [each for chunk in column.chunks for each in chunk.view(to_bytes.get(name, kind)).to_pylist()]
-
-
-def _decoded(column: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], column.type.value_type)
+    return [each for chunk in chunks for each in chunk.view(to_bytes[str(kind)]).to_pylist()]
 
 
 def _plain(path: Path) -> Rows:
@@ -250,7 +229,7 @@ RECORD = re.compile(rb"WARC/\d\.\d\r\n((?:[^\r\n]+\r\n)*)\r\n")
 
 
 def _warc(path: Path) -> Rows:
-    content = _inflated(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    content = _content(path)
     texts: list[bytes | None] = []
     records: list[bytes] = []
     at = 0
@@ -259,12 +238,11 @@ def _warc(path: Path) -> Rows:
         if head is None:
             raise Unknown
         lines = [line.partition(b":") for line in head[1].split(b"\r\n")[:-1]]
-        if any(not colon or name != name.strip() for name, colon, _ in lines):
-            raise Unknown
-        names = [name.lower() for name, _, _ in lines]
         headers = {name.lower(): value.strip() for name, _, value in lines}
         length = headers.get(b"content-length", b"")
-        if len(names) != len(set(names)) or not re.fullmatch(rb"\d{1,9}", length):
+        if any(not colon or name != name.strip() for name, colon, _ in lines) or len(headers) != len(lines):
+            raise Unknown
+        if not re.fullmatch(rb"\d{1,9}", length):
             raise Unknown
         end = head.end() + int(length)
         if content[end : end + 4] != b"\r\n\r\n":
@@ -274,7 +252,7 @@ def _warc(path: Path) -> Rows:
             texts.append(content[head.end() : end])
             records.append(content[at : end + 4])
         elif kind != b"request":
-            raise Unknown  # a page, whose text is not to be had so simply
+            raise Unknown  # a page, whose text takes more than this reader to extract
         at = end + 4
     return Rows(texts, records)
 
@@ -283,9 +261,7 @@ READERS: dict[str, Callable[[Path], Rows]] = {
     ".parquet": _parquet,
     ".arrow": _ipc,
     ".json": _json,
-    ".jsonl": _lines,
-    ".jsonl.gz": _lines,
-    ".jsonl.zst": _lines,
+    **dict.fromkeys((".jsonl", ".jsonl.gz", ".jsonl.zst"), _lines),
     **dict.fromkeys((".csv", ".tsv", ".tsv.gz", ".csv.bz2", ".csv.xz", ".tsv.xz"), _delimited),
     ".txt": _plain,
     **dict.fromkeys((".warc", ".wet", ".warc.gz", ".wet.gz"), _warc),

@@ -1,4 +1,4 @@
-"""Cases made, run and judged, one after another; what is found is saved with its files."""
+"""Cases made, run and judged, one after another; findings are saved with their files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import signal
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.fuzz import case as cases
@@ -30,36 +29,37 @@ class Verdict:
     findings: list[Finding]
     saved: Path | None
 
+    @property
+    def kinds(self) -> set[str]:
+        return {finding.kind for finding in self.findings}
+
 
 class Runner:
     """A context with a server of its own. `findings` is the folder where they are saved, None to save none."""
 
-    def __init__(self, findings: Path | None = None, *, limit: float = LIMIT, nice: int = 0) -> None:
-        self._findings, self._limit, self._server = findings, limit, Server(nice)
+    def __init__(self, findings: Path | None = None, *, limit: float = LIMIT) -> None:
+        self._findings, self._limit, self._server = findings, limit, Server()
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="gpulsh-fuzz-"))
         self._server.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.__exit__()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def run(self, format: str, seed: str, number: int, target: str = "gpulsh.cli:main") -> Verdict:
+    def run(self, format: str, seed: str, number: int) -> Verdict:
         """The case of that number."""
-        case = Case(format, seed, number, target=target)
-        folder = self._folder / "case"
-        cases.lay(folder)
+        case, folder = Case(format, seed, number), self._folder / "case"
+        cases.make_folders(folder)
         formats.FILES[format](case, folder)
         return self._judged(case, folder)
 
     def again(self, saved: Path) -> Verdict:
         """A case that was saved."""
         folder = self._folder / "case"
-        shutil.copytree(saved, folder, symlinks=True, copy_function=_copy)
+        shutil.copytree(saved, folder, copy_function=_copy)
         case = Case.load(folder)
         (folder / cases.NAME).unlink()
         return self._judged(case, folder)
@@ -67,54 +67,38 @@ class Runner:
     def _judged(self, case: Case, folder: Path) -> Verdict:
         try:
             before = judge.state(folder, case)
-            ended = self._server.run(
-                folder,
-                case.arguments,
-                writes=case.writes,
-                limit=self._limit * (LARGE if case.large else 1),
-                target=case.target,
-            )
-            findings = judge.conduct(case, folder, before, ended)
-            if not findings:
-                findings = _apart(case, folder, ended)
+            limit = self._limit * (LARGE if case.large else 1)
+            ended = self._server.run(folder, case.arguments, writes=case.writes, limit=limit, target=case.target)
+            findings = judge.conduct(case, folder, before, ended) or _results(case, folder, ended)
             saved = self._save(case, folder, ended, findings) if findings and self._findings else None
             return Verdict(case, ended, findings, saved)
         finally:
-            for name in ("case", "before"):
-                shutil.rmtree(self._folder / name, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _save(self, case: Case, folder: Path, ended: Ended, findings: list[Finding]) -> Path:
         assert self._findings is not None
         target = self._findings / f"{case.format}-{case.seed}-{case.number}"
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(
-            folder,
-            target,
-            symlinks=True,
-            copy_function=_copy,
-            ignore=lambda at, names: ["out"] if case.honest and Path(at) == folder else [],
-        )
+        shutil.copytree(folder, target, copy_function=_copy, ignore=shutil.ignore_patterns("out"))
         case.save(target)
-        told = [f"{finding.kind}: {finding.told}" for finding in findings]
+        found = [f"{finding.kind}: {finding.what}" for finding in findings]
         how = f"gpulsh {' '.join(case.arguments)}\n{case.damage}\n{ended.status} in {ended.seconds} s\n"
-        (target / "finding.txt").write_text("\n".join([*told, how, ended.error, ended.out]), errors="backslashreplace")
+        (target / "finding.txt").write_text("\n".join([*found, how, ended.error, ended.out]), errors="backslashreplace")
         return target
 
 
 def _copy(source: str, target: str) -> None:
-    """A file whose holes stay holes, for some are larger than the disk; a pipe stays one."""
-    if not os.path.isfile(source):
-        os.mkfifo(target)
-    elif os.stat(source).st_blocks * 512 < os.path.getsize(source) // 2:
-        with open(target, "wb") as out, open(source, "rb") as content:
-            out.write(content.read(1 << 20))
-            out.truncate(os.path.getsize(source))
-    else:
+    """Copy a file whose holes stay holes, for some are larger than the disk."""
+    size = os.path.getsize(source)
+    if os.stat(source).st_blocks * 512 >= size // 2:
         shutil.copyfile(source, target)
-    shutil.copystat(source, target)  # a run that goes on compares the times of its inputs
+        return
+    with open(target, "wb") as out, open(source, "rb") as content:
+        out.write(content.read(1 << 20))
+        out.truncate(size)
 
 
-def _apart(case: Case, folder: Path, ended: Ended) -> list[Finding]:
+def _results(case: Case, folder: Path, ended: Ended) -> list[Finding]:
     """The results judged in a process of its own: a file that killed a reader may kill this one, too."""
     if ended.status != 0 or not case.honest:
         return []
@@ -124,7 +108,7 @@ def _apart(case: Case, folder: Path, ended: Ended) -> list[Finding]:
         signal.alarm(JUDGED)
         found = [Finding("judge", "the judge failed")]
         try:
-            found = judge.results(case, folder, ended)
+            found = judge.results(case, folder)
         except BaseException as error:
             found = [Finding("judge", f"{type(error).__name__}: {error}")]
         finally:
@@ -132,8 +116,8 @@ def _apart(case: Case, folder: Path, ended: Ended) -> list[Finding]:
             os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
-        told = pipe.read()
+        answer = pipe.read()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status:
         return [Finding("judge", f"ended with {status}")]
-    return [Finding(*each) for each in json.loads(told)]
+    return [Finding(*each) for each in json.loads(answer)]
