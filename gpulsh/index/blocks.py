@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.lru_cache import LruCache
-from gpulsh.io.arrow.buffers import numbers
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
 from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
@@ -35,39 +34,21 @@ class FingerprintRows(Protocol):
         """The rows `rows` [m], in that order, in host memory."""
 
 
-class HeldRows:
+class HeldRows(Fingerprints):
     """Rows in memory."""
 
-    def __init__(self, fingerprints: Fingerprints) -> None:
-        self.fingerprints = fingerprints
-
-    def __len__(self) -> int:
-        return len(self.fingerprints)
-
-    def read(self, rows: Numbers) -> Fingerprints:
+    def read(self, rows: Numbers) -> HeldRows:
         """The rows `rows` [m], in that order."""
-        return chosen_rows(self.fingerprints, rows)
-
-
-def whole_rows(rows: FingerprintRows) -> Fingerprints:
-    """All rows, in order."""
-    return rows.fingerprints if isinstance(rows, HeldRows) else rows.read(np.arange(len(rows)))
+        return chosen_rows(self, rows)
 
 
 class BlockRows:
     """Rows of a mapped file of blocks; `sizes` int64 [n] are the numbers of fingerprints of the rows."""
 
     def __init__(self, path: Path, sizes: Numbers) -> None:
-        self.mapped = MappedBatches(path)
-        self._batches = self.mapped.batches
-        if any(batch.schema != SCHEMA for batch in self._batches):
-            raise damaged_file(path, f"its columns are not {', '.join(SCHEMA.names)}")
-        self._first = np.concatenate([np.empty(0, np.int64), *(numbers(batch.column(0)) for batch in self._batches)])
-        self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
-        self._sizes = sizes
-        first = self._first
-        if first[:1].tolist() != [0][: len(sizes)] or (np.diff(first) <= 0).any() or first[-1:].sum() > len(sizes):
-            raise damaged_file(path, "its blocks are not of ascending rows")
+        self.mapped, self._sizes = MappedBatches(path), sizes
+        blocks = pa.Table.from_batches(self.mapped.batches, SCHEMA)
+        self._first, self._coded = blocks["first_row"].to_numpy(), blocks["coded"]
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -81,20 +62,11 @@ class BlockRows:
         return DECODED.get_or_make((weakref.ref(self), number), lambda: self._decode(number))
 
     def _decode(self, number: int) -> Fingerprints:
-        batch = int(np.searchsorted(self._starts, number, side="right")) - 1
-        row = number - int(self._starts[batch])
         first = int(self._first[number])
         last = int(self._first[number + 1]) if number + 1 < len(self._first) else len(self._sizes)
-        columns = self._batches[batch]
-        coded, count = columns.column(2)[row].as_buffer(), columns.column(1)[row].as_py()
-        sizes = self._sizes[first:last]
         try:
-            if coded is None or count is None:
-                raise ValueError(f"block {number} is null")
-            if bool((sizes < 0).any()) or int(sizes.sum()) != count:
-                raise ValueError(f"block {number} has {count} fingerprints, not as many as its documents")
-            return decode(coded, count, sizes)
-        except (ValueError, OSError, OverflowError, MemoryError) as error:  # also of the codec
+            return decode(self._coded[number].as_buffer(), self._sizes[first:last])
+        except OSError as error:  # of the codec
             raise damaged_file(self.mapped.path, str(error)) from error
 
 
@@ -129,8 +101,9 @@ def encode(rows: Fingerprints) -> bytes:
     return coded
 
 
-def decode(coded: pa.Buffer, count: int, sizes: Numbers) -> Fingerprints:
-    """The inverse of `encode`: rows of `sizes` [n], whose sum is `count`."""
+def decode(coded: pa.Buffer, sizes: Numbers) -> Fingerprints:
+    """The inverse of `encode`: rows of `sizes` [n]."""
+    count = int(sizes.sum())
     raw = pa.Codec("zstd").decompress(coded, decompressed_size=count * 8) if count else b""
     planes = np.frombuffer(raw, np.uint8).reshape(8, count)
     deltas = np.ascontiguousarray(planes.T).view("<u8").reshape(count).astype(np.uint64, copy=False)

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import DamagedInputError, ParameterError
+from gpulsh.errors import ParameterError
 from gpulsh.index.admission import SignedBatch, admit, hold_all, similar
-from gpulsh.index.contents import Contents, compacted, discard, keyed, settled
+from gpulsh.index.contents import Contents, compacted, discard, settled
 from gpulsh.index.folder import Folder
 from gpulsh.index.groups import Groups
 from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, refuse_kind, refuse_repeats, repeated, sorted_keys
-from gpulsh.index.segment import KEY_TYPES, Documents, Keys, Segment
+from gpulsh.index.segment import KEY_TYPES, Documents, Keys, Segment, keyed
 from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.io.rows import TextSource
 from gpulsh.lsh.signing import sign_by_method
@@ -33,7 +33,6 @@ from gpulsh.method import Method
 from gpulsh.params import check_integer
 from gpulsh.ragged import within_runs
 from gpulsh.secret import evidence_keys
-from gpulsh.sketch.simhash import SimHash
 from gpulsh.stats.stages import Funnel
 from gpulsh.store.scratch import release_memory
 from gpulsh.text.documents import folded_batches
@@ -58,7 +57,7 @@ class Collection:
     def opened(self, path: Path, *, check: bool) -> Self:
         """The collection of the newest commit in a folder, with its method and secret, on this one's backend."""
         folder, contents = Folder.opened(path, contents=check)
-        method = _restored(path, folder.manifest.parameters, contents)
+        method = Method.restored(folder.manifest.parameters)
         found = type(self)(method, bytes.fromhex(folder.manifest.secret), self.ops, self.spill)
         found._folder, found._contents = folder, contents
         found.groups = Groups(path, contents.groups)
@@ -310,31 +309,3 @@ class Collection:
 
     def _set(self, contents: Contents) -> None:
         self._contents, self._changed = contents, True
-
-
-def _restored(path: Path, parameters: Mapping[str, Any], contents: Contents) -> Method:
-    """The method in an index's manifest; InputError if its parameters are invalid or do not fit the segments."""
-    try:
-        method = Method.restored(parameters)
-        if not 0 < method.threshold <= 1 or not _fits(method):
-            raise ParameterError("impossible threshold or bands")
-    except (DamagedInputError, KeyError, TypeError, ParameterError) as error:
-        raise DamagedInputError(
-            f"{path}: the index is damaged: its parameters are invalid ({error}); restore it from a copy"
-        ) from error
-    bands = {len(segment.bands) for segment in contents.segments} - {method.banding.bands}
-    if bands:
-        raise DamagedInputError(
-            f"{path}: the index is damaged: a segment has {bands.pop()} bands, not {method.banding.bands};"
-            " restore it from a copy"
-        )
-    return method
-
-
-def _fits(method: Method) -> bool:
-    """Whether the bands fit the signatures."""
-    near, banding = method.near, method.banding
-    if near is None:
-        return banding.bands * banding.rows <= method.family.num_perm
-    sketch = SimHash(bits=near.bits, seed=near.seed, weights=near.weights)  # or an error
-    return (banding.bands, banding.rows) == (sketch.near(near.distance).tables, 1)

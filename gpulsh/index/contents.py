@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
 from gpulsh.arrays import Numbers
 from gpulsh.index.groups import Group
-from gpulsh.index.manifest import StoredSegment, file_name
 from gpulsh.index.merging import joined, merged
-from gpulsh.index.segment import KINDS, NOTHING, Keys, Segment, map_segment, with_mapped_keys, write_segment
-from gpulsh.store.columns import write_columns
+from gpulsh.index.segment import INTACT, NOTHING, Segment, remove_files, stored
 from gpulsh.store.durable import writing
 
 SPILL_BYTES = 128 << 20  # most bytes of segments in memory before they are written to the index's folder
 SMALL_BYTES = 1 << 16  # a segment of fewer bytes costs more to search by itself than to join with the next
-INTACT = "; what was saved before is intact"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,54 +78,8 @@ def compacted(contents: Contents, folder: Path | None) -> Contents:
     return replace(contents, segments=(whole,), removed=NOTHING)
 
 
-def stored(segment: Segment, folder: Path) -> Segment:
-    """The segment in files of `folder`, with its keys if it has them."""
-    name = new_name()
-    place = _places(folder, name)
-    try:
-        with writing(folder, INTACT):
-            facts = write_segment(place, segment)
-            if segment.keys is not None:
-                facts["keys"] = write_columns(place("keys"), segment.keys._asdict())
-    except BaseException:
-        with suppress(OSError):
-            _remove(folder, name)
-        raise
-    return mapped(folder, StoredSegment(name, facts), keys=segment.keys is not None)
-
-
-def keyed(segment: Segment, keys: Keys, folder: Path | None) -> Segment:
-    """The segment with its keys, which are written if the segment is in files."""
-    if segment.files is None:
-        return replace(segment, keys=keys)
-    assert folder is not None
-    path = folder / file_name("keys", segment.name)
-    with writing(folder, INTACT):
-        files = {**segment.files, "keys": write_columns(path, keys._asdict())}
-    return replace(with_mapped_keys(segment, path), files=files)
-
-
 def discard(segments: Sequence[Segment], folder: Path | None) -> None:
     """Remove the files of segments that were never committed."""
     for segment in segments:
         if segment.files and folder:
-            _remove(folder, segment.name)
-
-
-def new_name() -> str:
-    """A name that no segment has had, so that a retried commit never overwrites files of a manifest."""
-    return secrets.token_hex(8)
-
-
-def mapped(folder: Path, stored: StoredSegment, *, keys: bool = True) -> Segment:
-    """The segment of these files, mapped."""
-    return replace(map_segment(_places(folder, stored.name), keys=keys), name=stored.name, files=stored.files)
-
-
-def _places(folder: Path, name: str) -> Callable[[str], Path]:
-    return lambda kind: folder / file_name(kind, name)
-
-
-def _remove(folder: Path, name: str) -> None:
-    for kind in KINDS:
-        (folder / file_name(kind, name)).unlink(missing_ok=True)
+            remove_files(folder, segment.name)

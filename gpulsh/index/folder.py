@@ -10,30 +10,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from gpulsh import __version__
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
-from gpulsh.index.contents import INTACT, Contents, in_files, mapped, new_name
+from gpulsh.index.contents import Contents, in_files
 from gpulsh.index.groups import Groups, kept_groups
 from gpulsh.index.manifest import (
     KNOWN_FILES,
     LOCK,
     Manifest,
-    StoredSegment,
     WriterLock,
     check_files,
     commit_manifest,
-    file_name,
     has_index,
     read_manifest,
     sound_groups,
     sweep,
 )
-from gpulsh.index.segment import KEY_TYPES, NOTHING
+from gpulsh.index.segment import INTACT, NOTHING, StoredSegment, file_name, mapped, new_name
 from gpulsh.method import Method
-from gpulsh.store.columns import MappedColumns, damaged_file, write_columns
+from gpulsh.store.columns import MappedColumns, write_columns
 from gpulsh.store.durable import FileFact, writing
 
 READS = 16  # of a manifest whose files a `compact` removes meanwhile
@@ -193,24 +189,9 @@ def _read(path: Path, *, contents: bool) -> tuple[Manifest, Contents]:
 
 
 def _mapped(path: Path, manifest: Manifest, groups: Mapping[str, FileFact]) -> Contents:
-    kind = KEY_TYPES[manifest.keys] if manifest.keys else None
-    segments = []
-    for stored in manifest.segments:
-        try:
-            segment = mapped(path, stored)
-        except (FileNotFoundError, InputError):
-            raise
-        except (OSError, pa.ArrowException, ValueError) as error:
-            raise InputError(
-                f"{path / file_name('*', stored.name)}: the segment is damaged: {error}; restore it from a copy"
-            ) from error
-        if segment.keys is not None and len(segment) and segment.keys.key.type != kind:
-            raise damaged_file(
-                path / file_name("keys", stored.name), f"its keys are {segment.keys.key.type}, not {manifest.keys}s"
-            )
-        segments.append(segment)
+    segments = tuple(mapped(path, stored) for stored in manifest.segments)
     removed = NOTHING
     if manifest.removed is not None:
         removed = MappedColumns(path / file_name("removed", manifest.removed.name), Removed).whole().number
     kept = kept_groups(path, groups, segments)
-    return Contents(tuple(segments), removed, manifest.next_number, manifest.keys, kept)
+    return Contents(segments, removed, manifest.next_number, manifest.keys, kept)

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
 from gpulsh.index.filters import BLOCK, Words, filter_of
-from gpulsh.index.manifest import file_name
-from gpulsh.index.segment import FILTERS, FilterWords, Segment
+from gpulsh.index.segment import FILTERS, FilterWords, Segment, file_name
 from gpulsh.store.columns import Mapped, MappedColumns, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
 from gpulsh.store.scratch import Column

@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Values
-from gpulsh.index.blocks import FingerprintRows, HeldRows, by_owner, whole_rows
-from gpulsh.index.segment import NOTHING, Band, Documents, Hashes, HeldBands, Keys, Segment, among, within
+from gpulsh.index.blocks import FingerprintRows, HeldRows, by_owner
+from gpulsh.index.segment import NOTHING, Band, Documents, Hashes, HeldBands, Keys, Segment, among
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.ragged import end_to_end
 from gpulsh.store.columns import Mapped
@@ -39,17 +39,15 @@ def joined(parts: Sequence[Segment], removed: Numbers = NOTHING) -> Segment:
     order = np.lexsort((hash_1, hash_0))
     hashes = Hashes(hash_0[order], hash_1[order], row[order])
     bands = HeldBands.joined([part.bands for part in parts if isinstance(part.bands, HeldBands)], removed)
+    fingerprints = end_to_end([part.fingerprints for part in parts if isinstance(part.fingerprints, HeldRows)])
     if len(removed):
-        chained = _ChainedRows([part.fingerprints for part in parts], live)
-        fingerprints = HeldRows(chained.read(np.arange(len(chained))))
-    else:
-        fingerprints = HeldRows(end_to_end([whole_rows(part.fingerprints) for part in parts]))
+        fingerprints = fingerprints.read(np.flatnonzero(np.concatenate([part.live(removed) for part in parts])))
     keys = None
     if found := _all_keys(parts):
         key_hash, key_row = moved([(own.key_hash, own.key_row) for own in found])
         order = np.argsort(key_hash, kind="stable")
         keys = Keys(pa.concat_arrays(list(_live_stretches(found, live))), key_hash[order], key_row[order])
-    return Segment(documents, hashes, bands, fingerprints, keys, entries=len(bands.digest))
+    return Segment(documents, hashes, bands, fingerprints, keys)
 
 
 def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = None) -> Segment:
@@ -82,7 +80,6 @@ def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = Non
         _MergedBands(parts, removed, folder),
         _ChainedRows([part.fingerprints for part in parts], live),
         keys,
-        entries=sum(part.entries for part in parts),
         mapped=scratch.mapped(),
     )
 
@@ -91,7 +88,7 @@ class _LiveRows:
     """The live rows of a segment, which become the rows from `start` to `stop`."""
 
     def __init__(self, part: Segment, removed: Numbers, start: int) -> None:
-        self._start, self._count = start, len(part)
+        self._start = start
         self._alive: NDArray[np.bool_] | None = None
         self.stop = start + len(part)
         if len(removed):
@@ -108,7 +105,7 @@ class _LiveRows:
 
     def moved(self, columns: Columns) -> Columns:
         """The live rows of columns, the last of which holds row numbers, with the new row numbers."""
-        rows = within(columns[-1], self._count)
+        rows = columns[-1]
         if self._alive is None:
             return *columns[:-1], rows + self._start
         alive = self._alive[rows]

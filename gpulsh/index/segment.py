@@ -15,7 +15,9 @@ A segment has six Arrow IPC files, which never change once they are written:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isqrt
@@ -27,12 +29,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.errors import DamagedInputError
 from gpulsh.index.blocks import BlockRows, FingerprintRows, HeldRows, write_blocks
 from gpulsh.index.filters import Words, make_filter, passing, passing_own
 from gpulsh.ragged import run_bounds, within_runs
-from gpulsh.store.columns import Mapped, MappedColumns, columns_file, damaged_file, write_columns
-from gpulsh.store.durable import FileFact
+from gpulsh.store.columns import Mapped, MappedColumns, columns_file, write_columns
+from gpulsh.store.durable import FileFact, writing
 
 KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
@@ -40,7 +41,7 @@ FILTERS = pa.schema([("word", pa.uint64())])
 KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")
 ALL = slice(None)
 NOTHING = np.empty(0, np.int64)
-AGAIN = "restore it from a copy, or build it again"
+INTACT = "; what was saved before is intact"
 ROWS_AT_ONCE = 1 << 13  # their fingerprints are in memory while they are written
 MANY = 1 << 8  # lookups at once from which a filter in memory pays, and from which pages of files are released
 FEW, LONG = 16, 1 << 14  # at most so few values are searched in at least so long a column near where they should be
@@ -155,7 +156,6 @@ class Segment:
     fingerprints: FingerprintRows
     keys: Keys | None = None
     filters: Sequence[Words] | None = None
-    entries: int = 0  # digests of all bands together, or more
     mapped: tuple[Mapped, ...] = ()
     name: str = ""
     files: Mapping[str, FileFact] | None = None  # by kind
@@ -166,7 +166,9 @@ class Segment:
     @cached_property
     def bytes(self) -> int:
         """About the memory that it takes; 0 if it is mapped."""
-        return 0 if self.files else int(8 * self.documents.size.sum()) + 16 * self.entries + 48 * len(self)
+        if not isinstance(self.bands, HeldBands):
+            return 0
+        return int(8 * self.documents.size.sum()) + 16 * len(self.bands.digest) + 48 * len(self)
 
     def release(self) -> None:
         """Release the pages that were read from its files to the operating system."""
@@ -226,14 +228,44 @@ def make_segment(
         held = np.flatnonzero(documents.size > 0)
         bands = HeldBands.of(digests[held], documents.number[held])
     hashes = Hashes(np.ascontiguousarray(exact[row, 0]), np.ascontiguousarray(exact[row, 1]), row)
-    return Segment(documents, hashes, bands, HeldRows(fingerprints), entries=len(bands.digest))
+    return Segment(documents, hashes, bands, HeldRows(fingerprints.values, fingerprints.offset))
 
 
-def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
-    """Write all but the keys to the files that `name` names by kind; one band is in memory at a time."""
-    facts = {"documents": write_columns(name("documents"), segment.documents._asdict())}
+@dataclass(frozen=True)
+class StoredSegment:
+    """A segment's files, by kind, with the `name` that they share."""
+
+    name: str
+    files: Mapping[str, FileFact]
+
+
+def file_name(kind: str, name: str) -> str:
+    """Return the name of the file of a kind of the segment `name`."""
+    return f"{kind}-{name}.arrow"
+
+
+def new_name() -> str:
+    """A name that no segment has had, so that a retried commit never overwrites files of a manifest."""
+    return secrets.token_hex(8)
+
+
+def stored(segment: Segment, folder: Path) -> Segment:
+    """The segment in files of `folder`, with its keys if it has them; one band is in memory at a time."""
+    name = new_name()
+    try:
+        with writing(folder, INTACT):
+            facts = _write(segment, {kind: folder / file_name(kind, name) for kind in KINDS})
+    except BaseException:
+        with suppress(OSError):
+            remove_files(folder, name)
+        raise
+    return mapped(folder, StoredSegment(name, facts))
+
+
+def _write(segment: Segment, path: Mapping[str, Path]) -> dict[str, FileFact]:
+    facts = {"documents": write_columns(path["documents"], segment.documents._asdict())}
     segment.release()
-    with columns_file(name("digests"), DIGESTS) as file, columns_file(name("filters"), FILTERS) as filters:
+    with columns_file(path["digests"], DIGESTS) as file, columns_file(path["filters"], FILTERS) as filters:
         for number in range(len(segment.bands)):
             band = segment.bands[number]
             file.append([np.full(len(band.digest), number, np.uint16), band.digest, band.document])
@@ -241,9 +273,11 @@ def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, Fi
         filters.append([make_filter(segment.hashes.hash_0)])
         facts["digests"], facts["filters"] = file.finish(), filters.finish()
     segment.release()
-    facts["hashes"] = write_columns(name("hashes"), segment.hashes._asdict())
-    facts["fingerprints"] = write_blocks(name("fingerprints"), _fingerprints(segment))
+    facts["hashes"] = write_columns(path["hashes"], segment.hashes._asdict())
+    facts["fingerprints"] = write_blocks(path["fingerprints"], _fingerprints(segment))
     segment.release()
+    if segment.keys is not None:
+        facts["keys"] = write_columns(path["keys"], segment.keys._asdict())
     return facts
 
 
@@ -253,28 +287,46 @@ def _fingerprints(segment: Segment) -> Iterator[Fingerprints]:
         segment.release()
 
 
-def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
-    """The segment in the files that `name` names by kind, mapped; without its keys if `keys` is False."""
-    documents, hashes = MappedColumns(name("documents"), Documents), MappedColumns(name("hashes"), Hashes)
-    digests, filters = MappedColumns(name("digests"), Band), MappedColumns(name("filters"), FilterWords)
-    bands, words = list(digests.runs()), [filter.word for filter in filters.runs()]
-    if len(words) != len(bands) + 1:
-        raise damaged_file(name("filters"), "it does not hold one filter for each band and one for the hashes")
+def mapped(folder: Path, stored: StoredSegment) -> Segment:
+    """The segment in these files, mapped."""
+    path = {kind: folder / file_name(kind, stored.name) for kind in stored.files}
+    documents, hashes = MappedColumns(path["documents"], Documents), MappedColumns(path["hashes"], Hashes)
+    digests, filters = MappedColumns(path["digests"], Band), MappedColumns(path["filters"], FilterWords)
     rows = documents.whole()
-    entries = sum(len(band.digest) for band in bands)
-    fingerprints = BlockRows(name("fingerprints"), rows.size)
-    mapped = (documents, digests, hashes, filters, fingerprints.mapped)
-    segment = Segment(rows, hashes.whole(), bands, fingerprints, None, words, entries, mapped)
-    return with_mapped_keys(segment, name("keys")) if keys else segment
+    fingerprints = BlockRows(path["fingerprints"], rows.size)
+    segment = Segment(
+        rows,
+        hashes.whole(),
+        list(digests.runs()),
+        fingerprints,
+        filters=[filter.word for filter in filters.runs()],
+        mapped=(documents, digests, hashes, filters, fingerprints.mapped),
+        name=stored.name,
+        files=stored.files,
+    )
+    return _with_keys(segment, path["keys"]) if "keys" in path else segment
 
 
-def with_mapped_keys(segment: Segment, path: Path) -> Segment:
-    """The segment with its keys, which are in a file of the columns of `Keys`."""
+def keyed(segment: Segment, keys: Keys, folder: Path | None) -> Segment:
+    """The segment with its keys, which are written if the segment is in files."""
+    if segment.files is None:
+        return replace(segment, keys=keys)
+    assert folder is not None
+    path = folder / file_name("keys", segment.name)
+    with writing(folder, INTACT):
+        files = {**segment.files, "keys": write_columns(path, keys._asdict())}
+    return replace(_with_keys(segment, path), files=files)
+
+
+def _with_keys(segment: Segment, path: Path) -> Segment:
     file = MappedColumns(path, Keys)
-    keys = file.whole()
-    if len(keys.key) != len(segment) or keys.key.null_count:
-        raise damaged_file(path, f"it does not hold one key for each of {len(segment)} documents")
-    return replace(segment, keys=keys, mapped=(*segment.mapped, file))
+    return replace(segment, keys=file.whole(), mapped=(*segment.mapped, file))
+
+
+def remove_files(folder: Path, name: str) -> None:
+    """Remove the files of the segment `name`."""
+    for kind in KINDS:
+        (folder / file_name(kind, name)).unlink(missing_ok=True)
 
 
 def matches(
@@ -305,7 +357,7 @@ def runs(
     if len(equal) == 0:
         return NOTHING, NOTHING, NOTHING
     first, values = first[equal], values[equal]
-    count = np.maximum(known.searchsorted(values, side="right") - first, 0)  # below 0 only in a damaged file
+    count = known.searchsorted(values, side="right") - first
     return (equal if passed is None else passed[equal]), first, count
 
 
@@ -335,10 +387,3 @@ def among(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:
     places = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
     found: NDArray[np.bool_] = sorted_values[places] == values
     return found
-
-
-def within(rows: Numbers, count: int) -> Numbers:
-    """`rows`, found in a file, of something that has `count`; a DamagedInputError where one is beyond."""
-    if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < count):
-        raise DamagedInputError(f"the index is damaged: it names row {int(rows.max())} of {count}; {AGAIN}")
-    return rows

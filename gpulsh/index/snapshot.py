@@ -11,12 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.errors import DamagedInputError
 from gpulsh.index.blocks import in_places
 from gpulsh.index.filters import passing, passing_own
 from gpulsh.index.groups import Groups
-from gpulsh.index.segment import AGAIN, KEY_TYPES, MANY, NOTHING, Keys, Segment, among, matches, runs, within
-from gpulsh.io.arrow.soundness import check_given
+from gpulsh.index.segment import KEY_TYPES, MANY, NOTHING, Keys, Segment, among, matches, runs
 
 ABSENT = -1  # in place of a document's number
 
@@ -92,7 +90,7 @@ class Snapshot:
                 continue
             place = passed[place]
             equal = hashes.hash_1[found] == ordered[place, 1]
-            place, row = place[equal], within(hashes.row[found[equal]], len(segment))
+            place, row = place[equal], hashes.row[found[equal]]
             live = segment.live(self.removed, row)
             place, row = order[place[live]], row[live]
             by_row = np.argsort(-row, kind="stable")  # the last assignment to a place, that of the least row, stays
@@ -123,7 +121,7 @@ class Snapshot:
             place, found = matches(segment.keys.key_hash, keys.key_hash[passed])
             if len(place) == 0 or segment.keys.key.type != keys.key.type:
                 continue
-            place, row = keys.key_row[passed[place]], within(segment.keys.key_row[found], len(segment))
+            place, row = keys.key_row[passed[place]], segment.keys.key_row[found]
             equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.key.take(pa.array(place))), np.bool_)
             chosen = equal & segment.live(self.removed, row)
             numbers[place[chosen]] = segment.documents.number[row[chosen]]
@@ -138,7 +136,6 @@ class Snapshot:
             assert segment.keys is not None
             known = segment.keys.key
             parts.append(known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows)))
-            check_given(parts[-1], "the index's column of keys", utf8=True)
             places.append(here)
         self.release(len(numbers))
         if len(parts) == 1:
@@ -170,17 +167,12 @@ class Snapshot:
         return held, dropped
 
     def _rows(self, numbers: Numbers) -> Iterator[tuple[Segment, Numbers, Numbers]]:
-        """Each segment that has some of `numbers`, their places in `numbers`, and their rows; all must be found."""
-        found, (first, last) = 0, (numbers.min(), numbers.max()) if len(numbers) else (0, ABSENT)
+        """Each segment that has some of `numbers`, their places in `numbers`, and their rows."""
+        first, last = (numbers.min(), numbers.max()) if len(numbers) else (0, ABSENT)
         for segment in self.segments:
             own = segment.documents.number
             if len(own) == 0 or own[-1] < first or own[0] > last:
                 continue
             here, rows = segment.rows_of(numbers)
             if len(here):
-                found += len(here)
                 yield segment, here, rows
-        if found != len(numbers):
-            raise DamagedInputError(
-                f"the index is damaged: it names {len(numbers)} documents and has {found} of them; {AGAIN}"
-            )

@@ -21,7 +21,7 @@ from gpulsh.index import segment as segment_module
 from gpulsh.index import snapshot as snapshot_module
 from gpulsh.index.filters import filter_of, make_filter, passing
 from gpulsh.index.manifest import commit_manifest, read_manifest
-from gpulsh.index.segment import NOTHING, Documents, make_segment, map_segment, write_segment
+from gpulsh.index.segment import NOTHING, Documents, make_segment, stored
 from gpulsh.index.snapshot import Snapshot
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
@@ -81,18 +81,15 @@ def test_digests_that_are_not_there_touch_no_page_of_digests(tmp_path: Path) -> 
     sets = Fingerprints(drawn(count), np.arange(count + 1))
     exact, digests = drawn(count, 2), drawn(count, bands)
 
-    def name(kind: str) -> Path:
-        return tmp_path / f"{kind}-0.arrow"
-
-    write_segment(name, make_segment(documents, exact, digests, sets))
-    snapshot = Snapshot([map_segment(name, keys=False)], NOTHING)
+    segment = stored(make_segment(documents, exact, digests, sets), tmp_path)
+    snapshot = Snapshot([segment], NOTHING)
     before = {kind: looked_at(kind) for kind in ("digests", "hashes")}
     for band in range(bands):
         places, _ = snapshot.holders(np.full(30, band), np.sort(drawn(30)))
         assert len(places) == 0
     assert (snapshot.first_copies(drawn(30, 2))[0] == -1).all()
     # A page that is touched brings its neighbours along, 16 of them, and a few hashes pass.
-    size = name("digests").stat().st_size
+    (size,) = (file.stat().st_size for file in tmp_path.glob("digests-*"))
     assert size > 40 << 16 and looked_at("digests") - before["digests"] <= 12 << 16
     assert looked_at("hashes") - before["hashes"] <= 3 << 16
 
