@@ -7,7 +7,7 @@ in batches of a source, followed by their keys.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +23,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.index.admission import SignedBatch, admit, hold_all, similar
 from gpulsh.index.contents import Contents, compacted, discard, settled
 from gpulsh.index.folder import Folder
-from gpulsh.index.groups import Groups
+from gpulsh.index.groups import grouped
 from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, refuse_kind, refuse_repeats, repeated, sorted_keys
 from gpulsh.index.segment import KEY_TYPES, Documents, Keys, Segment, keyed
 from gpulsh.index.snapshot import ABSENT, Snapshot
@@ -49,7 +49,6 @@ class Collection:
 
     def __init__(self, method: Method, secret: bytes, ops: Backend, spill: int) -> None:
         self.method, self.ops, self.spill = method, ops, spill
-        self.groups = Groups()
         self._secret = secret
         self._folder: Folder | None = None
         self._contents, self._changed = Contents(), False
@@ -60,13 +59,11 @@ class Collection:
         method = Method.restored(folder.manifest.parameters)
         found = type(self)(method, bytes.fromhex(folder.manifest.secret), self.ops, self.spill)
         found._folder, found._contents = folder, contents
-        found.groups = Groups(path, contents.groups)
         return found
 
     def begin_in(self, path: Path) -> None:
         """Use a folder, absent or empty before; nothing is committed yet."""
         self._folder = Folder.made(path, self.method, self._secret)
-        self.groups = Groups(path)
         self._changed = True
 
     @property
@@ -116,38 +113,40 @@ class Collection:
         ops, path = self.ops, self.path
         before = self._contents
         new: list[Segment] = []
-        number = before.next_number
+        groups, number = before.groups, before.next_number
         tally = tally or Funnel()
         try:
             for batch in self.signed(source):
                 if decide:
-                    snapshot = self.snapshot([*before.segments, *new])
+                    snapshot = self._snapshot(replace(before, segments=(*before.segments, *new), groups=groups))
                     segment = admit(batch, number, snapshot, self.method, ops, tally)
                     snapshot.release(len(batch))
                 else:
                     segment = hold_all(batch, number, self.method, ops)
                 number += len(segment)
                 new = settled([*new, segment], path, self.spill)
-                if new[-1].files:
+                if new[-1].files and path:
+                    groups = grouped([*before.segments, *new], groups, path)
                     release_memory()
             stream = KeyStream(keys(), before.keys)
             for place, segment in enumerate(new):
                 taken = stream.take(len(segment))
                 own = known if known is not None and len(new) == 1 else sorted_keys(taken)
                 if known is None:
-                    snapshot = self.snapshot([*before.segments, *new[:place]])
+                    snapshot = self._snapshot(replace(before, segments=(*before.segments, *new[:place]), groups=groups))
                     first = int(segment.documents.number[0]) - before.next_number
                     self._refuse_known(own, snapshot, first, names)
                     snapshot.release(len(own.key))
                 new[place] = keyed(segment, own, path)
                 del own
-                if segment.files:
+                if segment.files and path:
+                    groups = grouped([*before.segments, *new], groups, path)
                     release_memory()
         except BaseException:
             discard(new, path)
             raise
         segments = settled([*before.segments, *new], path, self.spill) if new else before.segments
-        self._set(Contents(tuple(segments), before.removed, number, stream.kind))
+        self._set(Contents(tuple(segments), before.removed, number, stream.kind, groups))
         return range(before.next_number, number)
 
     def decisions(self, numbers: range) -> Iterator[Documents]:
@@ -218,27 +217,26 @@ class Collection:
         """Commit, and record in the same commit that the run added these numbers."""
         self.begin_change()
         assert self._folder is not None
-        self._contents = self._folder.commit(self._contents, self.groups, {run: (numbers.start, numbers.stop)})
+        self._contents = self._folder.commit(self._contents, {run: (numbers.start, numbers.stop)})
         self._changed = False
 
     def save(self, path: Path | None) -> None:
         """Commit all changes, to its own folder or to another one, which is its own from then on."""
         if path is not None and (self._folder is None or os.path.realpath(path) != os.path.realpath(self._folder.path)):
             folder = Folder.made(path, self.method, self._secret)
-            groups = Groups(folder.path)
             loose = tuple(replace(segment, files=None) for segment in self._contents.segments)
             try:
-                self._contents = folder.commit(replace(self._contents, segments=loose), groups)
+                self._contents = folder.commit(replace(self._contents, segments=loose))
             except BaseException:
                 folder.abandon()
                 raise
             self.close()
-            self._folder, self.groups = folder, groups
+            self._folder = folder
         elif self._folder is None:
             raise ParameterError("path is None, and the index is in memory only; give the path of a folder")
         elif self._changed:
             self.begin_change()
-            self._contents = self._folder.commit(self._contents, self.groups)
+            self._contents = self._folder.commit(self._contents)
         self._changed = False
 
     def unsaved(self) -> int:
@@ -249,9 +247,8 @@ class Collection:
         """Merge all segments without removed documents; in a folder, commit that and remove the old files."""
         self.begin_change()
         whole = compacted(self._contents, self.path)
-        self.groups = Groups(self.path)
         if self._folder is not None:
-            self._contents = self._folder.commit(whole, self.groups)
+            self._contents = self._folder.commit(whole)
             self._changed = False
             self._folder.sweep()
         else:
@@ -272,7 +269,6 @@ class Collection:
         keys = evidence_keys(self._secret)
 
         def sign(lane: Backend, batch: TextBatch) -> SignedBatch:
-            self.groups.asked += len(batch)
             return SignedBatch.of(batch, keys, sign_by_method(batch, method, keys, lane), lane)
 
         with ops.here():
@@ -281,18 +277,20 @@ class Collection:
                 batches = [*batches]  # one needs no threads
             yield from map_batches(ops, batches, sign)
 
-    def snapshot(self, segments: Sequence[Segment] | None = None) -> Snapshot:
-        """The present state, or the state with these segments."""
-        contents = self._contents
-        found = contents.segments if segments is None else segments
-        return Snapshot(found, contents.removed, self.groups, KEY_TYPES[contents.keys or "string"])
+    def snapshot(self) -> Snapshot:
+        """The present state."""
+        return self._snapshot(self._contents)
+
+    def _snapshot(self, contents: Contents) -> Snapshot:
+        kind = KEY_TYPES[contents.keys or "string"]
+        return Snapshot(contents.segments, contents.removed, contents.groups, kind)
 
     def begin_change(self) -> None:
         """Become the writer, of the newest commit; OutputError if there is another, or if it would lose changes."""
         if self._folder is not None:
             newer = self._folder.lock(changed=self._changed)
             if newer is not None:
-                self._contents, self.groups = newer, Groups(self.path, newer.groups)
+                self._contents = newer
 
     def _refuse_known(self, keys: Keys, snapshot: Snapshot, start: int, names: KeyNames = GIVEN) -> None:
         """ParameterError if one of the keys, numbered from `start`, is in the index or comes twice."""

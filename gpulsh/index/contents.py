@@ -26,7 +26,7 @@ class Contents:
     removed: Numbers = field(default_factory=lambda: NOTHING)  # ascending
     next_number: int = 0
     keys: str | None = None  # their kind
-    groups: Sequence[Group] = ()  # with filters that were kept
+    groups: Sequence[Group] = ()  # those with common filters
 
 
 def spill_bytes(memory: int | None) -> int:
@@ -75,7 +75,7 @@ def compacted(contents: Contents, folder: Path | None) -> Contents:
     with writing(folder, INTACT) if folder else nullcontext():
         parts, removed = contents.segments, contents.removed
         whole = merged(parts, removed, folder) if folder else joined(parts, removed)
-    return replace(contents, segments=(whole,), removed=NOTHING)
+    return replace(contents, segments=(whole,), removed=NOTHING, groups=())
 
 
 def discard(segments: Sequence[Segment], folder: Path | None) -> None:

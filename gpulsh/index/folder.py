@@ -14,7 +14,7 @@ from gpulsh import __version__
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.contents import Contents, in_files
-from gpulsh.index.groups import Groups, kept_groups
+from gpulsh.index.groups import grouped, kept_groups, written
 from gpulsh.index.manifest import (
     KNOWN_FILES,
     LOCK,
@@ -121,10 +121,11 @@ class Folder:
             self._lock.release()
             self._lock = None
 
-    def commit(self, contents: Contents, groups: Groups, runs: Mapping[str, tuple[int, int]] | None = None) -> Contents:
+    def commit(self, contents: Contents, runs: Mapping[str, tuple[int, int]] | None = None) -> Contents:
         """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
         with writing(self.path, INTACT):
             segments = in_files(contents.segments, contents.removed, self.path)
+            groups = written(grouped(segments, contents.groups, self.path), self.path)
             manifest = replace(
                 self.manifest,
                 generation=self.manifest.generation + 1,
@@ -133,13 +134,13 @@ class Folder:
                 segments=tuple(StoredSegment(segment.name, segment.files) for segment in segments if segment.files),
                 removed=self._written(contents.removed),
                 runs={**self.manifest.runs, **(runs or {})},
-                groups=groups.keep(segments),
+                groups={group.name: group.fact for group in groups if group.fact},
             )
             commit_manifest(self.path, manifest, __version__)
             before, self.manifest = self.manifest, manifest
             for name in before.groups.keys() - manifest.groups.keys():  # readers do without them
                 (self.path / name).unlink(missing_ok=True)
-        return replace(contents, segments=tuple(segments))
+        return replace(contents, segments=tuple(segments), groups=groups)
 
     def abandon(self) -> None:
         """Stop writing. If nothing was ever committed, remove the index's files, and the folder if this made it."""

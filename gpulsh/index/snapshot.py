@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.index.blocks import in_places
 from gpulsh.index.filters import passing, passing_own
-from gpulsh.index.groups import Groups
+from gpulsh.index.groups import Group, in_groups
 from gpulsh.index.segment import KEY_TYPES, MANY, NOTHING, Keys, Segment, among, matches, runs
 
 ABSENT = -1  # in place of a document's number
@@ -29,7 +29,7 @@ class Snapshot:
 
     segments: Sequence[Segment]
     removed: Numbers
-    groups: Groups = field(default_factory=Groups)
+    groups: Sequence[Group] = ()
     key_type: pa.DataType = KEY_TYPES["string"]
 
     def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
@@ -38,7 +38,7 @@ class Snapshot:
         Bands ascend, and digests in each.
         """
         places, numbers = [NOTHING], [NOTHING]
-        for group in self.groups.of(self.segments):
+        for group in in_groups(self.segments, self.groups):
             own_bands, own_digests, passed = bands, digests, None
             if group.filters is not None:
                 passed = passing_own(group.filters, bands, digests, together=True)
@@ -102,7 +102,7 @@ class Snapshot:
     def _passing(self, values: NDArray[np.uint64], *, keys: bool = False) -> Iterator[tuple[Segment, Numbers]]:
         """Each segment, and the places of those `values` that may be first halves of its hashes, or of its keys."""
         every = np.arange(len(values))
-        for group in self.groups.of(self.segments, keys=keys):
+        for group in in_groups(self.segments, self.groups, keys=keys):
             passed = every if group.filters is None else passing(group.filters[-1], values, together=True)
             for segment in group.segments:
                 yield segment, passed

@@ -25,7 +25,7 @@ from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.protocol import Sizes
 from gpulsh.decide import meeting
 from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError
-from gpulsh.index import blocks, candidates, contents, groups, merging
+from gpulsh.index import blocks, candidates, contents, merging
 from gpulsh.index import segment as segments
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
@@ -58,7 +58,6 @@ def small_limits(batch: int = 200) -> Iterator[None]:
         mock.patch.object(segments, "ROWS_AT_ONCE", 3),
         mock.patch.object(merging, "ROWS_AT_ONCE", 5),
         mock.patch.object(merging, "SAMPLED", 2),
-        mock.patch.object(groups, "PAYS", 1 << 20),
         mock.patch.object(cpu_backend, "SIZES", Sizes(batch=batch, tile=300, largest_tile=600)),
     ):
         yield

@@ -113,20 +113,19 @@ def test_groups_of_segments_find_what_segments_find(measure: str, tmp_path: Path
     texts = repeating(120)
     options: dict[str, Any] = {"threshold": 0.3, "shingling": "word:2", "measure": measure, "backend": "cpu"}
     found, made = [], set()
-    for pays in (0, 1 << 20):
-        with mock.patch.object(groups_module, "PAYS", pays), Index.create(tmp_path / str(pays), **options) as index:
+    for fold in (0, 2):  # without groups, and with them
+        with mock.patch.object(groups_module, "FOLD", fold), Index.create(tmp_path / str(fold), **options) as index:
             index.collection.spill = 1  # so that what is added is a segment of files
             for number in range(0, 90, 10):
                 index.add(range(number, number + 10), texts[number : number + 10])
                 assert number in index and number + 10 not in index
-                groups = index.collection.groups._made.values() if pays else ()
-                made |= {(group.keys, len(group.segments)) for group in groups}
+                made |= {(fold, group.keys, len(group.segments)) for group in index.collection.snapshot().groups}
             index.remove([5])
             found.append(answers(index, texts))
             index.compact()
-            assert index.collection.groups._made == {}
+            assert not index.collection.snapshot().groups
     assert found[0] == found[1] and 0 < found[0][-1] < 80
-    assert made == {(keys, width) for keys in (False, True) for width in (2, 3, 5, 8)}
+    assert made == {(2, keys, width) for keys in (False, True) for width in (2, 3, 5, 8)}
 
 
 def repeating(count: int) -> list[str]:
@@ -175,12 +174,12 @@ def test_filters_of_groups_are_kept_and_what_is_wrong_with_them_is_mended(tmp_pa
         for name in groups:
             wrong(path / name)
         with Index.open(path, backend="cpu") as index:
-            assert {group.name for group in index.collection.groups._made.values()} == (set() if place else set(groups))
+            assert {group.name for group in index.collection.snapshot().groups} == (set() if place else set(groups))
             assert answers(index, texts) == before
             add(index, 30)
             index.save()
         with Index.open(path, backend="cpu") as index:
-            kept = {group.name: group.fact for group in index.collection.groups._made.values()}
+            kept = {group.name: group.fact for group in index.collection.snapshot().groups}
             assert kept == read_manifest(path).groups and len(kept) == 2
             assert answers(index, texts) == answers(whole, texts)
 

@@ -27,7 +27,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gpulsh import Index
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.index import admission, collection, contents, groups
+from gpulsh.index import admission, collection, contents
 from gpulsh.index.keys import checked_keys
 from gpulsh.index.snapshot import ABSENT
 from tests.index.test_contents import SHAPE, SHINGLING, THRESHOLD, naive_index, new_index, small_limits, texts
@@ -235,23 +235,6 @@ def test_a_query_sees_one_moment(saved: bool, tmp_path: Path) -> None:
     assert [(band, keys.tolist()) for band, keys in found] == [(band, ["b", "a"]) for band in range(SHAPE["bands"])]
     assert list(index.buckets()) == []
     index.close()
-
-
-def test_who_asks_about_an_earlier_moment_unmakes_no_filters(tmp_path: Path) -> None:
-    pays, spill = mock.patch.object(groups, "PAYS", 1 << 20), mock.patch.object(contents, "SPILL_BYTES", 0)
-    asked = np.zeros((1, 2), np.uint64)
-    with pays, spill, new_index() as index:
-        index.save(tmp_path / "i")
-        for number, text in enumerate(PAGES[:3]):
-            index.insert([number], [text])
-        earlier = index.collection.snapshot()
-        index.insert([3], [PAGES[3]])
-        with mock.patch.object(groups, "_together", wraps=groups._together) as made:
-            index.collection.snapshot().first_copies(asked)
-            assert made.call_count == 1
-            earlier.first_copies(asked)
-            index.collection.snapshot().first_copies(asked)
-            assert made.call_count == 1
 
 
 # --- contexts
