@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,6 @@ from gpulsh.errors import ParameterError
 from gpulsh.theory import checked_number
 
 AnyMinHash = MinHash | WeightedMinHash
-BUFFER = 50000
 LEGACY_BYTES = 8  # of a value of datasketch 1.x in a key
 
 
@@ -125,22 +125,11 @@ class MinHashLSH:
         self.b, self.r = chosen_bands(threshold, num_perm, weights, params)
         self.prepickle = bool(prepickle)
         self.hashfunc = hashfunc
-        self._buffer_size = BUFFER
         self.hashtables = [DictSetStorage() for _ in range(self.b)]
         self.hashranges = [(i * self.r, (i + 1) * self.r) for i in range(self.b)]
         self.keys = DictListStorage()
         self._minhash_scheme = None
-
-    @property
-    def buffer_size(self) -> int:
-        """The size of a session's buffer; sessions in memory have none."""
-        return self._buffer_size
-
-    @buffer_size.setter
-    def buffer_size(self, value: int) -> None:
-        self._buffer_size = self.keys.buffer_size = value
-        for table in self.hashtables:
-            table.buffer_size = value
+        self._queried: list[set[Hashable]] = []
 
     def insert(self, key: Hashable, minhash: AnyMinHash, check_duplication: bool = True) -> None:
         """Add a set by its key. ParameterError if the index has the key, unless `check_duplication` is False."""
@@ -149,9 +138,12 @@ class MinHashLSH:
         if check_duplication and key in self.keys:
             raise ParameterError("the key is in the index; give another, or remove it first")
         self._minhash_scheme = self._minhash_scheme or getattr(minhash, "scheme", None)
-        self.keys.insert(key, *found)
-        for band, table in zip(found, self.hashtables, strict=True):
-            table._dict[band].add(key)
+        self._take(key, found)
+
+    def _take(self, key: Hashable, bands: list[bytes]) -> None:
+        self.keys[key] = bands
+        for band, table in zip(bands, self.hashtables, strict=True):
+            table.setdefault(band, set()).add(key)
 
     def _band_keys(self, minhash: AnyMinHash, bands: int | None = None) -> list[bytes]:
         """The bytes of each band, or a ParameterError if the signature does not fit the index."""
@@ -182,19 +174,16 @@ class MinHashLSH:
         if check_overlap and not self.keys.keys().isdisjoint(other.keys.keys()):
             raise ParameterError("some keys are in both indexes; remove them from one")
         self._minhash_scheme = self._minhash_scheme or other._minhash_scheme
-        for key in list(other.keys):
-            found = other.keys.get(key)
-            self.keys.insert(key, *found)
-            for band, table in zip(found, self.hashtables, strict=True):
-                table.insert(band, key)
+        for key, found in other.keys.items():
+            self._take(key, list(found))
 
-    def insertion_session(self, buffer_size: int = BUFFER) -> MinHashLSHInsertionSession:
-        """A context for many insertions."""
-        return MinHashLSHInsertionSession(self, buffer_size)
+    def insertion_session(self, buffer_size: int = 50000) -> MinHashLSHSession:
+        """A context for many insertions; in memory each takes effect at once, and nothing is buffered."""
+        return MinHashLSHSession(self)
 
-    def deletion_session(self, buffer_size: int = BUFFER) -> MinHashLSHDeletionSession:
-        """A context for many removals."""
-        return MinHashLSHDeletionSession(self, buffer_size)
+    def deletion_session(self, buffer_size: int = 50000) -> MinHashLSHSession:
+        """A context for many removals; in memory each takes effect at once, and nothing is buffered."""
+        return MinHashLSHSession(self)
 
     def query(self, minhash: AnyMinHash) -> list[Hashable]:
         """The keys of sets that share a band with this one, in no order."""
@@ -206,7 +195,7 @@ class MinHashLSH:
             raise ParameterError(f"b is {b}; this index has {self.b} bands")
         found: set[Hashable] = set()
         for band, table in zip(self._band_keys(minhash, b), self.hashtables, strict=False):
-            keys = table._dict.get(band)
+            keys = table.get(band)
             if keys:
                 found |= keys
         return self._unpickled(found)
@@ -216,14 +205,12 @@ class MinHashLSH:
 
     def add_to_query_buffer(self, minhash: AnyMinHash) -> None:
         """Add a query; `collect_query_buffer` answers all."""
-        for band, table in zip(self._band_keys(minhash), self.hashtables, strict=True):
-            table.add_to_select_buffer([band])
+        self._queried.append(self._query_b(minhash, self.b))
 
     def collect_query_buffer(self) -> list[Hashable]:
         """The keys that all queries since the last call have in common."""
-        answers = [table.collect_select_buffer() for table in self.hashtables]
-        each = [set[Hashable]().union(*found) for found in zip(*answers, strict=True)]
-        return list(self._unpickled(set.intersection(*each))) if each else []
+        queried, self._queried = self._queried, []
+        return list(set.intersection(*queried)) if queried else []
 
     def __contains__(self, key: Hashable) -> bool:
         return (pickle.dumps(key) if self.prepickle else key) in self.keys
@@ -233,30 +220,27 @@ class MinHashLSH:
         key = pickle.dumps(key) if self.prepickle else key
         if key not in self.keys:
             raise ParameterError("the key is not in the index; give one that was inserted")
-        for band, table in zip(self.keys.get(key), self.hashtables, strict=False):
-            table.remove_val(band, key)
-            if not table.get(band):
-                table.remove(band)
-        self.keys.remove(key)
+        for band, table in zip(self.keys.pop(key), self.hashtables, strict=False):
+            table[band].remove(key)
+            if not table[band]:
+                del table[band]
 
     def is_empty(self) -> bool:
         """Whether it has no key."""
-        return any(len(table) == 0 for table in self.hashtables)
+        return not self.keys
 
     def get_counts(self) -> list[dict[Hashable, int]]:
         """The number of keys of each band, for each table."""
-        return [table.itemcounts() for table in self.hashtables]
+        return [{band: len(keys) for band, keys in table.items()} for table in self.hashtables]
 
     def get_subset_counts(self, *keys: Hashable) -> list[dict[Hashable, int]]:
         """The same for some keys only."""
-        tables = [DictSetStorage() for _ in range(self.b)]
-        for key in {pickle.dumps(key) if self.prepickle else key for key in keys}:
-            for band, table in zip(self.keys.get(key), tables, strict=False):
-                table.insert(band, key)
-        return [table.itemcounts() for table in tables]
+        chosen = {pickle.dumps(key) if self.prepickle else key for key in keys}
+        found = [self.keys[key] for key in chosen if key in self.keys]
+        return [dict(Counter(bands[table] for bands in found)) for table in range(self.b)]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update({"_queried": [], **state})
         self.__dict__.pop("_H", None)  # of datasketch: a method of its own
         if "_minhash_scheme" not in state:  # of 1.x, which had one scheme; WeightedMinHash has none, and longer keys
             lengths = {len(band) for table in self.hashtables[:1] for band in table if isinstance(band, bytes)}
@@ -270,14 +254,13 @@ def check_scheme(known: str | None, minhash: AnyMinHash) -> None:
         raise ParameterError(f"the signature is of scheme {scheme!r} and the index of {known!r}; make both by one")
 
 
-class _Session:
-    """A context that changes an index; in memory each change takes effect at once."""
+class MinHashLSHSession:
+    """A context that changes an index."""
 
-    def __init__(self, lsh: MinHashLSH, buffer_size: int) -> None:
-        self.lsh = lsh
-        lsh.buffer_size = buffer_size
+    def __init__(self, lsh: MinHashLSH) -> None:
+        self.lsh, self.insert, self.remove = lsh, lsh.insert, lsh.remove
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -287,17 +270,4 @@ class _Session:
         """Does nothing, because nothing was buffered."""
 
 
-class MinHashLSHInsertionSession(_Session):
-    """Inserts many."""
-
-    def insert(self, key: Hashable, minhash: AnyMinHash, check_duplication: bool = True) -> None:
-        """`MinHashLSH.insert`."""
-        self.lsh.insert(key, minhash, check_duplication)
-
-
-class MinHashLSHDeletionSession(_Session):
-    """Removes many."""
-
-    def remove(self, key: Hashable) -> None:
-        """`MinHashLSH.remove`."""
-        self.lsh.remove(key)
+MinHashLSHInsertionSession = MinHashLSHDeletionSession = MinHashLSHSession

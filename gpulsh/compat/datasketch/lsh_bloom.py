@@ -72,36 +72,19 @@ class BloomTable:
         else:
             self._data.flush()
 
-    def assert_size(self, hashvalues: Values) -> None:
-        """RuntimeError if a band has another number of values."""
-        if len(hashvalues) != self.r:
-            raise RuntimeError(f"a band has {len(hashvalues)} values; this one takes {self.r}")
-
-    def insert(self, hashvalues: Values) -> None:
-        """Add a band."""
-        self.assert_size(hashvalues)
-        self.add(*band_hashes(np.asarray(hashvalues)[None])[0])
-
-    def query(self, hashvalues: Values) -> bool:
-        """Whether a band was added, or passes by chance."""
-        self.assert_size(hashvalues)
-        return self.has(*band_hashes(np.asarray(hashvalues)[None])[0])
-
-    def add(self, first: int, second: int) -> None:
+    def insert(self, first: int, second: int) -> None:
         """Add a band by its hashes."""
-        data, bits = self._data, self.bits
-        for number in range(self.hashes):  # Kirsch and Mitzenmacher 2006: two hashes do for all
-            place = (first + number * second) % bits
-            data[HEAD.size + (place >> 3)] |= 1 << (place & 7)
+        for place in self._places(first, second):
+            self._data[HEAD.size + (place >> 3)] |= 1 << (place & 7)
 
-    def has(self, first: int, second: int) -> bool:
-        """`query` of a band by its hashes."""
-        data, bits = self._data, self.bits
-        for number in range(self.hashes):
-            place = (first + number * second) % bits
-            if not data[HEAD.size + (place >> 3)] >> (place & 7) & 1:
-                return False
-        return True
+    def query(self, first: int, second: int) -> bool:
+        """Whether a band with these hashes was added, or passes by chance."""
+        data = self._data
+        return all(data[HEAD.size + (place >> 3)] >> (place & 7) & 1 for place in self._places(first, second))
+
+    def _places(self, first: int, second: int) -> list[int]:
+        """The places of a band's bits; two hashes do for all (Kirsch and Mitzenmacher 2006)."""
+        return [(first + number * second) % self.bits for number in range(self.hashes)]
 
 
 class MinHashLSHBloom:
@@ -154,12 +137,12 @@ class MinHashLSHBloom:
         found = self._hashes(minhash)
         self._minhash_scheme = self._minhash_scheme or getattr(minhash, "scheme", None)
         for table, (first, second) in zip(self.hashtables, found, strict=True):
-            table.add(first, second)
+            table.insert(first, second)
 
     def query(self, minhash: AnyMinHash) -> bool:
         """Whether a set that shares a band with this one was inserted."""
         found = zip(self.hashtables, self._hashes(minhash), strict=True)
-        return any(table.has(first, second) for table, (first, second) in found)
+        return any(table.query(first, second) for table, (first, second) in found)
 
     def _hashes(self, minhash: AnyMinHash) -> list[list[int]]:
         if len(minhash) != self.h:
