@@ -173,11 +173,11 @@ def _found(
     """
     how, where, threshold = finders.how, finders.where, finders.threshold
     few = texts.slice(0, min(WARM, len(texts)))
-    finder(few).pairs()
+    finder.pairs(finder.sketch(few))
     jaccard(shingle(few, **how), [[0, 0]] if len(few) else [], **where)
     began = perf_counter()
-    sketched = finder(texts)
-    candidates: Numbers = on_host(sketched.pairs())
+    sketches = finder.sketch(texts)
+    candidates: Numbers = on_host(finder.pairs(sketches))
     searched = perf_counter() - began
     candidates = candidates[filled[candidates].all(axis=1)]
     for one in verify:
@@ -186,8 +186,8 @@ def _found(
         if one == "exact":
             found = candidates[on_host(jaccard(shingle(texts, **how), candidates, **where)) >= threshold]
         elif one == "signature":
-            if sketched.estimate is None:
+            if finder.estimate is None:
                 continue
-            found = candidates[on_host(sketched.estimate(candidates)) >= threshold]
+            found = candidates[on_host(finder.estimate(sketches, candidates)) >= threshold]
         seconds = searched + perf_counter() - began
-        yield one, len(candidates), found, seconds, sketched.size / max(len(texts), 1)
+        yield one, len(candidates), found, seconds, finder.size(sketches) / max(len(texts), 1)

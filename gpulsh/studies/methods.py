@@ -36,28 +36,13 @@ BITS, ALIKE = 384, 355  # bits of all tokens, and the number of them that a pair
 
 
 @dataclass(frozen=True)
-class Sketched:
-    """Sketches of texts: their bytes, their candidate pairs int64 [m, 2], and their estimate of pairs' similarity."""
+class Finder:
+    """A method: it makes sketches of texts, finds candidate pairs int64 [m, 2] of sketches, and may estimate pairs."""
 
-    size: int
-    pairs: Callable[[], Array]
-    estimate: Callable[[Numbers], Array] | None = None
-
-
-Finder = Callable[[TextBatch], Sketched]
-
-
-def _finder(
-    sketch: Callable[[TextBatch], Any],
-    pairs: Callable[[Any], Array],
-    estimate: Callable[[Any, Numbers], Array] | None = None,
-    size: Callable[[Any], int] = lambda sketches: sketches.values.nbytes,
-) -> Finder:
-    def find(texts: TextBatch) -> Sketched:
-        made = sketch(texts)
-        return Sketched(size(made), lambda: pairs(made), None if estimate is None else partial(estimate, made))
-
-    return find
+    sketch: Callable[[TextBatch], Any]
+    pairs: Callable[[Any], Array]
+    estimate: Callable[[Any, Numbers], Array] | None = None
+    size: Callable[[Any], int] = lambda sketches: sketches.values.nbytes  # bytes of all sketches
 
 
 @dataclass(frozen=True)
@@ -93,7 +78,7 @@ class Finders:
     def banded(self, sketch: SetSketch | WeightedMinHash) -> Finder:
         """Signatures that meet in a band."""
         banding, where = self._banding(sketch.num_perm), self.where
-        return _finder(
+        return Finder(
             lambda texts: sketch.from_texts(texts, **self.how),
             lambda signatures: candidate_pairs(banding(signatures, **where), **where),
             lambda signatures, pairs: sketch.estimate(signatures, pairs, **where),
@@ -108,7 +93,7 @@ class Finders:
             signatures = minhash.from_texts(texts, **self.how)
             return b_bit(signatures, **where), banding(signatures, **where)
 
-        return _finder(
+        return Finder(
             sketch,
             lambda made: candidate_pairs(made[1], **where),
             lambda made, pairs: b_bit.estimate(made[0], pairs, **where),
@@ -125,7 +110,7 @@ class Finders:
         if distance is None:
             distance = default_distance(sketch.near(0), self.threshold, near_probability).distance
         sketch, tables = replace(sketch, weights=weights), HammingTables(bits=sketch.bits, distance=distance)
-        return _finder(
+        return Finder(
             lambda texts: sketch.from_texts(texts, **self.how),
             lambda signatures: tables.pairs(signatures, **self.where),
         )
@@ -134,7 +119,7 @@ class Finders:
         """Pairs that agree in two of six groups of signature values."""
         supershingles = Supershingles()
         minhash = MinHash(num_perm=supershingles.groups * supershingles.of, seed=self.seed)
-        return _finder(
+        return Finder(
             lambda texts: minhash.from_texts(texts, **self.how),
             lambda signatures: supershingles(signatures, **self.where),
             size=lambda signatures: len(signatures) * 8 * supershingles.groups,
@@ -142,18 +127,18 @@ class Finders:
 
     def henzinger(self) -> Finder:
         """Pairs of supershingles whose SimHash of single words is near."""
-        supershingles, simhash = self.supershingles(), SimHash(bits=BITS, weights="count", seed=self.seed)
+        broder, simhash = self.supershingles(), SimHash(bits=BITS, weights="count", seed=self.seed)
         words = Shingling(size=1, symbols=self.how["shingling"].symbols).under(self.how["folding"])
         how: How = {**self.how, "shingling": words}
 
-        def pairs(made: tuple[Sketched, Any]) -> Array:
-            agreeing = made[0].pairs()
+        def pairs(made: tuple[Any, Any]) -> Array:
+            agreeing = broder.pairs(made[0])
             return agreeing[hamming(made[1], agreeing, **self.where) <= BITS - ALIKE]
 
-        return _finder(
-            lambda texts: (supershingles(texts), simhash.from_texts(texts, **how)),
+        return Finder(
+            lambda texts: (broder.sketch(texts), simhash.from_texts(texts, **how)),
             pairs,
-            size=lambda made: made[0].size + made[1].values.nbytes,
+            size=lambda made: broder.size(made[0]) + made[1].values.nbytes,
         )
 
     def samples(self, sketch: SampleSketch) -> Finder:
@@ -172,7 +157,7 @@ class Finders:
                 found.append(some[estimate(samples, some) >= self.threshold])
             return np.concatenate(found)
 
-        return _finder(lambda texts: sketch.from_texts(texts, **self.how), pairs, estimate)
+        return Finder(lambda texts: sketch.from_texts(texts, **self.how), pairs, estimate)
 
     def whole(self, signatures: Callable[[TextBatch], Values]) -> Finder:
         """Pairs whose whole-document signatures are equal."""
@@ -181,7 +166,7 @@ class Finders:
             found = on_host(candidate_pairs(BandDigests(words[:, :1]), **self.where))
             return found[words[found[:, 0], 1] == words[found[:, 1], 1]]
 
-        return _finder(lambda texts: signatures(texts).view(np.uint64), pairs, size=lambda words: words.nbytes)
+        return Finder(lambda texts: signatures(texts).view(np.uint64), pairs, size=lambda words: words.nbytes)
 
 
 def _minhash(family: MinHashFamily, made: Finders, num_perm: int) -> Finder:
