@@ -91,9 +91,12 @@ def page_of(folder: Path) -> _Page:
     return _Page((folder / "out/report.html").read_text(encoding="utf-8"))
 
 
-def test_the_summary_counts_the_evidence(tmp_path: Path) -> None:
+def test_the_summary_counts_the_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = run(tmp_path).report
     found = report["evidence"]
+    with monkeypatch.context() as patched:  # row groups do not matter
+        patched.setattr("gpulsh.io.formats.parquet.GROUP_ROWS", 1)
+        assert run(tmp_path, overwrite=True).report["evidence"] == found
     rows = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
     assert len(rows) >= 6
     by_file = Counter(row["file"] for row in rows)
@@ -112,8 +115,8 @@ def test_the_summary_counts_the_evidence(tmp_path: Path) -> None:
     assert [entry["cluster"] for entry in sample[:2]] == ranked[:2]
     for entry in sample:
         assert ("largest" in entry["picked"]) == (entry["dropped"] > 1)
-        told = {(row["file"], row["row"]) for row in rows if row["cluster"] == entry["cluster"]}
-        assert {(pair["dropped"]["file"], pair["dropped"]["row"]) for pair in entry["pairs"]} <= told
+        members = {(row["file"], row["row"]) for row in rows if row["cluster"] == entry["cluster"]}
+        assert {(pair["dropped"]["file"], pair["dropped"]["row"]) for pair in entry["pairs"]} <= members
 
 
 def test_examples_are_rows_of_the_evidence_with_their_texts(tmp_path: Path) -> None:
@@ -126,14 +129,14 @@ def test_examples_are_rows_of_the_evidence_with_their_texts(tmp_path: Path) -> N
             for row, text in enumerate(read or [json.loads(line)["text"] for line in path.read_text().splitlines()])
         }
     rows = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
-    told = {(row["file"], row["row"]): row for row in rows}
+    by_place = {(row["file"], row["row"]): row for row in rows}
     examples = report["evidence"]["examples"]
-    assert examples and len({told[e["dropped"]["file"], e["dropped"]["row"]]["cluster"] for e in examples}) == len(
+    assert examples and len({by_place[e["dropped"]["file"], e["dropped"]["row"]]["cluster"] for e in examples}) == len(
         examples
     )
     assert [e["similarity"] for e in examples] == sorted(e["similarity"] for e in examples)
     for example in examples:
-        row = told[example["dropped"]["file"], example["dropped"]["row"]]
+        row = by_place[example["dropped"]["file"], example["dropped"]["row"]]
         assert example["dropped"]["id"] == row["id"]
         assert example["similarity"] == pytest.approx(row["similarity"], abs=1e-6)
         kept = {name: row[f"duplicate_of_{name}"] for name in ("file", "row", "id")}
@@ -155,13 +158,6 @@ def test_texts_that_were_gathered_are_not_looked_for_in_files(tmp_path: Path, mo
     assert looked_for == [0, 1]  # nobody had to read exact copies again
 
 
-def test_the_summary_does_not_depend_on_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = corpus(tmp_path)
-    whole = deduplicate_files(paths, tmp_path / "whole", backend="reference").report["evidence"]
-    monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_ROWS", 1)
-    assert deduplicate_files(paths, tmp_path / "cut", backend="reference").report["evidence"] == whole
-
-
 @needs_jinja
 def test_the_page_shows_candidates_below_the_threshold(tmp_path: Path) -> None:
     report = run(tmp_path).report
@@ -176,7 +172,7 @@ def test_the_page_shows_candidates_below_the_threshold(tmp_path: Path) -> None:
 
 @needs_jinja
 @pytest.mark.parametrize("options", [{"resolve": "components"}, {"verify": "none"}, {"verify": "signature"}])
-def test_the_page_tells_it_and_stands_alone(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_the_page_shows_it_and_needs_no_other_file(tmp_path: Path, options: dict[str, Any]) -> None:
     result = run(tmp_path, **options)
     assert "report.html" in result.report["outputs"]
     assert result.report["page"] == {"written": True, "reason": None}
@@ -223,25 +219,19 @@ def test_files_whose_names_read_alike(tmp_path: Path) -> None:
 
 
 @needs_jinja
-def test_bad_records_are_no_kept_rows(tmp_path: Path) -> None:
+def test_bad_records_and_protected_documents_are_not_kept_rows(tmp_path: Path) -> None:
     lines = [json.dumps({"text": page(number)}) for number in (1, 2, 1)]
     (tmp_path / "a.jsonl").write_text("\n".join([*lines, "{no json", lines[1]]) + "\n")
-    result = deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference", on_error="skip")
-    assert result.report["evidence"]["rejected"] == [1]
+    (tmp_path / "test.jsonl").write_text((json.dumps({"text": page(3)}) + "\n") * 3)
+    options: dict[str, Any] = {"protect": [tmp_path / "test.jsonl"], "on_error": "skip", "backend": "reference"}
+    report = deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **options).report
+    assert report["evidence"]["rejected"] == [0, 1]
     shown = page_of(tmp_path).text
     assert "1 bad record skipped" in shown
     assert "a.jsonl512240.0 %" in shown  # of 5 rows 1 is rejected, 2 are kept and 2 dropped
-
-
-@needs_jinja
-def test_protected_documents_are_kept_though_they_are_copies(tmp_path: Path) -> None:
-    for name in ("test", "crawl"):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": page(1)}) + "\n" for _ in range(3)))
-    options: dict[str, Any] = {"protect": [tmp_path / "test.jsonl"], "backend": "reference"}
-    funnel = deduplicate_files(tmp_path / "crawl.jsonl", tmp_path / "out", **options).funnel
-    shown = page_of(tmp_path).text
-    assert "0 of 3 documents kept" in shown and "3 documents protected: never dropped, and not written" in shown
-    assert (funnel["documents"], funnel["protected"], funnel["dropped"], funnel["kept"]) == (6, 3, 3, 0)
+    assert "2 of 4 documents kept" in shown and "3 documents protected: never dropped, and not written" in shown
+    counts = [report["funnel"][name] for name in ("documents", "protected", "dropped", "kept")]
+    assert counts == [7, 3, 2, 2]  # copies of each other stay, where they are protected
 
 
 def test_without_jinja_the_report_says_so(
@@ -347,26 +337,24 @@ def test_candidates_that_were_ruled_out_are_not_called_dissimilar(
     assert "ruled out by --within, --across" in told and "The bars are" not in told
 
 
-def shown_texts(tmp_path: Path) -> list[list[str]]:
-    """Of a kept document with copies, and of one with a near-duplicate: the texts of each pair that is shown."""
+@needs_jinja
+def test_exact_copies_are_read_again_unless_their_file_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [page(1), page(2), page(1), page(1).upper(), page(2, 1)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in rows))
-    evidence = deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference").report["evidence"]
-    return [pair["texts"] for cluster in evidence["clusters"]["sample"] for pair in cluster["pairs"]]
 
+    def shown() -> list[list[str]]:
+        report = deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference", overwrite=True).report
+        return [pair["texts"] for cluster in report["evidence"]["clusters"]["sample"] for pair in cluster["pairs"]]
 
-def test_texts_of_exact_copies_are_shown_though_nobody_gathered_them(tmp_path: Path) -> None:
-    (copy, kept), (upper, _), (near, _) = shown_texts(tmp_path)
+    (copy, kept), (upper, _), (near, _) = shown()
     assert copy == kept and copy.startswith("word0x1 ") and upper.startswith("WORD0X1 ") and near.endswith("other0")
-
-
-@needs_jinja
-def test_a_text_that_is_not_read_again_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.report.evidence.AGAIN_BYTES", 100)
-    assert shown_texts(tmp_path)[0][0] == ""
-    html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    told = "The text is not shown because its file is large: gpulsh show OUT --cluster 0 shows it."
-    assert told in _Page(html).text and '<div class="text"><bdi></bdi></div>' not in html
+    assert shown()[0][0] == ""
+    message = "The text is not shown because its file is large: gpulsh show OUT --cluster 0 shows it."
+    assert message in page_of(tmp_path).text
+    assert '<div class="text"><bdi></bdi></div>' not in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 
 @needs_jinja

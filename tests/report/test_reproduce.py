@@ -22,12 +22,7 @@ from gpulsh.run.files import deduplicate_files
 @pytest.mark.parametrize(
     "options",
     [
-        {
-            "threshold": 0.65,
-            "shingling": "char:9+symbols",
-            "normalize": "NFKC",
-            "sketch": gpulsh.OnePermutation(num_perm=64),
-        },
+        {"threshold": 0.65, "shingling": "char:9+symbols", "normalize": "NFKC", "sketch": "one-permutation:64"},
         {"verify": "none", "resolve": "components", "bands": 4, "rows": 4, "keep": "longest", "across": True},
         {"sketch": gpulsh.SimHash(bits=128, seed=5), "distance": 2},
         {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128), "distance": 1},
@@ -43,9 +38,9 @@ def test_the_command_asks_for_the_same_again(
         Path(name).write_text("".join(json.dumps({"id": n, "text": "the same few words " * n}) + "\n" for n in (3, 4)))
     inputs = ["a b.jsonl", "$c'.jsonl"]
     first = deduplicate_files(inputs, "first", backend="reference", **options).report
-    told = command(first)
-    assert told is not None and told.startswith("gpulsh dedup ")
-    assert main([*shlex.split(told.replace("-o OUT", "-o again"))[1:], "--backend", "reference"]) == 0
+    line = command(first)
+    assert line is not None and line.startswith("gpulsh dedup ")
+    assert main([*shlex.split(line.replace("-o OUT", "-o again"))[1:], "--backend", "reference"]) == 0
     again = json.loads(Path("again/report.json").read_text())
     assert again["job"] == first["job"] and again["digest"] == first["digest"]
     sentences = " ".join(in_words(first["parameters"]))
