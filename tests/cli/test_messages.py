@@ -1,4 +1,4 @@
-"""What messages advise is what their reader can do: keywords in Python, options in the command, names that exist."""
+"""Messages advise what their reader can do: keywords in Python, options in the command, names that exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import re
 import time
 import tomllib
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 import numpy as np
@@ -48,24 +48,39 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main([*arguments, "--backend", "reference"]) != 0
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith("gpulsh: error: ")
-    return lines[-1].removeprefix("gpulsh: error: ")
+def error(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    """The error of a command, which is the last line that it prints."""
+    assert main([*line.split(), "--backend", "reference"]) != 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("gpulsh: error: ")
+    return last.removeprefix("gpulsh: error: ")
 
 
-def test_advice_is_of_the_door_that_was_used(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_advice_suits_the_command_or_python(
+    here: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
     with pytest.raises(OutputError) as caught:
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
     assert str(caught.value).endswith("give another folder, or overwrite=True to replace them")
-    assert told(capsys, "dedup", "a.jsonl", "-o", "out").endswith("give another folder, or --overwrite to replace them")
-    gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", overwrite=True)
+    assert error(capsys, "dedup a.jsonl -o out").endswith("give another folder, or --overwrite to replace them")
+    both = error(capsys, "dedup a.jsonl -o out --resume --overwrite")  # one keeps what the other removes
+    assert both.startswith("overwrite and resume are both given; give --resume to continue")
+    with pytest.raises(ParameterError, match="give resume=True to continue the finished part, or overwrite=True"):
+        gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
+    Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
+    gpulsh.deduplicate_files("short.jsonl", "out", backend="reference", overwrite=True)
+    assert ", as shingling='word:1' or shingling='char:4', which `gpulsh.sample` helps" in caplog.messages[-1]
+    monkeypatch.setattr(logging.getLogger("gpulsh"), "propagate", False)  # so that only the command listens
+    assert main(["dedup", "short.jsonl", "-o", "out", "--overwrite", "--backend", "reference"]) == 0
+    assert ", as --shingle word:1 or --shingle char:4, which `gpulsh sample` helps" in capsys.readouterr().err
+    named = InputError("my--memory.txt: x--overwrite--y is none; give --memory 550MiB or more")
+    assert str(named) == "my--memory.txt: x--overwrite--y is none; give memory='550MiB' or more"
+    assert str(GpulshError()) == ""
 
 
 def test_every_option_that_a_message_names_is_known() -> None:
-    """And is a keyword of Python's, so that `in_python` tells what there is."""
+    """And is a keyword in Python, so that `in_python` names a keyword that exists."""
     command = group.get_command(click.Context(group), "dedup")
     assert command is not None
     options = {option for parameter in command.params for option in parameter.opts}
@@ -84,17 +99,6 @@ def test_every_option_that_a_message_names_is_known() -> None:
                     assert name in OPTIONS or name == "head", f"{path}: {name}"  # the latter of `ray start`
 
 
-def test_warnings_are_of_the_door_that_was_used(
-    here: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
-    gpulsh.deduplicate_files("short.jsonl", "out", backend="reference")
-    assert ", as shingling='word:1' or shingling='char:4', which `gpulsh.sample` helps" in caplog.messages[-1]
-    monkeypatch.setattr(logging.getLogger("gpulsh"), "propagate", False)  # as where nobody but the command listens
-    assert main(["dedup", "short.jsonl", "-o", "out", "--overwrite", "--backend", "reference"]) == 0
-    assert ", as --shingle word:1 or --shingle char:4, which `gpulsh sample` helps" in capsys.readouterr().err
-
-
 def test_an_extra_is_named_with_the_command_that_installs_it() -> None:
     """In every shell, some of which take brackets for a pattern."""
     declared = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -106,70 +110,52 @@ def test_an_extra_is_named_with_the_command_that_installs_it() -> None:
                 assert before.endswith('"') and extra in declared, f"{path}: {line}"
 
 
-def test_options_in_names_of_files_are_left_alone() -> None:
-    error = InputError("my--memory.txt: x--overwrite--y is none; give --memory 550MiB or more")
-    assert str(error) == "my--memory.txt: x--overwrite--y is none; give memory='550MiB' or more"
-    assert str(GpulshError()) == ""
-
-
-@pytest.mark.parametrize(
-    ("priority", "message"),
-    [
+def test_a_priority_that_is_none() -> None:
+    for priority, message in (
         (["x", "y"], "priority[0] is 'x'; give floats, integers or dates, one for each document"),
         ([1, None], "priority[1] is None; give"),
         (np.array([1, "y"], object), "priority[1] is 'y'; give"),
         ("xy", "priority is of type str; give"),
-    ],
-)
-def test_a_priority_that_is_none(priority: Any, message: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        gpulsh.deduplicate(["one", "two"], priority=priority, backend="reference")
-    assert message in str(caught.value) and "<U" not in str(caught.value)
+    ):
+        with pytest.raises(ParameterError) as caught:
+            gpulsh.deduplicate(["one", "two"], priority=priority, backend="reference")  # type: ignore[arg-type]
+        assert message in str(caught.value) and "<U" not in str(caught.value)
 
 
 def test_rows_that_are_not_there_yet() -> None:
     polars = pytest.importorskip("polars")
-    frame = polars.LazyFrame({"text": ["one text", "one text"]})
     found = gpulsh.deduplicate(["one text", "one text"], backend="reference")
     with pytest.raises(ParameterError, match="table is a int, which has no rows"):
         found.filter(3)
     with pytest.raises(InputTypeError, match="texts is a LazyFrame; name its column"):
-        gpulsh.deduplicate(frame, backend="reference")
+        gpulsh.deduplicate(polars.LazyFrame({"text": ["one text", "one text"]}), backend="reference")
 
 
-def test_what_an_index_has_taken_in_before_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["index", "build", "known", "a.jsonl", "--backend", "reference"]) == 0
+def test_messages_name_documents_columns_and_the_nearest_option(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for ids, index in (("", "known"), ("--id-column id", "ids")):
+        assert main(f"index build {index} a.jsonl {ids} --backend reference".split()) == 0
     capsys.readouterr()
-    message = told(capsys, "index", "add", "known", "b.jsonl", "a.jsonl")
-    assert message.startswith("a.jsonl: row 0: its key is 'a.jsonl:0', which is in the index; leave out what was added")
-    assert main(["index", "build", "ids", "a.jsonl", "--id-column", "id", "--backend", "reference"]) == 0
-    capsys.readouterr()
-    lines = Path("b.jsonl").read_text().replace('"b2"', '"a3"')
-    Path("b.jsonl").write_text(lines)
-    message = told(capsys, "index", "add", "ids", "b.jsonl", "--id-column", "id")
+    before = "a.jsonl: row 0: its key is 'a.jsonl:0', which is in the index; leave out what was added"
+    assert error(capsys, "index add known b.jsonl a.jsonl").startswith(before)
+    b, out = Path("b.jsonl").read_text(), "-o out"
+    Path("b.jsonl").write_text(b.replace('"b2"', '"a3"'))
+    message = error(capsys, "index add ids b.jsonl --id-column id")
     assert message == "b.jsonl: row 1: its key is 'a3', which is in the index; leave it out"
-    Path("b.jsonl").write_text(lines.replace('"b3"', '"b1"'))
-    message = told(capsys, "dedup", "b.jsonl", "-o", "out", "--index", "new", "--id-column", "id")
+    Path("b.jsonl").write_text(b.replace('"b3"', '"b1"'))
+    message = error(capsys, f"dedup b.jsonl {out} --index new --id-column id")
     assert message.startswith("b.jsonl: row 2: its key is 'b1', as b.jsonl: row 0: its key is")
-
-
-def test_a_keep_that_is_none_lists_the_modes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    name = "a.jsonl"
-    message = told(capsys, "dedup", name, "-o", "out", "--keep", "best")
+    message = error(capsys, f"dedup a.jsonl {out} --keep best")
     assert "has no column 'best', which --keep names beside its modes first, longest and source:INPUT,INPUT;" in message
     assert message.endswith("its columns are: id, text")
-    message = told(capsys, "dedup", name, "-o", "out", "--text-column", "best")
-    assert message == f"{name}: has no column 'best'; its columns are: id, text; name one by --text-column"
-
-
-def test_the_nearest_name_is_suggested(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = error(capsys, f"dedup a.jsonl {out} --text-column best")
+    assert message == "a.jsonl: has no column 'best'; its columns are: id, text; name one by --text-column"
     for line, message in (
         ("dedup a.jsonl -o out --treshold 0.8", "'--treshold'. Did you mean --threshold?"),
         ("dedup a.jsonl -o out --keeep first", "'--keeep'. Did you mean --keep?"),
         ("plam --docs 1", "No such command 'plam'. Did you mean plan?"),
         ("index build known a.jsonl --on-error skip", "No such option '--on-error'."),
     ):
-        assert told(capsys, *line.split()).endswith(message)
+        assert error(capsys, line).endswith(message)
 
 
 class _Terminal(io.StringIO):
@@ -191,8 +177,7 @@ def test_rates_are_shown_whole_or_not_at_all(width: int, monkeypatch: pytest.Mon
     lines = [line.rstrip() for line in re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()))]
     lines = [line for line in lines if line]
     assert lines and all(len(line) <= width for line in lines)
-    told = "\n".join(lines)
-    assert "…" not in told and "..." not in told
+    assert not any("…" in line or "..." in line for line in lines)
     assert re.search(r"  sign +49,380 documents", lines[-1])
     whole = r"(\d[\d,.]* (documents|[kMGT]?B)(/s| in \d+\.\d s)?|\d+ dropped)"
     for line in lines:
@@ -200,15 +185,7 @@ def test_rates_are_shown_whole_or_not_at_all(width: int, monkeypatch: pytest.Mon
         assert amounts is None or all(re.fullmatch(whole, part) for part in amounts[0].split(", ")), line
 
 
-def test_resume_and_overwrite_together(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One keeps what the other removes."""
-    message = told(capsys, "dedup", "a.jsonl", "-o", "out", "--resume", "--overwrite")
-    assert message.startswith("overwrite and resume are both given; give --resume to continue")
-    with pytest.raises(ParameterError, match="give resume=True to continue the finished part, or overwrite=True"):
-        gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
-
-
-def test_a_run_of_other_inputs_is_told_by_what_became_of_them(here: Path) -> None:
+def test_a_run_of_other_inputs_lists_the_differences(here: Path) -> None:
     gpulsh.deduplicate_files(["a.jsonl", "b.jsonl"], "out", backend="reference", within=True)
     Path("c.jsonl").write_text(Path("a.jsonl").read_text())
     Path("b.jsonl").write_text(Path("a.jsonl").read_text() + "\n")

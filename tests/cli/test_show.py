@@ -37,7 +37,7 @@ def rows(lines: list[str]) -> list[int]:
     return [int(found[1]) for line in lines if (found := re.match(r"dropped  a\.jsonl, row (\d+)", line))]
 
 
-def test_documents_beside_what_is_kept(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_documents_next_to_the_kept_ones(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, out)
     assert lines[0] == "Showing 1 of 4 dropped documents." and rows(lines) == [1]  # one of each cluster, copies aside
     lines = shown(capsys, out, "--id", "4")
@@ -50,19 +50,19 @@ def test_documents_beside_what_is_kept(out: str, capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_those_that_are_asked_for(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chosen_documents(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert rows(shown(capsys, out, "--near-threshold")) == [4, 1, 3, 6]
     assert rows(shown(capsys, out, "--near-threshold", "--limit", "2")) == [4, 1]
     lines = shown(capsys, out, "--cluster", "2", "--limit", "1")
     assert lines[0] == "Showing 1 of 2 matching of 4 dropped documents." and rows(lines) == [3]
     assert rows(shown(capsys, out, "--id", "0")) == [1, 4]
     assert rows(shown(capsys, out, "--id", "6", "--cluster", "2")) == [6]
-    for arguments, told in (
+    for arguments, message in (
         (["--id", "x"], "id is 'x'; give the id"),
         (["--cluster", "1"], "cluster is 1, and it has no"),
     ):
         assert main(["show", out, *arguments]) == 2
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 def test_in_a_terminal_colours_mark_and_nothing_else_passes(
@@ -77,14 +77,14 @@ def test_in_a_terminal_colours_mark_and_nothing_else_passes(
     assert not any("\x1b" in line for line in shown(capsys, out))
 
 
-def test_texts_that_are_not_what_they_were(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_that_have_changed(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     with Path("a.jsonl").open("a") as file:
         file.write("\n")
-    for told in ("a.jsonl: was changed since the run", "a.jsonl: no such file or folder"):
+    for message in ("a.jsonl: was changed since the run", "a.jsonl: no such file or folder"):
         assert main(["show", out]) == 0
         printed = capsys.readouterr()
         assert rows(printed.out.splitlines()) == [1] and "w1" not in printed.out
-        assert printed.err == f"gpulsh: no text to show: {told}\n"
+        assert printed.err == f"gpulsh: no text to show: {message}\n"
         Path("a.jsonl").unlink(missing_ok=True)
     (Path(out) / "duplicates.parquet").unlink()
     assert main(["show", out]) == 1
@@ -95,7 +95,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to("nothing")
     (tmp_path / "long").symlink_to("x" * 300)
-    for name, told in (
+    for name, message in (
         ("nothing", "no such folder"),
         ("link", "no such folder"),
         ("file", "is no folder"),
@@ -104,7 +104,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     ):
         for command in ("show", "report"):
             assert main([command, str(tmp_path / name)]) == 1
-            assert f"{tmp_path / name}: {told}" in capsys.readouterr().err
+            assert f"{tmp_path / name}: {message}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("lost", ["sources", "protected"])

@@ -47,15 +47,11 @@ def planted(documents: int) -> Usage:
 
 @pytest.mark.parametrize("documents", [LARGE, 300_000])
 def test_planted_costs_are_estimated_exactly(documents: int) -> None:
-    wanted = planted(documents)
-    found = grown(planted(500), planted(LARGE), wanted.corpus, **MACHINE)
+    wanted, whole = planted(documents), planted(500)
+    found = grown(whole, planted(LARGE), wanted.corpus, **MACHINE)
     assert found.seconds == pytest.approx(wanted.seconds, rel=1e-9)
     for name in ("all", "processor", "memory", "data", "evidence"):
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-9), name
-
-
-def test_a_full_run_is_its_own_estimate() -> None:
-    whole = planted(500)
     assert grown(whole, whole, whole.corpus, **MACHINE) == whole
 
 
@@ -144,15 +140,6 @@ def test_a_slow_method_gets_a_smaller_sample() -> None:
     assert share(100.0) == 0.001 * sample.LEAST_TIMES
 
 
-def test_a_process_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object, **how: object) -> None:
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-
-    monkeypatch.setattr("subprocess.run", refuse)
-    with pytest.raises(InputError, match=r"^no process can be started to run a sample: Resource temporarily"):
-        run(["in"], tmp_path / "out")
-
-
 def test_a_dry_run_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The one real run: a process of its own."""
     pq.write_table(pa.table({"text": [*texts(30), *texts(9)], "id": range(39)}), "few.parquet")
@@ -184,33 +171,29 @@ def test_a_plan_names_its_numbers() -> None:
     assert any(line.startswith("OUT ") and line.endswith("removes 5.0 MB of it") for line in lines)
 
 
-def test_a_dry_run_in_python_has_no_counts(here: Path) -> None:
-    before = state(here)
-    found = gpulsh.deduplicate_files("in", "out", dry_run=True, write="duplicates", on_error="skip")
-    assert found.report["outputs"][:3] == ["duplicates.parquet", "rejected.parquet", "report.json"]
-    assert [entry["file"] for entry in found.report["files"]] == [f"in/{number}.parquet" for number in range(4)]
-    assert found.funnel["documents"] == 0 and state(here) == before
-
-
-def test_a_dry_run_refuses_what_the_run_would(here: Path) -> None:
+def test_a_dry_run_in_python_checks_and_refuses_as_the_run_would(here: Path) -> None:
     def dry(*inputs: str, output: str = "out", **options: Any) -> Any:
         return gpulsh.deduplicate_files(list(inputs), output, dry_run=True, backend="reference", **options)
 
     Path("few.jsonl").write_text('{"text": "one"}\n')
     Path("full").mkdir()
     Path("full/mine.txt").write_text("mine")
-    with pytest.raises(OutputError, match=r"it holds files that gpulsh did not write; give another folder$"):
-        dry("in", output="full")
-    with pytest.raises(InputError, match=r"has no column 'body'"):
-        dry("in", text_column="body")
-    with pytest.raises(ParameterError, match=r"^dry_run=True"):
-        dry("in", index="known")
-    with pytest.raises(ParameterError, match=r"dry_run=True.* engine"):
-        dry("in", engine="ray")
-    with pytest.raises(InputError, match=r"-: can be read only once"):
-        dry("-")
-    with pytest.raises(ParameterError, match=r"dry_run=True.*s3://a/b"):
-        dry("in", output="s3://a/b")
+    before = state(here)
+    found = dry("in", write="duplicates", on_error="skip")
+    assert found.report["outputs"][:3] == ["duplicates.parquet", "rejected.parquet", "report.json"]
+    assert [entry["file"] for entry in found.report["files"]] == [f"in/{number}.parquet" for number in range(4)]
+    assert found.funnel["documents"] == 0 and state(here) == before
+    refused: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+        ("in", {"output": "full"}, OutputError, r"it holds files that gpulsh did not write; give another folder$"),
+        ("in", {"text_column": "body"}, InputError, r"has no column 'body'"),
+        ("in", {"index": "known"}, ParameterError, r"^dry_run=True"),
+        ("in", {"engine": "ray"}, ParameterError, r"dry_run=True.* engine"),
+        ("-", {}, InputError, r"-: can be read only once"),
+        ("in", {"output": "s3://a/b"}, ParameterError, r"dry_run=True.*s3://a/b"),
+    ]
+    for source, options, kind, message in refused:
+        with pytest.raises(kind, match=message):
+            dry(source, **options)
     gpulsh.deduplicate_files("few.jsonl", "out", backend="reference")
     before = state(here)
     assert dry("few.jsonl", resume=True).report["outputs"] and dry("in", overwrite=True)
@@ -219,26 +202,21 @@ def test_a_dry_run_refuses_what_the_run_would(here: Path) -> None:
     assert state(here) == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "told"),
-    [
-        ([], 2, "give INPUT, or the amount of text by --docs and --bytes"),
-        (["in", "--docs", "5"], 2, "--docs is for a plan from numbers; leave it out, or INPUT"),
-        (["--docs", "5", "--bytes", "9", "--shingle", "word:3"], 2, "--shingle is for a plan from files"),
-        (["nowhere"], 1, "nowhere: no such file or folder"),
-        (["in", "--text-column", "body"], 1, "in/0.parquet: has no column 'body'"),
-        (["in", "--threshold", "2"], 2, "threshold is 2"),
-        (["in", "--memory", "1"], 2, "too little to work in"),
-        (["in", "--threads", "0"], 2, "threads is 0; give an integer from 1 to 1024"),
-        (["-"], 1, "-: can be read only once"),
-    ],
-)
-def test_a_plan_refuses_in_one_line(
-    arguments: list[str], status: int, told: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["plan", *arguments]) == status
-    error = capsys.readouterr().err
-    assert told in error and error.count("\n") == 1
+def test_a_plan_refuses_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for line, status, message in (
+        ("", 2, "give INPUT, or the amount of text by --docs and --bytes"),
+        ("in --docs 5", 2, "--docs is for a plan from numbers; leave it out, or INPUT"),
+        ("--docs 5 --bytes 9 --shingle word:3", 2, "--shingle is for a plan from files"),
+        ("nowhere", 1, "nowhere: no such file or folder"),
+        ("in --text-column body", 1, "in/0.parquet: has no column 'body'"),
+        ("in --threshold 2", 2, "threshold is 2"),
+        ("in --memory 1", 2, "too little to work in"),
+        ("in --threads 0", 2, "threads is 0; give an integer from 1 to 1024"),
+        ("-", 1, "-: can be read only once"),
+    ):
+        assert main(["plan", *line.split()]) == status
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
 
 
 def test_an_error_of_a_sample_names_the_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,6 +233,13 @@ def test_an_error_of_a_sample_names_the_file(here: Path, monkeypatch: pytest.Mon
     assert not list(Path("temporary").iterdir())
 
 
-def test_a_failed_run_says_why(tmp_path: Path) -> None:
+def test_a_failed_run_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"^nowhere: no such file or folder$"):
         run(["--backend=reference", "--", "nowhere"], tmp_path / "out")
+
+    def refuse(*arguments: object, **how: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("subprocess.run", refuse)
+    with pytest.raises(InputError, match=r"^no process can be started to run a sample: Resource temporarily"):
+        run(["in"], tmp_path / "out")

@@ -1,4 +1,4 @@
-"""What texts are like, pairs of them by similarity, and what is said of a run that misses or compares too much."""
+"""The kind of texts, pairs of them by similarity, and hints of a run that misses pairs or compares too many."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.backends.select import select_backend
@@ -27,36 +29,27 @@ OPTIONS: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu"}
 CODE = "def add(a, b):\n    return {'sum': a + b, **kwargs}[key] if not (a < b) else f(a)[0]\n" * 9
 
 
-@pytest.mark.parametrize(
-    ("text", "shingle"),
-    [
+def test_the_kind_of_text_decides_the_shingles() -> None:
+    for text, name in (
         ("the words of a page, one after the other; " * 12, "word:5"),
+        ("thirty words of a message " * 6, "word:3"),
         (
             "some twenty words of a short message that says what it has to say and then says so once more, again",
             "word:2",
         ),
-        ("thirty words of a message " * 6, "word:3"),
         ("A short title", "char:4+symbols"),
         (CODE, "word:5+symbols"),
         ("北京大学的学生们今天在图书馆里面看书" * 4, "word:5"),
         ("北京大学", "char:4+symbols"),
         ("", "char:4+symbols"),
-    ],
-)
-def test_shingles_suit_what_texts_are_like(text: str, shingle: str) -> None:
-    ops = select_backend("cpu")
-    kind = Kind.of(draw_sample([text] * 3, 9, 1).texts, ops)
-    assert str(kind.shingling) == shingle
-    if not text:
-        assert kind == Kind(0, 0, 0.0, 0.0, 0.0)
-
-
-def test_the_kind_counts_what_is_there() -> None:
+    ):
+        kind = Kind.of(draw_sample([text] * 3, 9, 1).texts, select_backend("cpu"))
+        assert str(kind.shingling) == name and (text or kind == Kind(0, 0, 0.0, 0.0, 0.0))
     kind = Kind.of(draw_sample(["two words!", "一二三四", "..."], 9, 1).texts, select_backend("cpu"))
     assert kind == Kind(documents=3, tokens=3, brief=1.0, single=4 / 12, signs=4 / 16)
 
 
-@pytest.mark.parametrize(("tokens", "size"), [(9, 1), (20, 2), (49, 5), (6, 5)])
+@given(st.integers(5, 60), st.integers(1, 5))
 def test_one_changed_token_leaves_what_sets_say(tokens: int, size: int) -> None:
     one, other = list(range(tokens)), list(range(tokens))
     other[tokens // 2] = -1
@@ -132,18 +125,8 @@ def test_the_usual_threshold_is_recommended_unless_another_parts_the_text_better
 def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    arguments = [
-        "sample",
-        str(path),
-        "--threshold",
-        "0.5",
-        "--shingle",
-        "word:2",
-        "--backend",
-        "cpu",
-        "--examples",
-        "1",
-    ]
+    options = ["--threshold", "0.5", "--shingle", "word:2", "--backend", "cpu", "--examples", "1"]
+    arguments = ["sample", str(path), *options]
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "recommended: --shingle word:2 --threshold 0.5"
@@ -171,32 +154,37 @@ def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, capsys: 
         gpulsh.sample(TEXTS, thresholds="")  # type: ignore[arg-type]
 
 
-def test_a_banding_that_misses_pairs_at_the_threshold_is_said() -> None:
-    (told,) = hints(Method.chosen(bands=10, rows=12), Funnel(documents=9, shingles=900))
-    assert told.startswith("10 bands of 12 rows find only 51% of the pairs of similarity 0.8; without bands and rows")
-    assert told.endswith("21 of 6 are taken")
-    assert not hints(Method.chosen(), Funnel(documents=9, shingles=900))
-    (told,) = hints(Method.chosen(0.2, num_perm=4, bands=1), Funnel(documents=9, shingles=900))
-    assert told.endswith("give a larger --num-perm")
-
-
-def test_a_distance_that_misses_pairs_at_the_threshold_is_said() -> None:
-    some = Funnel(documents=9, shingles=900)
-    (told,) = hints(Method.chosen(sketch=gpulsh.SimHash(), distance=3), some)
-    assert told.startswith("a distance of 3 of 64 bits (--sketch) finds only 12% of the pairs of similarity 0.8")
-    assert told.endswith("without a distance, 12 are taken")
-    (told,) = hints(Method.chosen(also=gpulsh.SimHash(), distance=3), some)
-    assert told.startswith("a distance of 3 of 64 bits (--and) finds only 0.9% of the pairs of similarity 0.8")
-    assert told.endswith("without a distance, 18 are taken")
-    assert len(hints(Method.chosen(sketch=gpulsh.SimHash(), also=gpulsh.SimHash(), distance=3), some)) == 2
+def test_hints_of_parameters_that_miss_pairs_at_the_threshold() -> None:
+    some, bits = Funnel(documents=9, shingles=900), gpulsh.SimHash()
+    for method, begin, end in (
+        (
+            Method.chosen(bands=10, rows=12),
+            "10 bands of 12 rows find only 51% of the pairs of similarity 0.8; without bands and rows",
+            "21 of 6 are taken",
+        ),
+        (Method.chosen(0.2, num_perm=4, bands=1), "1 bands of 4 rows", "give a larger --num-perm"),
+        (
+            Method.chosen(sketch=bits, distance=3),
+            "a distance of 3 of 64 bits (--sketch) finds only 12% of the pairs of similarity 0.8",
+            "without a distance, 12 are taken",
+        ),
+        (
+            Method.chosen(also=bits, distance=3),
+            "a distance of 3 of 64 bits (--and) finds only 0.9% of the pairs of similarity 0.8",
+            "without a distance, 18 are taken",
+        ),
+    ):
+        (hint,) = hints(method, some)
+        assert hint.startswith(begin) and hint.endswith(end)
+    assert len(hints(Method.chosen(sketch=bits, also=bits, distance=3), some)) == 2
+    usual = [Method.chosen(), Method.chosen(0.95, also=bits, distance=16)]
+    usual += [Method.chosen(also=bits, distance=3, measure="containment")]
     for threshold in (0.3, 0.8, 0.95, 1.0):
-        for bits in (gpulsh.SimHash(), gpulsh.SimHash(bits=384)):
-            assert not hints(Method.chosen(threshold, sketch=bits, also=bits), some)
-    assert not hints(Method.chosen(0.95, also=gpulsh.SimHash(), distance=16), some)
-    assert not hints(Method.chosen(also=gpulsh.SimHash(), distance=3, measure="containment"), some)
+        usual += [Method.chosen(threshold, sketch=one, also=one) for one in (bits, gpulsh.SimHash(bits=384))]
+    assert not any(hints(method, some) for method in usual)
 
 
-def test_documents_shorter_than_a_shingle_are_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hint_of_documents_shorter_than_a_shingle(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "gpulsh"):
         gpulsh.deduplicate(["two words", "three words here", "a long text of nine words, that is all"], backend="cpu")
         assert not caplog.records
