@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -85,11 +85,8 @@ class Decided:
     sample: Sample = NOTHING  # of the pairs that were compared
 
 
-class Decider(Protocol):
-    """Decides instead of the stages before `write`, with documents of earlier runs."""
-
-    def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
-        """The decisions, whose files are durable; counts documents and pairs."""
+# Decides instead of the stages before `write`, with documents of earlier runs. The decisions are durable then.
+Decider = Callable[[Sequence[Partition], int | None, Funnel], Decided]
 
 
 def deduplicate_partitions(
@@ -103,7 +100,7 @@ def deduplicate_partitions(
         partition = min(partition, max(total // FEWEST_PARTITIONS, job.cut.parallel))
     partitions = texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS))
     run = _Run(job, folder, runner, progress, Funnel())
-    decided = decider.decide(partitions, total, run.funnel) if decider else run.decide(partitions, total)
+    decided = decider(partitions, total, run.funnel) if decider else run.decide(partitions, total)
     run.write(decided)
     return Outcome(run.funnel, np.diff(decided.layout.files).tolist(), decided.gathered, decided.sample)
 

@@ -27,10 +27,10 @@ from gpulsh.index.manifest import has_index
 from gpulsh.index.segment import Documents, among
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
-from gpulsh.run.driver import Decided, layout_of
+from gpulsh.run.driver import Decided, Decider, layout_of
 from gpulsh.run.indexing import place_keys, refuse_places
 from gpulsh.run.job import ADMIT, Earlier, Layout, Made, Runner, Workplace, report_done, tallied
-from gpulsh.run.ordered_input import ByPosition, InOrder, Numbered, OrderedInput
+from gpulsh.run.ordered_input import InDecisionOrder, Numbered, OrderedInput
 from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
 from gpulsh.run.stages.write import runs_of, step_of_run, write_decisions
@@ -64,12 +64,12 @@ class EarlierRuns:
         """The form in which a job describes the index."""
         return Earlier(os.path.realpath(self.path), self.key)
 
-    def decider(self, place: Workplace, manifest: Manifest, runner: Runner, *, remote: bool) -> Admission:
+    def decider(self, place: Workplace, manifest: Manifest, runner: Runner, *, remote: bool) -> Decider:
         """The decider for a run: this process, even if `remote` ones run the tasks."""
         if remote:
             where = dict(self._where)
             place = replace(place, ops=select_backend(where.pop("backend"), **where))
-        return Admission(self, place, manifest, runner)
+        return Admission(self, place, manifest, runner).decide
 
     def opened(self) -> Index:
         """The index, made if there is none."""
@@ -104,7 +104,7 @@ def refuse_with_index(
 
 @dataclass(frozen=True)
 class Admission:
-    """`run.driver.Decider` by an index."""
+    """A run whose documents an index decides about."""
 
     earlier: EarlierRuns
     place: Workplace
@@ -116,10 +116,10 @@ class Admission:
         run = self._name()
         taken_in = self.earlier.taken_in_by(run)
         facts = self.manifest.finished(ADMIT) if taken_in else None
-        source: OrderedInput = ByPosition(self.place, partitions)
+        source = OrderedInput(self.place, partitions)
         if facts is None and self.place.job.policy.keep != "first":
             given = self.place, self.runner, self.manifest, partitions, total, funnel
-            source = InOrder(*given, texts=taken_in is None)
+            source = InDecisionOrder(*given, texts=taken_in is None)
         with funnel.stage(self.place.progress, OF_FILES_WITH_INDEX["admit"], total):
             if facts is None:
                 with self.place.unchanged(range(len(self.place.job.files))):
@@ -191,8 +191,8 @@ class Admission:
         layout, folder = decisions.layout, self.place.folder
         columns, witnesses, keys = decisions.of(partition)
         made = write_decisions(self.place, layout, partition, columns)
-        told = EARLIER.write(folder, partition, EarlierDocuments(witnesses, keys))
-        return replace(made, files={**made.files, **told})
+        earlier = EARLIER.write(folder, partition, EarlierDocuments(witnesses, keys))
+        return replace(made, files={**made.files, **earlier})
 
     def _rejected(self, layout: Layout) -> Numbers:
         """Positions of rejected rows."""
@@ -270,5 +270,4 @@ class _Decisions:
             is_witness,
         )
         witnesses = np.unique(documents.witness[old])
-        told = dropped | is_witness
-        return DECISIONS.rows(columns, told), witnesses, self._catalogue.snapshot().keys(witnesses)
+        return DECISIONS.rows(columns, dropped | is_witness), witnesses, self._catalogue.snapshot().keys(witnesses)

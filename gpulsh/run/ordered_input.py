@@ -7,8 +7,7 @@ about 40 bytes for each document, and its id.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,54 +34,20 @@ from gpulsh.store.manifest import Manifest
 Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these numbers, in order, some at a time
 
 
-class OrderedInput(ABC):
-    """`io.rows.TextSource` of all documents of partitions, in decision order."""
+class OrderedInput:
+    """`io.rows.TextSource` of all documents of partitions, in order of the files.
 
-    made: list[Made]  # of each partition that was read: what is known of its documents
+    Facts of a partition are written once it was read.
+    """
+
     bytes = 0  # of text
 
-    def __init__(self, place: Workplace) -> None:
-        self._place = place
+    def __init__(self, place: Workplace, partitions: Sequence[Partition]) -> None:
+        self._place, self._partitions = place, partitions
+        self.made: list[Made] = []  # of each partition that was read: the facts of its documents
         job = place.job
         assert job.earlier is not None
         self._named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), stamps=job.stamps)
-
-    @abstractmethod
-    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        """All documents once."""
-
-    @abstractmethod
-    def read_again(self) -> None:
-        """Know again what is known of documents that the index has taken in."""
-
-    def nulls(self) -> int:
-        """How many of them were null."""
-        return self._named.nulls()
-
-    @abstractmethod
-    def keys(self) -> Iterable[pa.Array]:
-        """Their keys, when all were read."""
-
-    def names(self) -> KeyNames:
-        """Those in messages."""
-        return names_of_files(self._named)
-
-    @abstractmethod
-    def numbers(self, positions: Numbers) -> Numbers:
-        """The places in this order of documents at `positions`."""
-
-    @abstractmethod
-    def decisions(self, collection: Collection, numbers: range) -> Numbered:
-        """The decisions of the index about the documents that it added as `numbers`, by position."""
-
-
-class ByPosition(OrderedInput):
-    """In order of the files; once a partition was read, what is known of it is written."""
-
-    def __init__(self, place: Workplace, partitions: Sequence[Partition]) -> None:
-        super().__init__(place)
-        self._partitions = partitions
-        self.made = []
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once."""
@@ -100,28 +65,33 @@ class ByPosition(OrderedInput):
             self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls))
 
     def read_again(self) -> None:
-        """Read them again."""
+        """Find the facts of documents again that the index has added."""
         for _ in self.batches(self._place.ops.sizes().batch):
             pass
+
+    def nulls(self) -> int:
+        """How many documents were null."""
+        return self._named.nulls()
 
     def keys(self) -> Iterator[pa.Array]:
         """Their keys, when all were read."""
         return keys_of_files(self._named)
 
+    def names(self) -> KeyNames:
+        """How messages name their keys."""
+        return names_of_files(self._named)
+
     def numbers(self, positions: Numbers) -> Numbers:
-        """The positions themselves."""
+        """The places in this order of documents at `positions`."""
         return positions
 
     def decisions(self, collection: Collection, numbers: range) -> Numbered:
-        """As the index has them."""
+        """The decisions of the index about the documents that it added as `numbers`, by position."""
         return collection.decisions
 
 
-class InOrder(OrderedInput):
-    """In another decision order; with `texts` they are made ready to be read in it.
-
-    A runner runs the stages that do it, which `funnel` counts the seconds of.
-    """
+class InDecisionOrder(OrderedInput):
+    """The same in another decision order; with `texts` the runner copies the texts into it."""
 
     def __init__(
         self,
@@ -134,7 +104,7 @@ class InOrder(OrderedInput):
         *,
         texts: bool,
     ) -> None:
-        super().__init__(place)
+        super().__init__(place, partitions)
         job = place.job
 
         def run(name: str, tasks: Sequence[Task], total: int | None, parallel: bool) -> list[Mapping[str, Any]]:
@@ -148,7 +118,7 @@ class InOrder(OrderedInput):
             rows = {int(number): count for number, count in facts["rows"].items()}
             self._named.add(PartitionFacts(rows=rows, nulls=facts["nulls"]))
         self.made = [Made(step.files, step.facts) for task in tasks if (step := manifest.find(task.step))]
-        self.bytes, self._partitions = tallied(surveyed, "bytes"), len(partitions)
+        self.bytes = tallied(surveyed, "bytes")
         layout = layout_of(job, surveyed)
         (facts,) = run("arrange", [Task(RANK, rank, (layout,))], 1, parallel=False)
         self._groups = int(facts["groups"])
@@ -163,7 +133,7 @@ class InOrder(OrderedInput):
         """All documents once."""
         folder, progress = self._place.folder, self._place.progress
         for group in range(self._groups):
-            texts = GroupTexts(folder, group, ((number, None) for number in range(self._partitions)))
+            texts = GroupTexts(folder, group, ((number, None) for number in range(len(self._partitions))))
             batch = texts.take(np.argsort(self._rank[texts.documents]))
             yield from cut(batch, max_bytes)
             progress.advance(int(batch.offset[-1]))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
@@ -50,74 +50,58 @@ class _Undisturbed:
         self.encoding = getattr(stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        self._try(lambda stream: stream.write(text))
+        if self._stream is not None:
+            try:
+                self._stream.write(text)
+                self._stream.flush()
+            except (OSError, ValueError):  # closed by this process the latter
+                self._stream = None
         return len(text)
 
     def flush(self) -> None:
-        self._try(lambda stream: stream.flush())
+        """`write` has done it."""
 
     def isatty(self) -> bool:
-        return bool(self._try(lambda stream: stream.isatty()))
+        with suppress(OSError, ValueError):
+            return self._stream is not None and self._stream.isatty()
+        return False
 
     def fileno(self) -> int:
         if self._stream is None:
             raise OSError("there is no stream")
         return self._stream.fileno()
 
-    def _try(self, call: Callable[[TextIO], object]) -> object:
-        if self._stream is None:
-            return None
-        try:
-            return call(self._stream)
-        except (OSError, ValueError):  # closed by this process the latter
-            self._stream = None
-            return None
 
-
-@dataclass
 class Tally:
-    """The amounts that have passed a stage so far."""
+    """The amounts that have passed a stage so far, by unit, documents and bytes first."""
 
-    name: str
-    total: int | None
-    unit: str
-    done: int = 0
-    documents: int = 0
-    bytes: int = 0
-    dropped: int = 0
-    watch: Stopwatch = field(default_factory=Stopwatch)
-    seconds: float | None = None  # once it has ended
-    earlier: dict[str, int] = field(default_factory=dict)  # of the amounts what a run did that this one goes on with
-    resumed: bool = False  # whether there is such, of whatever amount
+    def __init__(self, name: str, total: int | None, unit: str) -> None:
+        self.name, self.total, self.unit = name, total, unit
+        self.own = "bytes" if unit == "B" else unit
+        self.done = Counter(documents=0, bytes=0)
+        self.before: Counter[str] | None = None  # what the run did that this one resumes
+        self.dropped = 0
+        self.seconds: float | None = None  # once it has ended
+        self._watch = Stopwatch()
+
+    def end(self) -> None:
+        """Note that the stage has ended; one that reported nothing has done its total."""
+        self.seconds = self._watch.seconds()
+        if self.before is None and not self.done[self.own]:
+            self.done[self.own] = self.total or 0
 
     def amounts(self) -> dict[str, int]:
-        """The amounts by unit, documents and bytes first."""
-        return self._known(self.done or (self.total or 0 if self.seconds is not None else 0))
+        """The amounts that are known."""
+        return {name: amount for name, amount in self.done.items() if amount}
 
-    def now(self) -> dict[str, int]:
+    def now(self) -> Mapping[str, int]:
         """As `amounts`, without the work of an earlier run."""
-        whole = self._known(self.done) if self.resumed else self.amounts()
-        return {name: amount - self.earlier.get(name, 0) for name, amount in whole.items()}
+        return self.done - (self.before or Counter())
 
     def rates(self) -> dict[str, float]:
         """Return documents, bytes and pairs a second; a rate of anything else would say nothing."""
-        seconds = self.seconds if self.seconds is not None else self.watch.seconds()
-        known = self.now().items()
-        return {name: amount / seconds for name, amount in known if name in RATED and amount and seconds > 0}
-
-    def done_before(self, amount: int, documents: int, size: int) -> None:
-        """Note how much of the work an earlier run did."""
-        self.resumed = True
-        for name, more in (("documents", documents), ("bytes", size), (self._unit(), amount)):
-            self.earlier[name] = self.earlier.get(name, 0) + more
-
-    def _unit(self) -> str:
-        return "bytes" if self.unit == "B" else self.unit
-
-    def _known(self, done: int) -> dict[str, int]:
-        known = {"documents": self.documents, "bytes": self.bytes}
-        known[self._unit()] = known.get(self._unit(), 0) + done
-        return {name: amount for name, amount in known.items() if amount}
+        seconds = self.seconds if self.seconds is not None else self._watch.seconds()
+        return {name: amount / seconds for name, amount in self.now().items() if name in RATED and seconds > 0}
 
 
 class _Listener(Progress):
@@ -133,18 +117,19 @@ class _Listener(Progress):
         self._tally = Tally(name, total, unit)
         with self._shown(self._tally), COMPILING.listening(self._compiling):
             yield
-            self._tally.seconds = self._tally.watch.seconds()
+            self._tally.end()
 
     def advance(self, amount: int) -> None:
-        self._tally.done += amount
+        self._tally.done[self._tally.own] += amount
 
     def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
-        self._tally.documents += documents
-        self._tally.bytes += size
+        self._tally.done.update(documents=documents, bytes=size)
         self._tally.dropped += dropped
 
     def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
-        self._tally.done_before(amount, documents, size)
+        before = self._tally.before = self._tally.before or Counter(documents=0, bytes=0)
+        before.update(documents=documents, bytes=size)
+        before[self._tally.own] += amount
 
     def _compiling(self) -> None:
         if not self._announced:
@@ -163,7 +148,6 @@ class _Listener(Progress):
 
     def _write(self, line: str) -> None:
         self._stream.write(line + "\n")
-        self._stream.flush()
 
 
 class _Lines(_Listener):
@@ -186,8 +170,8 @@ class _Events(_Listener):
         yield
         rates = {f"{name}_per_second": round(rate, 1) for name, rate in tally.rates().items()}
         dropped: dict[str, object] = {"dropped": tally.dropped} if tally.dropped else {}
-        if tally.resumed:
-            dropped["before"] = {name: amount for name, amount in tally.earlier.items() if amount}
+        if tally.before is not None:
+            dropped["before"] = {name: amount for name, amount in tally.before.items() if amount}
         known = {**tally.amounts(), **rates, **dropped}
         self._event("end", tally.name, {"seconds": round(tally.seconds or 0, 6), **known})
 
@@ -245,7 +229,8 @@ class _Bars(_Listener):
                 yield
                 # It has ended, though its total was an estimate or not known, or it reported nothing.
                 bars.columns = columns[-1:]
-                bars.update(self._task, total=tally.done or 1, completed=tally.done or 1)
+                done = tally.done[tally.own] or 1
+                bars.update(self._task, total=done, completed=done)
             finally:
                 self._bars = self._task = None
 
@@ -270,25 +255,23 @@ def _kernels() -> str:
 def summary(tally: Tally) -> str:
     """The amounts, the seconds if it has ended, the rates, and how many documents were dropped.
 
-    >>> summary(Tally("sign", None, "B", done=2_000_000, documents=500, seconds=0.5))
-    '500 documents, 2.0 MB in 0.5 s, 1,000 documents/s, 4.0 MB/s'
-    >>> summary(Tally("write", 9, "documents", dropped=3, seconds=2.0))
-    '9 documents in 2.0 s, 4 documents/s, 3 dropped'
-    >>> summary(Tally("resolve", 0, "documents", seconds=0.0))
-    '0.0 s'
-    >>> resumed = Tally("sign", 9, "B", done=5_000_000, seconds=0.5)
-    >>> resumed.done_before(5_000_000, 0, 0)
-    >>> summary(resumed)
-    '5.0 MB, done before'
-    >>> resumed.done += 1_000_000
-    >>> summary(resumed)
-    '6.0 MB, 5.0 MB of it done before, in 0.5 s, 2.0 MB/s'
+    >>> tally = Tally("sign", None, "B")
+    >>> tally.done.update(bytes=5_000_000, documents=500)
+    >>> tally.seconds = 0.5
+    >>> summary(tally)
+    '500 documents, 5.0 MB in 0.5 s, 1,000 documents/s, 10.0 MB/s'
+    >>> tally.before = Counter(bytes=5_000_000, documents=500)
+    >>> summary(tally)
+    '500 documents, 5.0 MB, done before'
+    >>> tally.done["bytes"] += 1_000_000
+    >>> summary(tally)
+    '500 documents, 6.0 MB, 5.0 MB, 500 documents of it done before, in 0.5 s, 2.0 MB/s'
     """
     amounts = ", ".join(_amount(amount, name) for name, amount in tally.amounts().items())
-    if tally.resumed and tally.seconds is not None:
-        if not any(tally.now().values()):
+    if tally.before is not None and tally.seconds is not None:
+        if not tally.now():
             return ", ".join([*([amounts] if amounts else []), "done before", *_rates(tally)])
-        earlier = [_amount(amount, name) for name, amount in tally.earlier.items() if amount]
+        earlier = [_amount(amount, name) for name, amount in tally.before.items() if amount]
         amounts += f", {', '.join(earlier)} of it done before," if earlier else ", some of it done before,"
     if tally.seconds is not None:
         amounts += f" in {tally.seconds:.1f} s" if amounts else f"{tally.seconds:.1f} s"

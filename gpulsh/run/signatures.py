@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpulsh.arrays import Array, Numbers, TextBatch
+from gpulsh.arrays import Array, TextBatch
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -91,16 +91,17 @@ def _table(texts: FileTexts, partition: Partition, first: int, method: Method, o
             signatures.append(ops.asnumpy(found))
             digests.append(ops.asnumpy(banded))
     texts.add(facts)
+    positions = first + np.arange(sum(facts.rows.values()))
+    files, rows = texts.locate(positions)
     values, bands = np.concatenate(signatures), np.concatenate(digests)
     none = (bands == np.uint64(NO_DIGEST)).all(axis=1)
-    files, rows = _places(partition, facts)
     columns: dict[str, pa.Array] = {
-        "document": to_arrow(first + np.arange(len(values))),
+        "document": to_arrow(positions),
         "file": strings([file.name for file in texts.files]).take(to_arrow(files)),
         "row": to_arrow(rows),
     }
     if texts.columns.id is not None:
-        ids = texts.values(texts.columns.id, first + np.arange(len(values)))
+        ids = texts.values(texts.columns.id, positions)
         columns["id"] = one_type(ids, texts.kinds(texts.columns.id))
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(values.T)}
     columns |= {f"band{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(bands.T)}
@@ -115,12 +116,3 @@ def _signatures(batch: TextBatch, method: Method, ops: Backend) -> tuple[Array, 
     unused = evidence_keys(draw_secret())  # exact hashes are made beside the digests
     words, signed = words_and_digests(batch, method.reading, method.near, unused, ops)
     return words, signed.digests
-
-
-def _places(partition: Partition, facts: PartitionFacts) -> tuple[Numbers, Numbers]:
-    """Of each document the number of its file, and its row there."""
-    files = [np.full(count, number) for number, count in facts.rows.items()]
-    starts = [partition.pieces[0].start] + [0] * (len(facts.rows) - 1)
-    rows = [start + np.arange(count) for start, count in zip(starts, facts.rows.values(), strict=False)]
-    none = np.empty(0, np.int64)
-    return np.concatenate([none, *files]), np.concatenate([none, *rows])

@@ -94,7 +94,10 @@ class Manifest:
     def finished(self, step: str) -> Mapping[str, Any] | None:
         """The facts of a finished step, its files intact; None where it must be done, or done again."""
         found = self.find(step)
-        return found.facts if found and is_intact(damaged(self._folder, found.files)) else None
+        lost = damaged(self._folder, found.files) if found else None
+        if lost is not None:
+            _log.warning("%s is missing or damaged; it is computed again", lost)
+        return found.facts if found and lost is None else None
 
     def add(self, step: str, files: Mapping[str, FileFact], facts: Mapping[str, Any], *, brief: bool = False) -> None:
         """Record a finished step, whose files are in the folder.
@@ -119,13 +122,6 @@ class Manifest:
 def damaged(folder: Path, files: Mapping[str, FileFact]) -> str | None:
     """The first of `files` that is missing in `folder` or changed; None where all are intact."""
     return next((name for name, fact in files.items() if fact_of(folder / name) != fact), None)
-
-
-def is_intact(damaged: str | None) -> bool:
-    """Whether a finished step counts; warns of the file of it that is `damaged`."""
-    if damaged is not None:
-        _log.warning("%s is missing or damaged; it is computed again", damaged)
-    return damaged is None
 
 
 class ShapeError(ValueError):

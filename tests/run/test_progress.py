@@ -83,6 +83,6 @@ def test_a_stage_ends_with_what_was_told_of_it_alone() -> None:
 def test_rates_of_a_running_stage_are_of_what_is_done() -> None:
     tally = Tally("sign", 1000, "B")
     assert summary(tally) == ""  # of its total nothing is done yet
-    tally.done = 10
-    tally.watch._start -= 5
+    tally.done["bytes"] = 10
+    tally._watch._start -= 5
     assert tally.amounts() == {"bytes": 10} and tally.rates()["bytes"] == pytest.approx(2, rel=0.1)

@@ -321,32 +321,29 @@ def listening(answer: bytes | None) -> Iterator[tuple[str, list[socket.socket]]]
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        (None, "says nothing in 1 seconds"),
-        (b"", "hangs up"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak gRPC"),
-        (bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), "does not answer as a Ray cluster in 3 seconds"),  # another gRPC server
-    ],
+    "answer",
+    [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])],  # the last of a gRPC server
 )
 def test_an_address_where_another_service_answers(
-    answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch, inputs: Path, tmp_path: Path
+    answer: bytes | None, monkeypatch: pytest.MonkeyPatch, inputs: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(engine, "REACH", 1.0)
     monkeypatch.setattr(engine, "ASKED", 3.0)
     monkeypatch.setattr(engine.ray, "is_initialized", lambda: False)
-    with listening(answer) as (address, _), pytest.raises(BackendError, match=f"what listens there {told}"):
+    with (
+        listening(answer) as (address, _),
+        pytest.raises(BackendError, match="does not answer as a Ray cluster in 3 seconds"),
+    ):
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray", address=address)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("answer", "calls"), [(None, 1), (bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), 2)])
-def test_an_interrupt_while_an_address_is_asked(inputs: Path, tmp_path: Path, answer: bytes | None, calls: int) -> None:
+@pytest.mark.parametrize("answer", [None, bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])])
+def test_an_interrupt_while_an_address_is_asked(inputs: Path, tmp_path: Path, answer: bytes | None) -> None:
     arguments = ["dedup", str(inputs), "-o", str(tmp_path / "out"), "--engine", "ray", "--address"]
     with listening(answer) as (address, held):
         command = [sys.executable, "-m", "gpulsh", *arguments, address]
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT) as process:
-            while len(held) < calls:
+            while len(held) < 2:
                 assert process.poll() is None
                 time.sleep(0.01)
             began = time.monotonic()

@@ -27,6 +27,20 @@ def most_parallel(threads: int, memory: int) -> int:
     return max(1, min(threads, memory // TASK_MEMORY))
 
 
+def finished_before(
+    stage: Stage, manifest: Manifest, progress: Progress, resumed: set[str]
+) -> list[Mapping[str, Any] | None]:
+    """The facts of each task that an earlier run finished, which are reported; None where it must be done."""
+    begun = any(manifest.find(task.step) for task in stage.tasks)
+    with ThreadPoolExecutor() if begun else nullcontext() as pool:  # threads: all their files are read
+        found = list((pool.map if pool else map)(manifest.finished, [task.step for task in stage.tasks]))
+    for facts in found:
+        if facts is not None:
+            report_done(facts, stage.row.unit, progress, before=True)
+            resumed.add(stage.row.name)
+    return found
+
+
 class ThisProcess:
     """The engine "local": `run.engines.Engine` in this process."""
 
@@ -71,11 +85,7 @@ class InProcess:
         Tasks that run in parallel are reported when they end, as those of a cluster are.
         """
         progress = self._place.progress
-        found = [self._manifest.finished(task.step) for task in stage.tasks]
-        for facts in found:
-            if facts is not None:
-                report_done(facts, stage.row.unit, progress, before=True)
-                self.resumed.add(stage.row.name)
+        found = finished_before(stage, self._manifest, progress, self.resumed)
         missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}
         parallel = stage.parallel and bool(missing)
         try:

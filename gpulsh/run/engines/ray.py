@@ -5,9 +5,8 @@ share, and uses neither Ray's object store nor its shuffle. So the work outlives
 there or on one machine, each task maps only the parts of files that it needs, and no node holds everything. This
 process, the driver, holds facts about partitions and writes the manifest.
 
-Before Ray joins a cluster, two checks find out whether one answers at the address, since Ray itself tries for minutes
-where another service listens, and ignores Ctrl-C meanwhile. The first reads what any gRPC server sends; the second
-starts a client of Ray in a process of its own, which can be ended.
+Before Ray joins a cluster, a client of Ray in a process of its own, which can be ended, finds out whether one answers
+at the address: Ray itself tries for minutes where another service listens, and ignores Ctrl-C meanwhile.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.wording import size
-from gpulsh.run.engines.local import most_parallel
-from gpulsh.run.engines.worker import TOKEN, Brief, Failure, Worker, versions
-from gpulsh.run.job import Job, Layout, Made, Runner, Stage, report_done
+from gpulsh.run.engines.local import finished_before, most_parallel
+from gpulsh.run.engines.worker import TOKEN, Brief, Done, Failure, Worker, versions
+from gpulsh.run.job import Job, Layout, Runner, Stage, report_done
 from gpulsh.stats.stages import Progress
-from gpulsh.store.manifest import Manifest, is_intact
+from gpulsh.store.manifest import Manifest
 
 WORKER_MEMORY = 4 << 30  # where nothing is given and the nodes have it
 WORKER_THREADS = 4  # the same
@@ -195,11 +194,13 @@ def _join(address: str | None) -> bool:
     options: dict[str, Any] = {}
     if address == "local":
         options = {"num_cpus": processors(), "include_dashboard": False, "object_store_memory": OBJECT_STORE}
-        if not _can_keep_token():
-            # It stays set: Ray reads it once, and a later cluster of this process needs the same.
+        # It stays set: Ray reads it once, and a later cluster of this process needs the same. Ray's own token would be
+        # a file in the user's home, which may not be there.
+        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # unless the user has allowed it
     try:
-        with _signals_kept(), _no_statistics():
+        with _signals_kept():
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:
         reason = _line(error)
@@ -207,18 +208,6 @@ def _join(address: str | None) -> bool:
             raise BackendError(f"a Ray cluster could not be started on this machine: {reason}{_no_room()}") from error
         raise BackendError(f"the Ray cluster at {address!r} could not be joined: {reason}") from error
     return True
-
-
-def _can_keep_token() -> bool:
-    """Whether Ray can keep the token of a cluster that it starts in the user's home, or in RAY_AUTH_TOKEN_PATH."""
-    if "RAY_AUTH_TOKEN_PATH" in os.environ:
-        return True
-    try:
-        home = Path.home()
-    except RuntimeError:  # of an unknown user
-        return False
-    kept = home / ".ray"
-    return os.access(kept / "auth_token", os.R_OK) or os.access(kept if kept.exists() else home, os.W_OK | os.X_OK)
 
 
 def _no_room() -> str:
@@ -248,33 +237,18 @@ def _signals_kept() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@contextmanager
-def _no_statistics() -> Iterator[None]:
-    """A cluster that gpulsh starts sends no usage statistics, unless the user has allowed it."""
-    name = "RAY_USAGE_STATS_ENABLED"
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = "0"
-    try:
-        yield
-    finally:
-        del os.environ[name]
-
-
 @dataclass(frozen=True)
 class _Request:
-    """A request to a worker: a task of the current stage, or a check of the files that an earlier run made."""
+    """A task of the current stage, for a worker."""
 
     number: int
     step: str
     parallel: int  # so many of its kind a worker does at once
-    method: str
     arguments: tuple[object, ...]
 
 
 class RayRunner:
-    """`run.job.task.Runner` on a pool of workers."""
+    """`run.job.Runner` on a pool of workers."""
 
     def __init__(self, pool: _Pool, manifest: Manifest, progress: Progress) -> None:
         self._pool, self._manifest, self._progress = pool, manifest, progress
@@ -286,47 +260,33 @@ class RayRunner:
         Where tasks fail, the error of the first of them is raised, as if they were done one after another.
         """
         stored, most = _Stored(), self._pool.parallel if stage.parallel else 1
-        found: dict[int, Mapping[str, Any]] = {}
+        found = finished_before(stage, self._manifest, self._progress, self.resumed)
         failed: dict[int, Exception] = {}
 
-        def work(number: int, parallel: int) -> _Request:
+        def request(number: int, parallel: int) -> _Request:
             task = stage.tasks[number]
-            return _Request(number, task.step, parallel, "work", (parallel, task.work, *map(stored.of, task.arguments)))
+            return _Request(number, task.step, parallel, (parallel, task.work, *map(stored.of, task.arguments)))
 
-        def begin(number: int) -> _Request:
-            if (step := before[number]) is None:
-                return work(number, most)
-            # Read by workers: it is all that was made.
-            return _Request(number, stage.tasks[number].step, most, "damaged", (step.files,))
-
-        before = [self._manifest.find(task.step) for task in stage.tasks]
-        waiting = deque(map(begin, range(len(stage.tasks))))
+        waiting = deque(request(number, most) for number, facts in enumerate(found) if facts is None)
         while waiting or self._pool.pending():
-            for request, answer in self._pool.answers(waiting):
-                number, step = request.number, before[request.number]
+            for asked, answer in self._pool.answers(waiting):
                 if isinstance(answer, Failure):
-                    if isinstance(answer.error, (LargeDocumentError, MemoryLimitError)) and request.parallel > 1:
-                        waiting.append(work(number, 1))  # at the end, for the worker's other tasks end first
+                    if isinstance(answer.error, (LargeDocumentError, MemoryLimitError)) and asked.parallel > 1:
+                        waiting.append(request(asked.number, 1))  # at the end, for the worker's other tasks end first
                     else:
-                        failed[number] = answer.error
-                elif request.method == "work":
-                    self._pool.compiled(answer.compiled)
-                    made: Made = answer.made
-                    self._manifest.add(request.step, made.files, made.facts, brief=made.brief)
-                    found[number] = made.facts
-                    report_done(found[number], stage.row.unit, self._progress)
-                elif step is not None and is_intact(answer):
-                    found[number] = step.facts
-                    report_done(found[number], stage.row.unit, self._progress, before=True)
-                    self.resumed.add(stage.row.name)
-                else:
-                    waiting.appendleft(work(number, most))
+                        failed[asked.number] = answer.error
+                    continue
+                made = answer.made
+                self._pool.compiled(answer.compiled)
+                self._manifest.add(asked.step, made.files, made.facts, brief=made.brief)
+                found[asked.number] = made.facts
+                report_done(made.facts, stage.row.unit, self._progress)
             if failed:
                 first = min(failed)
-                waiting = deque(request for request in waiting if request.number < first)
-                if not any(request.number < first for request in (*waiting, *self._pool.pending())):
+                waiting = deque(asked for asked in waiting if asked.number < first)
+                if not any(asked.number < first for asked in (*waiting, *self._pool.pending())):
                     raise failed[first]
-        return [found[number] for number in range(len(stage.tasks))]
+        return [facts for facts in found if facts is not None]
 
 
 class _Stored:
@@ -383,7 +343,7 @@ class _Pool:
         """The requests that workers are busy with."""
         return [request for _, request in self._busy.values() if request is not None]
 
-    def answers(self, waiting: deque[_Request]) -> list[tuple[_Request, Any]]:
+    def answers(self, waiting: deque[_Request]) -> list[tuple[_Request, Done | Failure]]:
         """Send requests from the front of `waiting`, and wait until at least one is answered, or a worker has started
         or ended. Requests of a lost worker go back to `waiting`.
         """
@@ -391,7 +351,7 @@ class _Pool:
         while waiting and (member := self._free(waiting[0])) is not None:
             given = waiting.popleft()
             member.load += self.parallel // given.parallel
-            self._busy[getattr(member.actor, given.method).remote(*given.arguments)] = member, given
+            self._busy[member.actor.work.remote(*given.arguments)] = member, given
         ready, _ = ray.wait(list(self._busy), timeout=PATIENCE)
         if not ready and not self.pending():
             _log.warning("the Ray cluster has no room for a worker now, which takes %s", self._room)
@@ -497,13 +457,8 @@ def _line(error: BaseException) -> str:
     return (lines[0] if lines else type(error).__name__).rstrip(".")
 
 
-REACH = 10.0  # seconds in which a server answers
+REACH = 10.0  # seconds in which a connection is made
 ASKED = 30.0  # seconds in which a process begins and is answered by the cluster
-
-# The client's connection preface, with empty settings; a server's first frame is its own (RFC 9113, section 3.4).
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-FRAME_HEAD = 9
-SETTINGS = 4
 
 UNKNOWN = 3  # a Ray without this client, which says nothing of the cluster
 CLIENT = f"""
@@ -524,29 +479,9 @@ def check_reachable(address: str) -> None:
     if not host or not port.isdigit():
         return
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=REACH) as connection:
-            if os.environ.get("RAY_USE_TLS", "0").lower() in ("0", "", "false"):
-                _check_grpc(address, connection)
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH).close()
     except (OSError, OverflowError) as error:
         raise BackendError(f"the Ray cluster at {address!r} could not be joined: {error}") from error
-    _ask_cluster(address)
-
-
-def _check_grpc(address: str, connection: socket.socket) -> None:
-    try:
-        connection.sendall(PREFACE)
-        head = b""
-        while len(head) < FRAME_HEAD and (more := connection.recv(FRAME_HEAD - len(head))):
-            head += more
-    except TimeoutError:
-        raise _no_ray(address, f"says nothing in {REACH:.0f} seconds") from None
-    except ConnectionError:
-        head = b""
-    if len(head) < FRAME_HEAD or head[3] != SETTINGS:
-        raise _no_ray(address, "does not speak gRPC" if head else "hangs up")
-
-
-def _ask_cluster(address: str) -> None:
     try:
         done = subprocess.run(
             [sys.executable, "-c", CLIENT, address],
@@ -556,14 +491,14 @@ def _ask_cluster(address: str) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _no_ray(address, f"does not answer as a Ray cluster in {ASKED:.0f} seconds") from None
+        raise _no_ray(address, f" in {ASKED:.0f} seconds") from None
     if done.returncode not in (0, UNKNOWN):
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise _no_ray(address, f"does not answer as a Ray cluster ({lines[-1] if lines else done.returncode})")
+        raise _no_ray(address, f" ({lines[-1] if lines else done.returncode})")
 
 
-def _no_ray(address: str, reason: str) -> BackendError:
+def _no_ray(address: str, how: str) -> BackendError:
     return BackendError(
-        f"the Ray cluster at {address!r} could not be joined: what listens there {reason}; give the address that"
-        " `ray start --head` shows (its port is 6379 unless another was given)"
+        f"the Ray cluster at {address!r} could not be joined: what listens there does not answer as a Ray cluster{how};"
+        " give the address that `ray start --head` shows (its port is 6379 unless another was given)"
     )

@@ -10,7 +10,7 @@ import pickle
 import platform
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -26,8 +26,7 @@ from gpulsh.params import SCHEME
 from gpulsh.run.job import Job, Made, Workplace
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
-from gpulsh.store.durable import FileFact
-from gpulsh.store.manifest import Manifest, damaged
+from gpulsh.store.manifest import Manifest
 
 TOKEN = "token"  # a file of the work folder that says whose it is
 PATIENCE = 10.0  # seconds in which a network's file system shows on one node what was written on another
@@ -108,13 +107,6 @@ class Worker:
         except Exception as error:
             if lacks_memory(error) and not isinstance(error, MemoryLimitError):
                 error = out_of_memory(f"node {self._node}")
-            return _failure(error, self._node)
-
-    def damaged(self, files: Mapping[str, FileFact]) -> str | Failure | None:
-        """The first of files that were made before which is missing or not as it was."""
-        try:
-            return damaged(self._place.folder, files)
-        except Exception as error:
             return _failure(error, self._node)
 
 

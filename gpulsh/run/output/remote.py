@@ -4,8 +4,8 @@
 another run does not begin in it, and gpulsh knows the files of a killed run as its own. `--overwrite` leaves an earlier
 run's results until the new ones are made, and then removes their `report.json` first.
 
-After a kill the local folder has the finished part, and `--resume --work FOLDER` continues it. A file that was
-uploaded before is not uploaded again while neither copy has changed.
+After a kill the local folder has the finished part, and `--resume --work FOLDER` continues it. Files that were uploaded
+before are not uploaded again: a journal in the local folder lists them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpulsh.errors import Advice, GpulshError, OutputError
-from gpulsh.io.file import File, Stamp, first_line, missing_package
+from gpulsh.io.file import File, first_line, missing_package
 from gpulsh.io.files.no_documents import MARK, REPORT
 from gpulsh.run.output.folder import (
     RESULTS,
@@ -36,7 +36,7 @@ from gpulsh.run.output.paths import not_empty
 from gpulsh.run.output.work_folder import WORK
 
 UNFINISHED = "_unfinished.json"
-JOURNAL = "_uploaded.jsonl"  # in the local folder: name, and the stamps of both files, of each that was put
+JOURNAL = "_uploaded.jsonl"  # in the local folder: the name of each file that was uploaded
 SIDE_BY_SIDE = 8  # files
 
 _log = logging.getLogger("gpulsh")
@@ -67,7 +67,7 @@ class RemoteFolder:
         there = self._there.names()
         claim = self._there.read(UNFINISHED) if UNFINISHED in there else {}
         self._report = self._there.read(REPORT) if REPORT in there else {}
-        own = {UNFINISHED} if is_ours(claim) else set()
+        own = {UNFINISHED} if MARK in claim else set()
         known = own | listed_in(self._report) | listed_in(claim) | listed_in(claim, "replaced")
         self._refuse(there, known, claim)
         self._replaced = (there & known) - own
@@ -76,6 +76,8 @@ class RemoteFolder:
         try:
             if not (self._overwrite or self._resume) and self.local.is_dir() and any(self.local.iterdir()):
                 raise OutputError(f"{self.local}: is not empty; give another folder as --work, --resume or --overwrite")
+            if not self._resume:
+                (self.local / JOURNAL).unlink(missing_ok=True)
             self._claim([])
         except BaseException:
             self._forget()
@@ -102,7 +104,7 @@ class RemoteFolder:
         if not there or (self._resume and (claim or is_whole(self._report))):
             return
         if not self._overwrite:
-            if is_ours(claim):
+            if MARK in claim:
                 raise OutputError(
                     f"{self.url}: holds an unfinished run, which worked in {claim.get('work')}; give --resume and that"
                     " folder as --work, or --overwrite"
@@ -144,27 +146,18 @@ class RemoteFolder:
         done = _journal(self.local / JOURNAL)
         with open(self.local / JOURNAL, "a", encoding="ascii") as journal, ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
 
-            def upload(name: str) -> list[Stamp]:
-                here, there = self._stamps(name) if name in done else ([], [])
-                if name not in done or done[name] != [here, there]:
+            def upload(name: str) -> str:
+                if name not in done or not self._there.is_there(name):
                     self._there.put(name, self.local / name)
-                return list(self._stamps(name))
+                return name
 
             try:
-                for name, stamps in zip(outputs, pool.map(upload, outputs), strict=True):
-                    journal.write(json.dumps([name, stamps]) + "\n")
+                for name in pool.map(upload, outputs):
+                    journal.write(json.dumps(name) + "\n")
                     journal.flush()
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-
-    def _stamps(self, name: str) -> tuple[Stamp, Stamp]:
-        """The stamps of a result here and there; no size where it is missing."""
-        here = File(name, name, str(self.local / name))
-        with self._there.reached(name), suppress(FileNotFoundError):
-            if self._there.is_there(name):
-                return here.stamp(), self._there.file(name).stamp()
-        return here.stamp(), [None, None]
 
     def _end(self, report: Mapping[str, Any]) -> None:
         """Remove the mark of an unfinished run, and the local files."""
@@ -193,19 +186,13 @@ class RemoteFolder:
             self._there.put(UNFINISHED, Path(file.name))
 
 
-def is_ours(claim: Mapping[str, Any]) -> bool:
-    """Whether gpulsh wrote this claim."""
-    return MARK in claim
-
-
-def _journal(path: Path) -> dict[str, list[Stamp]]:
+def _journal(path: Path) -> set[str]:
     """The files that a killed run has uploaded; incomplete lines are skipped."""
-    found = {}
+    found = set()
     with suppress(OSError), open(path, encoding="ascii") as lines:
         for line in lines:
             with suppress(ValueError):
-                name, stamps = json.loads(line)
-                found[name] = stamps
+                found.add(json.loads(line))
     return found
 
 

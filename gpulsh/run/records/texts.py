@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -88,7 +87,6 @@ class GatheredTexts:
 
     def __init__(self, folder: Path, layout: Layout, members: Path) -> None:
         self._folder, self._layout, self._members = folder, layout, MEMBERS.open(members).whole()
-        self._places = lru_cache(1)(lambda number: PLACES.read(folder, number))  # of one partition after the other
 
     def beginning(self, file: int, row: int, most: int) -> bytes | None:
         """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
@@ -97,12 +95,8 @@ class GatheredTexts:
         if at == len(known) or known[at] != document or not self._members.meets[at]:
             return None
         number = int(np.searchsorted(self._layout.partitions, document, side="right")) - 1
-        there = self._places(number)
-        group = self._members.group[at]
-        rows = slice(*np.searchsorted(there.group, [group, group + 1]).tolist())
-        place = rows.start + int(np.searchsorted(there.document[rows], document))
-        with open(texts_file(self._folder, number), "rb") as texts:
-            return os.pread(texts.fileno(), min(int(there.size[place]), most), int(there.offset[place]))
+        texts = GroupTexts(self._folder, int(self._members.group[at]), [(number, np.array([document]))])
+        return bytes(texts.take(np.zeros(1, np.int64)).values[:most])
 
 
 class _OpenFile:
