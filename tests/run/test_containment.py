@@ -30,7 +30,9 @@ from tests.run.test_partitioned import (
     cut_as,
     cuts,
     givens,
+    in_memory,
     keeps,
+    resolves,
     run,
     thresholds,
 )
@@ -56,13 +58,7 @@ def small_joins() -> Iterator[None]:
 
 
 @settings(max_examples=6)
-@given(
-    st.one_of(givens(), givens(("int",), protecting=True)),
-    cuts,
-    thresholds,
-    st.sampled_from(["kept", "components"]),
-    st.integers(0, 4),
-)
+@given(st.one_of(givens(), givens(("int",), protecting=True)), cuts, thresholds, resolves, st.integers(0, 4))
 def test_any_cut_gives_what_memory_gives(
     documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int
 ) -> None:
@@ -73,9 +69,7 @@ def test_any_cut_gives_what_memory_gives(
     if documents.protected:  # which memory knows nothing of
         assert all(row["id"] >= documents.guarded for row in rows)
         return
-    priority = np.array(documents.priority(keep))
-    memory = gpulsh.deduplicate(documents.texts, priority=priority, shingling=SHINGLING, backend="cpu", **options)
-    assert_rows(rows, (memory.duplicate_of.tolist(), memory.similarity, memory.cluster.tolist()))
+    assert_rows(rows, in_memory(documents, keep, shingling=SHINGLING, **options)[0])
 
 
 def test_the_longest_is_kept_unless_a_policy_says_otherwise(tmp_path: Path) -> None:

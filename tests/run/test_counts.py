@@ -84,7 +84,7 @@ def write(folder: Path, name: str, given: list[str | None]) -> list[Document]:
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_numbers_are_those_of_a_naive_count(options: dict[str, Any], seed: int, tmp_path: Path) -> None:
     rng, asked = random.Random(seed), dict(options)
     bad = options.get("on_error") == "skip"
@@ -177,11 +177,12 @@ def _bad(folder: Path) -> list[tuple[str, int]]:
 def _shown_alike(report: dict[str, Any], page: Path) -> None:
     """Report, page and summary have the numbers of the funnel under the names of the table."""
     funnel = report["funnel"]
-    assert set(COUNTS) == set(funnel) - {"seconds", "resumed"}
+    assert set(COUNTS) == set(Funnel()) - {"seconds", "resumed"} == set(funnel) - {"seconds", "resumed"}
     assert set(report["definitions"]) == {*COUNTS, SAMPLED.name}
     for name, row in COUNTS.items():
         entry = report["definitions"][name]
-        assert tuple(entry.get("sum_of", ())) == row.parts and entry["meaning"] == row.meaning
+        assert tuple(entry.get("sum_of", ())) == row.parts and entry["meaning"] == row.meaning != ""
+        assert all(part in COUNTS for part in row.parts) and (row.of is None or row.of in COUNTS)
     labels = {row.label: funnel[row.name] for row in COUNTS.values()}
     assert len(labels) == len(COUNTS)
     lines = [
@@ -215,12 +216,6 @@ def test_pairs_in_memory_are_those_that_are_counted(options: dict[str, Any]) -> 
     assert funnel.dropped == funnel.exact_copies + funnel.near_duplicates and funnel.empty > funnel.nulls > 0
 
 
-def test_the_table_has_every_count_and_no_other() -> None:
-    assert set(COUNTS) == set(Funnel()) - {"seconds", "resumed"}
-    for row in COUNTS.values():
-        assert row.meaning and all(part in COUNTS for part in row.parts) and (row.of is None or row.of in COUNTS)
-
-
 def test_the_command_tells_of_protected_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = " ".join(WORDS[:30])
     write(tmp_path, "test.jsonl", [page, page])
@@ -234,14 +229,7 @@ def test_the_command_tells_of_protected_documents(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.parametrize(
-    ("options", "kinds"),
-    [
-        ({}, (3, 0)),
-        ({"across": True}, (2, 1)),
-        ({"within": True}, (1, 2)),
-        ({"across": True, "verify": "none"}, (2, 1)),
-    ],
-    ids=str,
+    ("options", "kinds"), [({"within": True}, (1, 2)), ({"across": True, "verify": "none"}, (2, 1))], ids=str
 )
 def test_a_copy_counts_as_one_in_every_mode(options: dict[str, Any], kinds: tuple[int, int], tmp_path: Path) -> None:
     page = " ".join(WORDS[:30])

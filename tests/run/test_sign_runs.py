@@ -1,4 +1,4 @@
-"""The files of what is signed: the same bytes whoever puts them in order, which a device leaves to several threads."""
+"""The files of signed documents: several threads change no byte, and write in the background while a device signs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gpulsh.arrays import Signed
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.run.records.tables import DIGESTS
 from gpulsh.run.stages import sign
+from gpulsh.run.stages.sign import background_writer
 
 BANDS, BATCHES = 5, 7
 
@@ -47,8 +48,9 @@ def written(folder: Path, given: list[Signed], threads: int) -> list[bytes]:
     return [(folder / name).read_bytes() for name in sorted(made)]
 
 
-@pytest.mark.parametrize("words", [1, 900 * (BANDS + sign.OTHER_WORDS), 1 << 22])
-@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("words", "order"), [(1, "C"), (900 * (BANDS + sign.OTHER_WORDS), "F"), (900 * (BANDS + sign.OTHER_WORDS), "C")]
+)
 def test_threads_change_no_byte(order: str, words: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sign, "RUN_DIGESTS", words)
     given = batches(order)
@@ -95,3 +97,38 @@ def test_a_disk_that_is_full_ends_it(threads: int, tmp_path: Path, monkeypatch: 
     with pytest.raises(OSError, match="No space left"):
         sign._write_runs(tmp_path, 0, given(), BANDS, Device(threads))
     assert len(signed) <= 2 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_all_is_done_in_order_and_errors_reach_the_caller(beside: bool) -> None:
+    done: list[tuple[int, bool]] = []
+    mine = threading.get_ident()
+    with background_writer(beside) as do:
+        for number in range(9):
+            do(lambda number=number: done.append((number, threading.get_ident() == mine)))  # type: ignore[misc]
+    assert done == [(number, not beside) for number in range(9)]
+
+    def fail() -> None:
+        raise OSError("disk full")
+
+    for later in (False, True):
+        with pytest.raises(OSError, match="disk full"), background_writer(beside) as do:
+            do(fail)
+            if later:
+                do(lambda: pytest.fail("nothing is done after a failure"))
+
+
+def test_the_caller_goes_on_until_a_second_piece_waits() -> None:
+    may_end = threading.Event()
+    begun: list[int] = []
+
+    def slow() -> None:
+        begun.append(1)
+        assert may_end.wait(60)
+
+    with pytest.raises(ValueError, match="mine"), background_writer(True) as do:
+        do(slow)  # would not return if it were done here
+        threading.Timer(0.05, may_end.set).start()
+        do(lambda: begun.append(2 if may_end.is_set() else 0))
+        raise ValueError("mine")  # which waits for the piece
+    assert begun == [1, 2]

@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gpulsh.errors import DamagedInputError
 from gpulsh.forecast import formula
 from gpulsh.run.records import tables
 from gpulsh.run.records.tables import Table
-from gpulsh.store.columns import columns_file, kinds_of, write_columns
+from gpulsh.store.columns import kinds_of
 
 
 def width(table: Table[tuple[object, ...]]) -> int:
@@ -44,40 +43,3 @@ def test_what_is_read_is_what_was_written(places: type, tmp_path: Path) -> None:
     ids = tables.ids_table(3)
     (name,) = ids.write(tmp_path, 7, tables.Ids(np.arange(2), pa.array(["a", None])))
     assert name == "collect-000007-ids3.arrow" and ids.read(tmp_path, 7).id.to_pylist() == ["a", None]
-
-
-def test_runs_are_read_one_by_one_with_columns_beside_them(tmp_path: Path) -> None:
-    schema = pa.schema([*tables.GROUPS.schema(), *tables.PAIRS.schema()])
-    with columns_file(tmp_path / "routed.arrow", schema) as out:
-        for run in range(3):
-            out.append([np.full(2, run), np.arange(2), np.arange(2) + run])
-        out.finish()
-    file = tables.PAIRS.open(tmp_path / "routed.arrow")
-    assert [run.j.tolist() for run in file.runs()] == [[0, 1], [1, 2], [2, 3]]
-    assert [run.group.tolist() for run in file.beside(tables.Groups)] == [[0, 0], [1, 1], [2, 2]]
-    with pytest.raises(DamagedInputError, match="it holds 3 record batches, not one"):
-        file.whole()
-
-
-@pytest.mark.parametrize(
-    ("columns", "told"),
-    [
-        ({"document": np.arange(2)}, "it lacks the column 'first'"),
-        ({"document": np.arange(2), "first": np.arange(2.0)}, "column 'first' is double, not int64"),
-        ({"document": np.arange(2), "first": np.arange(2, dtype=np.int32)}, "column 'first' is int32, not int64"),
-        ({"document": np.arange(2), "first": pa.array(["a", "b"])}, "column 'first' is string, not int64"),
-        ({"document": np.arange(2), "first": np.ones(2, bool)}, "column 'first' is uint8, not int64"),
-    ],
-)
-def test_other_columns_are_damage(columns: dict[str, object], told: str, tmp_path: Path) -> None:
-    write_columns(tables.COPIES.path(tmp_path, 1), columns)
-    with pytest.raises(DamagedInputError, match=rf"copies-000001-copies\.arrow: is damaged: {told}"):
-        tables.COPIES.read(tmp_path, 1)
-
-
-def test_of_no_rows_any_type_is_read_as_the_tables(tmp_path: Path) -> None:
-    """As work folders of before have them where nothing was decided."""
-    nothing = np.empty(0, np.int64)
-    write_columns(tables.DECISIONS.path(tmp_path, 0), dict.fromkeys(tables.Decisions._fields, nothing))
-    read = tables.DECISIONS.read(tmp_path, 0)
-    assert read.similarity.dtype == np.float32 and read.speaks.dtype == bool

@@ -29,7 +29,7 @@ import gpulsh
 import gpulsh.run.engines.ray as engine
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import Cut
-from gpulsh.errors import BackendError
+from gpulsh.errors import BackendError, InputError
 from gpulsh.run.engines import worker
 from gpulsh.run.job import Made, Workplace
 from gpulsh.store.manifest import Manifest
@@ -76,6 +76,23 @@ def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     again = {request.step for request in refused if request.parallel == 8}
     assert sum(step.startswith("sign-") for step in again) == sum(step.startswith("gather-") for step in again) == 2
+
+
+def test_the_first_error_is_that_of_a_local_run(
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None]
+) -> None:
+    for number in (2, 4, 6):
+        with open(inputs / f"{number}.jsonl", "a") as file:
+            file.write("{broken\n")
+    cuts(1)
+    errors = []
+    for how in ({}, {"engine": "ray"}):
+        with pytest.raises(InputError) as caught:
+            gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, **how)
+        errors.append((type(caught.value), str(caught.value)))
+        assert not (tmp_path / "out").exists()
+    assert errors[0] == errors[1] and "2.jsonl" in errors[0][1]
+    assert "On node" in caught.value.__notes__[0]  # for --verbose
 
 
 def test_relative_paths_and_inputs_of_sources(

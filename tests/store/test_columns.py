@@ -57,6 +57,8 @@ def test_runs_of_rows_are_read_in_place(tmp_path: Path) -> None:
     ("columns", "told"),
     [
         ({"place": np.arange(3)}, "it lacks the column 'hashes'"),
+        ({"hashes": np.arange(2.0)}, "column 'hashes' is double, not uint64"),
+        ({"hashes": np.arange(3, dtype=np.uint32)}, "column 'hashes' is uint32, not uint64"),
         ({"hashes": np.arange(3)}, "column 'hashes' is int64, not uint64"),
         ({"hashes": pa.array(["a"])}, "column 'hashes' is string, not uint64"),
         ({"hashes": pa.array([True])}, "column 'hashes' is bool, not uint64"),
@@ -66,6 +68,12 @@ def test_other_content_is_damage(columns: dict[str, object], told: str, tmp_path
     write_columns(tmp_path / "a.arrow", columns)  # type: ignore[arg-type]
     with pytest.raises(DamagedInputError, match=told):
         MappedColumns(tmp_path / "a.arrow", Hashes).whole()
+
+
+def test_no_rows_are_of_any_type(tmp_path: Path) -> None:
+    """As where nothing was decided."""
+    write_columns(tmp_path / "a.arrow", {"hashes": np.empty(0, np.int64)})
+    assert MappedColumns(tmp_path / "a.arrow", Hashes).whole().hashes.dtype == np.uint64
 
 
 def test_a_file_cut_short_is_damage(tmp_path: Path) -> None:
