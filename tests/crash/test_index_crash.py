@@ -7,10 +7,7 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,12 +21,13 @@ import pytest
 from gpulsh import Index
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
+from gpulsh.index import manifest
 from gpulsh.index.manifest import FORMAT, KNOWN_FILES, LOCK, read_manifest
 from tests.support.index_steps import ASKED, BACKEND, generation, new_index, state, take
 from tests.support.mortal import Death, Mortals, spread
 
-# Kills of a process, a power cut at every so many switches, and refused calls; tests/soak has more of each.
-KILLS, EVERY, REFUSALS = 2, 50, 4
+# A power cut at every so many switches, and refused calls; tests/soak has more of each.
+EVERY, REFUSALS = 50, 4
 CALLS = ("fsync", "replace", "unlink")
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 
@@ -254,11 +252,11 @@ def test_a_refused_call_is_told_and_leaves_before_or_after(
         finish(change, mortals, path, before, after)
 
 
-def test_a_refused_write_is_told_and_can_be_tried_again(tmp_path: Path) -> None:
+def test_a_refused_write_is_named_and_can_be_tried_again(tmp_path: Path) -> None:
     states = lived(tmp_path / "begun", 3)
-    at, refused = 0, 0
+    at, refused = -1, 0
     while True:
-        at += 1
+        at += 2
         path = tmp_path / str(at)
         shutil.copytree(tmp_path / "begun", path)
         index = open_index(path)
@@ -276,7 +274,7 @@ def test_a_refused_write_is_told_and_can_be_tried_again(tmp_path: Path) -> None:
         index.close()
         if count[0] < at:
             break
-    assert refused > 10
+    assert refused > 5
 
 
 @pytest.mark.parametrize("at", [1, 5])
@@ -289,46 +287,6 @@ def test_a_save_that_finds_no_room_leaves_as_much_as_there_was(tmp_path: Path, a
         index.save()
     assert set(os.listdir(tmp_path / "index")) == before
     index.close()
-
-
-def test_killed_at_random_instants_with_readers_running(tmp_path: Path) -> None:
-    path, chance = tmp_path / "index", random.Random(5)
-    shadow = new_index()
-    states = [None, state(shadow)]
-    kills = met_between = 0
-    while kills < KILLS:
-        writer = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.index_steps", str(path)],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        )
-        assert writer.stdout is not None
-        told = int(writer.stdout.readline())  # it is at work
-        end = time.monotonic() + chance.uniform(0, 0.2)
-        while time.monotonic() < end:
-            reader = open_index(path)
-            before = state(reader)
-            while len(states) <= generation(reader):
-                take(shadow, len(states) - 2)
-                states.append(state(shadow))
-            assert before == states[generation(reader)]
-            met_between += 1
-        writer.kill()
-        rest = writer.stdout.read().split()
-        writer.wait()
-        told = int(rest[-1]) if rest else told
-        found = open_index(path)
-        assert generation(found) in (told, told + 1)
-        while len(states) <= generation(found):
-            take(shadow, len(states) - 2)
-            states.append(state(shadow))
-        assert state(found) == states[generation(found)]
-        kills += 1
-    assert met_between
-    with open_index(path) as index:
-        index.compact()
-    assert unneeded(path) == set()
 
 
 def test_damage_is_named(tmp_path: Path) -> None:
@@ -355,17 +313,13 @@ def test_damage_is_named(tmp_path: Path) -> None:
         open_index(tmp_path / "nothing")
 
 
-def test_another_version_is_told(tmp_path: Path) -> None:
-    from gpulsh.index import manifest
-
+def test_another_format_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A later one, and format 2, which has public hashes and no secret."""
     with mock.patch.object(manifest, "FORMAT", 99):
         lived(tmp_path / "i", 1)
     with pytest.raises(InputError, match=rf"is an index of format 99, written by gpulsh .*reads format {FORMAT}"):
         open_index(tmp_path / "i")
-
-
-def test_an_index_without_a_secret_is_told_by_its_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Format 2, whose hashes were public, has none."""
+    shutil.rmtree(tmp_path / "i")
     lived(tmp_path / "i", 1)
     path = tmp_path / "i" / "index.json"
     told = json.loads(path.read_bytes().partition(b"\n")[2])

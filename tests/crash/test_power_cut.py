@@ -9,7 +9,7 @@ import pytest
 from tests.crash.test_resume import results
 from tests.support.mortal import Mortals, spread
 
-FILES = 100
+FILES = 40
 
 
 @pytest.fixture(scope="module")

@@ -244,31 +244,6 @@ def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
     assert sorted(os.listdir(os.fsencode(tmp_path / "out/data"))) == [b"\xff.jsonl", b"\xff.parquet"]
 
 
-def test_urls(tmp_path: Path) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    memory = fsspec.filesystem("memory")
-    memory.mkdirs("/corpus/sub", exist_ok=True)
-    with memory.open("/corpus/sub/a.parquet", "wb") as sink:
-        pq.write_table(table(), sink)
-    memory.pipe("/corpus/b.jsonl.gz", gzip.compress(b"\n".join(lines())))
-    memory.pipe("/corpus/_SUCCESS", b"")
-    try:
-        result = run("memory://corpus", tmp_path / "out", id_column="id")
-        assert [entry["file"] for entry in result.report["files"]] == [
-            "memory://corpus/b.jsonl.gz",
-            "memory://corpus/sub/a.parquet",
-        ]
-        assert everything_below(tmp_path / "out/data") == {"b.jsonl.gz", "sub/a.parquet"}
-        result = run("memory://corpus/*/*.parquet", tmp_path / "globbed")
-        assert [entry["file"] for entry in result.report["files"]] == ["memory://corpus/sub/a.parquet"]
-        result = run("memory://corpus/b.jsonl.gz", tmp_path / "single")
-        assert everything_below(tmp_path / "single/data") == {"b.jsonl.gz"}
-        with pytest.raises(InputError, match="memory://nothing: no such file"):
-            run("memory://nothing", tmp_path / "none")
-    finally:
-        memory.rm("/corpus", recursive=True)
-
-
 # --- keep, ids, write ---
 
 

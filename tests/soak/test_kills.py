@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import gpulsh
+from tests.crash.test_io_errors import MORE_FAILURES, fail_and_go_on, given, wanted
 from tests.crash.test_power_cut import pages, power_cuts
 from tests.crash.test_resume import (
     CHANGES,
@@ -54,3 +55,10 @@ def test_kills_again_and_again(small: Path, tmp_path: Path, changes: int) -> Non
             killed += 1
             assert killed < 100
     assert killed > 5 and results(out) == wanted and not (out / "_work").exists()
+
+
+@pytest.mark.parametrize(("what", "name", "number"), MORE_FAILURES)
+def test_a_failure_is_named_and_the_run_goes_on(
+    given: Path, wanted: dict[str, bytes], tmp_path: Path, what: str, name: str, number: int
+) -> None:
+    fail_and_go_on(given, wanted, tmp_path, what, name, number)
