@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpulsh.backends.cuda import CudaBackend
-from tests.kernels.cuts import WHERE, build_kernels, cuda_backend, install, on_device
+from tests.kernels.cuts import SOME, build_kernels, cuda_backend, install, on_device
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("device")
 
 
-@pytest.fixture(scope="session", params=WHERE)
+@pytest.fixture(scope="session", params=SOME)
 def cuda(request: pytest.FixtureRequest) -> CudaBackend:
     """The CUDA backend."""
     return cuda_backend(request.param)

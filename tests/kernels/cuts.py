@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -28,8 +29,12 @@ GEOMETRIES = {name: Geometry(**dict(zip(FIELDS, cut, strict=True))) for name, cu
 GEOMETRIES["default"] = Geometry()
 
 WHERE = [f"host-{name}" for name in GEOMETRIES]
-if why_unavailable() is None:
-    WHERE += ["device-small", "device-ones", "device-default"]
+DEVICE = ["device-small", "device-ones", "device-default"] if why_unavailable() is None else []
+WHERE += DEVICE
+# The cuts of a usual run: a small one finds what whole rows hide. ./ci/soak takes all.
+SOME = WHERE if os.environ.get("GPULSH_EVERY_CUT") else ["host-small", "host-default", *DEVICE]
+HOST_DEFAULT = pytest.mark.parametrize("cuda", ["host-default"], indirect=True)
+DEFAULT_CUT = pytest.mark.parametrize("cuda", [at for at in WHERE if at.endswith("-default")], indirect=True)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Arrays of other libraries and of every layout through the public calls: strides, Fortran's order, other devices.
 
-On the host they are taken as NumPy takes them, on a device without a needless copy. The host launcher refuses a kernel
-an array that is not contiguous, as a device, which sees only a pointer, could not.
+On the host they are taken as NumPy takes them, on a device without a needless copy. The host launcher refuses arrays
+that are not contiguous; a device, which sees only a pointer, could not.
 """
 
 from __future__ import annotations
@@ -24,32 +24,24 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError, ParameterError
 from gpulsh.io.memory.texts import open_texts
-from tests.kernels.cuts import WHERE, assert_decisions, install, on_host, texts
+from tests.kernels.cuts import HOST_DEFAULT, assert_decisions, install, on_host, texts
 from tests.kernels.device_arrays import PLACES, DeviceArray, DeviceModule
 from tests.kernels.host import HostLauncher
-from tests.kernels.test_device_texts import DeviceBytes, documents
+from tests.kernels.test_device_texts import DeviceBytes, copies_of_text, documents
 
-ON_HOST = [where for where in WHERE if where == "host-default"]
-pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", ON_HOST, indirect=True)]
+pytestmark = [pytest.mark.kernels, HOST_DEFAULT]
 
 
 # --- libraries
 
 
 class Tensor:
-    """As torch's: a dtype of its own kind, DLPack, no CUDA array interface on the host, no hidden copy."""
-
-    class DType:
-        def __init__(self, name: str) -> None:
-            self._name = name
-
-        def __str__(self) -> str:
-            return f"torch.{self._name}"
+    """Like torch's: a dtype of its own, DLPack, no CUDA array interface on the host, no hidden copy."""
 
     def __init__(self, array: Any, device: tuple[int, int] = (2, 0)) -> None:
         self.memory = array
         self.device, self.asked = device, dict[str, Any]()
-        self.dtype, self.ndim, self.shape = self.DType(self.memory.dtype.name), self.memory.ndim, self.memory.shape
+        self.dtype, self.ndim, self.shape = f"torch.{array.dtype.name}", array.ndim, array.shape
 
     def __len__(self) -> int:
         return len(self.memory)
@@ -75,7 +67,7 @@ class Copied(Tensor):
 
 
 class NumbaArray:
-    """As Numba's: NumPy's dtype, the CUDA array interface alone."""
+    """Like Numba's: NumPy's dtype, the CUDA array interface alone."""
 
     def __init__(self, array: Any) -> None:
         self.memory = array
@@ -107,23 +99,17 @@ def address(array: Any) -> int:
 
 
 @pytest.mark.parametrize("library", [Tensor, NumbaArray])
-def test_device_memory_is_used_where_it_lies(cuda: CudaBackend, library: Any) -> None:
+def test_device_memory_is_used_in_place(cuda: CudaBackend, library: Any) -> None:
     given = library(np.arange(6, dtype=np.uint64).reshape(2, 3))
     found = cuda.asarray(given)
     assert isinstance(found, DeviceArray) and address(found) == address(given.memory)
     assert found.dtype == np.uint64 and found.shape == (2, 3)
     if library is Tensor:
-        assert given.asked["stream"] == 1, "the producer is told which stream waits"
-
-
-def test_host_memory_of_another_library_is_copied_to_the_device(cuda: CudaBackend) -> None:
-    found = cuda.asarray(Tensor(np.arange(5), (1, 0)))
-    assert isinstance(found, DeviceArray) and found.get().tolist() == [0, 1, 2, 3, 4]
+        assert given.asked["stream"] == 1, "the producer must know which stream waits"
 
 
 def test_a_buffer_waits_for_its_event(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     waited = []
-
     cuda_module = cuda._machine.arrays.cuda
     wait = lambda *given: waited.append(given)  # noqa: E731
     monkeypatch.setattr(cuda_module.runtime, "streamWaitEvent", wait, raising=False)
@@ -138,9 +124,8 @@ def test_a_buffer_waits_for_its_event(cuda: CudaBackend, monkeypatch: pytest.Mon
 def test_other_backends(cuda: CudaBackend, ops: Any) -> None:
     tensor = Tensor(np.arange(5), (1, 0))
     assert address(ops.asarray(tensor)) == tensor.memory.ctypes.data, "host memory is not copied"
-    assert ops.asarray(DeviceArray(np.arange(3))).tolist() == [0, 1, 2]
-    assert ops.asarray(NumbaArray(np.arange(3))).tolist() == [0, 1, 2]
-    assert ops.asarray(Copied(np.arange(3))).tolist() == [0, 1, 2]
+    for library in (DeviceArray, NumbaArray, Copied):
+        assert ops.asarray(library(np.arange(3))).tolist() == [0, 1, 2]
     with pytest.raises(ParameterError, match=r"cannot be copied from its device .*; give it as a CuPy or NumPy array"):
         ops.asarray(Tensor(np.arange(3)))
 
@@ -159,8 +144,19 @@ def test_classes_of_foreign_arrays(cuda: CudaBackend) -> None:
         gpulsh.Fingerprints([1], [0, 1])
 
 
+@pytest.mark.parametrize("library", ["NumPy", "CuPy", "CUDA array interface"])  # DLPack has no such types
+def test_other_types_are_refused(cuda: CudaBackend, library: str) -> None:
+    make = LIBRARIES[library]
+    with pytest.raises(ParameterError, match=r"Signatures.values is >u4 with 2 dimensions; give an array of uint32"):
+        gpulsh.Signatures(make(np.ones((2, 3), ">u4")))
+    with pytest.raises(ParameterError, match=r"TextBatch.offset is >i8 with 1 dimensions; give an array of int64"):
+        gpulsh.TextBatch(make(np.zeros(4, np.uint8)), make(np.array([0, 4], ">i8")))
+    with pytest.raises(ParameterError, match=r"Fingerprints.values is uint32 with 1 dimensions"):
+        gpulsh.Fingerprints(make(np.zeros(4, np.uint32)), make(np.array([0, 4])))
+
+
 @pytest.mark.parametrize("offset", [[0, 3, 2], [-1, 0, 2], [0, 1, 9]])
-def test_offsets_on_the_device_are_checked_where_they_are_used(selected: CudaBackend, offset: list[int]) -> None:
+def test_offsets_on_the_device_are_checked_when_they_are_used(selected: CudaBackend, offset: list[int]) -> None:
     values, rows = DeviceArray(np.zeros(4, np.uint64)), DeviceArray(np.array(offset))
     with pytest.raises(ParameterError, match=r"Fingerprints.offset does not ascend within \[0, 4\]"):
         gpulsh.MinHash()(gpulsh.Fingerprints(values, rows), backend="cuda")
@@ -194,10 +190,6 @@ def column_of_a_table(array: np.ndarray) -> np.ndarray:
     return table[..., 1]
 
 
-def backwards(array: np.ndarray) -> np.ndarray:
-    return array[::-1].copy()[::-1]
-
-
 def read_only(array: np.ndarray) -> np.ndarray:
     array = array.copy()
     array.flags.writeable = False
@@ -207,15 +199,17 @@ def read_only(array: np.ndarray) -> np.ndarray:
 LAYOUTS: dict[str, Layout] = {
     "every other": every_other,
     "column of a table": column_of_a_table,
-    "backwards": backwards,
+    "backwards": lambda array: array[::-1].copy()[::-1],
     "read-only": read_only,
     "fortran": np.asfortranarray,
     "part of each row": lambda array: np.concatenate((array, array), axis=-1)[..., : array.shape[-1]],
 }
+# Each library with every layout, and each layout with every library, in few runs.
+PAIRED = [(library, list(LAYOUTS)[(i + j) % 6]) for i, library in enumerate(LIBRARIES) for j in (0, 3)]
 
 
 def steps(lay: Callable[[np.ndarray], Any], backend: Any) -> list[Any]:
-    """What each public call gives for arrays that `lay` lays out."""
+    """The results of each public call for arrays that `lay` lays out."""
     text = gpulsh.shingle(texts(12), backend="reference")
     fingerprints = gpulsh.Fingerprints(lay(text.values), lay(text.offset))
     minhash, banding = gpulsh.MinHash(num_perm=16), gpulsh.Banding(bands=8, rows=2)
@@ -251,8 +245,7 @@ def laid_batch(lay: Callable[[np.ndarray], Any]) -> TextBatch:
     return TextBatch(lay(np.frombuffer(b"".join(rows), np.uint8).copy()), lay(offset))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("library", "layout"), PAIRED)
 def test_on_the_device(selected: CudaBackend, library: str, layout: str) -> None:
     def lay(array: np.ndarray) -> Any:
         return LIBRARIES[library](LAYOUTS[layout](array))
@@ -264,23 +257,12 @@ def test_on_the_device(selected: CudaBackend, library: str, layout: str) -> None
     np.testing.assert_array_equal(on_host(shingles.values), plain.values)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_on_the_host(cuda: CudaBackend, layout: str) -> None:
-    for backend in ("reference", "cpu"):
-        assert_steps(steps(LAYOUTS[layout], backend))
-        found = gpulsh.deduplicate(laid_batch(LAYOUTS[layout]), backend=backend)  # type: ignore[arg-type]
-        assert_decisions(found, wanted_decision())
-
-
-@pytest.mark.parametrize("library", ["NumPy", "CuPy", "CUDA array interface"])  # DLPack has no such types
-def test_other_types_are_refused(cuda: CudaBackend, library: str) -> None:
-    make = LIBRARIES[library]
-    with pytest.raises(ParameterError, match=r"Signatures.values is >u4 with 2 dimensions; give an array of uint32"):
-        gpulsh.Signatures(make(np.ones((2, 3), ">u4")))
-    with pytest.raises(ParameterError, match=r"TextBatch.offset is >i8 with 1 dimensions; give an array of int64"):
-        gpulsh.TextBatch(make(np.zeros(4, np.uint8)), make(np.array([0, 4], ">i8")))
-    with pytest.raises(ParameterError, match=r"Fingerprints.values is uint32 with 1 dimensions"):
-        gpulsh.Fingerprints(make(np.zeros(4, np.uint32)), make(np.array([0, 4])))
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_on_the_host(cuda: CudaBackend, backend: Any) -> None:
+    for layout in LAYOUTS.values():
+        assert_steps(steps(layout, backend))
+    for layout in (every_other, read_only):
+        assert_decisions(gpulsh.deduplicate(laid_batch(layout), backend=backend), wanted_decision())
 
 
 # --- two devices
@@ -306,57 +288,39 @@ def on_first(library: str, array: np.ndarray, device: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("library", ON_DEVICES)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_arrays_of_another_device_are_moved(cuda: CudaBackend, second: CudaBackend, library: str, layout: str) -> None:
-    wanted = np.arange(20, dtype=np.uint64).reshape(4, 5)
-    given = on_first(library, LAYOUTS[layout](wanted))
-    found = second.asarray(given)
-    assert found.number == 1 and found.flags.c_contiguous
-    with second.here():
-        np.testing.assert_array_equal(second.asnumpy(found), wanted)
-    del given  # and with it what it was copied from
-    with second.here():
-        np.testing.assert_array_equal(second.asnumpy(found), wanted)
-
-
-@pytest.mark.parametrize("library", ON_DEVICES)
-def test_steps_and_texts_of_another_device(
+def test_arrays_of_another_device_are_moved(
     cuda: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
-    install(monkeypatch, second)
-    for lay in (every_other, read_only, column_of_a_table):
+    wanted = np.arange(20, dtype=np.uint64).reshape(4, 5)
+    for layout in LAYOUTS.values():
+        given = on_first(library, layout(wanted))
+        found = second.asarray(given)
+        assert found.number == 1 and found.flags.c_contiguous
+        del given  # the copy does not depend on it
         with second.here():
-            assert_steps(steps(lambda array, lay=lay: on_first(library, lay(array)), "cuda"))
-        batch = laid_batch(lambda array, lay=lay: on_first(library, lay(array)))
-        assert_decisions(gpulsh.deduplicate(batch, backend="cuda", devices=[1]), wanted_decision())
+            np.testing.assert_array_equal(second.asnumpy(found), wanted)
+    install(monkeypatch, second)
+    lay = {"CuPy": every_other, "DLPack": read_only, "CUDA array interface": column_of_a_table}[library]
+    with second.here():
+        assert_steps(steps(lambda array: on_first(library, lay(array)), "cuda"))
+    batch = laid_batch(lambda array: on_first(library, lay(array)))
+    assert_decisions(gpulsh.deduplicate(batch, backend="cuda", devices=[1]), wanted_decision())
+    if library != "CuPy":
+        with pytest.raises(BackendError, match="is on CUDA device 2; this process sees 2, numbered from 0; copy it"):
+            second.asarray(on_first(library, np.arange(3), device=2))
 
 
 def test_an_arrow_column_of_another_device(
     cuda: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = pa.array([None, "before" * 100, *(text for text in texts(40)), "after"], pa.string())
-    copied: list[int] = []
-    asarray = DeviceModule.asarray
-
-    def counting(self: DeviceModule, array: Any) -> Any:
-        if isinstance(array, DeviceArray) and array.dtype == np.uint8:
-            copied.append(array.size)
-        return asarray(self, array)
-
     for array in (whole, whole[2:], whole[20:23], whole[5:5], whole.cast(pa.large_string())[11:]):
-        copied.clear()
         for buffer in array.buffers():
             PLACES.put(np.frombuffer(buffer, np.uint8), 0)
         with monkeypatch.context() as patch:
-            patch.setattr(DeviceModule, "asarray", counting)
+            copied = copies_of_text(patch)
             opened = open_texts(DeviceBytes(array), second)
             rows = [row for batch in opened.batches(500) for row in documents(batch)]
         plain = [(text or "").encode() for text in array.to_pylist()]
         assert rows == plain
         assert max(copied, default=0) <= sum(map(len, plain)) + len(plain), "a slice dragged its column along"
-
-
-@pytest.mark.parametrize("library", ["DLPack", "CUDA array interface"])
-def test_a_device_that_is_not_seen_is_named(cuda: CudaBackend, second: CudaBackend, library: str) -> None:
-    with pytest.raises(BackendError, match="is on CUDA device 2; this process sees 2, numbered from 0; copy it"):
-        second.asarray(on_first(library, np.arange(3), device=2))

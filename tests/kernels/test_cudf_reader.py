@@ -15,11 +15,10 @@ import gpulsh
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.io.files import readers
-from tests.kernels.cuts import WHERE, texts
+from tests.kernels.cuts import HOST_DEFAULT, texts
 from tests.kernels.test_device_texts import column
 
-ON_HOST = [where for where in WHERE if where == "host-default"]
-pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", ON_HOST, indirect=True)]
+pytestmark = [pytest.mark.kernels, HOST_DEFAULT]
 
 
 class Options:
@@ -72,7 +71,7 @@ def outcome(folder: Path) -> list[Any]:
     return [kept, pq.read_table(folder / "duplicates.parquet").to_pylist()]
 
 
-@pytest.mark.parametrize(("keep", "old"), [("first", False), ("longest", True), ("rank", False)])
+@pytest.mark.parametrize(("keep", "old"), [("first", False), ("rank", True)])
 def test_as_arrow(
     selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, old: bool
 ) -> None:

@@ -28,8 +28,7 @@ from tests.support.texts import KEYS
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
 # Columns, bands, rows: signature lengths that leave lanes idle, fill them, and need several groups of columns.
-SHAPES = [(1, 1, 1), (20, 4, 5), (33, 33, 1), (64, 9, 7), (65, 65, 1), (100, 1, 100)]
-SHAPES += [(128, 42, 3), (192, 32, 6), (256, 4, 64)]
+SHAPES = [(1, 1, 1), (20, 4, 5), (33, 33, 1), (65, 65, 1), (100, 1, 100), (192, 32, 6), (256, 4, 64)]
 COUNTS = [0, 1, 2, 5, 0, 31, 32, 33, 0, 0, 127, 128, 129, 3, 255, 256, 257, 1, 0, 700, 64, 63, 0]
 
 token_counts = st.lists(st.one_of(st.integers(0, 9), st.sampled_from([0, 0, 31, 33, 70, 140])), max_size=14)
@@ -139,7 +138,7 @@ def test_minima_that_are_all_ones(cuda: CudaBackend, count: int, spared: int | N
     assert (found[0] == np.uint64(NO_DIGEST)).all() == (spared is None)
 
 
-@pytest.mark.parametrize("span_begin", [(1 << 29) + 1024, 1 << 30, (1 << 30) + 1024, 1 << 31])
+@pytest.mark.parametrize("span_begin", [(1 << 29) + 1024, (1 << 30) + 1024, 1 << 31])
 def test_a_document_of_more_tokens_than_32_bits_count(kernels_built: None, span_begin: int) -> None:
     """One warp in the midst of it, of a grid that the host could not run."""
     span, size, tokens, row = 1024, 5, (1 << 31) + 2005, 5

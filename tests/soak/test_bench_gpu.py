@@ -17,7 +17,7 @@ from benchmarks.gpu import corpora, exercise, operations, page, parity, stress
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.cases import CASES, kernels, rivals
-from gpulsh.backends.cuda import backend, device, lanes
+from gpulsh.backends.cuda import backend, device
 from gpulsh.backends.cuda.memory import Staging
 from gpulsh.backends.protocol import Backend
 from tests.kernels.host_cupy import HostCupy
@@ -360,7 +360,9 @@ def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: 
         one: list[Any] = []
 
         def same(self: Any, device: int) -> Any:
-            one.extend(() if one else (self._make_lane(self, device) for _ in range(lanes.LANES)))
+            one.extend(
+                () if one else (backend.CudaBackend(devices=[device], shared=self) for _ in range(backend.LANES))
+            )
             return one
 
         made = Staging.__init__
@@ -371,7 +373,7 @@ def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: 
 
         monkeypatch.setattr(Staging, "__init__", unlocked)
         monkeypatch.setattr(Staging, "_filled", late)
-        monkeypatch.setattr(lanes.Shared, "_lane_set", same)
+        monkeypatch.setattr(backend.Shared, "_lane_set", same)
     with pytest.raises(AssertionError, match=r"round 0: (sets of )?batch"):
         stress.main(TINY_STRESS)
 

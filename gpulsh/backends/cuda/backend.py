@@ -1,19 +1,29 @@
-"""The operations on CUDA, each on the right device, stream and memory; the other files do the work."""
+"""The operations on CUDA, each on the right device, stream and memory; the other files do the work.
+
+`pipelined_map` works in lanes: a lane is a device, a stream and a pinned buffer, and has one item of work at a time.
+While one lane computes, the next copies its text to the device and a third fills its pinned buffer, so that bus and
+multiprocessors are busy together. Each of several devices has its own lanes. A lane hands on a result when its stream
+has finished.
+
+Each caller takes a whole set of lanes. One call may read its results while another call runs inside it, and two that
+shared a pinned buffer would overwrite each other's text.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial, wraps
+from threading import Lock
 from types import ModuleType
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens
+from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, Tokens
 from gpulsh.backends.composed import one_pass
-from gpulsh.backends.cuda.buckets import band_digests, candidates, collisions, collisions_by_range, components
+from gpulsh.backends.cuda.buckets import band_digests, candidates, collisions, components
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
 from gpulsh.backends.cuda.intersect import bitmaps, intersect, overlap_bounds
-from gpulsh.backends.cuda.lanes import LANES, Shared
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, Staging, done, free_bytes, on_device, on_host, text_sizes, wait
 from gpulsh.backends.cuda.prefixes import frequencies, prefixes
@@ -29,18 +39,13 @@ from gpulsh.backends.cuda.weighted import kleinberg_tardos, occurrences, weighte
 from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend, Sizes, SketchFold
+from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.errors import BackendError, DeviceMemoryError
-from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.params import BandShape, Family, Reading, Shingling
 from gpulsh.secret import EvidenceKeys
 
+LANES = 3  # a device: one fills, one copies, one computes
 KEPT = 8  # keys, and sketches: small, and used again and again
-
-
-@cache
-def _device() -> Shared[CudaBackend]:
-    """The shared state of this process: kernels are loaded and lanes made once, not once a call."""
-    cupy = import_cupy()
-    return Shared(cupy, DeviceLauncher(cupy), Geometry(), _lane)
 
 
 Item = TypeVar("Item")
@@ -75,9 +80,8 @@ class CudaBackend(Backend):
     """Kernels on CUDA devices. Arrays in and out are CuPy's, on the first device and the caller's current stream.
 
     `devices` are their numbers; None takes all that are visible, the current one first. They share the items of
-    `pipelined_map` and the ranges of digests to sort; every other operation runs on the first. `arrays` and `launcher`
-    replace CuPy and the devices together, `geometry` the cut of the work: for tests. Streams, lanes and tables outlive
-    a backend: see `Shared`.
+    `pipelined_map`; every other operation runs on the first. `arrays` and `launcher` replace CuPy and the devices
+    together, `geometry` the cut of the work: for tests. Streams, lanes and tables outlive a backend: see `Shared`.
 
     Raises BackendError if CUDA, or one of the devices, does not work.
     """
@@ -87,6 +91,7 @@ class CudaBackend(Backend):
     gather = _method(gather)
     unique = _method(unique)
     band_digests = _method(band_digests)
+    collisions = _method(collisions)
     candidates = _method(candidates)
     intersect = _method(intersect)
     occurrences = _method(occurrences)
@@ -107,13 +112,12 @@ class CudaBackend(Backend):
         geometry: Geometry | None = None,
         *,
         devices: Sequence[int] | None = None,
-        shared: Shared[CudaBackend] | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self._shared = shared or _shared(arrays, launcher, geometry)
         arrays = self._shared.arrays
         self._devices = visible_devices(arrays, devices)
-        self._machines = list(map(self._shared.machine, self._devices))
-        self._machine = self._machines[0]
+        self._machine = Machine(arrays, self._shared.launcher, self._shared.geometry, self._devices[0])
         self._staging = Staging(arrays)
         self._keys = LruCache[EvidenceKeys | None, DeviceKeys](KEPT)
         self._sketches = LruCache[Family, DeviceSketch](KEPT)
@@ -167,12 +171,6 @@ class CudaBackend(Backend):
     @_on_device
     def set_sketch(self, family: Family) -> SketchFold:
         return AnywhereSketch(self._sketch_of(family))
-
-    @_on_device
-    def collisions(self, digests: Array, ids: Array) -> Buckets:
-        if len(self._machines) > 1 and len(ids) >= self._machine.geometry.shared_digests:
-            return collisions_by_range(self._machines, digests, ids)
-        return collisions(self._machine, digests, ids)
 
     @one_pass
     @_on_device
@@ -260,14 +258,58 @@ class CudaBackend(Backend):
         return self._shared.table(self._machine.device, shingling.reading)
 
 
-def _shared(arrays: ModuleType | None, launcher: Launcher | None, geometry: Geometry | None) -> Shared[CudaBackend]:
+class Shared:
+    """State that all backends of a process share, however many calls make one: lanes, and the Unicode tables.
+
+    A call that made its own would wait each time for streams, page-locked memory and device memory. Lanes that nobody
+    uses leave their memory to CuPy's pools, which `free_all_blocks` empties. Safe for threads.
+    """
+
+    def __init__(self, arrays: ModuleType, launcher: Launcher, geometry: Geometry) -> None:
+        self.arrays, self.launcher, self.geometry = arrays, launcher, geometry
+        self._tables: dict[tuple[int, Reading], Table] = {}
+        # A stream has its own memory in CuPy's pool, which other streams cannot use: new streams would be new memory.
+        self._free: dict[int, list[list[CudaBackend]]] = defaultdict(list)
+        self._changing = Lock()
+
+    def table(self, device: int, reading: Reading) -> Table:
+        """The Unicode table on a device, the current one."""
+        with self._changing:
+            if (device, reading) not in self._tables:
+                stage1, stage2 = map(self.arrays.asarray, unicode_table(reading))
+                self._tables[device, reading] = done(self.arrays, Table(stage1, stage2, reading.plain))
+            return self._tables[device, reading]
+
+    @contextmanager
+    def lanes(self, devices: Sequence[int]) -> Iterator[list[CudaBackend]]:
+        """A set of lanes of each of `devices`, end to end, for this caller alone."""
+        sets = [self._lane_set(device) for device in devices]
+        try:
+            yield [lane for lanes in sets for lane in lanes]
+        finally:
+            with self._changing:
+                for device, lanes in zip(devices, sets, strict=True):
+                    self._free[device].append(lanes)
+
+    def _lane_set(self, device: int) -> list[CudaBackend]:
+        with self._changing:
+            if self._free[device]:
+                return self._free[device].pop()
+        return [CudaBackend(devices=[device], shared=self) for _ in range(LANES)]
+
+
+def _shared(arrays: ModuleType | None, launcher: Launcher | None, geometry: Geometry | None) -> Shared:
     if arrays is not None and launcher is not None:
-        return Shared(arrays, launcher, geometry or Geometry(), _lane)
+        return Shared(arrays, launcher, geometry or Geometry())
     reason = why_unavailable()
     if reason is not None:
         raise BackendError(f"CUDA does not work here: {reason}; use --backend cpu, or 'auto'")
-    return _device() if geometry is None else _device().cut_by(geometry)
+    device = _device()
+    return device if geometry is None else Shared(device.arrays, device.launcher, geometry)
 
 
-def _lane(shared: Shared[CudaBackend], device: int) -> CudaBackend:
-    return CudaBackend(devices=[device], shared=shared)
+@cache
+def _device() -> Shared:
+    """The shared state of this process: kernels are loaded and lanes made once, not once a call."""
+    cupy = import_cupy()
+    return Shared(cupy, DeviceLauncher(cupy), Geometry())

@@ -5,8 +5,7 @@ band_digests: a thread a digest of signatures in memory; `sign` makes digests of
 collisions: a filter leaves the digests that may repeat, a range of digests at a time; a sort of keys groups them.
 CuPy sorts integers with Thrust's stable radix sort, a pass for each byte of the key. `argsort` carries a copy of the
 keys and 64-bit positions through every pass, 32 bytes an item with the second halves of its buffers. Here the
-position takes the place of a digest's lower bits: one key of 64 bits is sorted, in 16. Several devices sort a range
-of the digests each.
+position takes the place of a digest's lower bits: one key of 64 bits is sorted, in 16.
 
 candidates: pairs as 64-bit keys, sorted and reduced a span at a time, so that repeats never pile up.
 
@@ -15,14 +14,10 @@ components: lock-free union-find over all edges at once, then each id climbs to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from gpulsh.arrays import Array, Buckets
 from gpulsh.backends.cuda.launcher import Machine
-from gpulsh.backends.cuda.memory import wait
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape
@@ -146,33 +141,6 @@ def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
     before = machine.exclusive(xp.searchsorted(ascending, wanted, side="right") - starts)
     total = machine.number(before[-1])
     return xp.arange(total, dtype=np.int64) + (starts - before[:-1])[machine.row_of(before, 0, total)]
-
-
-def collisions_by_range(machines: Sequence[Machine], digests: Array, ids: Array) -> Buckets:
-    """`collisions` of arrays on the first device: each device takes a range, the first collects the buckets."""
-    first, xp = machines[0], machines[0].arrays
-    count = len(machines)
-    range_of = digests // np.uint64(-(-(2**64) // count))
-    parts = [(digests[range_of == np.uint64(i)], ids[range_of == np.uint64(i)]) for i in range(count)]
-    wait(xp)  # other devices know nothing of this one's streams
-
-    def on(machine: Machine, part: tuple[Array, Array]) -> Buckets:
-        with machine.here():
-            moved = [machine.arrays.asarray(array) for array in part]
-            found = collisions(machine, *moved)
-            wait(machine.arrays)
-            return found
-
-    with ThreadPoolExecutor(count) as pool:
-        found = list(pool.map(on, machines, parts))
-    with first.here():
-        members = [xp.asarray(buckets.ids) for buckets in found]
-        offsets = [xp.asarray(buckets.offset) for buckets in found]
-        starts = np.cumsum([0, *map(len, members)])
-        moved = [offset[1:] + np.int64(start) for offset, start in zip(offsets, starts, strict=False)]
-        joined = Buckets(xp.concatenate(members), xp.concatenate([offsets[0][:1], *moved]))
-        wait(xp)  # before the other devices' arrays are released
-    return joined
 
 
 def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:

@@ -83,7 +83,6 @@ class Geometry:
     sort_span: int = 2**26  # items sorted at once, which bounds the memory of the operations that sort
     text_bytes: int = 256 << 20  # text of a batch or tile, at most: more hides no more latency
     piece_bytes: int = 1 << 26  # text of a giant document on the device at a time
-    shared_digests: int = 1 << 22  # digests of a band, at least, that several devices share
 
 
 class DeviceLauncher:
