@@ -8,6 +8,7 @@ import re
 import runpy
 import sys
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,22 +33,20 @@ def texts() -> list[str]:
     return licences()[-FEW:]
 
 
+Example = Callable[..., str]
+
+
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
-    return Told(monkeypatch, capsys)
-
-
-class Told:
+def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Example:
     """What an example prints, by its name and arguments."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def __call__(self, name: str, *arguments: object) -> str:
+    def run(name: str, *arguments: object) -> str:
         path = EXAMPLES / f"{name}.py"
-        self._monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
         runpy.run_path(str(path), run_name="__main__")
-        return self._capsys.readouterr().out
+        return capsys.readouterr().out
+
+    return run
 
 
 def write(path: Path, texts: list[str]) -> Path:
@@ -77,22 +76,22 @@ NEEDS = {
 
 
 @pytest.mark.parametrize("name", sorted(ALONE | NEEDS.keys()))
-def test_arguments_that_are_missing_and_results_that_are_there(name: str, told: Told, tmp_path: Path) -> None:
+def test_arguments_that_are_missing_and_results_that_are_there(name: str, example: Example, tmp_path: Path) -> None:
     assert (ALONE | NEEDS.keys()) == {path.stem for path in EXAMPLES.glob("*.py")}
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is not installed")
     for few in ((), ("only-one",)):
         with pytest.raises(SystemExit, match=rf"^usage: python examples/{name}\.py INPUT\.\.\. OUT$"):
-            told(name, *few)
+            example(name, *few)
     if name not in GO_ON:
         with pytest.raises(SystemExit, match=r" exists already; give another OUT$"):
-            told(name, tmp_path / "texts.parquet", tmp_path)
+            example(name, tmp_path / "texts.parquet", tmp_path)
 
 
-def test_in_memory(told: Told, texts: list[str], tmp_path: Path) -> None:
+def test_in_memory(example: Example, texts: list[str], tmp_path: Path) -> None:
     keep = gpulsh.deduplicate(texts).keep
     parts = [write(tmp_path / f"{part}.parquet", half) for part, half in enumerate((texts[:500], texts[500:]))]
-    head, *lines = told("in_memory", *parts, tmp_path / "out.parquet").splitlines()
+    head, *lines = example("in_memory", *parts, tmp_path / "out.parquet").splitlines()
     assert pq.read_table(tmp_path / "out.parquet")["text"].to_pylist() == [texts[row] for row in np.flatnonzero(keep)]
     assert head == f"{keep.sum():,} of {FEW:,} kept" and 100 < keep.sum() < FEW - 100
     assert len(lines) == 5
@@ -100,35 +99,35 @@ def test_in_memory(told: Told, texts: list[str], tmp_path: Path) -> None:
         assert float(line[:5]) >= 0.8 and repr(texts[row][:40]) in line
 
 
-def test_files(told: Told, texts: list[str], tmp_path: Path) -> None:
+def test_files(example: Example, texts: list[str], tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.mkdir()
     for part in range(2):
         write(source / f"{part}.parquet", texts[part::2])
-    said = told("files", source, tmp_path / "out")
+    said = example("files", source, tmp_path / "out")
     kept = pq.read_table(tmp_path / "out/data")
     assert said.startswith(f"{FEW:,} documents, {FEW - len(kept):,} dropped\n") and kept.column_names[1] == "id"
     lines = [line for line in said.splitlines() if re.fullmatch(r"\S+:\d+ is [\d.]+% \S+:\d+", line)]
     assert len(lines) == 5 and all(str(source) in line for line in lines)
-    assert told("files", source, tmp_path / "out") == said  # finished: left as it is
+    assert example("files", source, tmp_path / "out") == said  # finished: left as it is
 
 
-def test_an_index_over_days(told: Told, texts: list[str], tmp_path: Path) -> None:
+def test_an_index_over_days(example: Example, texts: list[str], tmp_path: Path) -> None:
     parts = [texts[:300], texts[300:500], texts[100:350]]
     days = [write(tmp_path / f"day{number}.parquet", part) for number, part in enumerate(parts)]
     folder = tmp_path / "known"
-    said = told("index_over_days", *days[:2], folder) + told("index_over_days", days[2], folder)
+    said = example("index_over_days", *days[:2], folder) + example("index_over_days", days[2], folder)
     keep = gpulsh.deduplicate([text for part in parts for text in part]).keep
     starts = np.cumsum([0, *map(len, parts)])
     for number, (start, stop) in enumerate(pairwise(starts)):
         new, known = keep[start:stop].sum(), keep[:stop].sum()
         assert f"day{number}: {new:,} of {stop - start:,} are new, {known:,} are held" in said
-    assert told("index_over_days", days[1], folder) == "day1: is in the index already\n"
+    assert example("index_over_days", days[1], folder) == "day1: is in the index already\n"
     assert "day2: 0 of 250 are new" in said and re.search(r"  day2:0 is [\d.]+% day0:\d+", said)
 
 
-def test_choosing(told: Told, texts: list[str], tmp_path: Path) -> None:
-    said = told("choose", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet")
+def test_choosing(example: Example, texts: list[str], tmp_path: Path) -> None:
+    said = example("choose", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet")
     dropped = [int(number.replace(",", "")) for number in re.findall(r"threshold 0\.\d: ([\d,]+) of", said)]
     assert pq.read_table(tmp_path / "out.parquet")["dropped"].to_pylist() == dropped
     assert dropped == sorted(dropped) and dropped[1] == (~gpulsh.deduplicate(texts, threshold=0.8).keep).sum()
@@ -141,9 +140,11 @@ def test_choosing(told: Told, texts: list[str], tmp_path: Path) -> None:
     assert errors["MinHash(512)"] < errors["MinHash(128)"] < 0.05 and errors["OnePermutation(512)"] < 0.05
 
 
-def test_scikit_learn(told: Told, texts: list[str], tmp_path: Path) -> None:
+def test_scikit_learn(example: Example, texts: list[str], tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    head, *lines = told("scikit_learn", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet").splitlines()
+    head, *lines = example(
+        "scikit_learn", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet"
+    ).splitlines()
     known = FEW * 9 // 10
     fingerprints = gpulsh.shingle(texts)
     pairs = np.stack(np.meshgrid(np.arange(known), np.arange(known, FEW)), -1).reshape(-1, 2)
@@ -154,7 +155,7 @@ def test_scikit_learn(told: Told, texts: list[str], tmp_path: Path) -> None:
     assert (nearest >= 0.9).sum() <= similar <= (nearest >= 0.7).sum() and 0 < similar < FEW - known
 
 
-def test_datatrove(told: Told, texts: list[str], tmp_path: Path) -> None:
+def test_datatrove(example: Example, texts: list[str], tmp_path: Path) -> None:
     pytest.importorskip("datatrove", reason="datatrove is not installed")
     source = tmp_path / "in"
     source.mkdir()
@@ -162,7 +163,7 @@ def test_datatrove(told: Told, texts: list[str], tmp_path: Path) -> None:
     for part in range(2):
         lines = "".join(json.dumps(row) + "\n" for row in rows[150 * part :][:150])
         (source / f"{part}.jsonl").write_text(lines)
-    told("datatrove_pipeline", source, tmp_path / "out")
+    example("datatrove_pipeline", source, tmp_path / "out")
     keep = gpulsh.deduplicate([row["text"] for row in rows]).keep
     kept, dropped = (np.flatnonzero(chosen).tolist() for chosen in (keep, ~keep))
 
@@ -175,10 +176,12 @@ def test_datatrove(told: Told, texts: list[str], tmp_path: Path) -> None:
     assert len(list((tmp_path / "out/many/kept").iterdir())) == 2 and len(dropped) > 30
 
 
-def test_duckdb(told: Told, texts: list[str], tmp_path: Path) -> None:
+def test_duckdb(example: Example, texts: list[str], tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="DuckDB is not installed")
     result = gpulsh.deduplicate(texts)
-    kept, similar = told("duckdb_sql", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet").splitlines()
+    kept, similar = example(
+        "duckdb_sql", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet"
+    ).splitlines()
     assert kept == f"{result.keep.sum():,} of {FEW:,} kept"
     assert sorted(pq.read_table(tmp_path / "out.parquet")["id"].to_pylist()) == np.flatnonzero(result.keep).tolist()
     pairs = candidates(texts)
@@ -186,10 +189,10 @@ def test_duckdb(told: Told, texts: list[str], tmp_path: Path) -> None:
     assert similar == f"{above:,} of {len(pairs):,} candidate pairs are similar" and 0 < above < len(pairs)
 
 
-def test_polars(told: Told, texts: list[str], tmp_path: Path) -> None:
+def test_polars(example: Example, texts: list[str], tmp_path: Path) -> None:
     pytest.importorskip("polars", reason="polars is not installed")
     path = write(tmp_path / "texts.parquet", texts)
-    head, *lost, last = told("polars_frames", path, tmp_path / "out.parquet").splitlines()
+    head, *lost, last = example("polars_frames", path, tmp_path / "out.parquet").splitlines()
     result = gpulsh.deduplicate(texts)
     assert head == f"{result.keep.sum():,} of {FEW:,} kept"
     assert pq.read_table(tmp_path / "out.parquet")["id"].to_pylist() == np.flatnonzero(result.keep).tolist()
@@ -202,10 +205,10 @@ def test_polars(told: Told, texts: list[str], tmp_path: Path) -> None:
     assert last == f"{alone:,} kept where each source is alone" and alone > result.keep.sum()
 
 
-def test_hugging_face(told: Told, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hugging_face(example: Example, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    said = told("hugging_face", write(tmp_path / "texts.parquet", texts), tmp_path / "out")
+    said = example("hugging_face", write(tmp_path / "texts.parquet", texts), tmp_path / "out")
     keep = gpulsh.deduplicate(texts).keep
     assert said == f"{len(candidates(texts)):,} candidate pairs\n{keep.sum():,} of {FEW:,} kept\n"
     assert list(datasets.load_from_disk(tmp_path / "out")["id"]) == np.flatnonzero(keep).tolist()
