@@ -12,12 +12,10 @@ def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object
     >>> html_table("a < b", ["n", "p"], [[1, 2 / 3], [2, None]])[48:]
     '<th>p</th></tr><tr><td>1</td><td>0.6667</td></tr><tr><td>2</td><td></td></tr></table>'
     """
-    lines = [_row("th", head), *(_row("td", row) for row in rows)]
-    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
-
-
-def _row(tag: str, cells: Sequence[object]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{_cell(cell)}</{tag}>' for cell in cells)}</tr>"
+    html = [f"<table><caption>{escape(caption)}</caption>"]
+    for tag, cells in [("th", head), *(("td", row) for row in rows)]:
+        html += ["<tr>", *(f"<{tag}>{_cell(cell)}</{tag}>" for cell in cells), "</tr>"]
+    return "".join([*html, "</table>"])
 
 
 def _cell(cell: object) -> str:

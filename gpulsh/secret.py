@@ -50,15 +50,10 @@ class EvidenceKeys:
     words: Words = field(repr=False)
 
 
-def draw_secret() -> bytes:
-    """256 bits from the operating system."""
-    return secrets.token_bytes(SECRET_BYTES)
-
-
 def chosen_secret(given: bytes | None) -> bytes:
-    """`given`, or a new secret; raises ParameterError where it is none."""
+    """`given`, or 256 new bits from the operating system; raises ParameterError for anything else."""
     if given is None:
-        return draw_secret()
+        return secrets.token_bytes(SECRET_BYTES)
     if not isinstance(given, bytes) or len(given) != SECRET_BYTES:
         what = f"{len(given)} bytes" if isinstance(given, bytes) else f"of type {type(given).__name__}"
         raise ParameterError(f"secret is {what}; give {SECRET_BYTES} bytes, or None for new ones")
@@ -68,10 +63,7 @@ def chosen_secret(given: bytes | None) -> bytes:
 @lru_cache(maxsize=8)
 def evidence_keys(secret: bytes) -> EvidenceKeys:
     """The keys of a secret."""
-    words = np.frombuffer(_stream(secret, "evidence", 8 * WORDS), "<u8") | np.uint64(1)
+    stream = hashlib.shake_256(b"gpulsh evidence 1 " + secret).digest(8 * WORDS)
+    words = np.frombuffer(stream, "<u8") | np.uint64(1)
     words[TOKEN_FAR:EXACT:DIGITS] = words[EXACT_FAR:EXACT_SPREAD:DIGITS] = 1
     return EvidenceKeys(words)
-
-
-def _stream(secret: bytes, use: str, length: int) -> bytes:
-    return hashlib.shake_256(f"gpulsh {use} 1 ".encode() + secret).digest(length)

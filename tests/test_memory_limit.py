@@ -50,10 +50,10 @@ def test_what_lacks_memory(error: Exception, lacks: bool) -> None:
 
 
 def test_a_file_that_takes_too_much_memory_is_named() -> None:
-    told = r"^a\.parquet: needs more memory than the \d+ MiB .* larger --memory"
+    message = r"^a\.parquet: needs more memory than the \d+ MiB .* larger --memory"
     with memory_limit(512 << 20, 1), pytest.raises(GpulshError) as raised, reading(FILE):
         raise pa.ArrowMemoryError("malloc of size 9 failed")
-    assert isinstance(raised.value, MemoryLimitError) and re.search(told, raised.value.message)
+    assert isinstance(raised.value, MemoryLimitError) and re.search(message, raised.value.message)
     with pytest.raises(DamagedInputError, match="cannot be read: Couldn't deserialize"), reading(FILE):
         raise OSError("Couldn't deserialize thrift")
 

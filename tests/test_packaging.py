@@ -67,7 +67,7 @@ def test_a_run_over_files_loads_no_pandas(tmp_path: Path) -> None:
     """pyarrow's conversions to and from NumPy would load it."""
     (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n{"text": "one two"}\n')
     files = f"{str(tmp_path / 'a.jsonl')!r}, {str(tmp_path / 'out')!r}"
-    assert "pandas" not in loaded_after(f"import gpulsh; gpulsh.deduplicate_files({files}, backend='cpu')")
+    assert "pandas" not in loaded_after(f"import gpulsh; gpulsh.deduplicate_files({files}, backend='reference')")
 
 
 def test_public_names_are_listed_and_resolve() -> None:

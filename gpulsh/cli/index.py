@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import click
 
 from gpulsh.cli.options import DECISION, backend_options, method_options, parsed, text_options, together
 from gpulsh.cli.terminal import clean_end, conclude, say
-
-if TYPE_CHECKING:  # pyarrow is loaded only when a command runs
-    from gpulsh.run.indexing import Indexed
 
 
 @click.group(short_help="Keep an index of documents and find their near-duplicates later.")
@@ -43,9 +40,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
     """Make an index of the documents of INPUT in the new folder PATH, without near-duplicates."""
     from gpulsh.run.indexing import build_index
 
-    with clean_end():
-        built = build_index(path, inputs, output=output, progress=True, **parsed(options))
-    _conclude(built, as_json)
+    _change(build_index, path, inputs, output, as_json, options)
 
 
 @index.command(short_help="Add files to an index.")
@@ -56,9 +51,7 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
     """Add the documents of INPUT to the index at PATH; duplicates add only their keys."""
     from gpulsh.run.indexing import add_to_index
 
-    with clean_end():
-        added = add_to_index(path, inputs, output=output, progress=True, **parsed(options))
-    _conclude(added, as_json)
+    _change(add_to_index, path, inputs, output, as_json, options)
 
 
 @index.command(short_help="Find what files duplicate in an index.")
@@ -157,8 +150,17 @@ def _parameter(value: object) -> str:
     return " ".join(f"{name}={each}" for name, each in value.items() if each is not None)
 
 
-def _conclude(indexed: Indexed, as_json: bool) -> None:
-    counts = indexed.counts()
+def _change(
+    function: Callable[..., Any],
+    path: str,
+    inputs: tuple[str, ...],
+    output: str | None,
+    as_json: bool,
+    options: Mapping[str, Any],
+) -> None:
+    """Build an index or add to one, and print the counts."""
+    with clean_end():
+        counts = function(path, inputs, output=output, progress=True, **parsed(options)).counts()
     if as_json:
         conclude(json.dumps(counts, indent=2))
         return

@@ -227,7 +227,7 @@ def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> 
     for cluster in report["evidence"]["clusters"].get("sample", ())[:MOST]:  # the largest come first
         if documents >= MANY and cluster["dropped"] > LARGE_CLUSTER * documents:
             found.append(
-                f"{cluster_name(cluster['cluster'], report['files'])} loses {cluster['dropped']:,} documents,"
+                f"{cluster_name(cluster['cluster'], report['files'])}: {cluster['dropped']:,} documents dropped,"
                 f" {share(cluster['dropped'], documents)} of all; check for a template, an error page or boilerplate"
             )
     losing = [entry for entry in inputs if entry["dropped"] > LOST * (entry["rows"] - entry["rejected"])]

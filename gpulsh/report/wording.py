@@ -53,12 +53,12 @@ def cluster_name(cluster: int, files: Sequence[Mapping[str, Any]]) -> str:
     """A cluster with its first document; `files` are the report's.
 
     >>> cluster_name(12, [{"file": "a.jsonl", "rows": 10}, {"file": "b.jsonl", "rows": 9}])
-    'cluster 12 of b.jsonl, row 2'
+    'cluster 12 (b.jsonl, row 2)'
     """
     row = cluster
     for file in files:
         if row < file["rows"]:
-            return f"cluster {cluster} of {place_name({'file': file['file'], 'row': row})}"
+            return f"cluster {cluster} ({place_name({'file': file['file'], 'row': row})})"
         row -= file["rows"]
     return f"cluster {cluster}"
 

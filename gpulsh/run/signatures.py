@@ -26,7 +26,7 @@ from gpulsh.method import Method
 from gpulsh.run.indexing import open_inputs
 from gpulsh.run.output.paths import marked, refuse_overlap, refuse_present, refuse_url
 from gpulsh.run.progress import open_progress
-from gpulsh.secret import draw_secret, evidence_keys
+from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.stats.stages import OF_INDEX
 from gpulsh.store.durable import durable_file, writing
 
@@ -113,6 +113,6 @@ def _signatures(batch: TextBatch, method: Method, ops: Backend) -> tuple[Array, 
     if method.near is None:
         found = ops.text_signatures(batch, method.reading, method.family)
         return found, ops.band_digests(found, method.banding)
-    unused = evidence_keys(draw_secret())  # exact hashes are made beside the digests
+    unused = evidence_keys(chosen_secret(None))  # exact hashes are made beside the digests
     words, signed = words_and_digests(batch, method.reading, method.near, unused, ops)
     return words, signed.digests

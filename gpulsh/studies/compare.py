@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -71,10 +71,6 @@ class Comparison(Study):
             counts = f"{row.candidates:,}", f"{row.found:,}"
             rows.append((row.method, row.verify, *counts, *shares, f"{row.seconds:.3f}", f"{row.bytes:,.1f}"))
         return head, rows
-
-    def facts(self) -> dict[str, Any]:
-        """The comparison as JSON values."""
-        return asdict(self)
 
 
 def compare(

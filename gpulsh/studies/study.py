@@ -7,9 +7,8 @@ documents are drawn together.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
 import numpy as np
@@ -50,23 +49,19 @@ class How(Where):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Study(ABC):
-    """A study of `sample` of the `documents` of a corpus."""
+class Study:
+    """A study of `sample` of the `documents` of a corpus. `str` gives one sentence without a full stop."""
 
     documents: int
     sample: int
 
-    @abstractmethod
-    def __str__(self) -> str:
-        """The study in a sentence, without a full stop."""
-
-    @abstractmethod
     def table(self) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
         """The names of the columns, and the rows."""
+        raise NotImplementedError
 
-    @abstractmethod
     def facts(self) -> dict[str, Any]:
         """The study as JSON values."""
+        return asdict(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"

@@ -41,7 +41,7 @@ def test_documents_next_to_the_kept_ones(out: str, capsys: pytest.CaptureFixture
     lines = shown(capsys, out)
     assert lines[0] == "Showing 1 of 4 dropped documents." and rows(lines) == [1]  # one of each cluster, copies aside
     lines = shown(capsys, out, "--id", "4")
-    at = lines.index("Jaccard 0.9259, cluster 0 of a.jsonl, row 0")
+    at = lines.index("Jaccard 0.9259, cluster 0 (a.jsonl, row 0)")
     assert lines[at + 1 : at + 5] == [
         "dropped  a.jsonl, row 4, id 4",
         f"  [-start-] {' '.join(WORDS[1:])}",

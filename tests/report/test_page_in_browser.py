@@ -39,7 +39,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
         yield tab
 
 
-def test_pages_and_kinds_and_words_are_asked_for(tab: Tab) -> None:
+def test_pages_kinds_and_words(tab: Tab) -> None:
     def press(words: str) -> None:
         tab.run(
             f"[...document.querySelectorAll('button')].find((one) => one.textContent.startsWith('{words}')).click()"
@@ -71,7 +71,7 @@ def test_no_width_makes_the_page_scroll_sideways(tab: Tab, tmp_path: Path) -> No
         assert (light < 128) == dark
 
 
-def test_hostile_text_runs_nothing_and_nothing_is_asked_for(tab: Tab) -> None:
+def test_hostile_text_runs_nothing_and_nothing_is_requested(tab: Tab) -> None:
     tab.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert tab.run("typeof hacked") == "undefined"
     assert tab.run("document.querySelectorAll('img, [onerror]').length + document.scripts.length") == 1

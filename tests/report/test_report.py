@@ -210,10 +210,10 @@ def test_files_whose_names_read_alike(tmp_path: Path) -> None:
     for path in paths:
         Path(path).write_text("the same words in all of the files, whatever their names")
     report = deduplicate_files(paths, tmp_path / "out", backend="reference").report
-    assert report["evidence"]["dropped"] == [0, 1, 1]  # two that would read alike are spelled, and told apart
-    told = pq.read_table(tmp_path / "out/duplicates.parquet").select(["file", "duplicate_of_file"]).to_pylist()
+    assert report["evidence"]["dropped"] == [0, 1, 1]  # two that would read alike have their bytes spelled out
+    rows = pq.read_table(tmp_path / "out/duplicates.parquet").select(["file", "duplicate_of_file"]).to_pylist()
     names = [f"{tmp_path}/{name}" for name in (r"\xfe.txt", r"\xff.txt", "b.txt")]
-    assert [tuple(row.values()) for row in told] == [(names[1], names[0]), (names[2], names[0])]
+    assert [tuple(row.values()) for row in rows] == [(names[1], names[0]), (names[2], names[0])]
     assert [entry["file"] for entry in report["files"]] == names
     assert "1 of 3 documents kept" in page_of(tmp_path).text
 
@@ -333,8 +333,8 @@ def test_candidates_that_were_ruled_out_are_not_called_dissimilar(
     assert main(["dedup", *inputs, "-o", str(out), "--across", "--backend", "reference", "--verbose"]) == 0
     summary = capsys.readouterr().out
     assert re.search(r"candidates +2  = 2 others; exact Jaccard", summary) and "dissimilar" not in summary
-    told = (out / "report.html").read_text()
-    assert "ruled out by --within, --across" in told and "The bars are" not in told
+    html = (out / "report.html").read_text()
+    assert "ruled out by --within, --across" in html and "The bars are" not in html
 
 
 @needs_jinja

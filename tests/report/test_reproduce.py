@@ -68,7 +68,7 @@ def test_warnings_of_clusters_and_inputs() -> None:
     report = {"funnel": {"documents": 1000}, "evidence": {"clusters": {"sample": clusters}}, "hints": ["short"]}
     report["files"] = [{"file": "a.jsonl", "rows": 1000}]
     hint, cluster, source = cautions(report, inputs)
-    assert hint == "short" and cluster.startswith("cluster 7 of a.jsonl, row 7 loses 11 documents, 1.1 % of all")
+    assert hint == "short" and cluster.startswith("cluster 7 (a.jsonl, row 7): 11 documents dropped, 1.1 % of all")
     assert source == "in5 loses 62.5 % of its documents"
     assert cautions({**report, "funnel": {"documents": 999}}, inputs[:1]) == ["short"]
 

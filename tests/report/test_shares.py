@@ -44,7 +44,7 @@ def test_documents_and_dropped_ones_of_each_value(result: FilesResult) -> None:
     assert years["value"].to_pylist() == ["2", "3", "1", "x"] and years["dropped"].to_pylist() == [2, 2, 0, 0]
 
 
-def test_the_page_has_them_once_they_are_asked_for(
+def test_the_page_has_them_after_report_by(
     result: FilesResult, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("jinja2")
@@ -55,8 +55,8 @@ def test_the_page_has_them_once_they_are_asked_for(
     (lang, year) = json.loads(Path("out/report.json").read_text())["shares"]
     assert lang["column"] == "lang" and lang["values"] == [{"value": "en", "documents": 4, "dropped": 1}]
     assert lang["more"] == {"values": 3, "documents": 4, "dropped": 3} and year["values"][0]["value"] == "2"
-    told = page.read_text()
-    assert "Dropped documents by <bdi>lang</bdi>" in told and "<td><td" not in told and "75 %" in told
+    html = page.read_text()
+    assert "Dropped documents by <bdi>lang</bdi>" in html and "<td><td" not in html and "75 %" in html
     assert main(["report", "out", "--by", "year"]) == 0 and page.read_text().count("Dropped documents by <bdi>") == 2
     assert main(["report", "out", "--by", "none"]) == 1
     assert "a.parquet: has no column 'none'" in capsys.readouterr().err and page.read_text().count("by <bdi>") == 2
