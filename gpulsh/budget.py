@@ -1,4 +1,4 @@
-"""`--memory`: how the work is cut so that all of it fits."""
+"""`--memory`: the size of each task of a run, so that all of it fits."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.params import shown
 
-MOST_CHOSEN = 8 << 30  # where nothing is given
+MOST_CHOSEN = 8 << 30  # the default, if the machine has twice as much
 PROGRAM = 256 << 20  # the interpreter, compiled code and libraries
-PARTITION_BYTES = 64 << 20  # of text that is signed in one step, at most
-PARALLEL_BYTES = 16 << 20  # the same, at least
-PARTITION_BATCHES = 16  # at least so many batches of a device, for each step waits for its last one
-DIGEST_COST = 24  # bytes that a digest costs while its range is looked at
-TASK_MEMORY = 512 << 20  # of the budget, for each task that runs beside others
-HELD_SHARE, LEAST_HOLDING = 16, 1 << 30  # of the budget; of less, none is for what only saves time
-EXACT_COST = 4  # digests that an exact hash costs as much as
-MOST_DIGESTS, MOST_GROUP = 1 << 24, 256 << 20  # more at once takes longer: fresh pages, and less of it in the caches
+PARTITION_BYTES = 64 << 20  # most text that is signed in one step
+PARALLEL_BYTES = 16 << 20  # least text of a step
+PARTITION_BATCHES = 16  # least batches of a device in a step, because each step waits for its last batch
+DIGEST_COST = 24  # bytes of memory for a digest while collisions of its range are found
+TASK_MEMORY = 512 << 20  # bytes of the budget for each of several parallel tasks
+HELD_SHARE, LEAST_HOLDING = 16, 1 << 30  # the part of a budget, from the latter on, for texts that wait in memory
+EXACT_COST = 4  # memory for an exact hash, in digests
+MOST_DIGESTS, MOST_GROUP = 1 << 24, 256 << 20  # larger tasks are slower: they need fresh pages and miss the caches
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """How much of the work is one task. No bit of the results depends on it."""
+    """The size of a task. No bit of the results depends on it."""
 
-    memory: int  # bytes that it is to fit into; a document may have a part of them
-    partition: int  # bytes of text that are signed together, at most unless there would be too many partitions
-    digests: int  # that are looked at together for collisions
-    group: int  # bytes of text, and of what is known of documents, that are decided together
-    parallel: int | None = None  # bytes of text at least, where partitions are signed side by side and are to be many
+    memory: int  # the budget in bytes; a document may take a part of it
+    partition: int  # most bytes of text that are signed together, unless there would be too many partitions
+    digests: int  # digests whose collisions are found together
+    group: int  # bytes of texts and facts of documents that are decided together
+    parallel: int | None = None  # least bytes of text of a partition, if several are signed in parallel
 
 
 def parse_memory(given: int | str | None) -> int:
-    """Bytes of a budget such as 4GiB, 4G or a number; None takes 8 GiB, or half of the machine's memory where that is
-    less. ParameterError where it is none, or less than 512 MiB.
+    """Bytes of a budget such as 4GiB, 4G or a number. The default is 8 GiB, or half of the machine's memory if that is
+    less. ParameterError for anything else, and for less than 512 MiB.
 
     >>> parse_memory("1.5GiB")
     1610612736
@@ -62,12 +62,12 @@ def cut(memory: int, sizes: Sizes) -> Cut:
         partition=max(PARTITION_BYTES, PARTITION_BATCHES * sizes.batch if sizes.readers > 1 else 0),
         digests=min(free // 2 // DIGEST_COST, MOST_DIGESTS),
         group=min(free // 4, MOST_GROUP),
-        parallel=PARALLEL_BYTES if sizes.readers == 1 else None,  # a device is fed by all threads together
+        parallel=PARALLEL_BYTES if sizes.readers == 1 else None,  # all threads together feed a device
     )
 
 
 def held_bytes(memory: int) -> int:
-    """Bytes of a budget of `memory` in which texts may be kept for later stages."""
+    """The bytes of a budget that may hold texts for later stages."""
     return memory // HELD_SHARE if memory >= LEAST_HOLDING else 0
 
 

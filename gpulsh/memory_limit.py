@@ -20,7 +20,7 @@ THREAD = 16 << 20  # bytes for the stack and arena of each thread of gpulsh
 
 
 def limit_memory(memory: int, threads: int) -> tuple[int, int]:
-    """Let this process allocate `memory` bytes more than it has, and what its code needs; the limits before.
+    """Let this process allocate `memory` bytes more, and what its code needs. Returns the limits before.
 
     The kernel counts private memory that can be written, touched or not (setrlimit(2), RLIMIT_DATA).
     """
@@ -32,7 +32,7 @@ def limit_memory(memory: int, threads: int) -> tuple[int, int]:
 
 @contextmanager
 def memory_limit(memory: int, threads: int) -> Iterator[None]:
-    """`limit_memory` until the context is left."""
+    """`limit_memory` until the context ends."""
     before = limit_memory(memory, threads)
     try:
         yield
@@ -41,18 +41,18 @@ def memory_limit(memory: int, threads: int) -> Iterator[None]:
 
 
 def check_room(place: str, need: int) -> None:
-    """MemoryLimitError if `need` bytes more are above the limit: for work of a library that ends the process there."""
+    """MemoryLimitError if `need` more bytes are above the limit, for a library that would end the process there."""
     soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
     if soft != resource.RLIM_INFINITY and _allocated() + need > soft:
         raise out_of_memory(place)
 
 
 def lacks_memory(error: BaseException | None) -> bool:
-    """Whether the error, or one that it follows from, is that the system gave no memory.
+    """Whether the cause of the error is that the system gave no memory.
 
-    Arrow's codecs say so in an OSError without a number.
+    Arrow's codecs raise an OSError without a number then.
     """
-    while error is not None and not isinstance(error, BackendError):  # which speaks of a device
+    while error is not None and not isinstance(error, BackendError):  # of a device
         if isinstance(error, MemoryError):
             return True
         if isinstance(error, OSError) and (error.errno == errno.ENOMEM or "not enough memory" in str(error)):
@@ -62,7 +62,7 @@ def lacks_memory(error: BaseException | None) -> bool:
 
 
 def out_of_memory(place: str) -> MemoryLimitError:
-    """The error of work at `place`, a file or a stage, that the system gave no more memory."""
+    """The error of a file or a stage, `place`, that got no more memory."""
     soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
     if soft == resource.RLIM_INFINITY:
         return MemoryLimitError(f"{place}: the system has no more memory; free some, or give a smaller --memory")
@@ -72,6 +72,6 @@ def out_of_memory(place: str) -> MemoryLimitError:
 
 
 def _allocated() -> int:
-    """Bytes that the kernel counts now."""
+    """The bytes that the kernel counts for this process."""
     found = re.search(r"VmData:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     return int(found[1]) << 10 if found else 0

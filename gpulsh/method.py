@@ -194,8 +194,8 @@ class Asked:
     def differences(self, method: Method) -> list[str]:
         """The differences of a method from these parameters, in words.
 
-        Bands and rows that follow from another threshold or num_perm are no difference of their own, and a sketch is
-        none where the measure is containment. Raises ParameterError for a value of a wrong type.
+        Bands and rows that follow from another threshold or num_perm do not count, nor does a sketch with the measure
+        containment. Raises ParameterError for a value of a wrong type.
         """
         near = method.near
         own = {

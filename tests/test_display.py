@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import gpulsh
 from gpulsh import BitSignatures, Fingerprints, Signatures, TextBatch, WeightedFingerprints
 from tests.kernels.device_arrays import DeviceArray
+from tests.support.html import Html
 
 TEXTS = ["one two three four five six", "ONE two, three four five six!", "something else", None]
 ON: Any = {"backend": "reference"}
@@ -60,27 +60,6 @@ ARRAYS: dict[str, Callable[[], Any]] = {
 }
 
 
-class Balanced(HTMLParser):
-    """HTML whose every tag is closed; its texts."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.texts: list[str] = []
-        self.feed(html)
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        assert tag != "b", "of a key"
-        self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
 @pytest.mark.parametrize("line", ARRAYS)
 def test_of_arrays(line: str) -> None:
     one, other = ARRAYS[line](), ARRAYS[line]()
@@ -89,7 +68,8 @@ def test_of_arrays(line: str) -> None:
     assert one != prints().slice(0, 1) and one != 5 and one is not None
     with pytest.raises(TypeError, match="unhashable"):
         hash(one)
-    assert Balanced(one._repr_html_()).texts[0].startswith(type(one).__name__)
+    html = Html(one._repr_html_())
+    assert html.texts[0].startswith(type(one).__name__) and "b" not in dict(html.tags)  # a tag in a key
 
 
 def test_rows_are_equal_wherever_they_are_cut() -> None:
@@ -113,7 +93,7 @@ def test_of_device_memory() -> None:
     names = "keep", "duplicate_of", "similarity", "cluster"
     moved = replace(decided, **{name: DeviceArray(getattr(decided, name)) for name in names})
     assert moved == decided and repr(moved) == repr(decided) and moved._repr_html_() == decided._repr_html_()
-    assert Balanced(decided._repr_html_()).texts[-4:] == ["1", "0", "1.0000", "0"]
+    assert Html(decided._repr_html_()).texts[-4:] == ["1", "0", "1.0000", "0"]
 
 
 def test_of_results() -> None:
@@ -125,7 +105,7 @@ def test_of_results() -> None:
         (gpulsh.compare(TEXTS, ["md5"], **ON), "Comparison(4 of 4 documents, 1 pairs with a Jaccard "),
     ):
         assert repr(found).startswith(line) and "\n" not in repr(found) and len(repr(found)) < 200
-        assert found == found and found != decided and len(Balanced(found._repr_html_()).texts) > 5
+        assert found == found and found != decided and len(Html(found._repr_html_()).texts) > 5
     assert decided == gpulsh.deduplicate(TEXTS, backend="cpu") != gpulsh.deduplicate(TEXTS[:3], **ON)
     options: dict[str, Any] = {"verify": "none", **ON}  # whose similarities are NaN
     assert gpulsh.deduplicate(TEXTS, **options) == gpulsh.deduplicate(TEXTS, verify="none", backend="cpu")
@@ -135,4 +115,4 @@ def test_of_files(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a b"}\n{"text": "A b!"}\n')
     found = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **ON)
     assert repr(found) == f"FilesResult({str(tmp_path / 'out')!r}, documents=2, kept=1, dropped=1)"
-    assert "exact copies" in Balanced(found._repr_html_()).texts
+    assert "exact copies" in Html(found._repr_html_()).texts

@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from gpulsh.errors import ParameterError
-from gpulsh.params import FLAGS, SKETCHES, Family, Folding, MinHashFamily, Shingling
+from gpulsh.params import SKETCHES, Family, Folding, MinHashFamily, Shingling
 from gpulsh.report.wording import measure_name
 from gpulsh.sketch.named import SHORT
 
@@ -81,17 +80,13 @@ def command(report: Mapping[str, Any]) -> str | None:
 
 def _method_options(parameters: Mapping[str, Any]) -> list[str] | None:
     shingling, folding = Shingling(**parameters["shingling"]), Folding(**parameters["folding"])
-    shingle = "+".join([f"{shingling.unit}:{shingling.size}", *(flag for flag in FLAGS if getattr(shingling, flag))])
     sketch, near, also = _sketch_name(parameters["family"]["name"]), parameters.get("near"), parameters.get("also")
-    try:
-        has_options = Shingling.parse(shingle) == shingling and Folding(form=folding.form) == folding
-    except ParameterError:
-        has_options = False
+    has_options = Shingling.parse(str(shingling)) == shingling and Folding(form=folding.form) == folding
     counting = any(bits and bits["weights"] != "set" for bits in (near, also))
     seed = (near or parameters["family"])["seed"]  # one for all sketches
     if not has_options or sketch is None or counting or (also and also["seed"] != seed):
         return None
-    options = ["--threshold", f"{parameters['threshold']!r}", "--shingle", shingle]
+    options = ["--threshold", f"{parameters['threshold']!r}", "--shingle", str(shingling)]
     options += ["--normalize", folding.form] if folding.form else []
     # A call has one distance, so the threshold chose two different ones.
     chosen = bool(near and also and near["distance"] != also["distance"])

@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from gpulsh.report.evidence import MEMBERS, SAMPLE
 from gpulsh.report.excerpts import SHOWN
 from gpulsh.report.page import missing, render
 from gpulsh.run.files import deduplicate_files
+from tests.support.html import Html
 
 needs_jinja = pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
 
@@ -57,38 +57,9 @@ def run(folder: Path, **options: Any) -> Any:
     return deduplicate_files(paths, folder / "out", backend="reference", **{"id_column": "id", **options})
 
 
-class _Page(HTMLParser):
-    """The tags with their attributes; the text without style and script, in <bdi> (`inside`) and elsewhere."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text, self.inside, self.outside = "", "", ""
-        self._open: list[str] = []
-        self.feed(html)
-        assert not self._open, f"never closed: {self._open}"
-        self.text = " ".join(self.text.split())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "br"):
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += "" if {"style", "script"} & {*self._open} else data
-        self.inside += data if "bdi" in self._open else ""
-        self.outside += "" if "bdi" in self._open else data
-
-
-def page_of(folder: Path) -> _Page:
+def page_of(folder: Path) -> Html:
     """The page of the run in this folder."""
-    return _Page((folder / "out/report.html").read_text(encoding="utf-8"))
+    return Html((folder / "out/report.html").read_text(encoding="utf-8"))
 
 
 def test_the_summary_counts_the_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +149,7 @@ def test_the_page_shows_it_and_needs_no_other_file(tmp_path: Path, options: dict
     assert result.report["page"] == {"written": True, "reason": None}
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert html == render(json.loads((tmp_path / "out/report.json").read_text()))
-    shown = _Page(html)
+    shown = Html(html)
     # Nothing from elsewhere, no script but the page's own, and no text of the user's became a tag.
     assert not {name for name, _ in shown.tags} & {"link", "img", "iframe", "i", "object"}
     assert not [attrs for _, attrs in shown.tags if {"src", "href", "onclick", "onload"} & attrs.keys()]
@@ -282,7 +253,7 @@ def test_a_text_that_turns_the_line_around_turns_only_itself(tmp_path: Path) -> 
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     deduplicate_files([path], tmp_path / "out", backend="reference", id_column="id", keep=f"source:{path}")
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    shown = _Page(html)
+    shown = Html(html)
     assert "foreign" not in shown.outside and not {"\u202e", "\u2066", "\u2069", "\x1b"} & set(shown.outside)
     escaped = r"foreign\u202e\u2066\u2069\u202cgnp\u001b"
     assert f"{escaped}.jsonl" in shown.inside and f"id id{escaped}1" in shown.inside
