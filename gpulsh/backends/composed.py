@@ -29,11 +29,8 @@ Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 
 def one_pass(operation: Operation) -> Operation:
-    """A backend's method that makes one pass over text; for other shinglings, the composition is its fallback.
-
-    The composition is the function of its name below, or the definition in `Backend`.
-    """
-    composed = _COMPOSED.get(operation.__name__) or getattr(Backend, operation.__name__)
+    """A backend's method that makes one pass over text; for other shinglings, the composition is its fallback."""
+    composed = COMPOSED[operation.__name__]
 
     @wraps(operation)
     def run(self: Backend, text: TextBatch, shingling: Shingling, *given: Any, **named: Any) -> Any:
@@ -75,7 +72,14 @@ def sign(
     )
 
 
-_COMPOSED: dict[str, Callable[..., Any]] = {"shingle": shingle, "shingle_part": shingle_part, "sign": sign}
+# The compositions by name; the others are defined in `Backend`.
+COMPOSED: dict[str, Callable[..., Any]] = {
+    "shingle": shingle,
+    "shingle_sets": Backend.shingle_sets,
+    "shingle_part": shingle_part,
+    "sign": sign,
+    **{name: operation for name, operation in vars(Backend).items() if name.startswith("text_")},
+}
 
 
 def _fingerprints(ops: Backend, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:

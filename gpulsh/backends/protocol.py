@@ -80,15 +80,21 @@ Test vectors (`tests/backends/test_bits.py` holds more)::
     exact hash of "a b", secret 00 01 .. 1f   0xff37c8b79c299bac 0xf2af0406d2e81271
 """
 
+# Operations have no body here: backends have functions of their names.
+# mypy: disable-error-code="empty-body"
+
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints, on_host
 from gpulsh.backends.prefixes import lengths_with_rare
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.ragged import end_to_end
@@ -185,11 +191,12 @@ class SketchFold(Protocol):
         """Signatures of `family.value_type` [n, num_perm], all ones where a set is empty; may reuse `state`."""
 
 
-class Backend(Protocol):
+class Backend:
     """Pure functions on arrays of one array module (NumPy, or CuPy for `cuda`), with equal bits in all backends.
 
-    Operations on text that have a body here are compositions. A backend may do the same in one pass that never holds
-    all fingerprints. A TextBatch may be in host memory for every backend. `offset` of results begins at 0.
+    Its operations are functions of the same names (`operations`). Operations on text that have a body here are
+    compositions. A backend may do the same in one pass that never holds all fingerprints. A TextBatch may be in host
+    memory for every backend. `offset` of results begins at 0.
     """
 
     name: str
@@ -200,12 +207,15 @@ class Backend(Protocol):
         DLPack and the CUDA array interface are understood. A CPU backend copies device arrays; CUDA copies arrays with
         strides or of another device.
         """
+        return on_host(array)
 
     def asnumpy(self, array: Array) -> Array:
         """An array of this backend as a NumPy array; not copied if it is one."""
+        return on_host(array)
 
     def here(self) -> AbstractContextManager[None]:
         """Inside, the array module may compute with arrays of this backend: their device is the current one."""
+        return nullcontext()
 
     def sizes(self) -> Sizes:
         """How much text to hand over at once, for the memory that is free now."""
@@ -408,12 +418,21 @@ class Backend(Protocol):
         A backend may work at several items at once, on threads, streams and devices of its own, and take items ahead.
         `work` gets the backend to use.
         """
+        return map(partial(work, self), items)  # which holds no item while the next one is made
 
     def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
         """`pipelined_map` for items that are work for one thread, with arrays and results in this backend's memory."""
+        return map(partial(work, self), items)
 
     def keep(self, array: Array) -> Array:
         """An array from `pipelined_map`, moved to stay in this backend's memory, or in NumPy's if that is full."""
+        return array
+
+
+def operations(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
+    """The functions of modules that are operations of `Backend`, by name."""
+    found = ((name, value) for module in modules for name, value in vars(module).items() if name in vars(Backend))
+    return {name: value for name, value in found if inspect.isfunction(value)}
 
 
 def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:

@@ -16,7 +16,7 @@ from gpulsh.backends.hashing import rolled
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import IRREDUCIBLE, karp_rabin_hash, mix64, rabin_hash, shingle_hash, token_hash
-from gpulsh.backends.reference.tokens import classify, code_points
+from gpulsh.backends.reference.texts import classify, code_points
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD, unicode_table
 from gpulsh.params import BandShape, Family, Reading, Shingling
 from gpulsh.permutations import coefficients

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cpu import CpuBackend, giants
-from gpulsh.backends.cpu.threads import NO_ROWS
+from gpulsh.backends.cpu import CpuBackend, passes
+from gpulsh.backends.cpu.threads import NO_ROWS, Threads
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import DeviceMemoryError
@@ -46,10 +46,10 @@ SHINGLINGS = shinglings_of(st.integers(1, 9), any_choices)
 def pieces_of(size: int) -> Iterator[None]:
     """Every document with a byte is a giant, and taken in pieces of about `size` bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(giants, "GIANT_BYTES", 0)
-        patch.setattr(giants, "PIECE_BYTES", size)
+        patch.setattr(passes, "GIANT_BYTES", 0)
+        patch.setattr(passes, "PIECE_BYTES", size)
         for name in ("CHUNK_BYTES", "LONGEST_CHUNK"):
-            patch.setattr(giants, name, 1)
+            patch.setattr(passes, name, 1)
         yield
 
 
@@ -123,24 +123,25 @@ def test_no_piece_has_more_shingles_than_bytes_and_a_space(unit: Any, symbols: b
         text.encode() * 300 for text in ("a", "a ", " ", "é", "漢", "漢a", "漢 a", "कि", "𠀀", "🙂", "+", "a+")
     ]
     documents += [b"\x80" * 500, b"a\x80" * 300, b"\xe6\xbc" * 300, b" a" * 40 + b"\x80" * 500 + b" a" * 40]
+    shingling = Shingling(unit=unit, size=1, symbols=symbols)
     for piece in (1, 3, 65):
         for row, document in enumerate(documents):
             with pieces_of(piece):
-                found = giants.giant_pieces(batch_of([document]), 0, Shingling(unit=unit, size=1, symbols=symbols))
-                assert max(map(len, found)) <= max(piece + 1, 2), (row, piece)
+                found = passes.TextPass(Threads(1), batch_of([document]), shingling).pieces(0, 1)
+                assert max(len(rows.values) for rows in found) <= max(piece + 1, 2), (row, piece)
 
 
 def test_a_giant_among_others_on_several_threads() -> None:
     rng = np.random.default_rng(5)
     words = np.array([word.encode() for word in WORDS], object)
     giant = b" ".join(rng.choice(words, 100_000).tolist())
-    letters = rng.choice(np.frombuffer(b"ab cd", np.uint8), giants.GIANT_BYTES + 1).tobytes()
-    assert len(giant) < giants.GIANT_BYTES
+    letters = rng.choice(np.frombuffer(b"ab cd", np.uint8), passes.GIANT_BYTES + 1).tobytes()
+    assert len(giant) < passes.GIANT_BYTES
     text = batch_of([b"small", b"", letters, b"", giant, letters, b"other words"] * 2, b"zz", b"zz")
     for unit in ("word", "char"):
         shingling = Shingling(unit=unit, size=4)  # type: ignore[arg-type]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(giants, "GIANT_BYTES", 1 << 40)  # as one document like others
+            patch.setattr(passes, "GIANT_BYTES", 1 << 40)  # as one document like others
             wanted = list(operations(ONE, text, shingling))
         for found, one in zip(operations(CpuBackend(3), text, shingling), wanted, strict=True):
             same(found, one)

@@ -15,10 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cpu import CpuBackend
-from gpulsh.backends.cpu import shingle as kernels
+from gpulsh.backends.cpu import CpuBackend, passes
 from gpulsh.backends.cpu.fingerprinting import keys as keys_there
-from gpulsh.backends.cpu.giants import GIANT_BYTES
+from gpulsh.backends.cpu.passes import GIANT_BYTES
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
 from gpulsh.params import BandShape, Family, Reading, Shingling
@@ -84,9 +83,9 @@ def test_a_table_that_several_threads_make_lives_while_they_read_it(monkeypatch:
         assert not {given[4], given[5]} & set(dead)
         read_before(*given)
 
-    read_before = kernels.fingerprint_words
+    read_before = passes.fingerprint_words
     monkeypatch.setattr(keys_there, "unicode_table", made_anew)
-    monkeypatch.setattr(kernels, "fingerprint_words", read)
+    monkeypatch.setattr(passes, "fingerprint_words", read)
     batch = batch_of([b"Some words", b"other WORDS"])
     keys_there.kernel_table.cache_clear()
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.backends.reference.tokens import code_points
+from gpulsh.backends.reference.texts import code_points
 from gpulsh.params import SCHEME, BandShape, Family, Folding, Shingling
 from gpulsh.permutations import coefficients
 from tests.support.texts import KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of

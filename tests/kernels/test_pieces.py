@@ -21,7 +21,7 @@ from gpulsh.backends.cuda.sign import Signer, TextPieces
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.sketches import one_permutation
-from gpulsh.backends.reference.tokens import classify, code_points
+from gpulsh.backends.reference.texts import classify, code_points
 from gpulsh.params import PLAIN, SKETCHES, BandShape, Family, Reading, Shingling, Unit
 from tests.kernels.cuts import HOST_DEFAULT, build_kernels
 from tests.kernels.device_arrays import DeviceModule

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulsh.backends.reference.tokens import code_points
+from gpulsh.backends.reference.texts import code_points
 from gpulsh.params import PLAIN, NormalForm, Reading, Shingling, Unit
 from gpulsh.report.excerpts import SHOWN, differences, pieces
 from gpulsh.report.excerpts import excerpts as cut

@@ -18,9 +18,9 @@ from numba.core import cgutils
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.giants import giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.shingle import shingle_rows
+from gpulsh.backends.cpu.passes import TextPass
+from gpulsh.backends.cpu.shingle import set_rows
 from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, load, lowered, ones
@@ -271,18 +271,16 @@ def text_overlaps(
     bits = len(distinct).bit_length() + SPARSE_BITS
     starts = np.searchsorted(distinct, np.arange(1 << bits, dtype=np.uint64) << _U(64 - bits)).astype(np.uint32)
     up_to_greatest, left = np.append(distinct, _GREATEST), threads.room(text)
+    texts = TextPass(threads, text, shingling, keys)
 
     def work(start: int, stop: int) -> None:
-        giant = is_giant(text, start, stop)
-        if giant:
-            rows = giant_set(text, start, shingling, left, keys)
-        else:
-            rows, _ = shingle_rows(text, start, stop, shingling, keys)
+        giant = texts.is_giant(start, stop)
+        rows = set_rows(texts, start, stop, left) if giant else texts.few(start, stop)
         offset, seen = np.zeros(stop - start + 1, np.int64), np.full(len(distinct), -1)
         room, found = (seen, np.empty(len(distinct) + 1, np.uint64)), (overlaps[start:stop], sizes[start:stop])
         _overlaps(rows.values, rows.offset, up_to_greatest, starts, members, *room, *found, offset[1:])
         others = Fingerprints(rows.values[: offset[-1]], offset)
         sizes[start:stop] += others.lengths if giant else unique_rows(others).lengths
 
-    threads.map(work, text_chunks(text.offset, threads))
+    texts.map(work)
     return overlaps, sizes

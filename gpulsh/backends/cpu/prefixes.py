@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.giants import giant_pieces, is_giant, one_row, text_chunks
 from gpulsh.backends.cpu.kernel import kernel, subroutine
-from gpulsh.backends.cpu.shingle import set_rows, shingle_rows
+from gpulsh.backends.cpu.passes import TextPass
+from gpulsh.backends.cpu.shingle import set_rows
 from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.cpu.vectors import prefetch
 from gpulsh.backends.prefixes import prefix_lengths
@@ -137,19 +136,14 @@ def text_frequencies(
     counts: NDArray[np.uint8],
     keys: EvidenceKeys | None = None,
 ) -> NDArray[np.uint8]:
-    counting = Lock()
+    texts, counting = TextPass(threads, text, shingling, keys), Lock()
 
     def work(start: int, stop: int) -> None:
-        pieces: Iterable[Fingerprints]
-        if is_giant(text, start, stop):
-            pieces = map(one_row, giant_pieces(text, start, shingling, keys))
-        else:
-            pieces = [shingle_rows(text, start, stop, shingling, keys)[0]]
-        for rows in pieces:
+        for rows in texts.pieces(start, stop):
             with counting:  # one thread counts while the others shingle
                 frequencies(rows, counts)
 
-    threads.map(work, text_chunks(text.offset, threads))
+    texts.map(work)
     return counts
 
 
@@ -162,14 +156,14 @@ def text_prefixes(
     share: float,
     keys: EvidenceKeys | None = None,
 ) -> tuple[Fingerprints, NDArray[np.int64]]:
-    sizes, room = np.empty(len(text), np.int64), threads.room(text)
+    texts, sizes, room = TextPass(threads, text, shingling, keys), np.empty(len(text), np.int64), threads.room(text)
 
     def work(start: int, stop: int) -> Fingerprints:
         # While the sets of a chunk are in the cache; only their prefixes outlive it.
-        sets = set_rows(text, start, stop, shingling, room, keys)
+        sets = set_rows(texts, start, stop, room)
         sizes[start:stop] = sets.lengths
         chosen = prefix_rows(sets, counts, prefix_lengths(sizes[start:stop], share), rare)
         room.take(len(chosen.values) - len(sets.values))
         return chosen
 
-    return threads.rows(work, text_chunks(text.offset, threads)), sizes
+    return texts.rows(work), sizes

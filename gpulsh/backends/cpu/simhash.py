@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
 from gpulsh.backends.cpu.memory import Room, Scratch
-from gpulsh.backends.cpu.shingle import shingle_rows
+from gpulsh.backends.cpu.passes import TextPass
+from gpulsh.backends.cpu.shingle import set_rows
 from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.cpu.vectors import mixed
 from gpulsh.params import Shingling
@@ -216,15 +216,14 @@ def simhash(
 def text_simhash(
     threads: Threads, text: TextBatch, shingling: Shingling, keys: NDArray[np.uint64], distinct: bool
 ) -> NDArray[np.uint64]:
-    bits = np.empty((len(text), len(keys)), np.uint64)
+    texts, bits = TextPass(threads, text, shingling), np.empty((len(text), len(keys)), np.uint64)
 
     def work(start: int, stop: int) -> None:
-        if is_giant(text, start, stop):
-            whole = [giant_set(text, start, shingling, Room(), None).values] if distinct else None
-            bits[start] = _of_pieces(whole or giant_pieces(text, start, shingling), keys)
-            return
-        rows, _ = shingle_rows(text, start, stop, shingling)
-        _rows(rows, keys, distinct, bits[start:stop])
+        if texts.is_giant(start, stop):
+            pieces = iter([set_rows(texts, start, stop, Room())]) if distinct else texts.pieces(start, stop)
+            bits[start] = _of_pieces((rows.values for rows in pieces), keys)
+        else:
+            _rows(texts.few(start, stop), keys, distinct, bits[start:stop])
 
-    threads.map(work, text_chunks(text.offset, threads))
+    texts.map(work)
     return bits

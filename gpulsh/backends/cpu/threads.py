@@ -23,11 +23,7 @@ from gpulsh.backends.cpu.memory import Room
 from gpulsh.ragged import offsets
 
 MEMORY = 8 << 30  # default bytes that a run may use
-SETS = (
-    6  # log2 of the bytes a fingerprint of a set needs: 16 for each of two items in work, and as much for their texts
-)
-CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
-LONGEST_CHUNK = 1 << 20  # where each thread has so much
+SETS = 6  # log2 of the bytes a fingerprint of a set needs: 16 in each of two items in work, and 16 for each one's text
 
 NO_ROWS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 

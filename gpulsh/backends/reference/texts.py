@@ -1,14 +1,32 @@
-"""Bytes of texts: gather joins slices; sha1 is the standard library's, a text at a time."""
+"""Texts: their bytes, tokens a code point at a time, shingles as slices of tokens, and exact hashes."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from hashlib import sha1 as digest_of
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, TextBatch
+from gpulsh.arrays import Array, Fingerprints, TextBatch, Tokens
+from gpulsh.backends.protocol import GOLDEN
+from gpulsh.backends.reference.hashing import (
+    exact_hash,
+    karp_rabin_hash,
+    mix64,
+    packed_token,
+    rabin_hash,
+    shingle_hash,
+    token_hash,
+)
+from gpulsh.backends.reference.rows import from_rows, overlaps, prefixes, rare_or_first, rows_of, unique
+from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
+from gpulsh.params import ITEM_TOKENS, PLAIN, Hash, Reading, Shingling, Unit
+from gpulsh.secret import EvidenceKeys
+
+SPACE = 0x20
 
 
 def gather(values: Array, begin: Array, end: Array) -> TextBatch:
@@ -18,6 +36,154 @@ def gather(values: Array, begin: Array, end: Array) -> TextBatch:
 
 
 def sha1(text: TextBatch) -> NDArray[np.uint64]:
-    texts = (text.values[start:stop].tobytes() for start, stop in pairwise(text.offset.tolist()))
-    heads = [digest_of(one, usedforsecurity=False).digest()[:8] for one in texts]
+    heads = [digest_of(row.tobytes(), usedforsecurity=False).digest()[:8] for row in rows_of(text)]
     return np.frombuffer(b"".join(heads), "<u8").astype(np.uint64)
+
+
+@lru_cache(maxsize=1 << 16)
+def classify(code_point: int, reading: Reading = PLAIN) -> tuple[int, int]:
+    """(class, folded code point)."""
+    table = unicode_table(reading)
+    block = int(table.stage1[code_point >> BLOCK_BITS])
+    entry = int(table.stage2[(block << BLOCK_BITS) + (code_point & (1 << BLOCK_BITS) - 1)])
+    return entry & 3, code_point + (entry >> 2)
+
+
+def tokens(text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Tokens:
+    found = from_rows([token_hash(token, keys) for token in document] for document in documents(text, shingling))
+    return Tokens(found.values, found.offset)
+
+
+def documents(text: TextBatch, shingling: Shingling) -> Iterator[list[list[int]]]:
+    """The tokens of each document, as their folded code points."""
+    return (code_points(row.tobytes(), shingling.unit, shingling.reading) for row in rows_of(text))
+
+
+def code_points(document: bytes, unit: Unit, reading: Reading = PLAIN) -> list[list[int]]:
+    """Each token as its folded code points."""
+    classified = [classify(ord(character), reading) for character in document.decode("utf-8", "replace")]
+    return _words(classified) if unit == "word" else _characters(classified)
+
+
+def _words(classified: list[tuple[int, int]]) -> list[list[int]]:
+    found: list[list[int]] = []
+    inside = False  # a word is open at the end of `found`
+    for klass, folded in classified:
+        if klass == SEPARATOR:
+            inside = False
+        elif klass == SINGLE:
+            found.append([folded])
+            inside = False
+        elif inside:
+            found[-1].append(folded)
+        else:
+            found.append([folded])
+            inside = True
+    return found
+
+
+def _characters(classified: list[tuple[int, int]]) -> list[list[int]]:
+    found: list[list[int]] = []
+    gap = False  # separators since the last token
+    for klass, folded in classified:
+        if klass == SEPARATOR:
+            gap = True
+            continue
+        if gap and found:
+            found.append([SPACE])
+        found.append([folded])
+        gap = False
+    return found
+
+
+def word_hashes(document: list[list[int]], shingling: Shingling, keys: EvidenceKeys | None) -> list[int]:
+    """Hashes of a document's tokens, or of the items that begin with stop words."""
+    if not shingling.by_words:
+        return [token_hash(token, keys) for token in document]
+    reading = shingling.reading._replace(case=True)
+    listed = [code_points(word.encode(), "word", reading) for word in shingling.stop_words]
+    stop = {tuple(word[0]) for word in listed if len(word) == 1}
+    is_stop = [tuple(classify(point, reading)[1] for point in token) in stop for token in document]
+    hashes = [token_hash(_stem(token, shingling), keys) for token in document]
+    if shingling.anchor is None:
+        return [hashed for hashed, left_out in zip(hashes, is_stop, strict=True) if not left_out]
+    starts = range(len(document) - ITEM_TOKENS + 1)
+    return [shingle_hash(hashes[i : i + ITEM_TOKENS], keys) for i in starts if is_stop[i]]
+
+
+def _stem(token: list[int], shingling: Shingling) -> list[int]:
+    if shingling.stems is None:
+        return token
+    stem = [ord(character) for character in shingling.stems("".join(map(chr, token)))]
+    whole = code_points("".join(map(chr, stem)).encode(), "word", shingling.reading) == [stem]
+    return stem if whole else token
+
+
+def shingles(tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
+    return from_rows([shingle_hash(one, keys) for one in _shingles(row.tolist(), size)] for row in rows_of(tokens))
+
+
+def shingle(text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+    rows = unlabelled(text, shingling, keys)
+    return from_rows(map(labelled, rows) if shingling.labels else rows)
+
+
+def unlabelled(text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> list[list[int]]:
+    """The fingerprints of each document before their labels."""
+    hashes: dict[Hash, Callable[[list[int]], int]] = {
+        "mix64": lambda shingle: shingle_hash(shingle, keys),
+        "rabin": rabin_hash,
+        "karp_rabin": lambda shingle: karp_rabin_hash(shingle, keys),
+    }
+    given = [word_hashes(document, shingling, keys) for document in documents(text, shingling)]
+    return [list(map(hashes[shingling.hash], _shingles(row, shingling.size))) for row in given]
+
+
+def labelled(row: list[int]) -> list[int]:
+    """Each fingerprint of a document with its label: how many equal ones precede it."""
+    seen = Counter[int]()
+    found = []
+    for x in row:
+        found.append(mix64(x + seen[x] * GOLDEN) if seen[x] else x)
+        seen[x] += 1
+    return found
+
+
+def shingle_part(
+    text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
+) -> Fingerprints:
+    rows = []
+    for row in unlabelled(text, shingling, keys):
+        inside = [x for x in row if (x * parts) >> 64 == part]
+        rows.append(sorted(set(labelled(inside) if shingling.labels else inside)))
+    return from_rows(rows)
+
+
+def text_prefixes(
+    text: TextBatch,
+    shingling: Shingling,
+    counts: NDArray[np.uint8],
+    rare: int,
+    share: float,
+    keys: EvidenceKeys | None = None,
+) -> tuple[Fingerprints, NDArray[np.int64]]:
+    sets = unique(shingle(text, shingling, keys))
+    return prefixes(sets, counts, rare_or_first(sets, counts, rare, share)), np.diff(sets.offset)
+
+
+def text_overlaps(
+    text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    sets = unique(shingle(text, shingling, keys))
+    return overlaps(sets, known), np.diff(sets.offset)
+
+
+def exact_hashes(text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> NDArray[np.uint64]:
+    packed = ([packed_token(token, keys) for token in document] for document in documents(text, shingling))
+    return np.array([exact_hash(document, keys) for document in packed], np.uint64).reshape(len(text), 2)
+
+
+def _shingles(document: list[int], size: int) -> list[list[int]]:
+    if not document:
+        return []
+    return [document[i : i + size] for i in range(max(len(document) - size, 0) + 1)]

@@ -26,7 +26,7 @@ from gpulsh.backends.darts import (
 )
 from gpulsh.backends.protocol import GOLDEN, NO_VALUE
 from gpulsh.backends.reference.hashing import MASK, mix64
-from gpulsh.backends.reference.unique import rows_of, unique
+from gpulsh.backends.reference.rows import rows_of, unique
 
 
 def occurrences(fingerprints: Fingerprints) -> WeightedFingerprints:

@@ -9,7 +9,7 @@ from numba.core import cgutils
 
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.fingerprinting.characters import character_sums, decode, table_entry
-from gpulsh.backends.cpu.fingerprinting.keys import KEYS, far_factor, far_key, packing
+from gpulsh.backends.cpu.fingerprinting.keys import far_factor
 from gpulsh.backends.cpu.fingerprinting.words import word_sums
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.vectors import (
@@ -27,7 +27,7 @@ from gpulsh.backends.cpu.vectors import (
     store,
     summed,
 )
-from gpulsh.backends.unicode_table import SINGLE, WORD
+from gpulsh.backends.unicode_table import WORD
 from gpulsh.secret import DIGITS, EXACT, EXACT_FAR, EXACT_PLACES, EXACT_SPREAD, LEVELS, SHINGLE
 
 
@@ -181,54 +181,26 @@ def row_shingles(tokens, count, size, keys, out):
 def _cut(text, start, size, stop, words, stage1, stage2):
     """The end of a piece of `size` bytes: between characters, and for words between tokens.
 
-    `start` if no token is known to end within the piece. A cut is never before a continuation byte, so a piece may be
-    longer by a tail of them, which makes no token more.
+    A token that is longer than a piece makes the piece as long. A cut of a shorter one is never before a continuation
+    byte, so a piece may be longer by a tail of them, which makes no token more.
     """
-    at = start + size
-    while at < stop and byte(text + at) & 0xC0 == 0x80:
-        at += 1
-    if at >= stop:
-        return stop
-    if not words:
-        return at
-    while at > start:
-        if byte(text + at) & 0xC0 != 0x80:
-            point, _ = decode(text, at, stop)
-            if table_entry(point, stage1, stage2) & 3 != WORD:
-                return at
-        at -= 1
-    return start
+    end = start + size
+    while end < stop and byte(text + end) & 0xC0 == 0x80:
+        end += 1
+    if end >= stop or not words:
+        return min(end, stop)
+    for at in range(end, start, -1):
+        if byte(text + at) & 0xC0 != 0x80 and not _in_word(text, at, stop, stage1, stage2):
+            return at
+    while end < stop and _in_word(text, end, stop, stage1, stage2):
+        end += decode(text, end, stop)[1]
+    return end
 
 
 @subroutine
-def _long_token(text, at, stop, stage1, stage2, keys, secret, proof, proves, sums, packed):
-    """(end, tokens) of a word that is longer than a piece, and of a single that may precede it."""
-    total, pack, place, count = _ZERO, _ZERO, np.int64(0), np.int64(0)
-    while at < stop:
-        point, size = decode(text, at, stop)
-        entry = table_entry(point, stage1, stage2)
-        klass = entry & 3
-        value = _U(point + (entry >> 2))
-        if klass == WORD:
-            if place < KEYS:
-                total += get(keys + 8 * place) * value
-                pack += get(proof + 8 * place + packing(value)) * value
-            else:
-                total += far_key(place, keys, secret) * value
-                pack += far_key(place, proof, proves) * value
-            place += 1
-        elif place > 0:
-            break
-        elif klass == SINGLE:
-            put(sums, get(keys) * value + _LENGTH)
-            put(packed, get(proof + packing(value)) * value)
-            count = 1
-        at += size
-    if place > 0:
-        put(sums + 8 * count, total + _U(place) * _LENGTH)
-        put(packed + 8 * count, pack)
-        count += 1
-    return at, count
+def _in_word(text, at, stop, stage1, stage2):
+    """Whether a code point continues a word."""
+    return table_entry(decode(text, at, stop)[0], stage1, stage2) & 3 == WORD
 
 
 @kernel
@@ -264,16 +236,11 @@ def fingerprint_piece(
         put(tokens + 8 * i, carried[i])
     fresh = tokens + 8 * held
     end = _cut(text, at, piece, stop, words, stage1, stage2)
-    if not words:
-        count, gap = character_sums(
-            text + at, end - at, room - at, stage1, stage2, keys, proof, fresh, packed, before > 0, gap
-        )
-    elif end > at:
-        count = word_sums(
-            text + at, end - at, room - at, stage1, stage2, keys, secret, proof, proves, fresh, packed, run
-        )
+    text, room, length = text + at, room - at, end - at
+    if words:
+        count = word_sums(text, length, room, stage1, stage2, keys, secret, proof, proves, fresh, packed, run)
     else:
-        end, count = _long_token(text, at, stop, stage1, stage2, keys, secret, proof, proves, fresh, packed)
+        count, gap = character_sums(text, length, room, stage1, stage2, keys, proof, fresh, packed, before > 0, gap)
     mix_tokens(fresh, count)
     if proves:
         one, two = exact_sums(packed, count, before, proof)

@@ -1,9 +1,14 @@
 """Set sketches: a `Sketch` of a family in a file each, or in `functions` for families of hash functions."""
 
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from importlib import import_module
 
-from gpulsh.backends.cpu.sketches.minima import Minima
+import numpy as np
+
+from gpulsh.arrays import Fingerprints, Values
 from gpulsh.params import Family
 
 # Named here, so that a run that uses none of them does not load their kernels.
@@ -16,3 +21,28 @@ def sketch_of(family: Family) -> Minima:
     file = "functions" if family.sketch in FUNCTIONS else family.sketch
     found: Minima = import_module(f"{__name__}.{file}").Sketch(family)
     return found
+
+
+class Minima(ABC):
+    """A minimum a column: states merge by the lesser value, and all ones mean no value. Fingerprints have no gaps."""
+
+    def __init__(self, family: Family) -> None:
+        self.columns, self.dtype = family.num_perm, np.dtype(family.value_type)
+
+    def empty(self, rows: int) -> Values:
+        return np.full((rows, self.columns), np.iinfo(self.dtype).max, self.dtype)
+
+    def fold(self, fingerprints: Fingerprints) -> Values:
+        minima = np.empty((len(fingerprints), self.columns), self.dtype)
+        self.fold_into(fingerprints, minima)
+        return minima
+
+    @abstractmethod
+    def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
+        """Store the state of every row of fingerprints in `minima`, whatever they held before."""
+
+    def merge(self, state: Values, other: Values) -> Values:
+        return np.minimum(state, other, out=state)
+
+    def finish(self, state: Values) -> Values:
+        return state

@@ -14,9 +14,9 @@ from numba import types
 from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.sketches import Minima
 from gpulsh.backends.cpu.sketches.bins import AHEAD, any_empty, empty_bins, keep_least
 from gpulsh.backends.cpu.sketches.minhash import LANES, TILE, lower_minima
-from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.backends.cpu.vectors import I32, I64, WORDS, all_of, everywhere, load, lowered, store
 from gpulsh.backends.cpu.vectors import LANES as EIGHT
 from gpulsh.params import Family

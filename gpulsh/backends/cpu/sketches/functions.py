@@ -13,7 +13,7 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.sketches.minima import Minima
+from gpulsh.backends.cpu.sketches import Minima
 from gpulsh.params import Family
 from gpulsh.permutations import word_array, word_pairs, words
 

@@ -14,7 +14,7 @@ from numba import types
 
 from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.cpu.kernel import inlined, kernel
-from gpulsh.backends.cpu.sketches.minima import Minima
+from gpulsh.backends.cpu.sketches import Minima
 from gpulsh.backends.cpu.vectors import I32, I64, REGISTER, everywhere, load, lowered
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients

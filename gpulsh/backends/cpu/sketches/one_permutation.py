@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends import hashing, protocol
 from gpulsh.backends.cpu.kernel import inlined, kernel
+from gpulsh.backends.cpu.sketches import Minima
 from gpulsh.backends.cpu.sketches.bins import AHEAD, empty_bins, keep_least
 from gpulsh.backends.cpu.sketches.minhash import TILE
-from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.backends.cpu.vectors import mixed
 from gpulsh.params import Family
 from gpulsh.permutations import words

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpulsh.arrays import Fingerprints, Values
+from gpulsh.arrays import Values
 from gpulsh.backends.protocol import CIRCULANT_1, CIRCULANT_2
 from gpulsh.backends.reference.hashing import MASK, PRIME
-from gpulsh.backends.reference.sketches.minima import Minima
-from gpulsh.backends.reference.unique import rows_of
+from gpulsh.backends.reference.sketches import Minima
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients, word_pairs, words
 
@@ -27,13 +26,9 @@ class Sketch(Minima):
         super().__init__(family)
         self._function = FUNCTIONS[family.sketch](family)
 
-    def fold(self, fingerprints: Fingerprints) -> Values:
-        minima = self.empty(len(fingerprints))
-        for row, least in zip(rows_of(fingerprints), minima, strict=True):
-            values = row.tolist()
-            for number in range(self._columns if values else 0):
-                least[number] = min(self._function(number, x) for x in values)
-        return minima
+    def lower(self, least: Values, values: list[int]) -> None:
+        for number in range(self._columns):
+            least[number] = min(self._function(number, x) for x in values)
 
 
 def _affine32(family: Family) -> Function:

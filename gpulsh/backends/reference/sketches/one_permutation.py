@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Values
 from gpulsh.backends.protocol import NO_VALUE
 from gpulsh.backends.reference.hashing import MASK, mix64
-from gpulsh.backends.reference.sketches.minima import Minima
-from gpulsh.backends.reference.unique import rows_of
+from gpulsh.backends.reference.sketches import Minima
 from gpulsh.params import Family
 from gpulsh.permutations import words
 
@@ -23,17 +19,14 @@ class Sketch(Minima):
         super().__init__(family)
         self._multiplier, self._addend, self._probe = words(family, 3)
 
-    def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint32]:
-        minima = self.empty(len(fingerprints))
-        for row, least in zip(rows_of(fingerprints), minima, strict=True):
-            for x in row.tolist():
-                y = ((self._multiplier | 1) * x + self._addend) & MASK
-                place = (y >> 32) * self._columns >> 32
-                least[place] = min(int(least[place]), y & 0xFFFFFFFF, NO_VALUE - 1)
-        return minima
+    def lower(self, least: Values, values: list[int]) -> None:
+        for x in values:
+            y = ((self._multiplier | 1) * x + self._addend) & MASK
+            place = (y >> 32) * self._columns >> 32
+            least[place] = min(int(least[place]), y & 0xFFFFFFFF, NO_VALUE - 1)
 
-    def finish(self, state: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        signatures = state.copy()
+    def finish(self, state: Values) -> Values:
+        signatures: Values = state.copy()
         for least, signature in zip(state.tolist(), signatures, strict=True):
             if any(value != NO_VALUE for value in least):
                 for place in range(self._columns):

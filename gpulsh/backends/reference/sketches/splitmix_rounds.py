@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Values
 from gpulsh.backends.protocol import GOLDEN, NO_DIGEST, ROUND_SHIFT
-from gpulsh.backends.reference.sketches.minima import Minima
-from gpulsh.backends.reference.unique import rows_of
+from gpulsh.backends.reference.sketches import Minima
 from gpulsh.params import Family
 from gpulsh.permutations import splitmix64, word_pairs
 
@@ -23,15 +21,7 @@ class Sketch(Minima):
         self._bins, self._columns = family.num_perm, 2 * family.num_perm
         self._rounds, self._own = (words.tolist() for words in word_pairs(family))
 
-    def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint64]:
-        state = self.empty(len(fingerprints))
-        for row, found in zip(rows_of(fingerprints), state, strict=True):
-            values = row.tolist()
-            if values:
-                found[:] = self._thrown(values)
-        return state
-
-    def _thrown(self, values: list[int]) -> list[int]:
+    def lower(self, state: Values, values: list[int]) -> None:
         bins, least = self._bins, [NO_DIGEST] * self._bins
         for number, seed in enumerate(self._rounds):
             for x in values:
@@ -43,11 +33,11 @@ class Sketch(Minima):
             min(splitmix64((x ^ seed) + GOLDEN) for x in values) if value == NO_DIGEST else NO_DIGEST
             for value, seed in zip(least, self._own, strict=True)
         ]
-        return least + own
+        state[:] = least + own
 
-    def finish(self, state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def finish(self, state: Values) -> Values:
         thrown, own = state[:, : self._bins], state[:, self._bins :]
         number = np.arange(self._bins, 2 * self._bins, dtype=np.uint64) << np.uint64(ROUND_SHIFT)
-        filled = np.where(thrown == NO_DIGEST, number | own & np.uint64(LOWER), thrown)
+        filled: Values = np.where(thrown == NO_DIGEST, number | own & np.uint64(LOWER), thrown)
         filled[(state == NO_DIGEST).all(axis=1)] = NO_DIGEST
         return filled
