@@ -1,4 +1,4 @@
-"""A first run compiles the kernels that it needs, some of them in a second process, and nothing else of Numba."""
+"""A first run compiles some of the kernels that it needs in a second process."""
 
 from __future__ import annotations
 
@@ -15,45 +15,12 @@ from typing import Any
 import pytest
 
 from gpulsh.backends.compiling import COMPILING
-from gpulsh.backends.cpu import second_compiler as beside
+from gpulsh.backends.cpu import second_compiler as second
 from gpulsh.backends.cpu.second_compiler import second_compiler
 from gpulsh.backends.kernel_cache import KernelCache
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
-COUNTED = """
-import sys
-import numpy as np
-from numba.core import event
-from gpulsh.backends import kernel_cache
-cache = kernel_cache.KernelCache(None)
-kernel_cache.kernel_cache = lambda: cache
-from gpulsh.arrays import Buckets, Fingerprints
-from gpulsh.backends.cpu import CpuBackend
-foreign = []
-class Listener(event.Listener):
-    def on_start(self, event):
-        foreign.append(event.data["dispatcher"].py_func.__qualname__)
-    def on_end(self, event):
-        pass
-ops, ones = CpuBackend(1), np.ones(9, np.uint64)
-with event.install_listener("numba:compile", Listener()):
-    ops.unique(Fingerprints(ones, np.array([0, 9])))
-    ops.collisions(ones, np.arange(9))
-    ops.candidates(Buckets(np.arange(9), np.array([0, 9])))
-print(*foreign)
-"""
-
-
-def test_a_first_run_compiles_little() -> None:
-    """Numba makes functions of its own of np.sort, and of slices assigned to slices, in more time than of all else."""
-    ran = subprocess.run([sys.executable, "-c", COUNTED], check=True, capture_output=True, text=True, env=ENVIRONMENT)
-    own = {"_unique_rows", "_counted", "_scattered", "_collisions", "_positions", "_pairs", "sort"}
-    found = ran.stdout.split()
-    assert own - {"_counted", "_scattered"} <= set(found)
-    assert len(found) < 32 and not any("sort" in name and name != "sort" for name in found)
-    assert not any("raise_with_shape" in name or "str" in name for name in found)
-
 
 KERNELS = """
     import json, sys
@@ -78,7 +45,7 @@ KERNELS = """
 """
 
 
-def test_it_compiles_what_a_run_needs_behind_signing_for_the_same_types(tmp_path: Path) -> None:
+def test_it_compiles_the_kernels_after_signing_for_the_same_types(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"some words of a text about {number // 2} and more"}) for number in range(400)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
     code = textwrap.dedent(KERNELS)
@@ -108,8 +75,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Popen[bytes]]:
         found.append(Popen(*given, **named))
         return found[-1]
 
-    monkeypatch.setattr(beside, "Popen", start)
-    monkeypatch.setattr(beside, "processors", lambda: 2)
+    monkeypatch.setattr(second, "Popen", start)
+    monkeypatch.setattr(second, "processors", lambda: 2)
     return found
 
 
@@ -118,39 +85,32 @@ def compile_one() -> None:
     COMPILING.end()
 
 
-def test_one_is_started_with_the_first_kernel(started: list[Popen[bytes]]) -> None:
-    with second_compiler():
+def test_one_is_started_with_the_first_kernel_and_ends_with_the_run(started: list[Popen[bytes]]) -> None:
+    with pytest.raises(ZeroDivisionError), second_compiler():
         assert not started
         compile_one()
         compile_one()
-        (process,) = started
-        assert process.wait(300) == 0
-    compile_one()
-    assert len(started) == 1
-
-
-def test_it_ends_with_what_it_is_beside(started: list[Popen[bytes]]) -> None:
-    with pytest.raises(ZeroDivisionError), second_compiler():
-        compile_one()
         raise ZeroDivisionError
-    assert started[0].returncode == -signal.SIGKILL
+    compile_one()
+    (process,) = started
+    assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("lacks", ["folder", "processor", "python", "room"])
-def test_none_is_started_where_it_is_of_no_use(
+def test_none_is_started_if_it_is_of_no_use(
     started: list[Popen[bytes]], monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
     def full(*given: Any, **named: Any) -> Popen[bytes]:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     if lacks == "folder":
-        monkeypatch.setattr(beside, "kernel_cache", lambda: KernelCache(None))
+        monkeypatch.setattr(second, "kernel_cache", lambda: KernelCache(None))
     elif lacks == "processor":
-        monkeypatch.setattr(beside, "processors", lambda: 1)
+        monkeypatch.setattr(second, "processors", lambda: 1)
     elif lacks == "python":
         monkeypatch.setattr(sys, "executable", "/usr/bin/uwsgi")
     else:
-        monkeypatch.setattr(beside, "Popen", full)
+        monkeypatch.setattr(second, "Popen", full)
     with second_compiler():
         compile_one()
     assert not started

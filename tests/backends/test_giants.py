@@ -31,7 +31,6 @@ from tests.support.texts import (
     any_choices,
     batch_of,
     batches,
-    raw_documents,
     shinglings_of,
 )
 
@@ -75,7 +74,7 @@ def check(text: TextBatch, shingling: Shingling, *pieces: int) -> None:
                 same(found, one)
 
 
-@settings(max_examples=30)
+@settings(max_examples=40)
 @given(batches(), SHINGLINGS, st.sampled_from(PIECES))
 def test_any_documents_in_any_pieces(text: TextBatch, shingling: Shingling, piece: int) -> None:
     starts, stops = text.offset[:-1], text.offset[1:]
@@ -85,34 +84,25 @@ def test_any_documents_in_any_pieces(text: TextBatch, shingling: Shingling, piec
     check(batch_of(documents, *neighbours), shingling, piece)
 
 
-@settings(max_examples=20)
-@given(raw_documents, SHINGLINGS)
-def test_the_state_between_pieces_is_whole(document: bytes, shingling: Shingling) -> None:
-    """The fingerprints of all pieces end to end, with whatever stands around the document."""
-    for pieces in ((1, 2), (3, 5), (64,)):
-        check(batch_of([document[: FEW * pieces[0]]], b"a\xe6\xbc", b"\xa2b"), shingling, *pieces)
-
-
-@pytest.mark.parametrize("shingling", ALL_READINGS)
+@pytest.mark.parametrize("shingling", [ALL_READINGS[0], ALL_READINGS[3], ALL_READINGS[-1]])
 def test_every_two_neighbours_at_every_end_of_a_piece(shingling: Shingling) -> None:
     parts = [part.encode() for part in (*WORDS[:8:3], "हिन्दी", "漢字", "カー", "e\u0301", "𝒜", "\0", *SEPARATORS[::4])]
     parts += [*NOT_UTF8, b"\x80" * 5, b"\xc3\xa9\xa9\xa9\xa9", b"x" * 70, "é".encode() * 40]
     documents = [b"".join([one, other, one]) for one in parts for other in parts]
     text = batch_of(documents)
     wanted = REFERENCE.shingle(text, shingling), REFERENCE.exact_hashes(text, shingling, KEYS)
-    # Readings differ in what is a token, not in how a piece ends.
-    for piece in (*range(1, 9), 63, 64, 65) if shingling in ALL_READINGS[::4] else (3, 64):
+    for piece in (*range(1, 9), 63, 64, 65) if shingling == ALL_READINGS[0] else (1, 3, 64):
         with pieces_of(piece):
             same((ONE.shingle(text, shingling), ONE.exact_hashes(text, shingling, KEYS)), wanted)
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
 def test_one_token_only_separators_and_fewer_tokens_than_a_shingle(unit: Any) -> None:
-    documents = [b"w" * 1000, "ß".encode() * 300, b" " * 1000, b"\xff" * 900, b" " * 300 + b"a b" + b"." * 300]
-    documents += ["漢".encode() + b"w" * 500 + "字".encode() * 3, b"w" * 400 + b" " * 400 + b"v" * 400]
-    for size in (1, 5, 64):
-        check(batch_of(documents), Shingling(unit=unit, size=size), 64, 100)
-        check(batch_of([document[:300] for document in documents]), Shingling(unit=unit, size=size), 1)
+    documents = [b"w" * 500, "ß".encode() * 150, b" " * 500, b"\xff" * 450, b" " * 150 + b"a b" + b"." * 150]
+    documents += ["漢".encode() + b"w" * 300 + "字".encode() * 3, b"w" * 200 + b" " * 200 + b"v" * 200]
+    for size in (1, 64):
+        check(batch_of(documents), Shingling(unit=unit, size=size), 32, 65)
+        check(batch_of([document[:150] for document in documents]), Shingling(unit=unit, size=size), 1)
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
@@ -132,19 +122,20 @@ def test_no_piece_has_more_shingles_than_bytes_and_a_space(unit: Any, symbols: b
 
 
 def test_a_giant_among_others_on_several_threads() -> None:
-    rng = np.random.default_rng(5)
+    rng, size = np.random.default_rng(5), 1 << 16
     words = np.array([word.encode() for word in WORDS], object)
-    giant = b" ".join(rng.choice(words, 100_000).tolist())
-    letters = rng.choice(np.frombuffer(b"ab cd", np.uint8), passes.GIANT_BYTES + 1).tobytes()
-    assert len(giant) < passes.GIANT_BYTES
-    text = batch_of([b"small", b"", letters, b"", giant, letters, b"other words"] * 2, b"zz", b"zz")
+    smaller = b" ".join(rng.choice(words, 6000).tolist())
+    letters = rng.choice(np.frombuffer(b"ab cd", np.uint8), size + 1).tobytes()
+    assert size // 2 < len(smaller) < size
+    text = batch_of([b"small", b"", letters, b"", smaller, letters, b"other words"] * 2, b"zz", b"zz")
     for unit in ("word", "char"):
         shingling = Shingling(unit=unit, size=4)  # type: ignore[arg-type]
+        wanted = list(operations(ONE, text, shingling))  # as one document like others
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(passes, "GIANT_BYTES", 1 << 40)  # as one document like others
-            wanted = list(operations(ONE, text, shingling))
-        for found, one in zip(operations(CpuBackend(3), text, shingling), wanted, strict=True):
-            same(found, one)
+            for name in ("GIANT_BYTES", "CHUNK_BYTES", "PIECE_BYTES"):
+                patch.setattr(passes, name, size)
+            for found, one in zip(operations(CpuBackend(3), text, shingling), wanted, strict=True):
+                same(found, one)
 
 
 BESIDE = 24 << 20  # bytes that may be held beside the text
@@ -209,11 +200,11 @@ def test_several_documents_have_so_many_fingerprints_at_most() -> None:
         same(CpuBackend(1, memory=0).shingle_sets(alone, shingling), REFERENCE.shingle_sets(alone, shingling))
 
 
-@pytest.mark.parametrize(("verify", "size"), [("exact", 1 << 30), ("exact", 3000), ("signature", 1 << 30)])
-def test_decisions_where_few_fingerprints_fit_together(verify: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("verify", "size"), [("exact", 3000), ("signature", 1 << 30)])
+def test_decisions_if_few_fingerprints_fit_together(verify: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     texts = []
-    families = [(270, 20, 1), *2 * [(9, 200, 9), (2, 2000, 100)]]  # a large bucket, and small ones
+    families = [(260, 20, 1), *2 * [(9, 200, 9), (2, 2000, 100)]]  # a large bucket, and small ones
     for documents, words, changed in families:
         one = rng.integers(0, 1 << 30, words)
         for _ in range(documents):

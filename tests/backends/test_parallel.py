@@ -39,45 +39,46 @@ def test_every_worker_takes_part() -> None:
     assert len(set(pipelined_map(range(3), [worker] * 3))) == 3
 
 
-def test_what_a_worker_raises_comes_in_its_place() -> None:
+def test_an_error_comes_in_its_place() -> None:
     def fails_at_two(item: int) -> int:
         if item == 2:
             raise ValueError("two")
         return item
 
-    results = pipelined_map(range(100), [fails_at_two] * 3)
-    assert [next(results), next(results)] == [0, 1]
-    with pytest.raises(ValueError, match="two"):
-        next(results)
-
-
-def test_what_the_items_raise_comes_after_the_items_before() -> None:
     def items() -> Iterator[int]:
-        yield 1
+        yield from (0, 1)
         raise OSError("the disk is gone")
 
-    results = pipelined_map(items(), [lambda item: item] * 2)
-    assert next(results) == 1
-    with pytest.raises(OSError, match="the disk is gone"):
-        next(results)
+    for found, error in (
+        (pipelined_map(range(100), [fails_at_two] * 3), ValueError),
+        (pipelined_map(items(), [fails_at_two] * 2), OSError),
+    ):
+        assert [next(found), next(found)] == [0, 1]
+        with pytest.raises(error):
+            next(found)
 
 
 def test_it_does_not_run_ahead_and_stops_with_its_reader() -> None:
-    taken = []
+    taken, ended = [], []
 
     def items() -> Iterator[int]:
         for item in range(1000):
             taken.append(item)
             yield item
 
-    results = pipelined_map(items(), [lambda item: item] * 2)
+    def slow(item: int) -> int:
+        time.sleep(0.05 if item else 0)
+        ended.append(item)
+        return item
+
+    results = pipelined_map(items(), [slow] * 2)
     assert next(results) == 0
-    time.sleep(0.05)
+    time.sleep(0.02)
     assert len(taken) <= 6
     results.close()  # type: ignore[attr-defined]
-    at_its_end = len(taken)
-    time.sleep(0.05)
-    assert len(taken) == at_its_end
+    counts = len(taken), len(ended)
+    time.sleep(0.15)
+    assert counts == (len(taken), len(ended)) and len(ended) > 1
 
 
 def test_threads_are_used_again_by_one_after_another() -> None:
@@ -117,22 +118,6 @@ def test_an_interrupt_waits_for_what_is_worked_at() -> None:
         assert ended == [0]
     finally:
         signal.signal(signal.SIGALRM, before)
-
-
-def test_it_ends_when_all_that_was_begun_has_ended() -> None:
-    ended = []
-
-    def slow(item: int) -> int:
-        time.sleep(0.05 if item else 0)
-        ended.append(item)
-        return item
-
-    results = pipelined_map(range(100), [slow] * 2)
-    assert next(results) == 0
-    results.close()  # type: ignore[attr-defined]
-    count = len(ended)
-    time.sleep(0.15)
-    assert count > 1 and len(ended) == count
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

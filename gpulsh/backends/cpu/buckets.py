@@ -30,7 +30,6 @@ PARTITION_BITS = 14  # log2 of the average digests of one of several partitions:
 DIGESTS_AT_ONCE = 1 << 18  # counted or scattered by one thread
 CELL = 24  # digests from which a cell is sorted by Shell's method
 CHUNK_NEIGHBOURS = 1 << 18
-SHORT = 24  # neighbours sorted by insertion
 DENSE = 16  # words of bits a neighbour up to which neighbours are searched by their bits instead of sorted
 
 _U = np.uint64
@@ -267,15 +266,8 @@ def _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts):
             continue
         for i in range(begin, written):
             bits[found[i] >> 6] = _ZERO
-        if written - begin > SHORT:
+        if written - begin > 1:
             sort(found[begin:written])
-            continue
-        for i in range(begin + 1, written):
-            other, j = found[i], i
-            while j > begin and found[j - 1] > other:
-                found[j] = found[j - 1]
-                j -= 1
-            found[j] = other
     return written
 
 

@@ -56,8 +56,9 @@ class TextPass:
         self.threads, self.text, self._size, self._words = threads, text, shingling.size, shingling.unit == "word"
         # Kernels take addresses of arrays that are held here.
         self._table, self._keys, self._proof = kernel_table(shingling.reading), kernel_keys(keys), kernel_keys(proof)
-        self._given = *self._table.at, self._keys.address, self._keys.secret, self._proof.address, self._proof.secret
-        self._at, self._readable = text.values.ctypes.data, self._table.room(text)
+        self._given = self._table.ctypes.data, *self._keys[1:], *self._proof[1:]
+        # Bytes that may be read in blocks; with 0, kernels look up each code point in the table, as it does not fold.
+        self._at, self._readable = text.values.ctypes.data, len(text.values) if shingling.reading.case else 0
         self._two_bytes_a_token = self._words and not shingling.symbols
 
     def map(self, work: Callable[[int, int], Result]) -> list[Result]:
@@ -133,7 +134,7 @@ class TextPass:
         most = self.most_tokens(start, stop)
         hashes, longest = _scratch.take("values", int(most.sum()) + LANES), int(most.max(initial=0)) + LANES
         held = hashes, _scratch.take("room", longest), _scratch.take("run", RUN_WORDS)
-        given = self._at, self._readable, offset, self._words, *self._given[:4]
+        given = self._at, self._readable, offset, self._words, *self._given[:3]
         hash_tokens(*given, *(array.ctypes.data for array in held), made[1:])
         return Fingerprints(hashes[: made[-1]].copy(), made)
 

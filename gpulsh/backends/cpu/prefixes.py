@@ -73,21 +73,16 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequ
         while last < 255 and 0 < left >= tally[last]:
             left -= tally[last]
             last += 1
-        if last < 255:
-            for k in range(rares):
-                count = frequency[rare[k]]
-                fits = (count == last) & (left > 0)
-                left -= fits
-                out[written] = row_values[rare[k]]
-                written += ((count < last) | fits) & (count > 1)
-        else:
-            for i in range(row_values.size):
-                count = frequency[i]
-                fits = (count == 255) & (left > 0)
-                left -= fits
-                if ((count < 255) | fits) & (count > 1):
-                    out[written] = row_values[i]
-                    written += 1
+        if last == 255:
+            rares = row_values.size
+            for i in range(rares):
+                rare[i] = i
+        for k in range(rares):
+            count = frequency[rare[k]]
+            fits = (count == last) & (left > 0)
+            left -= fits
+            out[written] = row_values[rare[k]]
+            written += ((count < last) | fits) & (count > 1)
         ends[row] = written
 
 

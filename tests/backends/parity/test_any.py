@@ -117,15 +117,18 @@ def parts(ops: Backend, text: TextBatch, shingling: Shingling, number: int) -> N
         same(np.sort(joined), whole.values[whole.offset[row] : whole.offset[row + 1]])
 
 
-@case(any_text, any_shingling, st.sampled_from(list(SKETCHES)), st.integers(1, 20))
-def signing(ops: Backend, text: TextBatch, shingling: Shingling, name: Any, columns: int) -> None:
-    family = Family(name=name, num_perm=columns)
-    shape = BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
+def check_signing(ops: Backend, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape) -> None:
     signed = agree(ops, "sign", text, shingling, family, shape, KEYS)
     signatures = agree(ops, "text_signatures", text, shingling, family)
     same(signatures, said(sketched, said("shingle", text, shingling), family))
     same(signed.digests, said("band_digests", signatures, shape))
     same(signed.exact, said("exact_hashes", text, shingling, KEYS))
+
+
+@case(any_text, any_shingling, st.sampled_from(list(SKETCHES)), st.integers(1, 20))
+def signing(ops: Backend, text: TextBatch, shingling: Shingling, name: Any, columns: int) -> None:
+    shape = BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
+    check_signing(ops, text, shingling, Family(name=name, num_perm=columns), shape)
 
 
 @case(any_text, any_shingling)

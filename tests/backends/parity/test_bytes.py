@@ -39,9 +39,9 @@ AWKWARD = [
 ]
 
 
-@pytest.mark.parametrize("rows", AWKWARD)
-def test_awkward_rows(ops: Backend, rows: list[tuple[int, int]]) -> None:
-    check(ops, rows)
+def test_awkward_rows(ops: Backend) -> None:
+    for rows in AWKWARD:
+        check(ops, rows)
 
 
 @pytest.mark.parametrize(("begin", "end"), [(-1, 1), (0, 5), (3, 2)])
@@ -59,14 +59,10 @@ def test_rows_beyond_4_gib(ops: Backend) -> None:
         assert judged.asnumpy(found.values).tolist() == [1, 2, 3, 0, 0, 3]
 
 
-def check_sha1(ops: Backend, texts: Sequence[bytes]) -> None:
-    batch = batch_of([b"before", *texts])
-    found = agree(ops, "sha1", TextBatch(batch.values, batch.offset[1:]))
-    assert found.tolist() == [int.from_bytes(hashlib.sha1(text).digest()[:8], "little") for text in texts]
-
-
 def test_sha1_of_every_length(ops: Backend) -> None:
     text = bytes(range(256)) * 2
-    check_sha1(ops, [text[:length] for length in range(0, fewer(ops, 200, 130), fewer(ops, 1, 3))])
-    check_sha1(ops, [b"", text[:55], text[:56], text[:63], text[:64], text[:119], text[:120], text, b"\xff" * 3])
-    check_sha1(ops, [])
+    several = [text[:length] for length in range(0, fewer(ops, 200, 130), fewer(ops, 1, 3))]
+    for rows in (several, [b"", text[:55], text[:56], text[:63], text[:64], text[:120], text, b"\xff" * 3], []):
+        batch = batch_of([b"before", *rows])
+        found = agree(ops, "sha1", TextBatch(batch.values, batch.offset[1:]))
+        assert found.tolist() == [int.from_bytes(hashlib.sha1(row).digest()[:8], "little") for row in rows]

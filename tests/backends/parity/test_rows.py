@@ -29,13 +29,10 @@ def test_rows_of_every_length(ops: Backend, universe: int, bits: int) -> None:
     check(ops, random_table(LENGTHS, universe), bits)
 
 
-@pytest.mark.parametrize("universe", [2, 100, 2**20])
-def test_unique_of_awkward_rows(ops: Backend, universe: int) -> None:
-    for lengths in (LENGTHS[::-1], [40], [3000], [], [0, 0], [2] * 70, [0] * 300 + [290]):
-        agree(ops, "unique", random_table(lengths, universe))
-
-
-def test_unique_of_rows_in_order(ops: Backend) -> None:
+def test_unique_of_awkward_rows(ops: Backend) -> None:
+    for universe in (2, 100, 2**20):
+        for lengths in (LENGTHS[::-1], [40], [3000], [], [0, 0], [2] * 70, [0] * 300 + [290]):
+            agree(ops, "unique", random_table(lengths, universe))
     up = list(range(300))
     agree(ops, "unique", table([up, up[::-1], up, [NO_DIGEST] * 300, up[:2], [0] * 33]))
     agree(ops, "unique", table([up, up[5:], []]))  # nothing to leave out
@@ -63,15 +60,6 @@ def test_prefixes_of_awkward_rows(ops: Backend, bits: int) -> None:
             agree(ops, "prefixes", rows, counts, lengths)
 
 
-def test_rows_beyond_32_bits(ops: Backend) -> None:
-    near = table([[5, 3, 3, 2**64 - 1], [], [3, 7], list(range(300, 0, -1))])
-    for first in (2**31 + 3, 2**32 + 5):
-        far = Fingerprints(far_array(ops, first, near.values), ops.asarray(near.offset + first))
-        same(ops.unique(far), said("unique", near), ops.asnumpy)
-        counts = np.zeros(16, np.uint8)
-        same(ops.frequencies(far, ops.asarray(counts.copy())), said("frequencies", near, counts), ops.asnumpy)
-
-
 def check_overlaps(ops: Backend, pairs: Numbers, unique: Fingerprints, *words: int) -> None:
     sizes, (common, _) = np.diff(unique.offset), agree(ops, "intersect", pairs, unique)
     for width in words:
@@ -83,7 +71,7 @@ def all_pairs(count: int) -> Numbers:
     return np.array(list(itertools.product(range(count), repeat=2)), np.int64).reshape(-1, 2)
 
 
-@pytest.mark.parametrize("universe", [60, 600, 1024, 4096, 6000])
+@pytest.mark.parametrize("universe", [60, 1024, 6000])
 def test_overlaps_of_rows_of_every_length(ops: Backend, universe: int) -> None:
     unique = said("unique", random_table([*LENGTHS[:27], *range(1, 30)], universe))
     check_overlaps(ops, all_pairs(len(unique)), unique, 16, 64)
@@ -101,15 +89,16 @@ def test_no_pairs_and_no_rows(ops: Backend) -> None:
     check_overlaps(ops, np.array([[0, 2], [0, 1]], np.int64), table([[], [5], []]), 16)
 
 
-def test_bitmaps_of_repeats(ops: Backend) -> None:
-    """Each flips its bit, so that two of the same leave it as it was."""
-    agree(ops, "bitmaps", random_table(LENGTHS, 60))
+@pytest.mark.parametrize("first", [2**31 + 3, 2**32 + 5])
+def test_rows_beyond_32_bits(ops: Backend, first: int) -> None:
+    rows = table([[5, 3, 3, 2**64 - 1], [], [3, 7], list(range(300, 0, -1))])
+    pairs, counts = np.array([[0, 2], [1, 2], [2, 3], [1, 3]], np.int64), np.zeros(16, np.uint8)
 
+    def far(near: Fingerprints) -> Fingerprints:
+        return Fingerprints(far_array(ops, first, near.values), ops.asarray(near.offset + first))
 
-def test_overlaps_beyond_32_bits(ops: Backend) -> None:
-    near = said("unique", table([[5, 3, 3, 2**64 - 1], [], [3, 7], list(range(300, 0, -1))]))
-    pairs = np.array([[0, 2], [1, 2], [2, 3], [1, 3]], np.int64)
-    for first in (2**31 + 3, 2**32 + 5):
-        far = Fingerprints(far_array(ops, first, near.values), ops.asarray(near.offset + first))
-        same(ops.bitmaps(far), said("bitmaps", near), ops.asnumpy)
-        same(ops.intersect(ops.asarray(pairs), far), said("intersect", pairs, near), ops.asnumpy)
+    same(ops.unique(far(rows)), said("unique", rows), ops.asnumpy)
+    same(ops.frequencies(far(rows), ops.asarray(counts.copy())), said("frequencies", rows, counts), ops.asnumpy)
+    near = said("unique", rows)
+    same(ops.bitmaps(far(near)), said("bitmaps", near), ops.asnumpy)
+    same(ops.intersect(ops.asarray(pairs), far(near)), said("intersect", pairs, near), ops.asnumpy)

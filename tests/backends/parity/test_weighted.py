@@ -93,18 +93,12 @@ def test_how_deep_levels_count(ops: Backend) -> None:
     assert (found[:, 0] == values).tolist() == [True, True, False]
 
 
-def test_more_rows_than_a_block_has_threads(ops: Backend) -> None:
-    agree(ops, "weighted_minhash", random_rows([3] * 40), 5, 1)
-
-
-def test_overlap_of_many_pairs(ops: Backend) -> None:
+def test_many_rows_and_pairs(ops: Backend) -> None:
+    agree(ops, "weighted_minhash", random_rows([3] * 40), 5, 1)  # more than a block has threads
+    agree(ops, "occurrences", random_table([0, 5, 300, 1, 0, 40], 9))
     generator = np.random.default_rng(4)
     rows = [{int(x): float(generator.random()) for x in generator.choice(90, size)} for size in (40, 0, 70, 3)]
     agree(ops, "weighted_overlap", np.array([(i, j) for i in range(4) for j in range(4)] * 9), rows_of(rows))
-
-
-def test_occurrences_of_few_values(ops: Backend) -> None:
-    agree(ops, "occurrences", random_table([0, 5, 300, 1, 0, 40], 9))
 
 
 def test_rows_beyond_32_bits(ops: Backend) -> None:

@@ -36,7 +36,7 @@ from gpulsh.backends.cpu.vectors import (
     store,
     summed,
 )
-from gpulsh.backends.unicode_table import SEPARATOR
+from gpulsh.backends.unicode_table import SEPARATOR, STAGE1_SIZE
 
 BLOCK = 64  # bytes a mask
 WIDE = 32  # bytes of a longer word that are summed at once
@@ -181,15 +181,16 @@ def sum_heads(builder: ir.IRBuilder, heads: ir.Value, lengths: ir.Value, keys: i
     store(builder, builder.add(*totals), sums)
 
 
-@lowered(types.int64(types.int64, types.int64, types.int64))
-def table_entry(builder: ir.IRBuilder, point: ir.Value, stage1: ir.Value, stage2: ir.Value) -> ir.Value:
-    """The entry of a code point in the Unicode table."""
+@lowered(types.int64(types.int64, types.int64))
+def table_entry(builder: ir.IRBuilder, point: ir.Value, table: ir.Value) -> ir.Value:
+    """The entry of a code point in the Unicode table, whose second stage follows the first."""
 
     def number(bits: int) -> ir.Constant:
         return ir.Constant(I64, bits)
 
-    block = load(builder, builder.add(stage1, builder.shl(builder.lshr(point, number(7)), number(1))), I16)
+    block = load(builder, builder.add(table, builder.shl(builder.lshr(point, number(7)), number(1))), I16)
     place = builder.or_(builder.shl(builder.zext(block, I64), number(7)), builder.and_(point, number(127)))
+    stage2 = builder.add(table, number(2 * STAGE1_SIZE))
     return builder.sext(load(builder, builder.add(stage2, builder.shl(place, number(2))), I32), I64)
 
 
@@ -237,7 +238,7 @@ def _ascii_characters(text, tokens, size, behind, key, sums, packed):
 
 
 @subroutine
-def character_sums(text, stop, room, stage1, stage2, keys, proof, sums, packed, begun, gap):
+def character_sums(text, stop, room, table, keys, proof, sums, packed, begun, gap):
     """Sums of char tokens, and whether separators follow the last; `begun` and `gap`: whether tokens, separators
     precede.
 
@@ -246,7 +247,7 @@ def character_sums(text, stop, room, stage1, stage2, keys, proof, sums, packed, 
     """
     key, ascii, other = get(keys), get(proof + packing(_ZERO)), get(proof + packing(_ASCII))
     at, count, behind = np.int64(0), np.int64(begun and gap), _U(begun and not gap)
-    symbols = table_entry(EXCLAMATION_MARK, stage1, stage2) & 3 != SEPARATOR
+    symbols = table_entry(EXCLAMATION_MARK, table) & 3 != SEPARATOR
     put(sums, key * _SPACE + _LENGTH)
     put(packed, ascii * _SPACE)
     while at < stop:
@@ -262,7 +263,7 @@ def character_sums(text, stop, room, stage1, stage2, keys, proof, sums, packed, 
             point, size = byte(text + at), 1
             if point >= 0x80:
                 point, size = decode(text, at, stop)
-            entry = table_entry(point, stage1, stage2)
+            entry = table_entry(point, table)
             token = _U(entry & 3 != SEPARATOR)
             value = _U(point + (entry >> 2)) if token != _ZERO else _SPACE
             put(sums + 8 * count, key * value + _LENGTH)

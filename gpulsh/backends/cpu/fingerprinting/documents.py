@@ -42,7 +42,7 @@ def _fingerprints(document, count, size, keys, proof, proves, tokens, packed, ou
 
 @kernel
 def fingerprint_words(
-    address, room, offset, size, stage1, stage2, keys, secret, proof, proves, tokens, packed, values, run, ends, exact
+    address, room, offset, size, table, keys, secret, proof, proves, tokens, packed, values, run, ends, exact
 ):
     """All documents of a chunk: fingerprints under `keys` end to end, their end positions, exact hashes under `proof`.
 
@@ -52,27 +52,27 @@ def fingerprint_words(
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         text, stop, out = address + begin, end - begin, values + 8 * written
-        count = word_sums(text, stop, room - begin, stage1, stage2, keys, secret, proof, proves, tokens, packed, run)
+        count = word_sums(text, stop, room - begin, table, keys, secret, proof, proves, tokens, packed, run)
         written += _fingerprints(document, count, size, keys, proof, proves, tokens, packed, out, exact)
         ends[document] = written
 
 
 @kernel
 def fingerprint_characters(
-    address, room, offset, size, stage1, stage2, keys, secret, proof, proves, tokens, packed, values, ends, exact
+    address, room, offset, size, table, keys, secret, proof, proves, tokens, packed, values, ends, exact
 ):
     """Fingerprint all documents of a chunk with characters for tokens."""
     written = 0
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         text, stop, out = address + begin, end - begin, values + 8 * written
-        count, _ = character_sums(text, stop, room - begin, stage1, stage2, keys, proof, tokens, packed, False, False)
+        count, _ = character_sums(text, stop, room - begin, table, keys, proof, tokens, packed, False, False)
         written += _fingerprints(document, count, size, keys, proof, proves, tokens, packed, out, exact)
         ends[document] = written
 
 
 @kernel
-def hash_tokens(address, room, offset, words, stage1, stage2, keys, secret, tokens, packed, run, ends):
+def hash_tokens(address, room, offset, words, table, keys, secret, tokens, packed, run, ends):
     """All documents of a chunk: hashes of their tokens under `keys` end to end, and their end positions.
 
     All but `offset` and `ends` are numbers, or addresses of arrays.
@@ -82,9 +82,9 @@ def hash_tokens(address, room, offset, words, stage1, stage2, keys, secret, toke
         begin, end = offset[document], offset[document + 1]
         text, stop, out = address + begin, end - begin, tokens + 8 * written
         if words:
-            count = word_sums(text, stop, room - begin, stage1, stage2, keys, secret, keys, False, out, packed, run)
+            count = word_sums(text, stop, room - begin, table, keys, secret, keys, False, out, packed, run)
         else:
-            count, _ = character_sums(text, stop, room - begin, stage1, stage2, keys, keys, out, packed, False, False)
+            count, _ = character_sums(text, stop, room - begin, table, keys, keys, out, packed, False, False)
         mix_tokens(out, count)
         written += count
         ends[document] = written
@@ -178,7 +178,7 @@ def row_shingles(tokens, count, size, keys, out):
 
 
 @subroutine
-def _cut(text, start, size, stop, words, stage1, stage2):
+def _cut(text, start, size, stop, words, table):
     """The end of a piece of `size` bytes: between characters, and for words between tokens.
 
     A token that is longer than a piece makes the piece as long. A cut of a shorter one is never before a continuation
@@ -190,57 +190,39 @@ def _cut(text, start, size, stop, words, stage1, stage2):
     if end >= stop or not words:
         return min(end, stop)
     for at in range(end, start, -1):
-        if byte(text + at) & 0xC0 != 0x80 and not _in_word(text, at, stop, stage1, stage2):
+        if byte(text + at) & 0xC0 != 0x80 and not _in_word(text, at, stop, table):
             return at
-    while end < stop and _in_word(text, end, stop, stage1, stage2):
+    while end < stop and _in_word(text, end, stop, table):
         end += decode(text, end, stop)[1]
     return end
 
 
 @subroutine
-def _in_word(text, at, stop, stage1, stage2):
+def _in_word(text, at, stop, table):
     """Whether a code point continues a word."""
-    return table_entry(decode(text, at, stop)[0], stage1, stage2) & 3 == WORD
+    return table_entry(decode(text, at, stop)[0], table) & 3 == WORD
 
 
 @kernel
 def fingerprint_piece(
-    text,
-    room,
-    stop,
-    piece,
-    words,
-    size,
-    stage1,
-    stage2,
-    keys,
-    secret,
-    proof,
-    proves,
-    state,
-    sums,
-    carried,
-    tokens,
-    packed,
-    values,
-    run,
+    text, room, stop, most, words, size, table, keys, secret, proof, proves, state, sums, kept, tokens, packed, out, run
 ):
-    """The shingles that end in the next piece of one document of `stop` bytes, into `values`; how many they are.
+    """The shingles that end in the next piece, of `most` bytes, of a document of `stop` bytes, to `out`; their number.
 
     These stay between pieces: `state` int64 [4], the place in the text, the tokens before it, whether separators are
-    there and how many tokens are carried; `sums` uint64 [2], in the end the exact hash if it `proves`; `carried` uint64
+    there and how many tokens are kept; `sums` uint64 [2], in the end the exact hash if it `proves`; `kept` uint64
     [size], the last size - 1 tokens.
     """
     at, before, gap, held = state[0], state[1], state[2] != 0, state[3]
     for i in range(held):
-        put(tokens + 8 * i, carried[i])
+        put(tokens + 8 * i, kept[i])
     fresh = tokens + 8 * held
-    end = _cut(text, at, piece, stop, words, stage1, stage2)
+    end = _cut(text, at, most, stop, words, table)
     text, room, length = text + at, room - at, end - at
     if words:
-        count = word_sums(text, length, room, stage1, stage2, keys, secret, proof, proves, fresh, packed, run)
+        count = word_sums(text, length, room, table, keys, secret, proof, proves, fresh, packed, run)
     else:
-        count, gap = character_sums(text, length, room, stage1, stage2, keys, proof, fresh, packed, before > 0, gap)
+        count, gap = character_sums(text, length, room, table, keys, proof, fresh, packed, before > 0, gap)
     mix_tokens(fresh, count)
     if proves:
         one, two = exact_sums(packed, count, before, proof)
@@ -249,8 +231,8 @@ def fingerprint_piece(
     count += held
     held = min(count, size - 1)
     for i in range(held):
-        carried[i] = get(tokens + 8 * (count - held + i))
+        kept[i] = get(tokens + 8 * (count - held + i))
     state[0], state[1], state[2], state[3] = end, before, gap, held
     if count >= size or (end == stop and 0 < before < size):
-        return row_shingles(tokens, count, size, keys, values)
+        return row_shingles(tokens, count, size, keys, out)
     return 0

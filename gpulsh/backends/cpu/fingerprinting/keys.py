@@ -8,12 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined, subroutine
 from gpulsh.backends.cpu.vectors import get, mixed
 from gpulsh.backends.hashing import public_words
-from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
+from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.params import Reading
 from gpulsh.secret import DIGITS, PLACES, TOKEN_FAR, EvidenceKeys
 
@@ -49,23 +48,10 @@ def far_key(place, keys, secret):
     return mixed(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
 
 
-class KernelTable(NamedTuple):
-    """The Unicode table for kernels, by the addresses of its stages; the caller of a kernel holds `table`."""
-
-    table: UnicodeTable
-    at: tuple[int, int]
-    folds: bool  # ASCII letters
-
-    def room(self, text: TextBatch) -> int:
-        """Bytes of text that may be read in blocks; with 0, kernels look up each code point in the table."""
-        return len(text.values) if self.folds else 0
-
-
 @cache
-def kernel_table(reading: Reading) -> KernelTable:
-    """The shipped table."""
-    table = unicode_table(reading)
-    return KernelTable(table, (table.stage1.ctypes.data, table.stage2.ctypes.data), reading.case)
+def kernel_table(reading: Reading) -> NDArray[np.uint8]:
+    """The bytes of both stages of the Unicode table, one after the other."""
+    return np.concatenate([stage.view(np.uint8) for stage in unicode_table(reading)])
 
 
 class KernelKeys(NamedTuple):

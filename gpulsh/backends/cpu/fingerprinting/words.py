@@ -59,7 +59,7 @@ def _ascii_sum(text, start, end, keys, secret):
 
 
 @subroutine
-def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, secret, proof, proves, sums, packed, count):
+def _words_by_code_point(text, at, stop, until, table, keys, secret, proof, proves, sums, packed, count):
     """Tokens from a token boundary to the first separator at or after `until`."""
     total, pack, place = _ZERO, _ZERO, np.int64(0)
     while True:
@@ -68,7 +68,7 @@ def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, secret, pr
             point, size = byte(text + at), 1
             if point >= 0x80:
                 point, size = decode(text, at, stop)
-            entry = table_entry(point, stage1, stage2)
+            entry = table_entry(point, table)
         klass, value = entry & 3, _U(point + (entry >> 2))
         if klass == WORD:
             if place < KEYS:
@@ -95,12 +95,12 @@ def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, secret, pr
 
 
 @subroutine
-def _belongs_to_token(text, at, high, stop, stage1, stage2):
+def _belongs_to_token(text, at, high, stop, table):
     """Whether one of the non-ASCII characters that `high` marks in the block at `at` is part of a token."""
     while high != _ZERO:
         bit = lowest_bit(high)
         point, size = decode(text, at + bit, stop)
-        if table_entry(point, stage1, stage2) & 3 != SEPARATOR:
+        if table_entry(point, table) & 3 != SEPARATOR:
             return True
         high &= ~(((_ONE << _U(size)) - _ONE) << _U(bit))
     return False
@@ -167,10 +167,10 @@ def _put_right(text, word, single, end):
 
 
 @subroutine
-def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sums, packed, run):
+def word_sums(text, stop, room, table, keys, secret, proof, proves, sums, packed, run):
     """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read."""
     lengths, longer = run, run + 8 * ROW
-    symbols = table_entry(EXCLAMATION_MARK, stage1, stage2) & 3 == SINGLE
+    symbols = table_entry(EXCLAMATION_MARK, table) & 3 == SINGLE
     at, count = np.int64(0), np.int64(0)
     found, long = np.int64(0), np.int64(0)
     while at < stop:  # no token is open at `at`
@@ -188,14 +188,14 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
                 end = _long_end(text, at + BLOCK, stop, room)
                 by_code_point = end < 0
             elif high != _ZERO:
-                by_code_point = _belongs_to_token(text, at, high, stop, stage1, stage2)
+                by_code_point = _belongs_to_token(text, at, high, stop, table)
         if by_code_point or end >= 0 or found > RUN:
             _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
             count += found
             found, long = np.int64(0), np.int64(0)
             if by_code_point:
                 at, count = _words_by_code_point(
-                    text, at, stop, until, stage1, stage2, keys, secret, proof, proves, sums, packed, count
+                    text, at, stop, until, table, keys, secret, proof, proves, sums, packed, count
                 )
                 continue
             if end >= 0:
