@@ -22,35 +22,40 @@ import gpulsh
 from gpulsh.cli import main
 from gpulsh.cli.dedup import COMMON, EXAMPLES, SECTIONS, dedup
 from gpulsh.cli.terminal import clean_end
+from tests.cli.conftest import Command
 from tests.support.runs import environment
 
 TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
 
 
-@pytest.fixture
-def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+DEDUP = "dedup a.parquet -o out --backend reference"
+
+
+@pytest.fixture(autouse=True)
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({"text": [*TEXTS, *TEXTS[:5]]}), "a.parquet")
-    return tmp_path
 
 
-def test_dedup_prints_the_funnel(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--verbose"]) == 0
-    printed = capsys.readouterr()
-    rows = {line.split("  ")[0]: line for line in printed.out.splitlines()}
-    assert rows["documents"].split()[1] == "25"
+def test_dedup_prints_the_funnel(command: Command) -> None:
+    status, out, err = command(DEDUP, "--verbose")
+    rows = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert status == 0 and rows["documents"].split()[1] == "25"
     assert rows["kept"].split()[1] == str(pq.read_metadata("out/data/a.parquet").num_rows)
     assert int(rows["dropped"].split()[1]) == pq.read_metadata("out/duplicates.parquet").num_rows >= 5
     # Without a terminal: a line a stage, no bars, no colours.
-    assert all(line.startswith("gpulsh: ") for line in printed.err.splitlines())
-    assert "\r" not in printed.err and "\x1b" not in printed.err + printed.out
-    kept, pairs, results = printed.out.splitlines()[-3:]
+    assert all(line.startswith("gpulsh: ") for line in err.splitlines())
+    assert "\r" not in err and "\x1b" not in err + out
+    kept, pairs, results = out.splitlines()[-3:]
     assert kept == "Kept 20 of 25 documents and dropped 5 (20.0 %): 5 exact copies."
-    assert re.match(r"\d+ candidate pairs compared: 0 at or above 0.8, \d+ below\.$", pairs) and re.match(
-        r"Results are in out, after \d+\.\d s on ", results
-    )
-    assert main(["dedup", "a.parquet", "-o", "again", "--backend", "reference"]) == 0
-    assert capsys.readouterr().out.splitlines()[:2] == [kept, pairs]
+    assert re.match(r"\d+ candidate pairs compared: 0 at or above 0.8, \d+ below\.$", pairs)
+    assert re.match(r"Results are in out, after \d+\.\d s on ", results)
+    assert command(DEDUP, "--overwrite").out.splitlines()[:2] == [kept, pairs]
+    # A run that is finished already is called so.
+    report = json.loads(Path("out/report.json").read_text())
+    Path("out/report.json").write_text(json.dumps({**report, "began": "2026-01-31T23:59:59+00:00"}))
+    last = "Results are in out, from the finished run that began at 2026-01-31T23:59:59+00:00."
+    assert command(DEDUP, "--resume").out.splitlines()[-1] == last
 
 
 def python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -59,7 +64,7 @@ def python(code: str, *arguments: str, **variables: str) -> subprocess.Completed
     return subprocess.run(command, check=False, capture_output=True, env=environment() | variables, text=True)
 
 
-def test_a_process_of_one_thread_starts_no_other_and_frees_nothing_at_its_end(corpus: Path) -> None:
+def test_a_process_of_one_thread_starts_no_other_and_frees_nothing_at_its_end() -> None:
     """For users who may have no more threads; Arrow starts none either, except its allocator's own."""
     code = """
 import atexit, gc, os, threading
@@ -76,15 +81,12 @@ status = main()
 named = [Path("/proc/self/task", task, "comm").read_text() for task in os.listdir("/proc/self/task")]
 print(status, sum("jemalloc" not in name for name in named), end=" ")
 """
-    command = "dedup a.parquet -o out --backend reference --threads 1 --format jsonl --compression gzip"
-    ran = python(code, *command.split(), OPENBLAS_NUM_THREADS="4")
+    ran = python(code, *f"{DEDUP} --threads 1 --format jsonl --compression gzip".split(), OPENBLAS_NUM_THREADS="4")
     status, threads, frozen, threshold = map(int, ran.stdout.splitlines()[-1].split())
     assert (status, threads) == (0, 1) and threshold > frozen > 10_000, ran.stderr
 
 
-def test_threads_that_the_system_does_not_start(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_threads_that_the_system_does_not_start(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -93,35 +95,29 @@ def test_threads_that_the_system_does_not_start(
 
     with pa.OSFile("a.arrow", "wb") as sink, pa.ipc.new_file(sink, pa.schema({"text": pa.string()})):
         pass
-    printed = "gpulsh: error: no more threads can be started: the system allows"
+    message = "no more threads can be started: the system allows"
     with monkeypatch.context() as patched:
         patched.setattr("threading.Thread.start", refuse)
-        assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--threads", "2"]) == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith(printed)
+        assert command(DEDUP, "--threads", "2").error.startswith(message)
     monkeypatch.setattr("pyarrow.ipc.open_file", refuse_arrow)
-    assert main(["dedup", "a.arrow", "-o", "out", "--backend", "reference"]) == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith(printed) and not Path("out").exists()
+    assert command("dedup a.arrow -o out --backend reference").error.startswith(message) and not Path("out").exists()
 
 
-def test_a_backend_that_cannot_be_loaded(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_backend_that_cannot_be_loaded(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     class Unloadable:
         def __getattr__(self, name: str) -> None:
             raise OSError("Could not find/load shared object file 'libllvmlite.so'. This could mean much.")
 
     monkeypatch.setitem(sys.modules, "gpulsh.backends.cpu", Unloadable())
-    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "cpu"]) == 1
-    printed = capsys.readouterr().err
-    assert printed.startswith("gpulsh: error: backend 'cpu' cannot be loaded: Could not find/load shared object file")
-    assert "give --backend reference" in printed and not Path("out").exists()
+    error = command("dedup a.parquet -o out --backend cpu").error
+    assert error.startswith("backend 'cpu' cannot be loaded: Could not find/load shared object file")
+    assert "give --backend reference" in error and not Path("out").exists()
 
 
-def test_options_reach_the_report_that_json_prints(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = "--threshold 0.6 --shingle char:7 --num-perm 64 --bands 16 --rows 4 --seed 9 --verify signature"
-    arguments += " --resolve components --keep longest --write duplicates --threads 1 --json"
-    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", *arguments.split()]) == 0
-    report = json.loads(capsys.readouterr().out)
+def test_options_reach_the_report_that_json_prints(command: Command) -> None:
+    options = "--threshold 0.6 --shingle char:7 --num-perm 64 --bands 16 --rows 4 --seed 9 --verify signature"
+    options += " --resolve components --keep longest --write duplicates --threads 1 --json"
+    report = json.loads(command(f"{DEDUP} {options}").out)
     assert report == json.loads(Path("out/report.json").read_text()) and report["funnel"]["dropped"] >= 5
     found = report["parameters"]
     assert (found["threshold"], found["shingling"]) == (0.6, {"unit": "char", "size": 7})
@@ -132,50 +128,37 @@ def test_options_reach_the_report_that_json_prints(corpus: Path, capsys: pytest.
     assert not Path("out/data").exists()
 
 
-def test_dedup_has_its_options_under_headings_and_examples_that_parse(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dedup", "--help"]) == 0
-    shown = capsys.readouterr().out
+def test_dedup_has_its_options_under_headings_and_examples_that_parse(command: Command) -> None:
+    shown = command("dedup --help").out
     assert shown.index("# ") < shown.index("--output") and shown.count("gpulsh dedup ") == 4
-    flags = [option for option in dedup.params if option.name in COMMON]
-    assert re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, re.MULTILINE)[:12] == [
-        max((flag for flag in option.opts), key=len) for name in COMMON for option in flags if option.name == name
-    ]
-    assert main(["dedup", "--help-all"]) == 0
-    shown = capsys.readouterr().out
+    flags = {option.name: max(option.opts, key=len) for option in dedup.params}
+    assert re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, re.MULTILINE)[:12] == [flags[name] for name in COMMON]
+    shown = command("dedup --help-all").out
     headings = re.findall(r"^(\w.*):$", shown, flags=re.MULTILINE)
-    assert headings == [*SECTIONS.values(), "Other", "Examples"]
-    assert set(SECTIONS) <= {option.name for option in dedup.get_params(click.Context(dedup))}
+    assert headings == [*SECTIONS.values(), "Other", "Examples"] and set(SECTIONS) <= flags.keys()
     for line, meaning in EXAMPLES.items():
         assert f"  # {meaning}\n  {line}\n" in shown
         dedup.make_context("dedup", shlex.split(line)[2:])
 
 
-def test_help_version_and_unknown_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["-h"], ["dedup", "-h"], ["info", "--help"], ["curve", "--help"]):
-        assert main(arguments) == 0 and capsys.readouterr().out.startswith("Usage: gpulsh")
-    assert main(["--version"]) == 0 and capsys.readouterr().out == f"gpulsh {gpulsh.__version__}\n"
-    assert main(["dedupe"]) == 2
-    assert capsys.readouterr().err.startswith("gpulsh: error: No such command 'dedupe'")
-    assert main([]) == 2
+def test_help_version_and_unknown_commands(command: Command) -> None:
+    for line in ("-h", "dedup -h", "info --help", "curve --help"):
+        status, out, _ = command(line)
+        assert status == 0 and out.startswith("Usage: gpulsh")
+    assert command("--version") == (0, f"gpulsh {gpulsh.__version__}\n", "")
+    assert command("dedupe").error.startswith("No such command 'dedupe'") and command("").status == 2
 
 
-def test_verbose_shows_the_traceback(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dedup", "no.parquet", "-o", "out", "--verbose"]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("Traceback")
-    assert error.endswith("gpulsh: error: no.parquet: no such file or folder\n")
+def test_errors_and_defects(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, _, err = command("dedup no.parquet -o out --verbose")
+    assert status == 1 and err.startswith("Traceback")
+    assert err.endswith("gpulsh: error: no.parquet: no such file or folder\n")
 
-
-def test_a_defect_is_called_one(
-    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
     def defect(*_: object) -> None:
         raise KeyError("first line\nsecond line")
 
     monkeypatch.setattr("gpulsh.run.driver.evidence", defect)
-    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference"]) == 1
-    assert "gpulsh: error: unexpected KeyError" in capsys.readouterr().err.splitlines()[-1]
-    assert os.listdir() == ["a.parquet"]
+    assert command(DEDUP).error.startswith("unexpected KeyError") and os.listdir() == ["a.parquet"]
 
 
 SIGNALS = {
@@ -198,7 +181,7 @@ def ended(number: signal.Signals, *arguments: str, ignored: bool = False) -> int
         signal.signal(number, before)
 
 
-def test_finished_stages_outlive_an_interrupt(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_stages_outlive_an_interrupt(command: Command) -> None:
     """In a process of its own, which gets the signal in a stage that never ends."""
     code = """
 import signal, sys, time
@@ -211,8 +194,8 @@ signal.signal(signal.SIGTERM, signal.SIG_DFL)
 from gpulsh.cli import main
 sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
 """
-    command = [sys.executable, "-c", code]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment()}
+    process = subprocess.Popen([sys.executable, "-c", code], **pipes)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     assert Path("new/out/_work").is_dir()
     process.send_signal(signal.SIGTERM)
@@ -221,11 +204,9 @@ sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"])
     keeps = "gpulsh: new/out: keeps the finished part of this run; --resume continues it"
     status, line = SIGNALS[signal.SIGTERM]
     assert (process.returncode, reported) == (status, [keeps, line])
-    again = ["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]
-    assert main(again) == 1
-    assert "holds an unfinished run; give --resume to continue it" in capsys.readouterr().err
-    assert main([*again, "--resume"]) == 0
-    lines = capsys.readouterr().err.splitlines()
+    again = "dedup a.parquet -o new/out --backend reference"
+    assert "holds an unfinished run; give --resume to continue it" in command(again).error
+    lines = command(again, "--resume").err.splitlines()
     assert lines[0] == "gpulsh: sign: 25 documents, 1.7 kB, done before"
     assert not any("done before" in line for line in lines[1:])
     assert pq.read_table("new/out/data/a.parquet").num_rows == 20 and os.listdir("new/out/data") == ["a.parquet"]
@@ -233,19 +214,9 @@ sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"])
     assert report["funnel"]["resumed"] == ["sign"]
 
 
-def test_a_run_that_was_finished_before_is_called_so(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--resume"]
-    assert main(command) == 0 and "\nResults are in out, after " in capsys.readouterr().out
-    report = json.loads(Path("out/report.json").read_text())
-    Path("out/report.json").write_text(json.dumps({**report, "began": "2026-01-31T23:59:59+00:00"}))
-    assert main(command) == 0
-    printed = "Results are in out, from the finished run that began at 2026-01-31T23:59:59+00:00."
-    assert capsys.readouterr().out.splitlines()[-1] == printed
-
-
 @pytest.mark.parametrize("number", SIGNALS)
 def test_an_interrupt_before_the_end_of_a_stage_leaves_nothing(
-    number: signal.Signals, corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gpulsh.run import driver
 
@@ -256,11 +227,11 @@ def test_an_interrupt_before_the_end_of_a_stage_leaves_nothing(
         return sign(*arguments)
 
     monkeypatch.setattr(driver, "sign", raising)
-    command = ["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]
-    assert ended(number, *command) == SIGNALS[number][0]
+    job = DEDUP.replace("out", "new/out").split()
+    assert ended(number, *job) == SIGNALS[number][0]
     assert capsys.readouterr().err.splitlines() == [SIGNALS[number][1]] and os.listdir() == ["a.parquet"]
     if number == signal.SIGHUP:  # nohup ignores it
-        assert ended(number, *command, ignored=True) == 0
+        assert ended(number, *job, ignored=True) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -280,25 +251,17 @@ def test_a_signal_that_a_library_makes_an_error_is_still_the_signal(
     assert (ended(number, "info"), capsys.readouterr().err.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])
 
 
-@pytest.mark.parametrize(
-    ("command", "last"),
-    [
-        ("sign a.parquet -o signed.parquet", "gpulsh.run.signatures._table"),
-        ("index build index a.parquet -o found.jsonl", "gpulsh.run.indexing.Duplicates.tables"),
-    ],
-)
-def test_files_of_other_commands_are_whole_or_not_there(
-    command: str, last: str, corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_other_commands_are_whole_or_not_there(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an interrupt while the last of them is written."""
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(last, interrupted)
-    assert main([*command.split(), "--backend", "reference"]) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "gpulsh: interrupted"
-    assert os.listdir() == ["a.parquet"]
+    monkeypatch.setattr("gpulsh.run.signatures._table", interrupted)
+    monkeypatch.setattr("gpulsh.run.indexing.Duplicates.tables", interrupted)
+    for line in ("sign a.parquet -o signed.parquet", "index build index a.parquet -o found.jsonl"):
+        status, _, err = command(line, "--backend", "reference")
+        assert (status, err.splitlines()[-1]) == (130, "gpulsh: interrupted") and os.listdir() == ["a.parquet"]
 
 
 WHILE_IT_BEGINS = """
@@ -333,17 +296,14 @@ def test_an_interrupt_of_python_itself_is_no_traceback(code: str, status: int) -
     assert (ran.returncode, ran.stderr) == (status, "gpulsh: interrupted\n")
 
 
-def test_info(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info(command: Command) -> None:
     from gpulsh.backends.select import backend_status
 
-    assert main(["info", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(command("info --json").out)
     assert found["versions"]["gpulsh"] == gpulsh.__version__
     assert {"python", "numpy", "numba", "pyarrow"} <= set(found["versions"])
     for name, reason in backend_status().items():
         assert found["backends"][name] == {"available": reason is None, "reason": reason}
     assert found["devices"]["cpu"]["threads"] >= 1
-    assert main(["info"]) == 0
-    text = capsys.readouterr().out
-    assert "reference   works" in text
-    assert "numpy" in text
+    text = command("info").out
+    assert "reference   works" in text and "numpy" in text

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import gpulsh
-from gpulsh.cli import group, main
+from gpulsh.cli import group
 from gpulsh.cli.commands import COMMANDS
 from gpulsh.errors import (
     FUNCTIONS,
@@ -33,38 +33,30 @@ from gpulsh.errors import (
     ParameterError,
 )
 from gpulsh.run.progress import open_progress
+from tests.cli.conftest import Command
 
 PACKAGE = Path(gpulsh.__file__).parent
+ON = ("--backend", "reference")
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
-        lines = [
-            json.dumps({"id": f"{name}{number}", "text": f"text {name} {number} of some words"}) for number in "123"
-        ]
-        Path(f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+        rows = [{"id": f"{name}{number}", "text": f"text {name} {number} of some words"} for number in "123"]
+        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path
 
 
-def error(capsys: pytest.CaptureFixture[str], line: str) -> str:
-    """The error of a command, which is the last line that it prints."""
-    assert main([*line.split(), "--backend", "reference"]) != 0
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("gpulsh: error: ")
-    return last.removeprefix("gpulsh: error: ")
-
-
 def test_advice_suits_the_command_or_python(
-    here: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    here: Path, command: Command, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
     with pytest.raises(OutputError) as caught:
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
     assert str(caught.value).endswith("give another folder, or overwrite=True to replace them")
-    assert error(capsys, "dedup a.jsonl -o out").endswith("give another folder, or --overwrite to replace them")
-    both = error(capsys, "dedup a.jsonl -o out --resume --overwrite")  # one keeps what the other removes
+    assert command("dedup a.jsonl -o out", *ON).error.endswith("give another folder, or --overwrite to replace them")
+    both = command("dedup a.jsonl -o out --resume --overwrite", *ON).error  # one keeps what the other removes
     assert both.startswith("overwrite and resume are both given; give --resume to continue")
     with pytest.raises(ParameterError, match="give resume=True to continue the finished part, or overwrite=True"):
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
@@ -72,8 +64,8 @@ def test_advice_suits_the_command_or_python(
     gpulsh.deduplicate_files("short.jsonl", "out", backend="reference", overwrite=True)
     assert ", as shingling='word:1' or shingling='char:4', which `gpulsh.sample` helps" in caplog.messages[-1]
     monkeypatch.setattr(logging.getLogger("gpulsh"), "propagate", False)  # so that only the command listens
-    assert main(["dedup", "short.jsonl", "-o", "out", "--overwrite", "--backend", "reference"]) == 0
-    assert ", as --shingle word:1 or --shingle char:4, which `gpulsh sample` helps" in capsys.readouterr().err
+    warned = command("dedup short.jsonl -o out --overwrite", *ON).err
+    assert ", as --shingle word:1 or --shingle char:4, which `gpulsh sample` helps" in warned
     named = InputError("my--memory.txt: x--overwrite--y is none; give --memory 550MiB or more")
     assert str(named) == "my--memory.txt: x--overwrite--y is none; give memory='550MiB' or more"
     assert str(GpulshError()) == ""
@@ -131,23 +123,22 @@ def test_rows_that_are_not_there_yet() -> None:
         gpulsh.deduplicate(polars.LazyFrame({"text": ["one text", "one text"]}), backend="reference")
 
 
-def test_messages_name_documents_columns_and_the_nearest_option(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_name_documents_columns_and_the_nearest_option(here: Path, command: Command) -> None:
     for ids, index in (("", "known"), ("--id-column id", "ids")):
-        assert main(f"index build {index} a.jsonl {ids} --backend reference".split()) == 0
-    capsys.readouterr()
+        assert command(f"index build {index} a.jsonl {ids}", *ON).status == 0
     before = "a.jsonl: row 0: its key is 'a.jsonl:0', which is in the index; leave out what was added"
-    assert error(capsys, "index add known b.jsonl a.jsonl").startswith(before)
+    assert command("index add known b.jsonl a.jsonl", *ON).error.startswith(before)
     b, out = Path("b.jsonl").read_text(), "-o out"
     Path("b.jsonl").write_text(b.replace('"b2"', '"a3"'))
-    message = error(capsys, "index add ids b.jsonl --id-column id")
+    message = command("index add ids b.jsonl --id-column id", *ON).error
     assert message == "b.jsonl: row 1: its key is 'a3', which is in the index; leave it out"
     Path("b.jsonl").write_text(b.replace('"b3"', '"b1"'))
-    message = error(capsys, f"dedup b.jsonl {out} --index new --id-column id")
+    message = command(f"dedup b.jsonl {out} --index new --id-column id", *ON).error
     assert message.startswith("b.jsonl: row 2: its key is 'b1', as b.jsonl: row 0: its key is")
-    message = error(capsys, f"dedup a.jsonl {out} --keep best")
+    message = command(f"dedup a.jsonl {out} --keep best", *ON).error
     assert "has no column 'best', which --keep names beside its modes first, longest and source:INPUT,INPUT;" in message
     assert message.endswith("its columns are: id, text")
-    message = error(capsys, f"dedup a.jsonl {out} --text-column best")
+    message = command(f"dedup a.jsonl {out} --text-column best", *ON).error
     assert message == "a.jsonl: has no column 'best'; its columns are: id, text; name one by --text-column"
     for line, message in (
         ("dedup a.jsonl -o out --treshold 0.8", "'--treshold'. Did you mean --threshold?"),
@@ -155,7 +146,7 @@ def test_messages_name_documents_columns_and_the_nearest_option(here: Path, caps
         ("plam --docs 1", "No such command 'plam'. Did you mean plan?"),
         ("index build known a.jsonl --on-error skip", "No such option '--on-error'."),
     ):
-        assert error(capsys, line).endswith(message)
+        assert command(line, *ON).error.endswith(message)
 
 
 class _Terminal(io.StringIO):

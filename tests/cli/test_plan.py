@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.cli import main
 from gpulsh.forecast.formula import (
     INDEX_KEY_BYTES,
     Corpus,
@@ -26,14 +26,15 @@ from gpulsh.forecast.formula import (
 )
 from gpulsh.report.wording import duration
 from gpulsh.stats.stages import ESTIMATED
+from tests.cli.conftest import Command
 
 CORPUS = Corpus(documents=1000, bytes=2_000_000, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
 
 
-def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert main(["plan", *arguments, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+@pytest.fixture
+def planned(command: Command) -> Callable[[str], dict[str, Any]]:
+    """The plan that the command makes with these options, as JSON."""
+    return lambda line: json.loads(command(f"plan {line} --json").out)  # type: ignore[no-any-return]
 
 
 def test_bytes_and_seconds_by_hand() -> None:
@@ -121,30 +122,26 @@ def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
 
 
 def test_rates_come_from_a_record_of_such_workers_or_from_options(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: Command, planned: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads = planned(capsys, "--docs", "1e6", "--bytes", "5GB", "--threads", "4")
-    known = recorded()["thread"]
+    threads, known = planned("--docs 1e6 --bytes 5GB --threads 4"), recorded()["thread"]
     assert threads["source"] == known["source"] and threads["rates"]["sign"] == known["rates"]["sign"]
     assert threads["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
-    known = dict(recorded())
-    known.pop("GPU", None)
-    monkeypatch.setattr("gpulsh.forecast.formula.recorded", lambda: known)
-    gpus = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--gpus", "4", "--rate", "sign=20G")
+    records = {kind: found for kind, found in recorded().items() if kind != "GPU"}
+    monkeypatch.setattr("gpulsh.forecast.formula.recorded", lambda: records)
+    gpus = planned("--docs 1e6 --bytes 5e9 --gpus 4 --rate sign=20G")
     assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 8]
     assert gpus["seconds"] is None
-    assert main(["plan", "--docs", "1e11", "--bytes", "5e14", "--gpus", "64"]) == 0
-    text = capsys.readouterr().out
+    text = command("plan --docs 1e11 --bytes 5e14 --gpus 64").out
     assert text.count("not measured") == len(ESTIMATED) and "500.0 TB" in text and "21 bands of 6 rows" in text
     rates = dict.fromkeys(ESTIMATED, 1e9)
-    known["GPU"] = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
-    arguments = ["--docs", "1e9", "--bytes", "5e12", "--gpus", "1", "--met", "0", "--pairs", "0", "--hours", "1"]
-    found = planned(capsys, *arguments)
+    records["GPU"] = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
+    line = "--docs 1e9 --bytes 5e12 --gpus 1 --met 0 --pairs 0 --hours 1"
+    found = planned(line)
     assert found["measured_worker"] == "one NVIDIA H200"
     assert found["seconds"] == pytest.approx(1 + (5e12 + 1e9 + 21e9 + 5e12) / 1e9)
     assert found["workers_needed"] == 3  # 1 s to start, and 10,022 s of work
-    assert main(["plan", *arguments]) == 0
-    assert capsys.readouterr().out.endswith("To finish in 1 h: 3 GPUs on 3 machines\n")
+    assert command(f"plan {line}").out.endswith("To finish in 1 h: 3 GPUs on 3 machines\n")
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 3, 8, 1000])
@@ -158,48 +155,42 @@ def test_the_fewest_workers_are_found(wanted: int) -> None:
     assert workers_needed(alone / wanted * (1 - 1e-9), estimated) == wanted + 1
 
 
-def test_start_and_deadline_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    known = recorded()["thread"]
-    arguments = ("--docs", "1e9", "--bytes", "5TB", "--threads", "1")
-    alone = planned(capsys, *arguments, "--hours", "2")
+def test_start_deadline_and_shares_are_counted(command: Command, planned: Callable[[str], dict[str, Any]]) -> None:
+    line, known = "--docs 1e9 --bytes 5TB --threads 1", recorded()["thread"]
+    alone, start = planned(f"{line} --hours 2"), known["start"] + known["process"]
     assert alone["start"] == known["process"] > 0.5
     assert alone["seconds"] == pytest.approx(known["process"] + sum(stage["seconds"] for stage in alone["stages"]))
-    start = known["start"] + known["process"]
     assert alone["workers_needed"] == math.ceil((alone["seconds"] - start) / (7200 - start))
-    assert planned(capsys, "--docs", "9", "--bytes", "9", "--gpus", "2", "--hours", "1")["workers_needed"] is None
-    assert main(["plan", *arguments, "--rate", "disk=1G", "--hours", "1"]) == 0
-    text = capsys.readouterr().out
+    assert planned("--docs 9 --bytes 9 --gpus 2 --hours 1")["workers_needed"] is None
+    text = command(f"plan {line} --rate disk=1G --hours 1").out
     assert "no number of threads is enough" in text and f"start    {duration(known['process']):>14}" in text
-    found = planned(
-        capsys, *arguments, *["--met", "0", "--pairs", "0", "--dropped", "0.5", "--bands", "8", "--rows", "4"]
-    )
+    found = planned(f"{line} --met 0 --pairs 0 --dropped 0.5 --bands 8 --rows 4")
     stages = {stage["name"]: stage for stage in found["stages"]}
     assert stages["verify"]["seconds"] == 0 and stages["gather"]["disk_read"] == 0
     assert (found["output"], found["bands"], found["rows"]) == (2.5e12, 8, 4)
+    for documents in ("1", "1e18"):  # the largest numbers
+        line = f"--docs {documents} --bytes 1e24 --hours 1e300 --rate sign=1e-6"
+        assert planned(line)["index"] > 0 and command(f"plan {line}").status == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--docs", "nan"], "documents is nan"),
-        (["--bytes", "inf"], "bytes is inf"),
-        (["--bytes", "1XB"], "'1XB' is not a number of bytes, as 5e14 or 500TB"),
-        (["--dropped", "1.5"], "dropped is 1.5"),
-        (["--gpus", "0"], "gpus is 0"),
-        (["--gpus", "2", "--threads", "2"], "not both"),
-        (["--threads", "2", "--nodes", "3"], "nodes is 3"),
-        (["--rate", "sign"], "is not NAME=NUMBER"),
-        (["--rate", "sing=2"], "no rate of sing"),
-        (["--rate", "sign=0"], "rate of sign is 0"),
-        (["--hours", "0"], "hours is 0"),
-        *((["--docs", number], "documents is") for number in ("1e300", "inf", "-1")),
-        (["--rate", "sign=1e300"], "give a number above 0"),
-    ],
-)
-def test_nonsense_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "--docs", "10", "--bytes", "10", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert message in error and len(error.splitlines()) == 1
+def test_nonsense_is_refused(command: Command) -> None:
+    for line, message in (
+        ("--docs nan", "documents is nan"),
+        ("--bytes inf", "bytes is inf"),
+        ("--bytes 1XB", "'1XB' is not a number of bytes, as 5e14 or 500TB"),
+        ("--dropped 1.5", "dropped is 1.5"),
+        ("--gpus 0", "gpus is 0"),
+        ("--gpus 2 --threads 2", "not both"),
+        ("--threads 2 --nodes 3", "nodes is 3"),
+        ("--rate sign", "is not NAME=NUMBER"),
+        ("--rate sing=2", "no rate of sing"),
+        ("--rate sign=0", "rate of sign is 0"),
+        ("--hours 0", "hours is 0"),
+        *((f"--docs {number}", "documents is") for number in ("1e300", "inf", "-1")),
+        ("--rate sign=1e300", "give a number above 0"),
+    ):
+        refused = command(f"plan --docs 10 --bytes 10 {line}")
+        assert refused.status == 2 and message in refused.error and len(refused.err.splitlines()) == 1
 
 
 def test_the_rates_are_those_of_their_record() -> None:
@@ -217,7 +208,7 @@ def test_the_rates_are_those_of_their_record() -> None:
             assert rate == pytest.approx(record["rates"][name], rel=1e-3)
 
 
-def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path) -> None:
     """The estimate counts what the stages write: the rows of signed documents, the kept text."""
     texts = [f"page {number} " + " ".join(f"w{number}x{place}" for place in range(20)) for number in range(400)]
     pq.write_table(pa.table({"text": [*texts, *texts[:100]]}), tmp_path / "a.parquet")
@@ -240,12 +231,3 @@ def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, capsys: pytest.Ca
     )
     found = estimate(corpus, {}, workers=1, nodes=1, bands=21, rows=6)
     assert seen[0] == pytest.approx(found.stages[0].disk_written, rel=0.15)
-
-
-@pytest.mark.parametrize("documents", ["1", "1e18"])
-def test_the_largest_numbers(documents: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["plan", "--docs", documents, "--bytes", "1e24", "--hours", "1e300", "--rate", "sign=1e-6", "--json"]
-    assert main(arguments) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["index"] > 0 and found["hours"] == 1e300
-    assert main(arguments[:-1]) == 0

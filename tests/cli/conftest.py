@@ -1,0 +1,40 @@
+"""The command in the process of the tests: its exit status, and what it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from gpulsh.cli import main
+
+
+class Printed(NamedTuple):
+    """The exit status of a command, and its output."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def error(self) -> str:
+        """The error of a failed command, which is the last line that it prints."""
+        last = self.err.splitlines()[-1]
+        assert self.status in (1, 2) and last.startswith("gpulsh: error: "), self
+        return last.removeprefix("gpulsh: error: ")
+
+
+Command = Callable[..., Printed]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a line, with further arguments that may have spaces."""
+
+    def run(line: str, *more: str) -> Printed:
+        capsys.readouterr()
+        status = main([*line.split(), *more])
+        return Printed(status, *capsys.readouterr())
+
+    return run
