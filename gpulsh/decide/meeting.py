@@ -5,7 +5,7 @@
                    -> the witness of each dropped document                                      (`dropped`)
 
 The callers know which documents share buckets, and how to read their fingerprints: a run shingles its texts again
-(`decide.decide`), and an index holds sets of fingerprints (`index.held_sets`).
+(`decide.decide`), and an index holds sets of fingerprints (`index.candidates`).
 """
 
 from __future__ import annotations

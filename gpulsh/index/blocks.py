@@ -7,9 +7,8 @@ distances are mostly zero and compress well together; the lower ones do not comp
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,15 +22,6 @@ from gpulsh.store.durable import FileFact
 BLOCK_VALUES = 1 << 15  # fingerprints of a block, which is read as a whole
 BLOCKS_HELD = 64  # decoded blocks in memory, of all files together
 SCHEMA = pa.schema([("first_row", pa.int64()), ("values", pa.int64()), ("coded", pa.large_binary())])
-
-
-class FingerprintRows(Protocol):
-    """Rows of unique fingerprints, each ascending."""
-
-    def __len__(self) -> int: ...
-
-    def read(self, rows: Numbers) -> Fingerprints:
-        """The rows `rows` [m], in that order, in host memory."""
 
 
 class HeldRows(Fingerprints):
@@ -56,7 +46,9 @@ class BlockRows:
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order; each block is decoded once."""
         owner = np.searchsorted(self._first, rows, side="right") - 1
-        return by_owner(owner, lambda number, here: chosen_rows(self._block(number), rows[here] - self._first[number]))
+        places = {number: np.flatnonzero(owner == number) for number in np.unique(owner).tolist()}
+        parts = [chosen_rows(self._block(number), rows[here] - self._first[number]) for number, here in places.items()]
+        return in_places(parts, list(places.values()))
 
     def _block(self, number: int) -> Fingerprints:
         return DECODED.get_or_make((weakref.ref(self), number), lambda: self._decode(number))
@@ -111,12 +103,6 @@ def decode(coded: pa.Buffer, sizes: Numbers) -> Fingerprints:
     total = np.zeros(count + 1, np.uint64)
     np.cumsum(deltas, out=total[1:])  # modulo 2^64, as the differences from a row's start are
     return Fingerprints(total[1:] - np.repeat(total[offset[:-1]], sizes), offset)
-
-
-def by_owner(owner: Numbers, read: Callable[[int, Numbers], Fingerprints]) -> Fingerprints:
-    """Rows of several owners: `owner` [m] is the number of each row's owner; `read` gives its rows by their places."""
-    places = {number: np.flatnonzero(owner == number) for number in np.unique(owner).tolist()}
-    return in_places([read(number, here) for number, here in places.items()], list(places.values()))
 
 
 def in_places(parts: list[Fingerprints], places: list[Numbers]) -> Fingerprints:

@@ -8,33 +8,74 @@ document to contain enough of it, nothing is looked up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints, Numbers
+from gpulsh.backends.parts import in_part
 from gpulsh.backends.prefixes import least_share, prefix_lengths
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.containment import Owners, containing_pairs
 from gpulsh.decide.meeting import Meeting
+from gpulsh.decide.readable import Readable
 from gpulsh.decide.relation import Relation
-from gpulsh.index.held_sets import HeldSets
+from gpulsh.index.blocks import in_places
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.method import Method
-from gpulsh.ragged import offsets, within_runs
+from gpulsh.ragged import chosen_rows, offsets, within_runs
 
 # A bucket of more documents is joined by prefixes instead of compared in all pairs. A run's `SMALL_BUCKET` is larger,
 # as it hands out all pairs of small buckets as evidence. An index hands out none, and no decision depends on this.
 LARGE_BUCKET = 64
 AT_ONCE = 1 << 18  # digests of new documents, in as many bands as have no more together
 PAIRS_AT_ONCE = 1 << 22  # of held documents compared together; more in memory if one document has more
+Read = Callable[[Numbers], Fingerprints]
+TEXT_BYTES = 6  # about the text of one fingerprint; comparisons measure their work in bytes of text
 NO_SETS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 NO_LARGE_BUCKETS = np.empty(0, np.int64), np.empty((0, 1), np.int32)
+
+
+@dataclass(frozen=True)
+class HeldSets(Readable):
+    """Documents for which `read` gives the unique fingerprints, in host memory."""
+
+    read: Read
+    text_bytes: Numbers  # about, of all documents, chosen or not
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
+        """First the documents `held` [h], by number, then those of `sets`."""
+
+        def read(places: Numbers) -> Fingerprints:
+            old, new = np.flatnonzero(places < len(held)), np.flatnonzero(places >= len(held))
+            if len(new) == 0:
+                return snapshot.fingerprints(held[places])
+            fresh = chosen_rows(sets, places[new] - len(held))
+            return in_places([snapshot.fingerprints(held[places[old]]), fresh], [old, new]) if len(old) else fresh
+
+        sizes = np.concatenate([snapshot.sizes(held), sets.lengths])
+        return cls(np.arange(len(sizes)), ops, read, sizes * TEXT_BYTES)
+
+    def text_sizes(self) -> Numbers:
+        """int64 [places]: about the bytes of text of each."""
+        return self.text_bytes[self.chosen]
+
+    def fingerprints(self, places: Numbers) -> Fingerprints:
+        """The unique fingerprints of the documents at `places` [m], in that order."""
+        return self.read(self.chosen[places]).moved(self.ops.asarray)
+
+    def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
+        """The same in `parts` equal ranges of values, one after another."""
+        whole = self.read(self.chosen[places])
+        for part in range(parts):
+            inside = in_part(whole.values, part, parts)
+            yield Fingerprints(whole.values[inside], offsets(inside)[whole.offset]).moved(self.ops.asarray)
 
 
 @dataclass(frozen=True)

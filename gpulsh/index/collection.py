@@ -145,7 +145,9 @@ class Collection:
         except BaseException:
             discard(new, path)
             raise
-        segments = settled([*before.segments, *new], path, self.spill) if new else before.segments
+        segments = settled([*before.segments, *new], path, self.spill)
+        if path:
+            groups = grouped(segments, groups, path)
         self._set(Contents(tuple(segments), before.removed, number, stream.kind, groups))
         return range(before.next_number, number)
 

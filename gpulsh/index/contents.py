@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
 from gpulsh.arrays import Numbers
 from gpulsh.index.groups import Group
-from gpulsh.index.merging import joined, merged
-from gpulsh.index.segment import INTACT, NOTHING, Segment, remove_files, stored
-from gpulsh.store.durable import writing
+from gpulsh.index.merging import joined, stored
+from gpulsh.index.segment import NOTHING, Segment, remove_files
 
 SPILL_BYTES = 128 << 20  # most bytes of segments in memory before they are written to the index's folder
 SMALL_BYTES = 1 << 16  # a segment of fewer bytes costs more to search by itself than to join with the next
@@ -62,19 +60,16 @@ def in_files(segments: Sequence[Segment], removed: Numbers, folder: Path) -> lis
     found: list[Segment] = []
     for in_memory, run in groupby(segments, lambda segment: segment.files is None):
         parts = list(run)
-        if in_memory:
-            parts = [stored(merged(parts, removed) if len(parts) > 1 else parts[0], folder)]
-        found += parts
+        found += [stored(parts, removed if len(parts) > 1 else NOTHING, folder)] if in_memory else parts
     return found
 
 
 def compacted(contents: Contents, folder: Path | None) -> Contents:
-    """One segment in place of all, without removed documents. With a folder it is read from them when it is used."""
+    """One segment in place of all, without removed documents; in files if there is a folder."""
     if not contents.segments:
         return contents
-    with writing(folder, INTACT) if folder else nullcontext():
-        parts, removed = contents.segments, contents.removed
-        whole = merged(parts, removed, folder) if folder else joined(parts, removed)
+    parts, removed = contents.segments, contents.removed
+    whole = stored(parts, removed, folder) if folder else joined(parts, removed)
     return replace(contents, segments=(whole,), removed=NOTHING, groups=())
 
 

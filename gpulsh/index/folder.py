@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Mapping
@@ -19,19 +20,18 @@ from gpulsh.index.manifest import (
     KNOWN_FILES,
     LOCK,
     Manifest,
-    WriterLock,
-    check_files,
     commit_manifest,
+    damage,
     has_index,
     read_manifest,
-    sound_groups,
     sweep,
 )
 from gpulsh.index.segment import INTACT, NOTHING, StoredSegment, file_name, mapped, new_name
 from gpulsh.method import Method
 from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.durable import FileFact, writing
+from gpulsh.store.durable import writing
 
+LOCKING = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 READS = 16  # of a manifest whose files a `compact` removes meanwhile
 
 
@@ -42,11 +42,15 @@ class Removed(NamedTuple):
 
 
 class Folder:
-    """An index's folder, with the manifest of its newest commit when it was opened, or of a later commit of its own."""
+    """An index's folder, with the manifest of its newest commit when it was opened, or of a later commit of its own.
+
+    A lock, which ends with its process, admits one writer.
+    """
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
-        self._lock: WriterLock | None = None
+        self._handle: int | None = None  # of the lock of the writer, which is the process `_writer`
+        self._writer = 0
         self._existed = True  # before this
         self._is_removed = False
 
@@ -96,7 +100,15 @@ class Folder:
         if self._is_removed:
             raise OutputError(f"{self.path}: was closed before its first save, which removed it; make it again")
         self.unlock()  # an inherited lock would block this process
-        self._lock = WriterLock(self.path)
+        try:
+            self._handle, self._writer = os.open(self.path / LOCK, LOCKING, 0o644), os.getpid()
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.unlock()
+            raise OutputError(f"{self.path}: another process or Index writes to it; close that one first") from None
+        except OSError as error:
+            self.unlock()
+            raise OutputError(f"{self.path}: cannot be locked: {os.strerror(error.errno or 0)}") from error
         try:
             newest = read_manifest(self.path) if has_index(self.path) else self.manifest
             if newest == self.manifest:
@@ -113,13 +125,18 @@ class Folder:
 
     def is_locked(self) -> bool:
         """Whether this is the writer, in this process."""
-        return self._lock is not None and self._lock.is_own()
+        return self._handle is not None and self._writer == os.getpid()
 
     def unlock(self) -> None:
         """Let other processes write."""
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        if self._handle is not None:
+            if self.is_locked():  # a forked process has the handle, too, and leaves the lock alone
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
+            os.close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.unlock()
 
     def commit(self, contents: Contents, runs: Mapping[str, tuple[int, int]] | None = None) -> Contents:
         """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
@@ -179,8 +196,7 @@ def _read(path: Path, *, contents: bool) -> tuple[Manifest, Contents]:
     manifest = read_manifest(path)
     for _ in range(READS):
         try:
-            check_files(path, manifest, contents=contents)
-            return manifest, _mapped(path, manifest, sound_groups(path, manifest, contents=contents))
+            return manifest, _mapped(path, manifest, contents=contents)
         except (InputError, FileNotFoundError):
             newer = read_manifest(path)
             if newer == manifest:
@@ -189,10 +205,14 @@ def _read(path: Path, *, contents: bool) -> tuple[Manifest, Contents]:
     raise InputError(f"{path}: is written to faster than it can be opened; try again")
 
 
-def _mapped(path: Path, manifest: Manifest, groups: Mapping[str, FileFact]) -> Contents:
+def _mapped(path: Path, manifest: Manifest, *, contents: bool) -> Contents:
+    """InputError with the first file that is missing, of another size, a link or, with `contents`, damaged."""
+    for name, fact in manifest.needed().items():
+        if wrong := damage(path / name, fact, contents=contents):
+            raise InputError(f"{path / name}: {wrong}; restore it from a copy, or build the index again")
     segments = tuple(mapped(path, stored) for stored in manifest.segments)
     removed = NOTHING
     if manifest.removed is not None:
         removed = MappedColumns(path / file_name("removed", manifest.removed.name), Removed).whole().number
-    kept = kept_groups(path, groups, segments)
-    return Contents(segments, removed, manifest.next_number, manifest.keys, kept)
+    sound = {name: fact for name, fact in manifest.groups.items() if not damage(path / name, fact, contents=contents)}
+    return Contents(segments, removed, manifest.next_number, manifest.keys, kept_groups(path, sound, segments))

@@ -47,6 +47,9 @@ SHOWN = 10  # rows of an answer that a notebook shows
 class _Answer(Arrays):
     """Arrays of equal length, one row per document or pair."""
 
+    def __len__(self) -> int:
+        return len(next(column for _, column in self._shown()))
+
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Yield each row, as Python's own values in the order of the fields."""
         return zip(*(column.tolist() for _, column in self._shown()), strict=True)
@@ -68,9 +71,6 @@ class Matches(_Answer):
     keys: Values
     similarity: NDArray[np.float64]
 
-    def __len__(self) -> int:
-        return len(self.positions)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pairs(_Answer):
@@ -84,9 +84,6 @@ class Pairs(_Answer):
     second: Values
     similarity: NDArray[np.float64]
 
-    def __len__(self) -> int:
-        return len(self.first)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Added(_Answer):
@@ -95,9 +92,6 @@ class Added(_Answer):
     keep: NDArray[np.bool_]
     duplicate_of: Values
     similarity: NDArray[np.float32]
-
-    def __len__(self) -> int:
-        return len(self.keep)
 
 
 class Index:

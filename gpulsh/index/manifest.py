@@ -1,13 +1,12 @@
 """The state of an index on disk: one manifest that names immutable files, replaced as a whole by each commit.
 
-A reader reads the manifest once and then holds the files open, so that its view never changes. A lock, which ends with
-its process, admits one writer. A commit writes new files first and the manifest last, so that a crash at any instant
-leaves the state before or after it. Only `sweep` removes files that no manifest names any more.
+A reader reads the manifest once and then holds the files open, so that its view never changes. A commit writes new
+files first and the manifest last, so that a crash at any instant leaves the state before or after it. Only `sweep`
+removes files that no manifest names any more.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -18,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpulsh.errors import InputError, OutputError
+from gpulsh.errors import InputError
 from gpulsh.index.segment import StoredSegment, file_name
 from gpulsh.params import SCHEME
 from gpulsh.store.durable import FileFact, durable_file, fact_of
@@ -57,11 +56,8 @@ class Manifest:
 
     def needed(self) -> dict[str, FileFact]:
         """The files without which the index cannot be read."""
-        return {file_name(kind, part.name): fact for part in self.parts() for kind, fact in part.files.items()}
-
-    def parts(self) -> list[StoredSegment]:
-        """The segments, and the removed documents."""
-        return [*self.segments, *([self.removed] if self.removed else [])]
+        parts = [*self.segments, *([self.removed] if self.removed else [])]
+        return {file_name(kind, part.name): fact for part in parts for kind, fact in part.files.items()}
 
 
 def has_index(folder: Path) -> bool:
@@ -125,21 +121,8 @@ def commit_manifest(folder: Path, manifest: Manifest, version: str) -> None:
         file.write(_checksum(content) + b"\n" + content)
 
 
-def check_files(folder: Path, manifest: Manifest, *, contents: bool) -> None:
-    """InputError with the first file that is missing, of another size, a link or, with `contents`, damaged."""
-    for name, fact in manifest.needed().items():
-        if wrong := _wrong(folder / name, fact, contents=contents):
-            raise InputError(f"{folder / name}: {wrong}; restore it from a copy, or build the index again")
-
-
-def sound_groups(folder: Path, manifest: Manifest, *, contents: bool) -> dict[str, FileFact]:
-    """The files of filters that pass the checks of `check_files`."""
-    groups = manifest.groups.items()
-    return {name: fact for name, fact in groups if not _wrong(folder / name, fact, contents=contents)}
-
-
-def _wrong(path: Path, fact: FileFact, *, contents: bool) -> str | None:
-    """The difference between a file and its fact; None if there is none."""
+def damage(path: Path, fact: FileFact, *, contents: bool) -> str | None:
+    """The difference between a file and its fact, by its content if `contents`; None if there is none."""
     try:
         _refuse_link(path)
         size = path.stat().st_size
@@ -156,38 +139,6 @@ def sweep(folder: Path, manifest: Manifest) -> None:
     for name in os.listdir(folder):
         if name not in named and KNOWN_FILES.fullmatch(name):
             os.unlink(folder / name)
-
-
-class WriterLock:
-    """While a process holds it, no other one writes to the index in `folder`; OutputError if another holds it."""
-
-    def __init__(self, folder: Path) -> None:
-        self._handle: int | None = None
-        self._process = os.getpid()
-        try:
-            self._handle = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.release()
-            raise OutputError(f"{folder}: another process or Index writes to it; close that one first") from None
-        except OSError as error:
-            self.release()
-            raise OutputError(f"{folder}: cannot be locked: {os.strerror(error.errno or 0)}") from error
-
-    def is_own(self) -> bool:
-        """Whether this process took it; a forked process did not."""
-        return self._process == os.getpid()
-
-    def release(self) -> None:
-        """Let other processes write."""
-        if self._handle is not None:
-            if self.is_own():
-                fcntl.flock(self._handle, fcntl.LOCK_UN)  # a forked process has the handle, too
-            os.close(self._handle)
-            self._handle = None
-
-    def __del__(self) -> None:
-        self.release()
 
 
 def _refuse_link(path: Path) -> None:

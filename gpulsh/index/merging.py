@@ -1,25 +1,45 @@
-"""Merge segments: in memory all at once, and for files a range of hashes at a time, so that memory stays bounded."""
+"""Merge segments: in memory all at once, and into files a range of hashes at a time, so that memory stays bounded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Values
-from gpulsh.index.blocks import FingerprintRows, HeldRows, by_owner
-from gpulsh.index.segment import NOTHING, Band, Documents, Hashes, HeldBands, Keys, Segment, among
+from gpulsh.index.blocks import HeldRows, write_blocks
+from gpulsh.index.filters import make_filter
+from gpulsh.index.segment import (
+    DIGESTS,
+    FILTERS,
+    INTACT,
+    KINDS,
+    NOTHING,
+    Documents,
+    Hashes,
+    HeldBands,
+    Keys,
+    Segment,
+    StoredSegment,
+    among,
+    file_name,
+    mapped,
+    new_name,
+    remove_files,
+)
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.ragged import end_to_end
-from gpulsh.store.columns import Mapped
+from gpulsh.store.columns import columns_file, write_columns
+from gpulsh.store.durable import FileFact, writing
 from gpulsh.store.scratch import Column
 
 ROWS_AT_ONCE = 1 << 18  # merged at once
 SAMPLED = 1 << 12  # rows of a part for each sample of its hashes
+SETS_AT_ONCE = 1 << 13  # rows whose fingerprints are in memory while they are written
 
 Columns = tuple[Values, ...]
 
@@ -32,9 +52,7 @@ def joined(parts: Sequence[Segment], removed: Numbers = NOTHING) -> Segment:
         found = [rows.moved(own) for rows, own in zip(live, columns, strict=True)]
         return [np.concatenate(values) for values in zip(*found, strict=True)]
 
-    documents = Documents.joined(
-        part.documents.where(rows.chosen(0, len(part))) for part, rows in zip(parts, live, strict=True)
-    )
+    documents = Documents.joined(part.documents.where(rows.chosen()) for part, rows in zip(parts, live, strict=True))
     hash_0, hash_1, row = moved([part.hashes for part in parts])
     order = np.lexsort((hash_1, hash_0))
     hashes = Hashes(hash_0[order], hash_1[order], row[order])
@@ -50,45 +68,28 @@ def joined(parts: Sequence[Segment], removed: Numbers = NOTHING) -> Segment:
     return Segment(documents, hashes, bands, fingerprints, keys)
 
 
-def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = None) -> Segment:
-    """The live documents of several segments, which ascend by number.
+def stored(parts: Sequence[Segment], removed: Numbers, folder: Path) -> Segment:
+    """The live documents of one or several segments, which ascend by number, as one in files of `folder`.
 
-    Its digests and fingerprints are read from the parts when they are used. With a `folder`, its other columns are in
-    files without names there.
+    Keys are written if all parts have them.
     """
-    live = _live_rows(parts, removed)
-    scratch = _Scratch(parts, folder)
-    documents = [scratch.column(column.dtype) for column in parts[0].documents]
-    for part, rows in zip(parts, live, strict=True):
-        for first in range(0, len(part), ROWS_AT_ONCE):
-            last = min(first + ROWS_AT_ONCE, len(part))
-            for column, values in zip(documents, part.documents.where(slice(first, last)), strict=True):
-                column.append(values[rows.chosen(first, last)])
-        part.release()
-
-    def moved(number: int, columns: Columns) -> Columns:
-        return live[number].moved(columns)
-
-    hashes = scratch.merge([part.hashes for part in parts], moved, by=3)
-    keys = None
-    if found := _all_keys(parts):
-        key_hash, key_row = scratch.merge([(own.key_hash, own.key_row) for own in found], moved)
-        keys = Keys(_chained_keys(found, live, scratch), key_hash, key_row)
-    return Segment(
-        Documents(*(column.whole() for column in documents)),
-        Hashes(*hashes),
-        _MergedBands(parts, removed, folder),
-        _ChainedRows([part.fingerprints for part in parts], live),
-        keys,
-        mapped=scratch.mapped(),
-    )
+    name = new_name()
+    try:
+        with writing(folder, INTACT):
+            merge = _Merge(parts, removed, folder)
+            facts = merge.write({kind: folder / file_name(kind, name) for kind in KINDS})
+    except BaseException:
+        with suppress(OSError):
+            remove_files(folder, name)
+        raise
+    return mapped(folder, StoredSegment(name, facts))
 
 
 class _LiveRows:
     """The live rows of a segment, which become the rows from `start` to `stop`."""
 
     def __init__(self, part: Segment, removed: Numbers, start: int) -> None:
-        self._start = start
+        self.start = start
         self._alive: NDArray[np.bool_] | None = None
         self.stop = start + len(part)
         if len(removed):
@@ -96,10 +97,10 @@ class _LiveRows:
             alive = [part.live(removed, slice(first, first + ROWS_AT_ONCE)) for first in steps]
             self._alive = np.concatenate([np.empty(0, np.bool_), *alive])
             self._rank = np.cumsum(self._alive) - 1
-            self._rows = np.flatnonzero(self._alive)
-            self.stop = start + len(self._rows)
+            self._before = np.flatnonzero(self._alive)
+            self.stop = start + len(self._before)
 
-    def chosen(self, first: int, last: int) -> NDArray[np.bool_] | slice:
+    def chosen(self, first: int = 0, last: int | None = None) -> NDArray[np.bool_] | slice:
         """The live ones of rows `first` to `last`, as an index of these."""
         return slice(None) if self._alive is None else self._alive[first:last]
 
@@ -107,13 +108,14 @@ class _LiveRows:
         """The live rows of columns, the last of which holds row numbers, with the new row numbers."""
         rows = columns[-1]
         if self._alive is None:
-            return *columns[:-1], rows + self._start
+            return *columns[:-1], rows + self.start
         alive = self._alive[rows]
-        return *(column[alive] for column in columns[:-1]), self._rank[rows[alive]] + self._start
+        return *(column[alive] for column in columns[:-1]), self._rank[rows[alive]] + self.start
 
-    def before(self, rows: Numbers) -> Numbers:
-        """The original rows of `rows`."""
-        return rows - self._start if self._alive is None else self._rows[rows - self._start]
+    def before(self, first: int, last: int) -> Numbers:
+        """The original rows of those from `first` to `last` that are the segment's."""
+        first, last = (min(max(row, self.start), self.stop) - self.start for row in (first, last))
+        return np.arange(first, last) if self._alive is None else self._before[first:last]
 
 
 def _live_rows(parts: Sequence[Segment], removed: Numbers) -> list[_LiveRows]:
@@ -123,28 +125,54 @@ def _live_rows(parts: Sequence[Segment], removed: Numbers) -> list[_LiveRows]:
     return live
 
 
-class _Scratch:
-    """Columns that are merged from `parts`."""
+class _Merge:
+    """The live documents of `parts`, column by column: in memory if all parts are, else in temporary files in `folder`.
 
-    def __init__(self, parts: Sequence[Segment], folder: Path | None) -> None:
-        self._parts, self._folder = parts, folder
-        self._columns: list[Column] = []
+    One part alone, without removed documents, is taken as it is.
+    """
 
-    def column(self, dtype: DTypeLike) -> Column:
-        column = Column(dtype, self._folder)
-        self._columns.append(column)
-        return column
+    def __init__(self, parts: Sequence[Segment], removed: Numbers, folder: Path) -> None:
+        self._parts, self._removed = parts, removed
+        self._folder = folder if any(part.mapped for part in parts) else None
+        self._live = _live_rows(parts, removed)
+        self._is_one = len(parts) == 1 and len(removed) == 0
 
-    def mapped(self) -> tuple[Mapped, ...]:
-        """All pages that can be released."""
-        return (*(file for part in self._parts for file in part.mapped), *self._columns)
+    def write(self, path: dict[str, Path]) -> dict[str, FileFact]:
+        """Write the files of a segment, by kind; one band is in memory at a time."""
+        parts = self._parts
+        documents = Documents(*self._merged([part.documents for part in parts], self._documents))
+        hashes = Hashes(*self._merged([part.hashes for part in parts], self._rows, by=3))
+        facts = {
+            "documents": write_columns(path["documents"], documents._asdict()),
+            "hashes": write_columns(path["hashes"], hashes._asdict()),
+        }
+        of_hashes = make_filter(hashes.hash_0)
+        del documents, hashes
+        self._release()
+        with columns_file(path["digests"], DIGESTS) as file, columns_file(path["filters"], FILTERS) as filters:
+            for band in range(len(parts[0].bands)):
+                digest, document = self._merged([part.bands[band] for part in parts], self._held)
+                file.append([np.full(len(digest), band, np.uint16), digest, document])
+                filters.append([make_filter(digest)])
+            filters.append([of_hashes])
+            facts["digests"], facts["filters"] = file.finish(), filters.finish()
+        self._release()
+        facts["fingerprints"] = write_blocks(path["fingerprints"], self._fingerprints())
+        if found := _all_keys(parts):
+            key_hash, key_row = self._merged([(own.key_hash, own.key_row) for own in found], self._rows)
+            facts["keys"] = write_columns(path["keys"], Keys(self._keys(found), key_hash, key_row)._asdict())
+        return facts
 
-    def merge(self, parts: Sequence[Columns], kept: Callable[[int, Columns], Columns], *, by: int = 1) -> list[Values]:
+    def _merged(
+        self, parts: Sequence[Columns], kept: Callable[[int, Columns], Columns], *, by: int = 1
+    ) -> Sequence[Values]:
         """The columns of all `parts` in the order of the first `by` of them, earlier parts first where they are equal.
 
         The first column of each part ascends. `kept` chooses from some rows of part number n.
         """
-        columns = [self.column(column.dtype) for column in parts[0]]
+        if self._is_one:
+            return parts[0]
+        columns = [self._column(column.dtype) for column in parts[0]]
         for rows in _ranges([part[0] for part in parts]):
             found = [
                 kept(number, tuple(column[chosen] for column in part))
@@ -154,9 +182,61 @@ class _Scratch:
             order = np.lexsort(whole[by - 1 :: -1]) if by > 1 else np.argsort(whole[0], kind="stable")
             for column, values in zip(columns, whole, strict=True):
                 column.append(values[order])
-            for part in self._parts:
-                part.release()
+            self._release()
         return [column.whole() for column in columns]
+
+    def _column(self, dtype: DTypeLike) -> Column:
+        return Column(dtype, self._folder)
+
+    def _release(self) -> None:
+        for part in self._parts:
+            part.release()
+
+    def _rows(self, number: int, columns: Columns) -> Columns:
+        return self._live[number].moved(columns)
+
+    def _held(self, _: int, columns: Columns) -> Columns:
+        return _without(self._removed, columns, columns[-1:])
+
+    def _documents(self, _: int, columns: Columns) -> Columns:
+        return _without(self._removed, columns, columns[:2])
+
+    def _fingerprints(self) -> Iterator[Fingerprints]:
+        for first in range(0, self._live[-1].stop, SETS_AT_ONCE):
+            rows = [live.before(first, first + SETS_AT_ONCE) for live in self._live]
+            parts = zip(self._parts, rows, strict=True)
+            yield end_to_end([part.fingerprints.read(own) for part, own in parts if len(own)])
+            self._release()
+
+    def _keys(self, found: Sequence[Keys]) -> pa.Array:
+        """The live keys of all parts, one after another."""
+        kind = found[0].key.type
+        if self._is_one:
+            return found[0].key
+        if pa.types.is_integer(kind):
+            integers = self._column(np.int64)
+            for stretch in _live_stretches(found, self._live):
+                integers.append(numbers(stretch))
+            return to_arrow(integers.whole())
+        content, ends = self._column(np.uint8), self._column(np.int64)
+        size = 0
+        ends.append(np.zeros(1, np.int64))
+        for stretch in _live_stretches(found, self._live):
+            _, offset, data = stretch.buffers()
+            offsets = np.frombuffer(offset, np.int64, len(stretch) + 1, 8 * stretch.offset)
+            content.append(np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]])
+            ends.append(offsets[1:] - offsets[0] + size)
+            size += int(offsets[-1] - offsets[0])
+        buffers = [None, pa.py_buffer(ends.whole()), pa.py_buffer(content.whole())]
+        return pa.Array.from_buffers(kind, len(buffers[1]) // 8 - 1, buffers)
+
+
+def _without(removed: Numbers, columns: Columns, numbers: Sequence[Numbers]) -> Columns:
+    """The rows in which none of `numbers` was removed."""
+    if len(removed) == 0:
+        return columns
+    alive = ~np.logical_or.reduce([among(column, removed) for column in numbers])
+    return tuple(column[alive] for column in columns)
 
 
 def _ranges(hashes: Sequence[NDArray[np.uint64]]) -> Iterator[list[slice]]:
@@ -176,27 +256,6 @@ def _all_keys(parts: Sequence[Segment]) -> list[Keys]:
     return found if len(found) == len(parts) else []
 
 
-def _chained_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scratch) -> pa.Array:
-    """The live keys of all parts, one after another, as a pyarrow.Array."""
-    kind = parts[0].key.type
-    if pa.types.is_integer(kind):
-        integers = scratch.column(np.int64)
-        for stretch in _live_stretches(parts, live):
-            integers.append(numbers(stretch))
-        return to_arrow(integers.whole())
-    content, ends = scratch.column(np.uint8), scratch.column(np.int64)
-    size = 0
-    ends.append(np.zeros(1, np.int64))
-    for stretch in _live_stretches(parts, live):
-        _, offset, data = stretch.buffers()
-        offsets = np.frombuffer(offset, np.int64, len(stretch) + 1, 8 * stretch.offset)
-        content.append(np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]])
-        ends.append(offsets[1:] - offsets[0] + size)
-        size += int(offsets[-1] - offsets[0])
-    buffers = [None, pa.py_buffer(ends.whole()), pa.py_buffer(content.whole())]
-    return pa.Array.from_buffers(kind, len(buffers[1]) // 8 - 1, buffers)
-
-
 def _live_stretches(parts: Sequence[Keys], live: Sequence[_LiveRows]) -> Iterator[pa.Array]:
     """The live keys of all parts in order, some rows at a time."""
     for keys, rows in zip(parts, live, strict=True):
@@ -204,41 +263,3 @@ def _live_stretches(parts: Sequence[Keys], live: Sequence[_LiveRows]) -> Iterato
             stretch = keys.key.slice(first, ROWS_AT_ONCE)
             chosen = rows.chosen(first, first + len(stretch))
             yield stretch.filter(to_arrow(chosen)) if isinstance(chosen, np.ndarray) else stretch
-
-
-class _MergedBands(Sequence[Band]):
-    """The digests of several segments without those of removed documents; each band is merged when it is used."""
-
-    def __init__(self, parts: Sequence[Segment], removed: Numbers, folder: Path | None) -> None:
-        self._parts, self._removed, self._folder = parts, removed, folder
-
-    def __len__(self) -> int:
-        return len(self._parts[0].bands)
-
-    def __getitem__(self, band: Any) -> Any:
-        if not 0 <= band < len(self):
-            raise IndexError(band)
-        # Parts ascend by document, and so do equal digests of the result.
-        return Band(*_Scratch(self._parts, self._folder).merge([part.bands[band] for part in self._parts], self._kept))
-
-    def _kept(self, _: int, columns: Columns) -> Columns:
-        if len(self._removed) == 0:
-            return columns
-        alive = ~among(columns[-1], self._removed)
-        return tuple(column[alive] for column in columns)
-
-
-class _ChainedRows:
-    """The live rows of several parts, one after another."""
-
-    def __init__(self, parts: Sequence[FingerprintRows], live: Sequence[_LiveRows]) -> None:
-        self._parts, self._live = parts, live
-        self._stops = np.array([rows.stop for rows in live], np.int64)
-
-    def __len__(self) -> int:
-        return int(self._stops[-1])
-
-    def read(self, rows: Numbers) -> Fingerprints:
-        """The rows `rows` [m], in that order."""
-        owner = np.searchsorted(self._stops, rows, side="right")
-        return by_owner(owner, lambda number, here: self._parts[number].read(self._live[number].before(rows[here])))

@@ -16,11 +16,9 @@ A segment has six Arrow IPC files, which never change once they are written:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +27,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.index.blocks import BlockRows, FingerprintRows, HeldRows, write_blocks
+from gpulsh.index.blocks import BlockRows, HeldRows
 from gpulsh.index.filters import Words, make_filter, passing, passing_own
 from gpulsh.ragged import run_bounds, within_runs
-from gpulsh.store.columns import Mapped, MappedColumns, columns_file, write_columns
+from gpulsh.store.columns import Mapped, MappedColumns, write_columns
 from gpulsh.store.durable import FileFact, writing
 
 KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
@@ -42,9 +40,7 @@ KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")
 ALL = slice(None)
 NOTHING = np.empty(0, np.int64)
 INTACT = "; what was saved before is intact"
-ROWS_AT_ONCE = 1 << 13  # their fingerprints are in memory while they are written
 MANY = 1 << 8  # lookups at once from which a filter in memory pays, and from which pages of files are released
-FEW, LONG = 16, 1 << 14  # at most so few values are searched in at least so long a column near where they should be
 
 
 class Documents(NamedTuple):
@@ -152,8 +148,8 @@ class Segment:
 
     documents: Documents
     hashes: Hashes
-    bands: Sequence[Band]
-    fingerprints: FingerprintRows
+    bands: HeldBands | list[Band]
+    fingerprints: HeldRows | BlockRows
     keys: Keys | None = None
     filters: Sequence[Words] | None = None
     mapped: tuple[Mapped, ...] = ()
@@ -249,44 +245,6 @@ def new_name() -> str:
     return secrets.token_hex(8)
 
 
-def stored(segment: Segment, folder: Path) -> Segment:
-    """The segment in files of `folder`, with its keys if it has them; one band is in memory at a time."""
-    name = new_name()
-    try:
-        with writing(folder, INTACT):
-            facts = _write(segment, {kind: folder / file_name(kind, name) for kind in KINDS})
-    except BaseException:
-        with suppress(OSError):
-            remove_files(folder, name)
-        raise
-    return mapped(folder, StoredSegment(name, facts))
-
-
-def _write(segment: Segment, path: Mapping[str, Path]) -> dict[str, FileFact]:
-    facts = {"documents": write_columns(path["documents"], segment.documents._asdict())}
-    segment.release()
-    with columns_file(path["digests"], DIGESTS) as file, columns_file(path["filters"], FILTERS) as filters:
-        for number in range(len(segment.bands)):
-            band = segment.bands[number]
-            file.append([np.full(len(band.digest), number, np.uint16), band.digest, band.document])
-            filters.append([make_filter(band.digest)])
-        filters.append([make_filter(segment.hashes.hash_0)])
-        facts["digests"], facts["filters"] = file.finish(), filters.finish()
-    segment.release()
-    facts["hashes"] = write_columns(path["hashes"], segment.hashes._asdict())
-    facts["fingerprints"] = write_blocks(path["fingerprints"], _fingerprints(segment))
-    segment.release()
-    if segment.keys is not None:
-        facts["keys"] = write_columns(path["keys"], segment.keys._asdict())
-    return facts
-
-
-def _fingerprints(segment: Segment) -> Iterator[Fingerprints]:
-    for start in range(0, len(segment), ROWS_AT_ONCE):
-        yield segment.fingerprints.read(np.arange(start, min(start + ROWS_AT_ONCE, len(segment))))
-        segment.release()
-
-
 def mapped(folder: Path, stored: StoredSegment) -> Segment:
     """The segment in these files, mapped."""
     path = {kind: folder / file_name(kind, stored.name) for kind in stored.files}
@@ -352,32 +310,13 @@ def runs(
         values = values[passed]
     if len(values) == 0 or len(known) == 0:
         return NOTHING, NOTHING, NOTHING
-    first = _places(known, values)
+    first = known.searchsorted(values)
     equal = (known.take(first, mode="clip") == values).nonzero()[0]  # as `flatnonzero`, at half its price for a few
     if len(equal) == 0:
         return NOTHING, NOTHING, NOTHING
     first, values = first[equal], values[equal]
     count = known.searchsorted(values, side="right") - first
     return (equal if passed is None else passed[equal]), first, count
-
-
-def _places(known: NDArray[np.uint64], values: NDArray[np.uint64]) -> Numbers:
-    """`known.searchsorted(values)`; for a few values it looks only near the places that evenly spread hashes have.
-
-    So each value touches a page or two of a file, where a binary search touches one for each of its steps.
-    """
-    count = len(known)
-    if len(values) > FEW or count < LONG:
-        return known.searchsorted(values)
-    reach, places = 2 * isqrt(count), np.empty(len(values), np.int64)
-    for number, value in enumerate(values):
-        expected = int(value) * count >> 64
-        start, stop = max(expected - reach, 0), min(expected + reach, count)
-        place = start + int(known[start:stop].searchsorted(value))
-        if (place == start > 0) or (place == stop < count):  # or beyond
-            place = int(known.searchsorted(value))
-        places[number] = place
-    return places
 
 
 def among(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:

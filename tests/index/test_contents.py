@@ -55,7 +55,7 @@ def small_limits(batch: int = 200) -> Iterator[None]:
         mock.patch.object(contents, "SPILL_BYTES", 2000),
         mock.patch.object(blocks, "BLOCK_VALUES", 24),
         mock.patch.object(blocks, "DECODED", LruCache(2)),
-        mock.patch.object(segments, "ROWS_AT_ONCE", 3),
+        mock.patch.object(merging, "SETS_AT_ONCE", 3),
         mock.patch.object(merging, "ROWS_AT_ONCE", 5),
         mock.patch.object(merging, "SAMPLED", 2),
         mock.patch.object(cpu_backend, "SIZES", Sizes(batch=batch, tile=300, largest_tile=600)),

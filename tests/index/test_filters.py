@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from gpulsh import Fingerprints, Index
 from gpulsh.index import groups as groups_module
-from gpulsh.index import segment as segment_module
 from gpulsh.index import snapshot as snapshot_module
 from gpulsh.index.filters import filter_of, make_filter, passing
 from gpulsh.index.manifest import commit_manifest, read_manifest
-from gpulsh.index.segment import NOTHING, Documents, make_segment, stored
+from gpulsh.index.merging import stored
+from gpulsh.index.segment import NOTHING, Documents, make_segment
 from gpulsh.index.snapshot import Snapshot
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
@@ -81,7 +81,7 @@ def test_digests_that_are_not_there_touch_no_page_of_digests(tmp_path: Path) -> 
     sets = Fingerprints(drawn(count), np.arange(count + 1))
     exact, digests = drawn(count, 2), drawn(count, bands)
 
-    segment = stored(make_segment(documents, exact, digests, sets), tmp_path)
+    segment = stored([make_segment(documents, exact, digests, sets)], NOTHING, tmp_path)
     snapshot = Snapshot([segment], NOTHING)
     before = {kind: looked_at(kind) for kind in ("digests", "hashes")}
     for band in range(bands):
@@ -182,19 +182,6 @@ def test_filters_of_groups_are_kept_and_what_is_wrong_with_them_is_mended(tmp_pa
             kept = {group.name: group.fact for group in index.collection.snapshot().groups}
             assert kept == read_manifest(path).groups and len(kept) == 2
             assert answers(index, texts) == answers(whole, texts)
-
-
-@given(hashes, st.integers(1, 3))
-@example([0, 2**64 - 1, 1 << 63], 2)
-def test_few_are_found_near_where_hashes_should_be(asked: list[int], power: int) -> None:
-    """In a column that is spread evenly, and in those that lie to one side, where they are searched for everywhere."""
-    known = np.sort((np.random.default_rng(power).random(1 << 10) ** power * 2**64).astype(np.uint64))
-    values = np.sort(np.array([*asked[:10], *known[:: 1 << 8].tolist()], np.uint64))
-    with mock.patch.object(segment_module, "LONG", 1):
-        place, first, _ = segment_module.runs(known, values)
-    wanted = np.searchsorted(known, values)
-    there = np.flatnonzero(known.take(wanted, mode="clip") == values)
-    assert place.tolist() == there.tolist() and first.tolist() == wanted[there].tolist()
 
 
 def test_filters_lie_with_the_index_wherever_it_was_saved_before(tmp_path: Path) -> None:
