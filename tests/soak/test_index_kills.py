@@ -22,7 +22,7 @@ KILLS = 50
 
 @pytest.fixture(autouse=True)
 def thorough(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"EVERY": 2, "REFUSALS": 100}.items():
+    for name, value in {"EVERY": 2, "REFUSALS": 100, "WRITES": 1}.items():
         monkeypatch.setattr(index_crash, name, value)
 
 
@@ -48,6 +48,10 @@ def test_runs_with_an_index_that_end(is_first: bool, crawls: Path, mortals: Mort
     ):
         (tmp_path / str(number)).mkdir()
         test(is_first, crawls, mortals, tmp_path / str(number))
+
+
+def test_every_refused_write(tmp_path: Path) -> None:
+    index_crash.test_a_refused_write_is_named_and_can_be_tried_again(tmp_path)
 
 
 def test_killed_at_random_instants_every_command_leaves_before_or_after(
