@@ -182,14 +182,13 @@ def test_any_cut_decides_as_one_run(given: list[Any], data: st.DataObject, batch
             np.testing.assert_array_equal(added.similarity, wanted.similarity[start:stop])
 
 
-@pytest.mark.parametrize("parts", [1, 2, 7])
-def test_real_text_is_decided_as_by_one_run(parts: int, tmp_path: Path) -> None:
+def test_real_text_is_decided_as_by_one_run(tmp_path: Path) -> None:
     given = licences()[::2]
     wanted = gpulsh.deduplicate(given, backend="cpu")
     assert 0 < wanted.funnel.dropped < len(given)
     index = Index(backend="cpu")
     index.save(tmp_path / "index")
-    bounds = np.linspace(0, len(given), parts + 1).astype(int).tolist()
+    bounds = np.linspace(0, len(given), 8).astype(int).tolist()
     with mock.patch.object(candidates, "LARGE_BUCKET", 8), mock.patch.object(contents, "SPILL_BYTES", 1 << 18):
         for start, stop in pairwise(bounds):
             index.close()
@@ -212,7 +211,7 @@ def test_real_text_is_decided_as_by_one_run(parts: int, tmp_path: Path) -> None:
     index.close()
 
 
-def test_a_page_copied_often_meets_few() -> None:
+def test_a_page_copied_often_is_decided_as_by_one_run() -> None:
     page = [f"w{number}" for number in range(60)]
     own = [[f"own{number}", *(f"x{number}y{i}" for i in range(9))] for number in range(300)]
     given = [" ".join([*page[:30], *inside, *page[30:]]) for inside in own]
@@ -270,27 +269,33 @@ def test_keys_are_of_one_kind_and_each_once() -> None:
     assert len(index) == 1 and "a" in index and "x" not in index and 1 not in index and None not in index
 
 
-def test_a_path_is_one_and_an_index_shows_where_it_lies(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (5, "path is of type int; give"),
+        (b"i", "path is of type bytes; give"),
+        ("", "path is empty; give"),
+        ("\ud800", "which no file can have as its name; give"),
+        ("a\0b", "which no file can have as its name; give"),
+    ],
+)
+def test_what_is_no_path_is_refused(wrong: Any, said: str) -> None:
+    for verb in (new_index().save, Index.open, Index.create):
+        with pytest.raises(ParameterError, match=f"{said} the path of a folder"):
+            verb(wrong)
+
+
+def test_a_file_or_a_link_is_no_folder_of_an_index(tmp_path: Path) -> None:
     index = new_index()
     assert repr(index) == "<gpulsh.Index in memory, of threshold 0.5>"
-    for wrong, told in ((5, "of type int"), (b"i", "of type bytes"), ("", "empty")):
-        for verb in (index.save, Index.open, Index.create):
-            with pytest.raises(ParameterError, match=f"path is {told}; give the path of a folder"):
-                verb(wrong)  # type: ignore[arg-type]
-    for wrong in ("\ud800", "a\0b"):
-        for verb in (index.save, Index.open, Index.create):
-            with pytest.raises(ParameterError, match=r"which no file can have as its name; give the path of a folder"):
-                verb(wrong)
     (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("nothing")
     for place in ("file", "link"):
-        (tmp_path / "link").unlink(missing_ok=True)
-        (tmp_path / "link").symlink_to("nothing")
         with pytest.raises(InputError, match=rf"{place}: is not a folder"):
             Index.open(tmp_path / place)
         for verb in (index.save, partial(Index.create, backend="cpu")):
             with pytest.raises(OutputError, match=rf"{place}: is not a folder; give a folder"):
                 verb(tmp_path / place)
-    index.insert(["a"], ["one two three"])
     index.save(tmp_path / "i")
     assert repr(index) == f"<gpulsh.Index in {tmp_path / 'i'}, of threshold 0.5>"
     index.close()
@@ -342,12 +347,6 @@ def test_the_top_are_the_first_of_all(known: list[Any], asked: list[Any], top: i
         assert list(index.query(asked, top=top)) == [row for row, rank in zip(wanted, ranks, strict=True) if rank < top]
 
 
-def test_a_wrong_top_is_refused() -> None:
-    for wrong in (0, -1, 2.5, True, "2", np.array([1, 2])):
-        with pytest.raises(ParameterError, match=r"^top is .*give an integer from 1"):
-            new_index().query(["a"], top=wrong)  # type: ignore[arg-type]
-
-
 def test_a_removed_witness_speaks_for_nobody() -> None:
     index = new_index()
     texts = ["a b c d e f", "a b c d e f g", "a b c d e f g"]
@@ -381,13 +380,11 @@ def test_a_query_takes_any_number_from_the_indexs_threshold_on() -> None:
     for threshold in (None, 0.5, np.float32(0.5), np.float64(0.6), np.int64(1)):
         found = index.query(asked, threshold=threshold)
         assert len(found) == (threshold is None or bool(threshold <= 2 / 3)), threshold
-    for threshold, told in (
-        (True, "True; give a number"),
-        ("0.9", "'0.9'; give a number"),
-        (0.4, "0.4, and the index"),
-    ):
-        with pytest.raises(ParameterError, match=f"^threshold is {told}"):
-            index.query(asked, threshold=threshold)  # type: ignore[arg-type]
+    wrongs: list[tuple[str, Any]] = [("threshold", wrong) for wrong in (True, "0.9", 0.4, 1.5)]
+    wrongs += [("top", wrong) for wrong in (0, -1, 2.5, True, "2", np.array([1, 2]))]
+    for name, wrong in wrongs:
+        with pytest.raises(ParameterError, match=f"^{name} is .*give "):
+            index.query(asked, **{name: wrong})
 
 
 def test_one_writer_and_readers_that_see_one_state(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -54,47 +56,62 @@ def test_keys_of_two_kinds_are_refused() -> None:
             stream.take(3)
 
 
-def held_at_most(path: Path, count: int) -> tuple[int, int]:
-    """The bytes of segments in memory while `count` documents are added, at most, and those of the largest batch."""
-    held, added = [0], [0]
-    real = contents.settled
+@contextmanager
+def small(spill: int) -> Iterator[None]:
+    """Batches of 2000 bytes, and segments that are written from `spill` bytes on."""
+    with (
+        mock.patch.object(reference, "SIZES", SMALL),
+        mock.patch.object(contents, "SPILL_BYTES", spill),
+        mock.patch.object(indexing, "KEYS_AT_ONCE", 7),
+    ):
+        yield
 
-    def settled(shelves: Any, folder: Path | None, spill: int) -> Any:
-        found = real(shelves, folder, spill)
-        held.append(sum(shelved.bytes for shelved in found))
-        added.append(shelves[-1].bytes)
+
+def held_at_most(path: Path, count: int, spill: int) -> tuple[int, int]:
+    """The bytes of segments in memory while `count` documents are added, at most, and those of the largest join."""
+    held, joins = [0], [0]
+    settled, joined = contents.settled, contents.joined
+
+    def settles(*given: Any) -> Any:
+        found = settled(*given)
+        held.append(sum(segment.bytes for segment in found))
         return found
 
+    def joins_parts(*given: Any) -> Any:
+        whole = joined(*given)
+        joins.append(whole.bytes)
+        return whole
+
     with (
-        mock.patch.object(collection, "settled", settled),
+        small(spill),
+        mock.patch.object(collection, "settled", settles),
+        mock.patch.object(contents, "joined", joins_parts),
         Index.create(path, backend="reference") as index,
     ):
         index.add(range(count), [text(number) for number in range(count)])
         index.save()
     assert len(Index.open(path, backend="reference")) == count
-    return max(held), max(added)
+    return max(held), max(joins)
 
 
 def test_what_is_held_does_not_grow_with_what_is_added(tmp_path: Path) -> None:
-    spill = 30_000
-    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(contents, "SPILL_BYTES", spill):
-        few, _ = held_at_most(tmp_path / "few", 200)
-        many, batch = held_at_most(tmp_path / "many", 1000)
-    assert few == pytest.approx(many, rel=0.2) and batch < many <= 2 * spill
+    """Larger segments are merged while they are written."""
+    (few, _), (many, join) = (held_at_most(tmp_path / str(count), count, 30_000) for count in (200, 700))
+    assert few == pytest.approx(many, rel=0.2) and 10_000 < many <= 60_000 and 0 < join <= 30_000
 
 
 def test_calls_that_leave_small_segments_are_written_too(tmp_path: Path) -> None:
     """A call of a large batch and a small one makes two segments, and both count."""
-    large, few = [text(number) for number in range(300)], ["one more text"]
+    large, few = [text(number) for number in range(80)], ["one more text"]
     sizes = SMALL._replace(batch=sum(len(one) for one in large) + 1)
     with (
         mock.patch.object(reference, "SIZES", sizes),
-        mock.patch.object(contents, "SPILL_BYTES", 200_000),
+        mock.patch.object(contents, "SPILL_BYTES", 50_000),
         Index.create(tmp_path / "i", backend="reference") as index,
     ):
         for call in range(5):
-            index.insert(range(call << 10, (call << 10) + 301), [*large, *few])
-            assert sum(segment.bytes for segment in index.collection.snapshot().segments) <= 200_000
+            index.insert(range(call << 10, (call << 10) + 81), [*large, *few])
+            assert sum(segment.bytes for segment in index.collection.snapshot().segments) <= 50_000
         assert any(segment.files for segment in index.collection.snapshot().segments)
 
 
@@ -106,28 +123,12 @@ def test_what_is_held_follows_the_budget() -> None:
             Index(memory=wrong)  # type: ignore[arg-type]
 
 
-def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> None:
-    merges: list[int] = []
-    real = contents.joined
-
-    def joined(*parts: Any) -> Any:
-        whole = real(*parts)
-        merges.append(whole.bytes)
-        return whole
-
-    patched = mock.patch.object(contents, "joined", joined)
-    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(contents, "SPILL_BYTES", 30_000), patched:
-        held_at_most(tmp_path / "i", 500)
-    assert 0 < max(merges) <= 30_000
-
-
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")  # of a file that nobody closes
 @pytest.mark.parametrize("whole", [False, True])
 def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No run of rows is longer than it may be, and a full disk is told while the index stays as it is."""
-    count = 600
-    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(contents, "SPILL_BYTES", 30_000):
-        held_at_most(tmp_path / "i", count)
+    count = 300
+    held_at_most(tmp_path / "i", count, 15_000)
     runs: list[int] = []
     real = Column.append
 
@@ -145,7 +146,7 @@ def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: 
         if whole:
             index.compact()
             segments = sum(name.startswith("keys-") for name in before)
-            assert segments > 4 and max(runs) <= 64 + 4 * segments and len(runs) > 300
+            assert segments > 4 and max(runs) <= 64 + 4 * segments and len(runs) > 150
             assert len(os.listdir(tmp_path / "i")) == 8
         else:
             with pytest.raises(OutputError, match="No space left"):
@@ -181,20 +182,15 @@ def test_files_of_many_pieces_of_keys(id_column: str | None, tmp_path: Path, mon
         rows = [{"text": text(100 * place + n // 2), "id": f"{name}:{n}"} for n in range(count)]
         Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = ["--backend", "reference", *(["--id-column", id_column] if id_column else [])]
-    small = (
-        mock.patch.object(indexing, "KEYS_AT_ONCE", 7),
-        mock.patch.object(contents, "SPILL_BYTES", 4000),
-        mock.patch.object(reference, "SIZES", SMALL),
-    )
-    with small[0], small[1], small[2]:
+    with small(4000):
         assert main(["index", "build", "i", *names, *options, "-o", "dropped.jsonl"]) == 0
-        assert len(list(Path("i").glob("keys-*"))) > 2
-        index = Index.open("i", backend="reference")
-        assert all(f"{name}:{n}" in index for name in names for n in range(count))
-        told = [json.loads(line) for line in Path("dropped.jsonl").read_text().splitlines()]
-        assert [(row["file"], row["row"], row["duplicate_of"]) for row in told] == [
-            (name, n, f"{name}:{n - 1}") for name in names for n in range(1, count, 2)
-        ]
+    assert len(list(Path("i").glob("keys-*"))) > 2
+    index = Index.open("i", backend="reference")
+    assert all(f"{name}:{n}" in index for name in names for n in range(count))
+    told = [json.loads(line) for line in Path("dropped.jsonl").read_text().splitlines()]
+    assert [(row["file"], row["row"], row["duplicate_of"]) for row in told] == [
+        (name, n, f"{name}:{n - 1}") for name in names for n in range(1, count, 2)
+    ]
 
 
 def test_an_id_that_comes_again_pieces_later_is_refused(
@@ -203,11 +199,7 @@ def test_an_id_that_comes_again_pieces_later_is_refused(
     monkeypatch.chdir(tmp_path)
     rows = [{"text": text(n), "id": n % 38} for n in range(40)]
     Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with (
-        mock.patch.object(indexing, "KEYS_AT_ONCE", 7),
-        mock.patch.object(contents, "SPILL_BYTES", 4000),
-        mock.patch.object(reference, "SIZES", SMALL),
-    ):
+    with small(4000):
         assert main(["index", "build", "i", "a.jsonl", "--id-column", "id", "--backend", "reference"]) == 2
     assert "a.jsonl: row 38: its key is 0, as a.jsonl: row 0: its key is" in capsys.readouterr().err
     assert not os.path.exists("i")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-from tests.index import test_containment, test_contents, test_threads
+from tests.index import test_contents, test_measures, test_threads
 
 
 class Contents(test_contents.Machine):
@@ -15,7 +15,7 @@ class Threads(test_threads.Machine):
     """Any sequence of verbs, on several threads."""
 
 
-class Containment(test_containment.ContainmentMachine):
+class Containment(test_measures.ContainmentMachine):
     """Any sequence of verbs, by containment."""
 
 

@@ -1,0 +1,208 @@
+"""Indexes by each measure: their pairs and buckets, streams of documents, and runs, all as other code decides them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+import gpulsh
+from gpulsh import Index
+from gpulsh.backends.select import BackendName
+from gpulsh.cli import main
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.index import manifest
+from tests.index.test_contents import Machine
+from tests.sketch.test_main_job import documents
+from tests.support.naive_index import NaiveIndex
+
+PAGES = [" ".join(f"page{page}x{word}" for word in range(60)) for page in range(6)]
+QUOTES = [" ".join(page.split()[start : start + 20]) for page in PAGES for start in (0, 15)]
+ADVERTISED = [f"{page} and advertisements all around it" for page in PAGES[:2]]
+TEXTS = [*PAGES[::2], *QUOTES, "", *PAGES[1::2], *ADVERTISED, QUOTES[0], "..."]
+
+
+class ContainmentMachine(Machine):
+    """Any sequence of verbs."""
+
+    measure = "containment"
+
+
+ContainmentMachine.TestCase.settings = settings(max_examples=4, stateful_step_count=12, deadline=None)
+TestContainmentMachine = ContainmentMachine.TestCase
+
+
+# --- by Jaccard
+
+
+def digests_of(texts: list[str]) -> gpulsh.BandDigests:
+    signatures = gpulsh.MinHash(num_perm=64).from_texts(texts, backend="cpu")
+    return gpulsh.Banding(bands=16, rows=4)(signatures, backend="cpu")
+
+
+@pytest.mark.parametrize(("backend", "most"), [("reference", 1 << 22), ("cpu", 3)])
+def test_pairs_and_buckets(backend: BackendName, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.index.candidates.PAIRS_AT_ONCE", most)
+    texts = [*documents(60), "", "..."]
+    keys = [f"key {i}" for i in range(len(texts))]
+    index = Index(threshold=0.6, num_perm=64, bands=16, rows=4, backend=backend)
+    index.insert(keys[:50], texts[:50])
+    index.insert(keys[50:], texts[50:])
+    index.save(tmp_path / "index")
+    pairs = gpulsh.candidate_pairs(digests_of(texts), backend="cpu")
+    exact = gpulsh.jaccard(gpulsh.shingle(texts, backend="cpu"), pairs, backend="cpu")
+    wanted = {(keys[i], keys[j], value) for (i, j), value in zip(pairs.tolist(), exact, strict=True) if value >= 0.6}
+    assert len(wanted) > 40
+    for one in (index, Index.open(tmp_path / "index", backend=backend)):
+        assert set(one.pairs()) == wanted and len(one.pairs()) == len(wanted)
+    walked = [(band, *(keys.index(key) for key in members.tolist())) for band, members in index.buckets()]
+    assert len(walked) == len(set(walked)) and set(walked) == {
+        (band, *np.flatnonzero(column == value).tolist())
+        for band, column in enumerate(np.asarray(digests_of(texts[:-2])).T)
+        for value in column
+        if (column == value).sum() > 1
+    }
+
+
+def test_removed_and_dropped_documents_are_in_none() -> None:
+    texts = documents()
+    index = Index(threshold=0.6, backend="cpu")
+    added = index.add(list(range(len(texts))), texts)
+    assert len(index.pairs()) == 0 and not added.keep.all()  # what was kept resembles nothing that was
+    index = Index(threshold=0.6, backend="cpu")
+    index.insert([7, 8, 9], [texts[0]] * 3)
+    assert [members.tolist() for _, members in index.buckets()] == [[7, 8, 9]] * index.parameters.banding.bands
+    index.remove([8])
+    found = index.pairs()
+    assert (found.first.tolist(), found.second.tolist(), found.similarity.tolist()) == ([7], [9], [1.0])
+    index.remove([7])
+    assert len(index.pairs()) == 0 and list(index.buckets()) == []
+    assert list(Index(backend="cpu").buckets()) == [] and len(Index(backend="cpu").pairs()) == 0
+
+
+def test_hamming_tables_answer_a_stream(tmp_path: Path) -> None:
+    """Query, then add, then reopened and changed: as `deduplicate` with the same tables, and as its pairs."""
+    given: dict[str, Any] = {"threshold": 0.6, "sketch": gpulsh.SimHash(bits=64), "distance": 3, "backend": "cpu"}
+    texts = [*documents()[::2], "", *documents()[1::2], "..."]
+    half = len(texts) // 2
+    wanted = gpulsh.deduplicate(texts, **given)
+    first = Index(**given)
+    assert first.parameters.banding.bands == 10 and len(first.query(texts)) == 0
+    one = first.add(range(half), texts[:half])
+    first.save(tmp_path / "index")
+    first.close()
+    index = Index.open(tmp_path / "index", backend="cpu", sketch=gpulsh.SimHash(), distance=3)
+    asked = index.query(texts[half:])
+    two = index.add(range(half, len(texts)), texts[half:])
+    targets = [*one.duplicate_of.tolist(), *two.duplicate_of.tolist()]
+    assert targets == wanted.duplicate_of.tolist() and not two.keep.all()
+    best = dict(reversed([*zip((asked.positions + half).tolist(), asked.keys.tolist(), strict=True)]))
+    earlier = {row: target for row, target in enumerate(targets) if row >= half > target}
+    assert len(earlier) > 3 and all(best[row] == target for row, target in earlier.items())
+    witness = next(iter(earlier.values()))
+    index.remove([witness])
+    assert witness in asked.keys and witness not in index.query(texts[half:]).keys
+
+    every = Index(**given)
+    every.insert(range(len(texts)), texts)
+    found = every.pairs()
+    pairs = [*zip(found.first.tolist(), found.second.tolist(), strict=True)]
+    assert len(set(pairs)) == len(pairs) and set(pairs) >= set(map(tuple, wanted.pairs.tolist()))
+    assert {band for band, _ in every.buckets()} <= set(range(10))
+
+
+# --- by containment
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_a_stream_is_decided_as_sets_decide_it(backend: Any, tmp_path: Path) -> None:
+    naive = NaiveIndex(0.8, 5, 1, 1, 1, measure="containment")
+    wanted = naive.add(range(len(TEXTS)), TEXTS)
+    index = Index(measure="containment", sketch=gpulsh.SimHash(), backend=backend)
+    index.save(tmp_path / "i")
+    found = []
+    for start in range(0, len(TEXTS), 5):
+        part = TEXTS[start : start + 5]
+        best = index.query(part)
+        added = index.add(range(start, start + len(part)), part)
+        found += zip(added.duplicate_of.tolist(), added.similarity.tolist(), strict=True)
+        told = dict(reversed([*zip(best.positions.tolist(), best.keys.tolist(), strict=True)]))
+        earlier = {row: key for row, key in enumerate(added.duplicate_of.tolist()) if key < start}
+        assert {row: told[row] for row in earlier} == earlier
+        index.save()
+        index.close()
+        index = Index.open(tmp_path / "i", measure="containment", num_perm=64, backend=backend)
+    assert found == [(key, np.float32(similarity)) for key, similarity in wanted]
+    # The first three pages, quotations of the others before them, these, and two that are empty.
+    assert len(index) - index.dropped() == 3 + 6 + 3 + 2
+
+
+def test_pairs_of_containment() -> None:
+    order = [PAGES[0], QUOTES[0], QUOTES[1], PAGES[1], ADVERTISED[0], "of nobody"]
+    index = Index(measure="containment", backend="cpu")
+    index.insert(list("abcdef"), order)
+    found = index.pairs()
+    assert [*zip(found.first, found.second, strict=True)] == [("a", "b"), ("a", "c"), ("a", "e")]
+    shingles = [{tuple(words[i : i + 5]) for i in range(len(words) - 4)} for words in map(str.split, order[:5])]
+    assert found.similarity.tolist() == [len(shingles[0] & one) / len(one) for one in (shingles[i] for i in (1, 2, 4))]
+    assert {"".join(members) for _, members in index.buckets()} == {"ae", "abe", "ace", "abce"}
+    index.remove(["a"])
+    assert len(index.pairs()) == 0  # what came later contains the quotations, and speaks for none before it
+    assert len(index.query([QUOTES[0]])) == 2
+
+
+def test_runs_through_an_index_keep_what_one_run_in_order_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wanted = gpulsh.deduplicate(TEXTS, measure="containment", priority=np.zeros(len(TEXTS)), backend="cpu")
+    kept = []
+    for part in range(3):
+        texts = TEXTS[part * 9 : part * 9 + 9]
+        Path(f"{part}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        measure = ["--measure", "containment"] if part == 0 else []  # then it is the index's own
+        given = [f"{part}.jsonl", "-o", f"out{part}", "--index", "known", *measure, "--backend", "cpu"]
+        assert main(["dedup", *given]) == 0
+        kept += [json.loads(line)["text"] for line in Path(f"out{part}/data/{part}.jsonl").read_text().splitlines()]
+    assert kept == [text for text, stays in zip(TEXTS, wanted.keep.tolist(), strict=True) if stays]
+    report = json.loads(Path("out2/report.json").read_text())
+    assert report["parameters"]["measure"] == "containment" and report["funnel"]["earlier"] > 0
+    assert main(["index", "build", "other", "0.jsonl", "--measure", "containment", "--backend", "cpu"]) == 0
+    index = Index.open("other", backend="cpu")
+    assert len(index) - index.dropped() == len(Path("out0/data/0.jsonl").read_text().splitlines())
+
+
+def test_of_two_in_one_call_the_first_is_first() -> None:
+    for texts, keep in (([PAGES[0], QUOTES[0]], [True, False]), ([QUOTES[0], PAGES[0]], [True, True])):
+        assert Index(measure="containment", backend="cpu").add(["a", "b"], texts).keep.tolist() == keep
+
+
+# --- formats
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "other", "said"),
+    [
+        (3, {}, {"sketch": gpulsh.SimHash()}, "sketch affine32:128 of seed 1 and simhash:64:12 of seed 1, by set"),
+        (4, {"sketch": gpulsh.SimHash()}, {"sketch": gpulsh.SimHash(), "distance": 2}, "simhash:64:12 .* simhash:64:2"),
+        (5, {"measure": "containment"}, {"measure": "jaccard"}, "made with measure containment and jaccard was given"),
+    ],
+)
+def test_an_index_is_no_other(form: int, options: Any, other: Any, said: str, tmp_path: Path) -> None:
+    Index(backend="cpu", **options).save(tmp_path / "i")
+    written = json.loads((tmp_path / "i" / manifest.NAME).read_bytes().partition(b"\n")[2])
+    assert written["format"] == form
+    Index.open(tmp_path / "i", backend="cpu", **options)
+    with pytest.raises(ParameterError, match=said):
+        Index.open(tmp_path / "i", backend="cpu", **other)
+
+
+def test_versions_without_containment_refuse_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Index(measure="containment", backend="cpu").save(tmp_path / "i")
+    monkeypatch.setattr(manifest, "OF_CONTAINMENT", 4)
+    with pytest.raises(InputError, match=r"is an index of format 5, .* and this version reads format 3 or 4"):
+        Index.open(tmp_path / "i", backend="cpu")
