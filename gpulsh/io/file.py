@@ -86,6 +86,23 @@ class File:
         return (self.path, *self.stamp()) if self.filesystem is None else None
 
 
+class RealPaths:
+    """`os.path.realpath` of many files, each folder resolved once."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        """The path of a file without links."""
+        folder, name = os.path.split(path)
+        if name in ("", ".", ".."):
+            return os.path.realpath(path)
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        found = os.path.join(self._folders[folder], name)
+        return os.path.realpath(found) if os.path.islink(found) else found
+
+
 @contextmanager
 def reading(file: File) -> Iterator[None]:
     """Turn errors inside into an InputError, or a MemoryLimitError, with the name of the file."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -75,19 +76,6 @@ class Part(NamedTuple):
     start: int
     rows: int
     size: int  # about how many bytes of text
-
-
-@runtime_checkable
-class Divisible(Protocol):
-    """A format whose files have parts, for several threads to read."""
-
-    def parts(self, file: File, columns: Columns) -> list[Part]:
-        """All parts, in order."""
-
-    def read_part(
-        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
-    ) -> Iterator[Block]:
-        """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `Format.read`."""
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:
@@ -163,6 +151,20 @@ class Format(Protocol):
         They come from all over the file where it has parts, otherwise from its beginning, and are at least one row.
         Returns the share of the file that was written.
         """
+
+
+class Divisible(Format, ABC):
+    """A format whose files have parts, for several threads to read."""
+
+    @abstractmethod
+    def parts(self, file: File, columns: Columns) -> list[Part]:
+        """All parts, in order."""
+
+    @abstractmethod
+    def read_part(
+        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
+    ) -> Iterator[Block]:
+        """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `Format.read`."""
 
 
 @dataclass

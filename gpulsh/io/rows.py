@@ -19,6 +19,7 @@ Copy = Callable[[NDArray[np.uint8], Numbers, Numbers], TextBatch]  # `Backend.ga
 
 # Bytes that a document costs beside its text: a billion empty documents must not be one batch.
 ROW_COST = 64
+FEWEST_ROWS = 1024  # that a batch may have, however small it is
 
 
 class Rows(Protocol):
@@ -102,7 +103,7 @@ def gathered(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBat
 
 def batch_cuts(offset: NDArray[np.signedinteger], max_bytes: int) -> Iterator[tuple[int, int]]:
     """Row ranges [start, stop) that cover all rows of `offset` [n + 1], each within the bounds of a batch."""
-    return cuts(offset, max_bytes, max(1024, max_bytes // ROW_COST))
+    return cuts(offset, max_bytes, max(FEWEST_ROWS, max_bytes // ROW_COST))
 
 
 def cut(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
@@ -116,7 +117,7 @@ def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
 
     A batch of at least a quarter of `max_bytes` is not copied.
     """
-    most_rows = max(1024, max_bytes // ROW_COST)
+    most_rows = max(FEWEST_ROWS, max_bytes // ROW_COST)
     held: list[TextBatch] = []
     size = count = 0
     for piece in pieces:
@@ -188,3 +189,9 @@ class _PieceRows(Rows):
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
         return [self._texts[row] or b"" for row in rows.tolist()]
+
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        texts = [text or b"" for text in self._texts]
+        if len(texts) <= FEWEST_ROWS and sum(map(len, texts)) <= max_bytes:  # quickly, for small files may be many
+            return iter([joined(texts)])
+        return super().slices(max_bytes)

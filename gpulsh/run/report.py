@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -103,7 +104,6 @@ class RunReport:
 
 def _written(work: Path) -> list[str]:
     """The results, relative to OUT: a later `--overwrite` removes these and nothing else."""
-    data = [path for path in (work / "data").rglob("*") if path.is_file()]
-    lists = [path for path in (work / "duplicates.parquet", work / "rejected.parquet") if path.exists()]
-    found = [path.relative_to(work).as_posix() for path in (*data, *lists)]
-    return [*sorted(found), REPORT]
+    data = [os.path.join(folder, name) for folder, _, names in os.walk(work / "data") for name in names]
+    lists = [str(path) for path in (work / "duplicates.parquet", work / "rejected.parquet") if path.exists()]
+    return [*sorted(path[len(f"{work}/") :] for path in (*data, *lists)), REPORT]

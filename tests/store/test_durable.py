@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,23 +76,39 @@ def test_what_the_system_refuses_names_the_file_and_what_is_left(tmp_path: Path)
     assert failed.value.filename == str(tmp_path / "file")
 
 
-def test_all_are_synced_before_any_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("count", "reports", "syncs"), [(9, True, ["fsync"] * 8), (20, True, ["syncfs"]), (20, False, ["fsync"] * 19)]
+)
+def test_all_are_synced_before_any_has_its_name(
+    count: int, reports: bool, syncs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done: list[str] = []
-    replace, fsync = os.replace, os.fsync
-    monkeypatch.setattr(os, "fsync", lambda handle: (done.append("fsync"), fsync(handle)))
-    monkeypatch.setattr(os, "replace", lambda *names: (done.append("replace"), replace(*names)))
-    with durable.Together() as files:
-        for number in range(20):
+
+    def watched(name: str, call: Callable[..., None]) -> Callable[..., None]:
+        return lambda *given: (done.append(name), call(*given))[1]
+
+    monkeypatch.setattr(os, "fsync", watched("fsync", os.fsync))
+    monkeypatch.setattr(os, "replace", watched("replace", os.replace))
+    monkeypatch.setattr(durable, "sync_file_system", watched("syncfs", durable.sync_file_system))
+    monkeypatch.setattr(durable, "REPORTS_ERRORS", reports)
+    with durable.Together(tmp_path) as files:
+        for number in range(count):
             part = files.part(f"{tmp_path}/step-{number}", f"{tmp_path}/{number}.txt")
             if number != 7:
                 Path(part).write_bytes(b"x" * number)
         facts = files.complete()
-    assert done == ["fsync"] * 19 + ["replace"] * 19
-    assert facts == {str(path): durable.fact_of(path) for path in tmp_path.iterdir()} and len(facts) == 19
+    assert done == syncs + ["replace"] * (count - 1)
+    assert facts == {str(path): durable.fact_of(path) for path in tmp_path.iterdir()} and len(facts) == count - 1
+
+
+def test_a_file_system_that_cannot_be_synced() -> None:
+    with pytest.raises(OSError) as failed:
+        durable.sync_file_system(-1)
+    assert failed.value.errno == errno.EBADF
 
 
 def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no more"), durable.Together() as files:
+    with pytest.raises(ValueError, match="no more"), durable.Together(tmp_path) as files:
         Path(files.part(f"{tmp_path}/a", f"{tmp_path}/a.txt")).write_bytes(b"x")
         raise ValueError("no more")
     assert list(tmp_path.iterdir()) == []

@@ -26,6 +26,8 @@ from types import TracebackType
 from typing import Any, Self
 from unittest import mock
 
+from gpulsh.store import durable
+
 SWITCHES = (
     "fsync",
     "replace",
@@ -53,12 +55,13 @@ class Disk:
 
     def __init__(self, folder: str, at: int | None, error: int | None) -> None:
         self._folder, self._at, self._error = folder, at, error
-        self._calls = SWITCHES if error is None else CALLS
+        self._calls = (*(SWITCHES if error is None else CALLS), "syncfs")
         self._unsynced: set[int] = set()  # inodes
         self._appended: dict[int, int] = {}  # inode -> bytes that are durable, of what is appended to
         self._renames: list[tuple[str, str, str | None]] = []  # from, to, what was there before
         self._real = {name: getattr(os, name) for name in SWITCHES}
         self._open = builtins.open
+        self._sync_all = durable.sync_file_system
         self.made: list[str] = []
 
     def patched(self) -> contextlib.ExitStack:
@@ -66,6 +69,7 @@ class Disk:
         stack = contextlib.ExitStack()
         stack.enter_context(mock.patch.multiple(os, **{name: getattr(self, f"_{name}_") for name in SWITCHES}))
         stack.enter_context(mock.patch.object(builtins, "open", self._open_))
+        stack.enter_context(mock.patch.object(durable, "sync_file_system", self._syncfs_))
         return stack
 
     def called(self, name: str, path: Any) -> None:
@@ -103,6 +107,13 @@ class Disk:
         self._appended.pop(os.fstat(handle).st_ino, None)
         if os.path.isdir(path):
             self._renames = [rename for rename in self._renames if os.path.dirname(rename[1]) != path]
+
+    def _syncfs_(self, handle: int) -> None:
+        self.called("syncfs", os.readlink(f"/proc/self/fd/{handle}"))
+        self._sync_all(handle)
+        self._unsynced.clear()
+        self._appended.clear()
+        self._renames.clear()
 
     def _replace_(self, source: Any, target: Any) -> None:
         self.called("replace", target)

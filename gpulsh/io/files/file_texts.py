@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 OFFSET_BYTES = 8  # of a held row, beside its text
 BLOCK_COST = 1 << 10  # bytes of a held block, beside its rows: many files have one block of few bytes
+FEW_ROWS = 64
 AHEAD_BLOCKS = 2  # waiting blocks for each thread that reads
 
 Blocks = list[tuple[int, Rows]]  # the texts of a piece, each block with its first row
@@ -396,5 +397,5 @@ class FileTexts:
 
 
 def _narrow(lengths: NDArray[np.int64]) -> Values:
-    """The lengths in their narrowest type, for a file without parts may have millions."""
-    return lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
+    """The lengths, of many rows in their narrowest type, for a file without parts may have millions."""
+    return lengths if len(lengths) < FEW_ROWS else lengths.astype(np.min_scalar_type(lengths.max(initial=0)))

@@ -56,6 +56,8 @@ class Form:
 
     def of(self, file: File) -> File:
         """The file with these options."""
+        if self == USUAL:
+            return file
         as_text = self.is_text(file.relative) or self.is_text(file.name)
         return replace(
             file, lines=self.lines and not as_text, as_text=as_text, delimiter=self.delimiter, encoding=self.encoding

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.file import File, first_line, missing_package
+from gpulsh.io.file import File, RealPaths, first_line, missing_package
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.no_documents import nothing_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
@@ -274,16 +274,12 @@ def _below(key: str, folder: str) -> str:
     return below if climbs(below) else posixpath.normpath(below).lstrip("/")
 
 
-def _identity(file: File) -> tuple[object, ...]:
-    if file.filesystem is None:
-        return (os.path.realpath(file.path),)
-    return (id(file.filesystem), file.path)  # fsspec has one object for each store
-
-
 def _refuse_twice(files: Sequence[File]) -> None:
-    seen: dict[tuple[object, ...], File] = {}
+    real = RealPaths()
+    seen: dict[tuple[int, str], File] = {}
     for file in files:
-        other = seen.setdefault(_identity(file), file)
+        path = real.of(file.path) if file.filesystem is None else file.path
+        other = seen.setdefault((id(file.filesystem), path), file)  # fsspec has one object for each store
         if other is not file:
             how = "" if other.name == file.name else f", as {other.name} too"
             raise InputError(f"{file.name}: is reached twice{how}; give each file once")

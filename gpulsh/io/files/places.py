@@ -127,7 +127,6 @@ class Targets:
 
     def of(self, file: File) -> str:
         """The file's place, with the folders above it made; OutputError where a link leads out of it."""
-        refuse_outside(file)
         above, name = posixpath.split(file.relative)
         if above not in self._known:
             self._known[above] = str(self._made(above))
@@ -159,6 +158,8 @@ def with_places(files: Sequence[File], protected: Sequence[str]) -> list[File]:
     INPUTs of one folder share it. Files given by name from a folder above all others need none.
     """
     written = [file for file in files if file.source not in protected]
+    if len({file.source for file in written}) < 2 and _clash(written) is None:
+        return list(files)
     origins = {id(file): _origin(file) for file in written}
     whole = {origins[id(file)] for file in written if file.name != file.source}  # taken or searched
     if len(whole) < 2 and _clash(written) is None:

@@ -31,7 +31,7 @@ from gpulsh.io.format import (
     BLOCK_BYTES,
     STRICT,
     Block,
-    Format,
+    Divisible,
     Keys,
     Known,
     Mask,
@@ -66,7 +66,7 @@ CODECS |= {"LZ4": "lz4", "LZ4_RAW": "lz4"}
 FIRST_ROWS, FEW_ROWS = 64, 1 << 10  # that are decoded to see how large rows are, in a row group of more than the latter
 
 
-class Parquet(Format):
+class Parquet(Divisible):
     """Files of row groups."""
 
     in_order = False

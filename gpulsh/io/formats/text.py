@@ -72,13 +72,15 @@ class PlainText(Streamed):
                 text: bytes | memoryview = memoryview(whole)
             else:
                 text = source.read()
-                refuse_packed(bytes(text[:HEAD]))
+                refuse_packed(text[:HEAD])
             if text[:2] in UTF16:
                 raise utf16(file)
             yield self._document(0, text)
 
     def _document(self, row: int, text: Bytes) -> Block:
         """A block of one row."""
+        if self.encoding is None and isinstance(text, bytes) and text.isascii():
+            return Block(row, piece_rows([text]))
         offset = pa.array([0, len(text)], pa.int64()).buffers()[1]
         found = stray(pa.Array.from_buffers(BYTES, 1, [None, offset, pa.py_buffer(text)]), self.encoding)
         if self.encoding is not None:

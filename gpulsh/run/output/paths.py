@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from gpulsh import __version__
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.io.file import File
+from gpulsh.io.file import File, RealPaths
 from gpulsh.io.files.no_documents import MARK
 from gpulsh.params import checked_folder
 
@@ -81,10 +81,10 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
     for given in (given for given in inputs if is_url(given) == remote):
         if remote or os.path.isdir(given) or _place(given) == target:
             refuse_inside(path, given, "input")
+    real = RealPaths()
     for file in files:
-        read = file.name if remote else file.path
         if remote or _is_local(file):
-            place = _place(read)
+            place = _place(file.name) if remote else real.of(file.path)
             if place == target:
                 raise OutputError(f"{path}: is the input {file.name}; give another path")
             if _inside(place, target):

@@ -73,7 +73,7 @@ def _ids(place: Workplace, layout: Layout, named: Numbers) -> Iterator[Ids]:
 
 
 STAGE = "write"
-RUN_FILES, RUN_BYTES = 128, 8 << 20  # that one task writes: each step costs as much as some small files
+RUN_FILES, RUN_BYTES = 512, 8 << 20  # that one task writes: each step costs as much as some small files
 BRIEF_BYTES = 1 << 20  # of text in files that are soon written again
 
 
@@ -117,7 +117,7 @@ def write(place: Workplace, layout: Layout, numbers: range) -> Made:
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
     bad = rejected(place.folder, layout, numbers)
     job, limit = place.job, place.job.limit(place.parallel)
-    with Together() as made:
+    with Together(place.folder) as made:
         targets, names = Targets(place.folder / DATA), {}
         with place.unchanged(numbers):
             for number, begin, end in zip(numbers, bounds, bounds[1:], strict=False):
