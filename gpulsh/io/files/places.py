@@ -127,6 +127,7 @@ class Targets:
 
     def of(self, file: File) -> str:
         """The file's place, with the folders above it made; OutputError where a link leads out of it."""
+        refuse_outside(file)
         above, name = posixpath.split(file.relative)
         if above not in self._known:
             self._known[above] = str(self._made(above))
