@@ -27,8 +27,8 @@ class KernelCache:
     refused: tuple[str, ...] = ()
 
 
-class _Refused(Exception):
-    pass
+class _Refused(OSError):
+    """Why a folder is not used."""
 
 
 @cache
@@ -42,20 +42,18 @@ def find_kernel_cache(environment: Mapping[str, str], package: Path) -> KernelCa
     # Several installations share the folders outside the package.
     name = f"gpulsh-{hashlib.sha256(os.fsencode(package.absolute())).hexdigest()[:16]}"
     places: list[Callable[[], Path]] = [
-        lambda: _made(package / "__pycache__"),
-        lambda: _made(_users(environment) / name),
-        lambda: _made(_temporary() / name),
+        lambda: package / "__pycache__",
+        lambda: _users(environment) / name,
+        lambda: _temporary() / name,
     ]
     if given := environment.get("NUMBA_CACHE_DIR"):
-        places.insert(0, lambda: _made(Path(os.path.abspath(given)) / name))
+        places.insert(0, lambda: Path(os.path.abspath(given)) / name)
     refused: list[str] = []
     for place in places:
         try:
-            return KernelCache(str(place()), tuple(refused))
-        except _Refused as reason:
-            refused.append(str(reason))
+            return KernelCache(str(_made(place())), tuple(refused))
         except OSError as error:
-            refused.append(f"{error.filename}: {os.strerror(error.errno or 0)}")
+            refused.append(f"{error.filename}: {os.strerror(error.errno)}" if error.errno else str(error))
     return KernelCache(None, tuple(refused))
 
 
@@ -63,7 +61,7 @@ def temporary_folder(name: str) -> str | None:
     """A folder below the temporary one that nobody else can write to; None if there is none."""
     try:
         return str(_made(_temporary() / name))
-    except (_Refused, OSError):
+    except OSError:
         return None
 
 

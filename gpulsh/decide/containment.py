@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
-from gpulsh.backends.prefixes import least_share
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import Backend, least_share
 from gpulsh.decide.readable import Readable, in_runs, row_sizes
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.ragged import cuts, first_of_runs, offsets, within_runs

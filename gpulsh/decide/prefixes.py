@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
-from gpulsh.backends.prefixes import least_share, prefix_lengths
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
 from gpulsh.lsh.pairs import packed
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets

@@ -14,8 +14,7 @@ from typing import Self, TypeVar
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves
-from gpulsh.backends.prefixes import lengths_with_rare
-from gpulsh.backends.protocol import Backend, overlaps
+from gpulsh.backends.protocol import Backend, lengths_with_rare, overlaps
 from gpulsh.io.normalize import normalized
 from gpulsh.io.rows import ChosenTexts
 from gpulsh.method import Method

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints, Numbers
 from gpulsh.backends.parts import in_part
-from gpulsh.backends.prefixes import least_share, prefix_lengths
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.containment import Owners, containing_pairs
 from gpulsh.decide.meeting import Meeting

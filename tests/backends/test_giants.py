@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.arrays import TextBatch
@@ -28,17 +26,11 @@ from tests.support.texts import (
     NOT_UTF8,
     SEPARATORS,
     WORDS,
-    any_choices,
     batch_of,
-    batches,
-    shinglings_of,
 )
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 FAMILY, SHAPE = Family(num_perm=16), BandShape(bands=5, rows=3)
-PIECES = [1, 2, 3, 4, 5, 7, 16, 33, 64, 65, 100, 1000]
-FEW = 90  # pieces of a document, each of which takes all that a piece takes
-SHINGLINGS = shinglings_of(st.integers(1, 9), any_choices)
 
 
 @contextmanager
@@ -72,16 +64,6 @@ def check(text: TextBatch, shingling: Shingling, *pieces: int) -> None:
         with pieces_of(piece):
             for found, one in zip(operations(ONE, text, shingling), wanted, strict=True):
                 same(found, one)
-
-
-@settings(max_examples=40)
-@given(batches(), SHINGLINGS, st.sampled_from(PIECES))
-def test_any_documents_in_any_pieces(text: TextBatch, shingling: Shingling, piece: int) -> None:
-    starts, stops = text.offset[:-1], text.offset[1:]
-    ends = np.minimum(stops, starts + FEW * piece)
-    documents = [text.values[start:stop].tobytes() for start, stop in zip(starts, ends, strict=True)]
-    neighbours = (text.values[edge].tobytes() for edge in (slice(text.offset[0]), slice(text.offset[-1], None)))
-    check(batch_of(documents, *neighbours), shingling, piece)
 
 
 @pytest.mark.parametrize("shingling", [ALL_READINGS[0], ALL_READINGS[3], ALL_READINGS[-1]])

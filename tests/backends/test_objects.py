@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpulsh.backends.cpu.objects import TOKEN_BYTES, texts_of
+from gpulsh.backends.cpu.texts import TOKEN_BYTES, texts_of
 from gpulsh.errors import InputTypeError
 
 lenders: Any = st.sampled_from([bytes, bytes, bytes, bytearray, memoryview])

@@ -20,8 +20,7 @@ from gpulsh.backends.cpu.fingerprinting.documents import (
 )
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
-from gpulsh.backends.cpu.memory import Scratch
-from gpulsh.backends.cpu.threads import Result, Threads, by_weight
+from gpulsh.backends.cpu.threads import Result, Scratch, Threads, by_weight
 from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys

@@ -13,7 +13,7 @@ from gpulsh.backends.cpu.passes import TextPass
 from gpulsh.backends.cpu.shingle import set_rows
 from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.cpu.vectors import prefetch
-from gpulsh.backends.prefixes import prefix_lengths
+from gpulsh.backends.protocol import prefix_lengths
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
-from gpulsh.backends.cpu.memory import Room, Scratch
 from gpulsh.backends.cpu.passes import TextPass
 from gpulsh.backends.cpu.shingle import set_rows
-from gpulsh.backends.cpu.threads import Threads, by_weight
+from gpulsh.backends.cpu.threads import Room, Scratch, Threads, by_weight
 from gpulsh.backends.cpu.vectors import mixed
 from gpulsh.params import Shingling
 

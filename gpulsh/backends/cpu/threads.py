@@ -1,4 +1,4 @@
-"""Work in contiguous chunks of rows of about equal weight, for a pool of threads.
+"""Work in contiguous chunks of rows of about equal weight, for a pool of threads; and the memory of kernels.
 
 Numba's own `parallel=True` is not used: its thread layers abort or hang when entered twice or after a fork, and it
 takes longer to compile.
@@ -6,25 +6,29 @@ takes longer to compile.
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from functools import cache
+from mmap import mmap
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.memory import Room
+from gpulsh.errors import DeviceMemoryError
 from gpulsh.ragged import offsets
 
 MEMORY = 8 << 30  # default bytes that a run may use
 SETS = 6  # log2 of the bytes a fingerprint of a set needs: 16 in each of two items in work, and 16 for each one's text
 
+OWN_PAGES = 1 << 16  # elements
 NO_ROWS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 
 Result = TypeVar("Result")
@@ -150,3 +154,49 @@ def by_weight(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]:
 def by_count(count: int, size: int) -> list[tuple[int, int]]:
     """[0, count) in pieces of `size`."""
     return [(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def own_pages(count: int) -> NDArray[np.uint64]:
+    """A uint64 [count]; large ones return their memory to the operating system when freed.
+
+    Arrays of many sizes leave an allocator with holes that the next array does not fit into.
+    """
+    if count < OWN_PAGES:
+        return np.empty(count, np.uint64)
+    return np.frombuffer(mmap(-1, 8 * count), np.uint64)
+
+
+class Room:
+    """The number of fingerprints that a result may still hold; threads share it."""
+
+    def __init__(self, most: float = math.inf) -> None:
+        self._most = self._left = most
+        self._lock = threading.Lock()
+
+    def take(self, count: int) -> None:
+        """Hold `count` more fingerprints, or fewer if it is negative.
+
+        Raises DeviceMemoryError if they are too many; the caller then takes fewer documents, or smaller parts.
+        """
+        with self._lock:
+            self._left -= count
+            if self._left < 0:
+                raise DeviceMemoryError(f"more than {self._most} fingerprints at once do not fit; give more memory")
+
+
+class Scratch(threading.local):
+    """Buffers that a thread reuses from chunk to chunk, because fresh pages cost more than the work done in them."""
+
+    KEPT = 1 << 20  # elements; a longer buffer is for long chunks, and is not kept
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, NDArray[np.uint64]] = {}
+
+    def take(self, name: str, count: int) -> NDArray[np.uint64]:
+        """An uninitialised uint64 [count] that is valid until this thread takes `name` again."""
+        if count > self.KEPT:
+            return np.empty(count, np.uint64)
+        held = self._buffers.get(name)
+        if held is None or len(held) < count:  # the first count may be 0
+            held = self._buffers[name] = np.empty(max(count, 1 << 16), np.uint64)
+        return held[:count]

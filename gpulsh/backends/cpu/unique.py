@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.kernel import kernel, subroutine
-from gpulsh.backends.cpu.memory import Room, own_pages
-from gpulsh.backends.cpu.threads import Threads, by_weight
+from gpulsh.backends.cpu.threads import Room, Threads, by_weight, own_pages
 
 CHUNK_SHINGLES = 1 << 16
 CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or values that are no hashes

@@ -107,7 +107,7 @@ class Sha1:
         return end_to_end([self._of_some(sets[start : start + SETS_AT_ONCE], ops) for start in starts])
 
     def _of_some(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
-        from gpulsh.backends.cpu.objects import texts_of
+        from gpulsh.backends.cpu.texts import texts_of
 
         texts, begins = texts_of(sets)
         heads = ops.sha1(texts.moved(ops.asarray))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.backends.prefixes import least_share, prefix_lengths
+from gpulsh.backends.protocol import least_share, prefix_lengths
 from gpulsh.decide.containment import Owners
 from gpulsh.lsh.pairs import distinct, packed, renumbered, unpacked
 from gpulsh.ragged import first_of_runs

@@ -11,8 +11,9 @@ import pytest
 from gpulsh.backends.protocol import Backend
 from tests.kernels.cuts import WHERE, cuda_backend, on_device
 
-# Threads, and the bounds on bytes and on all else that is done at once: none, and some that cut everything.
-CPU = {"cpu-whole": (1, None), "cpu-small": (5, (300, 7)), "cpu-ones": (2, (1, 20))}
+# Threads, and the bounds on bytes and on all else that is done at once: none, and some that cut everything; and one in
+# which each document is a giant, whose pieces have so many bytes.
+CPU = {"cpu-whole": (1, None), "cpu-small": (5, (300, 7)), "cpu-ones": (2, (1, 20)), "cpu-giants": (1, (9, 1000))}
 HOST = [where for where in WHERE if not on_device(where)]
 DEVICE = [where for where in WHERE if on_device(where)]
 # Examples are judged in these: small cuts find what whole rows hide. `test_any` draws from all; ./ci/soak takes all.
@@ -34,6 +35,9 @@ def backend(cut: str) -> Iterator[Backend]:
         if bounds:
             set_bounds(patch, *bounds)
             patch.setattr("gpulsh.backends.cpu.buckets.PARTITION_BITS", 4)
+        if cut == "cpu-giants":
+            patch.setattr("gpulsh.backends.cpu.passes.GIANT_BYTES", 0)
+            patch.setattr("gpulsh.backends.cpu.passes.PIECE_BYTES", 9)
         yield CpuBackend(threads)
 
 
