@@ -52,16 +52,6 @@ FEWEST_PARTITIONS = 64  # that run in parallel, unless they are very small: the 
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The counts and texts that the report needs."""
-
-    funnel: Funnel
-    rows: Sequence[int]  # of each file
-    gathered: GatheredTexts | None
-    sample: Sample
-
-
-@dataclass(frozen=True)
 class _Members:
     """The files of group members and of shares, and their counts."""
 
@@ -76,7 +66,7 @@ class _Members:
 
 @dataclass(frozen=True)
 class Decided:
-    """All decisions, in the files of `collect`."""
+    """All decisions, in the files of `collect`, and the texts and pairs that the report shows."""
 
     layout: Layout
     id_files: tuple[int, ...]  # how many files of ids each partition has
@@ -91,7 +81,7 @@ Decider = Callable[[Sequence[Partition], int | None, Funnel], Decided]
 
 def deduplicate_partitions(
     job: Job, folder: Path, ops: Backend, runner: Runner, progress: Progress, decider: Decider | None = None
-) -> Outcome:
+) -> tuple[Decided, Funnel]:
     """All stages from the files to the results in `folder`; `ops` only says how the work is best cut for it."""
     texts = job.texts(ops)
     total = texts.check()
@@ -102,7 +92,7 @@ def deduplicate_partitions(
     run = _Run(job, folder, runner, progress, Funnel())
     decided = decider(partitions, total, run.funnel) if decider else run.decide(partitions, total)
     run.write(decided)
-    return Outcome(run.funnel, np.diff(decided.layout.files).tolist(), decided.gathered, decided.sample)
+    return decided, run.funnel
 
 
 def layout_of(job: Job, read: Sequence[Mapping[str, Any]]) -> Layout:

@@ -356,9 +356,9 @@ def _results(
     with engine.running(job, work, manifest, progress) as runner:
         place = Workplace(job, work, engine.ops, progress, evidence_keys(manifest.secret))
         decider = earlier.decider(place, manifest, runner, remote=engine.remote) if earlier else None
-        outcome = deduplicate_partitions(job, work, engine.ops, runner, progress, decider)
+        decided, funnel = deduplicate_partitions(job, work, engine.ops, runner, progress, decider)
     no_page = missing()
-    report = reporting.finished(folder.work, outcome, no_page)
+    report = reporting.finished(folder.work, decided, funnel, no_page)
     write_report(folder.work / REPORT, report)
     if no_page is None:
         write_page(folder.work / PAGE, report)

@@ -141,6 +141,11 @@ class Layout:
     def __len__(self) -> int:
         return int(self.partitions[-1])
 
+    def rows(self) -> list[int]:
+        """How many rows each file has."""
+        rows: list[int] = np.diff(self.files).tolist()
+        return rows
+
     def by_partition(self, positions: Numbers) -> Iterator[tuple[int, slice]]:
         """Each partition that has some of ascending `positions`, and which of them."""
         ends = np.searchsorted(positions, self.partitions)

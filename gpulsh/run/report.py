@@ -19,7 +19,7 @@ from gpulsh.params import SCHEME
 from gpulsh.report.evidence import by_similarity, summarise
 from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing
-from gpulsh.run.driver import Outcome
+from gpulsh.run.driver import Decided
 from gpulsh.run.engines import Engine
 from gpulsh.run.job import Job
 from gpulsh.run.output.folder import PAGE
@@ -67,7 +67,7 @@ class RunReport:
             ],
         }
 
-    def finished(self, work: Path, outcome: Outcome, no_page: str | None) -> Mapping[str, Any]:
+    def finished(self, work: Path, decided: Decided, funnel: Funnel, no_page: str | None) -> Mapping[str, Any]:
         """All of it, once the results are made in `work`; `no_page` says why there is no report.html."""
         job, files, ops = self.job, self.files, self.engine.ops
         seconds, compiling = time.perf_counter() - self.start.clock, COMPILING.seconds() - self.start.compiled
@@ -84,18 +84,20 @@ class RunReport:
             "versions": versions(),
             "machine": machine(),
             "inputs": self.given,
-            "files": [{"file": file.name, "rows": rows} for file, rows in zip(files, outcome.rows, strict=True)],
+            "files": [
+                {"file": file.name, "rows": rows} for file, rows in zip(files, decided.layout.rows(), strict=True)
+            ],
             "sources": [
                 {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
                 for of, found in groupby(files, lambda file: file.source)
             ],
-            "funnel": outcome.funnel.to_dict(),
+            "funnel": funnel.to_dict(),
             "definitions": definitions(job.method.measure),
-            "hints": give_hints(job.method, outcome.funnel),
+            "hints": give_hints(job.method, funnel),
             "evidence": summarise(
-                work / "duplicates.parquet", files, job.columns, job.method.threshold, outcome.gathered
+                work / "duplicates.parquet", files, job.columns, job.method.threshold, decided.gathered
             ),
-            SAMPLED.name: by_similarity(outcome.sample.similarity),
+            SAMPLED.name: by_similarity(decided.sample.similarity),
             "page": {"written": no_page is None, "reason": no_page},
             "outputs": [*_written(work), *([] if no_page else [PAGE])],
             "job": job.to_json(),

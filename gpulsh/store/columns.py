@@ -100,9 +100,9 @@ class MappedBatches:
         _madvise()(self._whole.address, self._whole.size, mmap.MADV_DONTNEED)
 
 
-def damaged_file(path: Path, told: str) -> DamagedInputError:
+def damaged_file(path: Path, reason: str) -> DamagedInputError:
     """The error of a file that does not hold what gpulsh writes there."""
-    return DamagedInputError(f"{path}: is damaged: {told}; restore it from a copy, or make it again")
+    return DamagedInputError(f"{path}: is damaged: {reason}; restore it from a copy, or make it again")
 
 
 @cache

@@ -99,11 +99,14 @@ class WorkLock:
             self._handle = None
 
 
-def clear(work: Path) -> None:
-    """Remove all that is in it but the lock."""
+def clear(work: Path, last: tuple[str, ...] = (LOCK,)) -> None:
+    """Remove all that is in it but `last`; of a link itself, not what it leads to."""
     for entry in work.iterdir():
-        if entry.name != LOCK:
-            remove_entry(entry)
+        if entry.name not in last:
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
 
 
 def remove_work(work: Path) -> None:
@@ -111,28 +114,14 @@ def remove_work(work: Path) -> None:
     deadline = time.monotonic() + LEAVING
     while os.path.lexists(work):
         try:
-            _remove(work, last=[work / NAME, work / LOCK])
+            clear(work, (NAME, LOCK))
+            for name in (NAME, LOCK):
+                (work / name).unlink(missing_ok=True)
+            work.rmdir()
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or time.monotonic() > deadline:
                 return
             time.sleep(0.01)
-
-
-def _remove(work: Path, last: list[Path]) -> None:
-    for entry in work.iterdir():
-        if entry not in last:
-            remove_entry(entry)
-    for path in last:
-        path.unlink(missing_ok=True)
-    work.rmdir()
-
-
-def remove_entry(entry: Path) -> None:
-    """A file, a link, not what it leads to, or a folder with all that is in it."""
-    if entry.is_dir() and not entry.is_symlink():
-        shutil.rmtree(entry)
-    else:
-        entry.unlink()
 
 
 def _words(work: Path) -> bytes:

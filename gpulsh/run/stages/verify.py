@@ -11,7 +11,6 @@ documents and the pairs at or above the threshold.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import Edges
 from gpulsh.decide.sample import Draw
-from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
+from gpulsh.lsh.collisions import Collisions, Memberships
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import ranks_of, relation_of
@@ -56,19 +55,12 @@ def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: S
     texts = ShingledTexts(involved, place.ops, GroupTexts(place.folder, group, wanted), job.method, place.keys)
     met_here = Collisions.of(candidates, Memberships.joined([]), job.method.banding.bands)
     relation = relation_of(members, job.policy, layout)
-    done = 0
-
-    def advance(pairs: int) -> None:
-        nonlocal done
-        done += pairs
-        place.progress.advance(pairs)
-
     draw = Draw(members)
     with place.ops.here():
-        edges = Meeting(met_here, involved, relation, texts, job.method, place.ops).similar(advance, draw)
+        edges = Meeting(met_here, involved, relation, texts, job.method, place.ops).similar(draw=draw)
     document = members[involved]
     found = SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
-    place.progress.advance(len(met.i) - done)  # those that met several times, or do not count
+    place.progress.advance(len(met.i))
     made = EDGES.write(place.folder, share, found) | SAMPLE.write(place.folder, step_of("compare", share), draw.sample)
     return Made(made, {"amount": len(met.i), "candidates": len(candidates)})
 
@@ -124,48 +116,17 @@ def verify(
         (number(again), number(before)),
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
-    progress = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
-    decision = case.decide(funnel, progress, ordered=False).to_numpy()
+    decision = case.decide(funnel, Progress(), ordered=False).to_numpy()
     is_witness = np.zeros(len(members), bool)
     is_witness[decision.duplicate_of[~decision.keep]] = True
     witness, cluster = members[decision.duplicate_of], members[decision.cluster]
     decided = Decisions(members, witness, decision.similarity, cluster, is_witness)
-    progress.finish()
+    place.progress.advance(len(members))
     place.progress.count(dropped=funnel.dropped)
     return Made(
         DECIDED.write(place.folder, group, decided) | SAMPLE.write(place.folder, group, draw.sample),
         {"amount": len(members), **{name: getattr(funnel, name) for name in TALLIED}},
     )
-
-
-class _GroupProgress(Progress):
-    """The progress of the pairs and large buckets of a group, converted to documents.
-
-    A document of a large bucket counts as much as one with all pairs of a small one. The task itself counts documents.
-    """
-
-    def __init__(self, listener: Progress, documents: int, pairs: int, crowded: int) -> None:
-        self._listener, self._documents = listener, documents
-        self._work, self._cost = max(pairs + SMALL_BUCKET * crowded, 1), 0
-        self._done = self._reported = 0
-
-    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
-        """Pairs, and then documents of large buckets."""
-        self._cost = 1 if unit == "pairs" else SMALL_BUCKET
-        return nullcontext()
-
-    def advance(self, amount: int) -> None:
-        """As `Progress`."""
-        self._done += amount * self._cost
-        self._report(self._documents * min(self._done, self._work) // self._work)
-
-    def finish(self) -> None:
-        """Report the rest as done."""
-        self._report(self._documents)
-
-    def _report(self, documents: int) -> None:
-        self._listener.advance(documents - self._reported)
-        self._reported = documents
 
 
 def _edges(folder: Path, shares: Sequence[int], number: Callable[[Numbers], Numbers]) -> Edges:
