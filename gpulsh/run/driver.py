@@ -34,7 +34,7 @@ from gpulsh.run.records.texts import GatheredTexts
 from gpulsh.run.stages.arrange import gather, route
 from gpulsh.run.stages.collide import collide, copies
 from gpulsh.run.stages.connect import CONNECT, group
-from gpulsh.run.stages.containment import POSTING_COST, join, prefix, weigh, weight_tasks
+from gpulsh.run.stages.containment import POSTING_COST, WEIGH, join, prefix, weigh
 from gpulsh.run.stages.evidence import evidence
 from gpulsh.run.stages.sign import sign
 from gpulsh.run.stages.verify import compare, verify
@@ -170,10 +170,9 @@ class _Run:
 
     def join(self, layout: Layout, copied: Paths) -> Met:
         """Find documents that may contain others; by containment there are no large buckets."""
-        bits, weights = weight_tasks(self.funnel.shingles)
-        self._run("weigh", weigh, ((layout, copied, bits, part, weights) for part in range(weights)), weights)
+        self._stage("weigh", [Task(WEIGH, weigh, (layout, copied, self.funnel.shingles))], 1)
         partitions = len(layout.partitions) - 1
-        given = ((layout, copied, weights, number) for number in range(partitions))
+        given = ((layout, copied, number) for number in range(partitions))
         _, facts = self._run("prefix", prefix, given, partitions)
         parts = self._ranges(POSTING_COST * tallied(facts, "chosen"))
         return self._met("join", join, ((layout, copied, part, parts) for part in range(parts)), parts)

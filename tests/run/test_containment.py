@@ -52,7 +52,6 @@ def small_joins() -> Iterator[None]:
         patch.setattr("gpulsh.lsh.signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
         patch.setattr("gpulsh.run.records.postings.RUN_POSTINGS", 20)
         patch.setattr("gpulsh.run.records.postings.POSTINGS_AT_ONCE", 15)
-        patch.setattr("gpulsh.run.stages.containment.TASK_BITS", 8)
         patch.setattr("gpulsh.run.stages.containment.PAIRS_AT_ONCE", 4)
         yield
 

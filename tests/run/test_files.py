@@ -166,32 +166,6 @@ def test_no_rows_at_all(tmp_path: Path) -> None:
     assert evidence(tmp_path / "out") == []
 
 
-# --- the same decision as in memory, whatever the format and the split ---
-
-
-def test_files_and_memory_decide_alike(tmp_path: Path) -> None:
-    texts = [text or None for text in corpus(7, 300, 2, 20, 0.03)]
-    decision = gpulsh.deduplicate(texts, threshold=0.6, backend="reference")
-    assert 50 < decision.funnel.dropped < 250
-
-    folder = tmp_path / "in"
-    folder.mkdir()
-    pq.write_table(pa.table({"text": texts[:100]}), folder / "a.parquet", row_group_size=7)
-    (folder / "b.jsonl.gz").write_bytes(gzip.compress(b"\n".join(lines(texts[100:200]))))
-    pq.write_table(pa.table({"text": texts[200:]}), folder / "c.parquet")
-    run(folder, tmp_path / "out", threshold=0.6)
-    starts = {str(folder / name): start for name, start in (("a.parquet", 0), ("b.jsonl.gz", 100), ("c.parquet", 200))}
-    found = evidence(tmp_path / "out")
-    assert [starts[row["file"]] + row["row"] for row in found] == np.flatnonzero(~decision.keep).tolist()
-    dropped = ~decision.keep
-    witnesses = [starts[row["duplicate_of_file"]] + row["duplicate_of_row"] for row in found]
-    assert witnesses == decision.duplicate_of[dropped].tolist()
-    assert [row["similarity"] for row in found] == decision.similarity[dropped].tolist()
-    assert [row["cluster"] for row in found] == decision.cluster[dropped].tolist()
-    kept = pq.read_table(tmp_path / "out/data/a.parquet").column("text").to_pylist()
-    assert kept == [text for text, keep in zip(texts[:100], decision.keep, strict=False) if keep]
-
-
 # --- order and names ---
 
 
@@ -248,40 +222,12 @@ def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "first"),
-    [
-        (pa.array([1, 0, 0, 0, 3, 0, 2]), 4),
-        (pa.array([2**53, 0, 0, 0, 2**53 + 1, 0, 2**53]), 4),  # equal as float64
-        (pa.array([2**64 - 2, 0, 0, 0, 2**64 - 1, 0, None], pa.uint64()), 4),
-        (pa.array([-(2**63), 0, 0, 0, None, 0, -(2**63) + 1]), 6),
-        (pa.array([0.5, 0, 0, 0, None, 0, 0.75]), 6),
-        (pa.array([-0.0, 0, 0, 0, float("-inf"), 0, 0.0]), 0),
-        (pa.array([5, 0, 0, 0, 5, 0, 5], pa.date32()), 0),
-        (pa.array([5, 0, 0, 0, 6, 0, 7], pa.timestamp("ns", "UTC")), 6),
-        (pa.array([5, 0, 0, 0, 7, 0, 6], pa.time32("s")), 4),
-        (pa.array([None] * 7, pa.int8()), 0),
-    ],
-)
-def test_keep_by_a_column_in_its_own_type(tmp_path: Path, values: pa.Array, first: int) -> None:
-    pq.write_table(table(score=values), tmp_path / "a.parquet", row_group_size=2)
-    run(tmp_path / "a.parquet", tmp_path / "out", keep="score")
-    assert {row["duplicate_of_row"] for row in evidence(tmp_path / "out")} == {first}
-
-
-@pytest.mark.parametrize(
     "scores", [[2**53, 0, 0, None, 2**53 + 1, 0, float(2**53)], [10**29, 0, 0, None, 10**29 + 2, 0, 10**29 + 1]]
 )
 def test_keep_by_numbers_of_json_lines(tmp_path: Path, scores: list[Any]) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines(first=scores)))
     run(tmp_path / "a.jsonl", tmp_path / "out", keep="column:first")
     assert {row["duplicate_of_row"] for row in evidence(tmp_path / "out")} == {4}
-
-
-def test_keep_longest_counts_bytes(tmp_path: Path) -> None:
-    texts = [FOX, FOX + "!!", FOX + " …", FOX + "!!!"]
-    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
-    run(tmp_path / "a.parquet", tmp_path / "out", keep="longest")
-    assert {row["duplicate_of_row"] for row in evidence(tmp_path / "out")} == {2}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The texts of a group, read from the files of all partitions: in any order, by several threads at once."""
+"""The texts of a group, read from the files of all partitions, in any order."""
 
 from __future__ import annotations
 
@@ -51,24 +51,6 @@ def test_texts_are_read_in_any_order(tmp_path: Path) -> None:
     for places in [*orders, *(chance.choices(range(PARTS * ROWS), k=chance.randrange(30)) for _ in range(40))]:
         assert taken(group, places) == [wanted[place] for place in places]
     assert group.sizes().tolist() == [len(text) for text in wanted]
-
-
-def test_lanes_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None waits for another one's reading, and no file is closed while one reads it."""
-    monkeypatch.setattr(group_texts, "OPEN_FILES", 1)
-    group, wanted = texts(tmp_path)
-    together, read = threading.Barrier(2), os.preadv
-
-    def meeting(*given: Any) -> int:
-        together.wait(30)
-        return read(*given)
-
-    monkeypatch.setattr(os, "preadv", meeting)
-    filled = [place for place, text in enumerate(wanted) if text][::-1]  # backwards each text is a reading of its own
-    sides = [[place for place in filled if place >= 2 * ROWS][:4], [place for place in filled if place < ROWS][:4]]
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda places: taken(group, places), sides))
-    assert found == [[wanted[place] for place in places] for places in sides]
 
 
 def test_a_file_that_ends_early_is_told(tmp_path: Path) -> None:

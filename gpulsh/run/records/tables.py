@@ -116,7 +116,7 @@ class Ranks(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Of each slot of fingerprints in a range how many documents have it, stopping at 255."""
+    """How many documents have each slot of fingerprints, at most 255."""
 
     documents: NDArray[np.uint8]
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -15,12 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.backends.lru_cache import LruCache
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, step_of
 from gpulsh.run.records.tables import GROUPS, MEMBERS, PLACES, SHARES, Row, Table
-
-OPEN_FILES = 64
 
 
 def texts_file(folder: Path, partition: int) -> Path:
@@ -58,7 +54,7 @@ class GroupTexts:
             files.append(np.full(len(sizes[-1]), number))
         self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
         self._files, self._offsets = np.concatenate(files), np.concatenate(begins)
-        self._folder, self._open = folder, LruCache[int, _OpenFile](OPEN_FILES)
+        self._folder = folder
 
     def sizes(self) -> Numbers:
         """int64 [documents]: bytes of each text."""
@@ -75,11 +71,8 @@ class GroupTexts:
         first, low, high = runs[:, 0], offset[runs[:, 0]], offset[runs[:, 1]]
         wanted = zip(file[first].tolist(), begin[first].tolist(), low.tolist(), high.tolist(), strict=True)
         for number, pieces in groupby(wanted, itemgetter(0)):
-            self._file(number).read(data.data, pieces)
+            _fill(data.data, texts_file(self._folder, number), pieces)
         return TextBatch(data, offset)
-
-    def _file(self, number: int) -> _OpenFile:
-        return self._open.get_or_make(number, lambda: _OpenFile(texts_file(self._folder, number)))
 
 
 class GatheredTexts:
@@ -99,20 +92,14 @@ class GatheredTexts:
         return bytes(texts.take(np.zeros(1, np.int64)).values[:most])
 
 
-class _OpenFile:
-    """A file of texts, which several threads may read; it is closed when nobody holds it any more."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._handle = path, os.open(path, os.O_RDONLY)
-        weakref.finalize(self, os.close, self._handle)
-
-    def read(self, target: memoryview, pieces: Iterable[tuple[int, int, int, int]]) -> None:
-        """Fill `target`: of each piece (_, place, low, high) [low, high), with the bytes at the place."""
+def _fill(target: memoryview, path: Path, pieces: Iterable[tuple[int, int, int, int]]) -> None:
+    """Fill `target`: of each piece (_, place, low, high) [low, high), with the bytes at the place of a file."""
+    with open(path, "rb", buffering=0) as file:
         for _, place, low, high in pieces:
             while low < high:
-                count = os.preadv(self._handle, [target[low:high]], place)
+                count = os.preadv(file.fileno(), [target[low:high]], place)
                 if not count:
-                    raise EOFError(f"{self._path}: ends early")
+                    raise EOFError(f"{path}: ends early")
                 place, low = place + count, low + count
 
 

@@ -1,6 +1,6 @@
 """Find candidate pairs by containment: a join over all fingerprints, instead of `collide`.
 
-weigh        a range of fingerprints: how many documents have those of each slot -> WEIGHTS
+weigh        all fingerprints: how many documents have the fingerprints of each slot -> WEIGHTS
 prefix       a partition: the rarest fingerprints of each document -> PREFIXES, SET_SIZES
 join         a range of fingerprints: pairs of documents that share a rare one -> PAIRS, MEMBERSHIPS, FOREST
 
@@ -42,28 +42,24 @@ from gpulsh.run.records.tables import (
 from gpulsh.store.columns import ColumnsFile
 
 FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
-TASK_BITS = 20  # of which so many are counted in one task
+WEIGH = "weigh"  # the step
 
 
-def weight_tasks(shingles: int) -> tuple[int, int]:
-    """The bits of a slot for so many shingles, and into how many ranges the slots are cut."""
-    bits = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS))
-    return bits, 1 << max(bits - TASK_BITS, 0)
-
-
-def weigh(place: Workplace, layout: Layout, copies: Sequence[Path], bits: int, part: int, parts: int) -> Made:
-    """Count the documents of one of `parts` equal ranges of slots, each of so many bits; `copies` do not count."""
-    slots = (1 << bits) // parts
-    counts, first = np.zeros(slots, np.int64), np.uint64(part * slots)
-    participants = Participants(layout, copies)
-    for fingerprints, _ in postings_of(POSTINGS, place.folder, layout, participants, part, parts):
-        np.add.at(counts, ((fingerprints >> np.uint64(64 - bits)) - first).astype(np.int64), 1)
+def weigh(place: Workplace, layout: Layout, copies: Sequence[Path], shingles: int) -> Made:
+    """Count the documents of each slot, where there are so many shingles; `copies` do not count."""
+    bits, ops = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS)), place.ops
+    with ops.here():
+        counts = ops.asarray(np.zeros(1 << bits, np.uint8))
+        for fingerprints, _ in postings_of(POSTINGS, place.folder, layout, Participants(layout, copies), 0, 1):
+            offset = np.array([0, len(fingerprints)])
+            counts = ops.frequencies(Fingerprints(fingerprints, offset).moved(ops.asarray), counts)
+        made = WEIGHTS.write(place.folder, WEIGH, Weights(ops.asnumpy(counts)))
     place.progress.advance(1)
-    return Made(WEIGHTS.write(place.folder, part, Weights(np.minimum(counts, 255).astype(np.uint8))), {"amount": 1})
+    return Made(made, {"amount": 1})
 
 
-def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], weights: int, partition: int) -> Made:
-    """Choose the prefixes of a partition by the `weights` of so many ranges."""
+def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], partition: int) -> Made:
+    """Choose the prefixes of a partition by the weights."""
     start, stop = layout.partitions[partition : partition + 2].tolist()
     takes_part = Participants(layout, copies).of(partition)
     postings = POSTINGS.open(POSTINGS.path(place.folder, partition))
@@ -74,7 +70,7 @@ def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], weights: in
         postings.release()
     lengths = prefix_lengths(sizes, least_share(place.job.method.threshold))
     owns = takes_part & (np.arange(start, stop) >= layout.protected)
-    counts = _counts(place.folder, weights)
+    counts = WEIGHTS.read(place.folder, WEIGH).documents
     ops, chosen = place.ops, 0
     with ops.here(), postings_file(PREFIXES, place.folder, partition) as out:
         here = ops.asarray(counts)
@@ -91,19 +87,6 @@ def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], weights: in
     place.progress.advance(1)
     made |= SET_SIZES.write(place.folder, partition, SetSizes(sizes))
     return Made(made, {"amount": 1, "chosen": chosen})
-
-
-def _counts(folder: Path, weights: int) -> NDArray[np.uint8]:
-    """uint8 [2^b]: the weights of all ranges; one is mapped at a time."""
-    counts = np.empty(0, np.uint8)
-    for part in range(weights):
-        columns = WEIGHTS.open(WEIGHTS.path(folder, part))
-        here = columns.whole().documents
-        if part == 0:
-            counts = np.empty(weights * len(here), np.uint8)
-        counts[part * len(here) : (part + 1) * len(here)] = here
-        columns.release()
-    return counts
 
 
 def _sets(run: PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fingerprints]:
@@ -170,10 +153,7 @@ class _Found:
         self._held.append(pairs)
         self._count += len(pairs)
         if self._count >= PAIRS_AT_ONCE:
-            self._held = [distinct(np.concatenate(self._held))]
-            self._count = len(self._held[0])
-            if self._count >= PAIRS_AT_ONCE // 2:
-                self.write()
+            self.write()
 
     def write(self) -> None:
         """All that are held."""
