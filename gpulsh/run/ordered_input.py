@@ -24,7 +24,7 @@ from gpulsh.run.driver import layout_of, run_stage, tasks_of
 from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files
 from gpulsh.run.job import Made, Runner, Stage, Task, Workplace, tallied
 from gpulsh.run.policy import check_kinds
-from gpulsh.run.records.documents import PassedOver, write_facts
+from gpulsh.run.records.documents import RejectionsFile, write_facts
 from gpulsh.run.records.tables import MEMBERS, RANKS
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages.arrange import RANK, gather, rank, survey
@@ -53,7 +53,7 @@ class OrderedInput:
         """All documents once."""
         texts = self._place.texts()
         for partition in self._partitions:
-            with PassedOver(self._place.folder, partition.number) as rejected:
+            with RejectionsFile(self._place.folder, partition.number) as rejected:
                 facts = PartitionFacts(rejected=rejected)
                 for batch in texts.read(partition.pieces, max_bytes, facts):
                     size = int(batch.offset[-1] - batch.offset[0])

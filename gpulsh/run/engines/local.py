@@ -21,6 +21,8 @@ from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
 from gpulsh.store.scratch import release_memory
 
+READERS = 4  # of the files that an earlier run made; each holds some MiB of one
+
 
 def most_parallel(threads: int, memory: int) -> int:
     """How many tasks a process with so many threads and bytes does in parallel."""
@@ -32,7 +34,7 @@ def finished_before(
 ) -> list[Mapping[str, Any] | None]:
     """The facts of each task that an earlier run finished, which are reported; None where it must be done."""
     begun = any(manifest.find(task.step) for task in stage.tasks)
-    with ThreadPoolExecutor() if begun else nullcontext() as pool:  # threads: all their files are read
+    with ThreadPoolExecutor(READERS) if begun else nullcontext() as pool:
         found = list((pool.map if pool else map)(manifest.finished, [task.step for task in stage.tasks]))
     for facts in found:
         if facts is not None:

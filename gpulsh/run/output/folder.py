@@ -214,13 +214,13 @@ class OutputFolder:
         if self._resume and os.path.lexists(self.work / NAME):
             refuse_links(self.work)
         if self._resume and Manifest.open(self.work) is not None:
-            self._lock.sign(self.work)
+            self._lock.mark(self.work)
             for part in self.work.glob(f"*{PART}"):  # of an attempt that was killed
                 part.unlink(missing_ok=True)
             return
         self._begun = True
         clear(self.work)
-        self._lock.sign(self.work)
+        self._lock.mark(self.work)
 
     def _release(self) -> None:
         if self._lock is not None:

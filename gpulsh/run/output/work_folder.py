@@ -84,7 +84,7 @@ class WorkLock:
         except OSError:  # a file system without locks
             pass
 
-    def sign(self, work: Path) -> None:
+    def mark(self, work: Path) -> None:
         """Mark the folder as gpulsh's, durably; one that was marked before stays so all the while."""
         assert self._handle is not None
         with naming(work / LOCK):

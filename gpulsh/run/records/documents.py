@@ -34,7 +34,7 @@ from gpulsh.store.columns import ColumnsFile, MappedBatches, columns_file
 from gpulsh.store.durable import FileFact
 
 
-def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: PassedOver) -> Made:
+def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: RejectionsFile) -> Made:
     """SIZES, ORDER and what is rejected of a partition that was read."""
 
     def where(row: int) -> str:
@@ -108,7 +108,7 @@ def rejections_file(folder: Path, partition: int) -> Path:
     return step_file(folder, step_of("sign", partition), "rejected")
 
 
-class PassedOver(ExitStack):
+class RejectionsFile(ExitStack):
     """A context. Batches of `io.files.rejected.rejections` go to a file, HELD_ROWS at a time; no file without one."""
 
     def __init__(self, folder: Path, partition: int) -> None:

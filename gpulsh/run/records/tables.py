@@ -192,7 +192,7 @@ class SimilarPairs(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """Decisions, by document, ascending; `speaks` marks witnesses.
+    """Decisions, by document, ascending; `is_witness` marks the documents that others are dropped for.
 
     In DECISIONS `duplicate_of` may be below 0 (`records.earlier`).
     """
@@ -201,7 +201,7 @@ class Decisions(NamedTuple):
     duplicate_of: Numbers
     similarity: NDArray[np.float32]
     cluster: Numbers
-    speaks: NDArray[np.bool_]
+    is_witness: NDArray[np.bool_]
 
 
 class Ids(NamedTuple):

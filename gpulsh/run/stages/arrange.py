@@ -21,7 +21,7 @@ from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.policy import kind_of
-from gpulsh.run.records.documents import PassedOver, ranks_of, sizes_of, write_facts
+from gpulsh.run.records.documents import RejectionsFile, ranks_of, sizes_of, write_facts
 from gpulsh.run.records.tables import (
     GROUPS,
     MEMBERS,
@@ -122,7 +122,7 @@ RANK = "rank"  # the step
 def survey(place: Workplace, partition: Partition) -> Made:
     """Read a partition for what its documents are ordered by."""
     size = 0
-    with PassedOver(place.folder, partition.number) as rejected:
+    with RejectionsFile(place.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
         with place.unchanged(piece.file for piece in partition.pieces):
             for batch in place.texts().read(partition.pieces, place.ops.sizes().batch, facts):

@@ -22,7 +22,7 @@ from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.lsh.signing import SignedSets, sign_batches, sign_by_method, sign_sets
 from gpulsh.run.job import Made, Workplace
 from gpulsh.run.policy import kind_of
-from gpulsh.run.records.documents import PassedOver, write_facts
+from gpulsh.run.records.documents import RejectionsFile, write_facts
 from gpulsh.run.records.postings import PostingsFile, postings_file
 from gpulsh.run.records.tables import DIGESTS, EXACT, POSTINGS, DigestRows, ExactRows
 from gpulsh.stats.stages import Funnel
@@ -36,7 +36,7 @@ OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and 
 def sign(place: Workplace, partition: Partition) -> Made:
     """Sign a partition."""
     texts, funnel = place.texts(), Funnel()
-    with PassedOver(place.folder, partition.number) as rejected:
+    with RejectionsFile(place.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
         batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
         given = batches, place.job.method, place.keys, place.ops, funnel, place.progress

@@ -49,7 +49,7 @@ def write_decisions(place: Workplace, layout: Layout, partition: int, columns: D
     """DECISIONS of a partition, and the ids that go with them."""
     made = DECISIONS.write(place.folder, partition, columns)
     if place.job.columns.id is not None:
-        named = columns.document[(columns.duplicate_of != columns.document) | columns.speaks]
+        named = columns.document[(columns.duplicate_of != columns.document) | columns.is_witness]
         for number, ids in enumerate(_ids(place, layout, named)):
             made |= ids_table(number).write(place.folder, partition, ids)
     return Made(made, {"amount": 1, "ids": len(made) - 1})
