@@ -11,6 +11,7 @@ similarity s the cosine is 2 s / (1 + s) where the sets are equally large, and g
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -77,7 +78,7 @@ class SCurve:
         array([0.    , 0.4375, 1.    ])
         """
         s = _fractions("similarity", similarity)
-        return _as_given(-np.expm1(_log_miss(s, self.bands, self.rows)))
+        return _as_given(_meeting(s, self.bands, self.rows))
 
     @overload
     def similarity_at(self, probability: float) -> np.float64: ...
@@ -161,8 +162,7 @@ def choose_banding(
     most_bands = num_perm // every_rows
     rows = np.repeat(every_rows, most_bands)
     bands = within_runs(most_bands) + 1
-    captured = -np.expm1(_log_miss(np.float64(capture_at), bands, rows))
-    unwanted = -np.expm1(_log_miss(np.float64(reject_at), bands, rows))
+    captured, unwanted = _meeting(capture_at, bands, rows), _meeting(reject_at, bands, rows)
     met = np.flatnonzero((captured >= capture_by) & (unwanted <= reject_by))
     if met.size:
         best = met[-1]  # rows ascend, and bands within equal rows
@@ -203,22 +203,27 @@ def default_banding(
         return _completed(num_perm, bands, rows)
 
     every_rows = np.arange(1, num_perm + 1)
-    reached = -np.expm1(_log_miss(np.float64(threshold), num_perm // every_rows, every_rows)) >= capture
+    reached = _meeting(threshold, num_perm // every_rows, every_rows) >= capture
     if reached.any():
         most = int(every_rows[np.flatnonzero(reached)[-1]])
         return num_perm // most, most
     # Bands of one row find the most, so the needed bands are the needed signature values.
-    needed = min(math.log1p(-capture) / math.log1p(-threshold), MAX_NUM_PERM + 1) // 1
-    while needed <= MAX_NUM_PERM and -np.expm1(_log_miss(np.float64(threshold), int(needed), 1)) < capture:
-        needed += 1
-    if needed <= MAX_NUM_PERM:
-        remedy = f"give --num-perm {needed:.0f} or more, or bands and rows"
+    needed = fewest_bands(threshold, capture, 1, MAX_NUM_PERM)
+    if needed is not None:
+        remedy = f"give --num-perm {needed} or more, or bands and rows"
     else:
         remedy = f"not even the largest --num-perm, {MAX_NUM_PERM}, would; give bands and rows"
     raise ParameterError(
         f"num_perm is {num_perm}, and no banding of it finds pairs of similarity {threshold:g} "
         f"with probability {capture:g}; {remedy}, or a higher threshold"
     )
+
+
+def fewest_bands(similarity: float, probability: float, rows: int, most: int) -> int | None:
+    """The fewest bands, of at most `most`, that find pairs of `similarity` with `probability` or more, if any do."""
+    every = range(1, most + 1)
+    fewer = bisect_left(every, probability, key=lambda bands: float(_meeting(similarity, bands, rows)))
+    return every[fewer] if fewer < most else None
 
 
 def near_probability(near: NearBits, similarity: float) -> float:
@@ -287,12 +292,12 @@ def epsilon_of_chance(size: int, functions: int, probability: float = 0.999) -> 
     return NormalDist().inv_cdf((1 + each) / 2) * math.sqrt((size - 1) / functions)
 
 
-def _log_miss(
-    s: NDArray[np.float64] | np.float64, bands: int | NDArray[np.int64], rows: int | NDArray[np.int64]
+def _meeting(
+    s: NDArray[np.float64] | float, bands: int | NDArray[np.int64], rows: int | NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """log((1 - s^rows)^bands), which does not round to a probability of 0 or 1."""
+    """1 - (1 - s^rows)^bands, by logarithms: no power rounds to 0 or 1 before the end."""
     with np.errstate(divide="ignore", under="ignore"):
-        return np.asarray(bands * np.log1p(-np.power(s, rows)), np.float64)
+        return np.asarray(-np.expm1(bands * np.log1p(-np.power(np.float64(s), rows))), np.float64)
 
 
 def _completed(num_perm: int, bands: int | None, rows: int | None) -> tuple[int, int]:

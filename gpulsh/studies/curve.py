@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +20,7 @@ from gpulsh.sketch.minhash import MinHash
 from gpulsh.studies.brute_force import Spread, brute_force
 from gpulsh.studies.picture import plot_curves
 from gpulsh.studies.study import DEFAULT, How, Study, Where, draw_sample, fingerprints
-from gpulsh.theory import SCurve, checked_requirement, checked_threshold, choose_banding, default_banding
+from gpulsh.theory import SCurve, checked_requirement, checked_threshold, choose_banding, default_banding, fewest_bands
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # the study has the default banding of each
 BINS, FINE_BINS = 20, 50  # steps of similarity, in JSON and in pictures
@@ -186,14 +185,9 @@ def _capturing(num_perm: int, similarity: float, probability: float) -> Iterator
     num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
     default_banding(num_perm, similarity, probability)  # its error names the num_perm that would do
     for rows in range(1, num_perm + 1):
-        power = similarity**rows
-        needed = math.log1p(-probability) / math.log1p(-power) if 0 < power < 1 else power and 1.0
-        for bands in (math.ceil(needed), math.ceil(needed) + 1):  # rounding may have gone either way
-            if 1 <= bands <= num_perm // rows:
-                curve = SCurve(bands=bands, rows=rows)
-                if curve.probability(similarity) >= probability:
-                    yield curve
-                    break
+        bands = fewest_bands(similarity, probability, rows, num_perm // rows)
+        if bands is not None:
+            yield SCurve(bands=bands, rows=rows)
 
 
 def _bandings(num_perm: int, threshold: float, bands: int | None, rows: int | None) -> set[SCurve]:
