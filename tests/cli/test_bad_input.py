@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from gpulsh.cli import main
+from tests.cli.conftest import Command
 
 TEXT = "one two three four five six seven"
 LINE = json.dumps({"text": TEXT, "n": 1}).encode()
@@ -126,58 +126,45 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for place, case in enumerate(cases)
     ],
 )
-def test_bad_input(
-    make: Callable[[], None], arguments: str, parts: list[str], status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input(make: Callable[[], None], arguments: str, parts: list[str], status: int, command: Command) -> None:
     make()
     before = tree()
-    output = [] if " -o " in arguments else ["-o", "out"]
-    assert main(["dedup", *arguments.split(), *output, "--backend", "reference"]) == status
-    printed = capsys.readouterr()
-    errors = [line for line in printed.err.splitlines() if line.startswith("gpulsh: error: ")]
-    assert printed.out == ""
-    assert len(errors) == 1 and printed.err.endswith(errors[0] + "\n"), printed.err
-    assert "Traceback" not in printed.err and "unexpected" not in errors[0]
-    assert [part for part in parts if part not in errors[0]] == [], errors[0]
+    refused = command(f"dedup {arguments} {'' if ' -o ' in arguments else '-o out'} --backend reference")
+    assert (refused.status, refused.out) == (status, "") and "Traceback" not in refused.err
+    assert refused.err.count("gpulsh: error: ") == 1 and "unexpected" not in refused.error
+    assert [part for part in parts if part not in refused.error] == [], refused.error
     assert tree() == before
 
 
-def test_signatures_at_a_url(capsys: pytest.CaptureFixture[str]) -> None:
+def test_signatures_at_a_url(command: Command) -> None:
     good()
-    assert main(["sign", "a.jsonl", "-o", "s3://bucket/signed.parquet"]) == 1
-    assert capsys.readouterr().err.startswith("gpulsh: error: s3://bucket/signed.parquet: is a URL; give a local path")
+    error = command("sign a.jsonl -o s3://bucket/signed.parquet").error
+    assert error.startswith("s3://bucket/signed.parquet: is a URL; give a local path")
 
 
-def test_cuda_without_cuda(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cuda_without_cuda(command: Command) -> None:
     from gpulsh.backends.select import backend_status
 
     if backend_status()["cuda"] is None:
         pytest.skip("CUDA works here")
     good()
     before = tree()
-    assert main(["dedup", "a.jsonl", "-o", "out", "--backend", "cuda"]) == 1
-    assert capsys.readouterr().err.startswith("gpulsh: error: backend 'cuda'")
-    assert tree() == before
+    assert command("dedup a.jsonl -o out --backend cuda").error.startswith("backend 'cuda'") and tree() == before
 
 
-def test_no_right_to_write(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_disk_without_rights_or_room(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     good()
 
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "out")
 
-    monkeypatch.setattr(Path, "mkdir", refused)
-    assert main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]) == 1
-    assert capsys.readouterr().err == "gpulsh: error: out: cannot be made: Permission denied\n"
-
-
-def test_full_disk_leaves_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    good()
-
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "out/_work/report.json")
 
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", refused)
+        assert command("dedup a.jsonl -o out --backend reference").error == "out: cannot be made: Permission denied"
     monkeypatch.setattr("gpulsh.run.files.write_report", full)
-    assert main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]) == 1
-    assert "out/_work/report.json: cannot be written: No space left on device" in capsys.readouterr().err
+    error = command("dedup a.jsonl -o out --backend reference").error
+    assert "out/_work/report.json: cannot be written: No space left on device" in error
     assert os.listdir() == ["a.jsonl"]

@@ -1,4 +1,4 @@
-"""What is printed: nothing of a stranger's that a terminal obeys; and nobody who reads it is no reason to fail."""
+"""Output has no control characters from outside, and a reader that is gone is no reason to fail."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.cli import main
 from gpulsh.report.wording import printable
+from tests.cli.conftest import Command, Printed
 
 CLEAR = "\x1b[2J\x1b]0;owned\x07"  # clears the screen and sets the title
 ODD = f"a{CLEAR}\u202egnp\x9b31m\r\x7f\u2066\u2028\u200fz"
@@ -25,15 +25,14 @@ TEXT = "some words of a page that is there twice and then nothing else at all"
 TRACES = ("\x1b", "\x07", "\x9b", "\r", "\x7f", "\u202e", "\u2066", "\u2028", "\u200f")
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     Path("a.jsonl").write_text("".join(json.dumps({"text": TEXT}) + "\n" for _ in range(3)))
-    return tmp_path
 
 
-def harmless(printed: Any) -> bool:
+def harmless(printed: Printed) -> bool:
     return not [trace for trace in TRACES if trace in printed.out + printed.err]
 
 
@@ -46,16 +45,15 @@ def test_printable() -> None:
     assert json.loads(f'"{printable(every)}"') == every  # beyond quote and backslash valid in JSON
 
 
-def test_names_of_columns(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_columns(command: Command) -> None:
     table = pa.table({ODD: [TEXT], "other": [1]})
     Path("b.jsonl").write_text(json.dumps({ODD: TEXT}) + "\n")
     pq.write_table(table, "b.parquet")
     with pa.OSFile("b.arrow", "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
         out.write_table(table)
-    for ending, more in (("jsonl", []), ("parquet", ["--verbose"]), ("arrow", [])):
-        assert main(["dedup", f"b.{ending}", "-o", "out", "--backend", "reference", *more]) == 1
-        printed = capsys.readouterr()
-        assert harmless(printed) and r"a\u001b[2J" in printed.err
+    for ending, more in (("jsonl", ""), ("parquet", "--verbose"), ("arrow", "")):
+        printed = command(f"dedup b.{ending} -o out --backend reference {more}")
+        assert harmless(printed) and r"a\u001b[2J" in printed.error
 
 
 @pytest.mark.parametrize(
@@ -75,45 +73,36 @@ def test_names_of_columns(here: Path, capsys: pytest.CaptureFixture[str]) -> Non
         [ODD],
     ],
 )
-def test_errors(here: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors(arguments: list[str], command: Command) -> None:
     Path(f"{ODD}.jsonl").write_text("no record")
     Path("bad").mkdir()
     Path(f"bad/{ODD}.jsonl").write_text(json.dumps({"text": ODD, ODD: 5}) + '\n{"text": 5}\n')
     for more in ([], ["--verbose"]):
-        assert main([*arguments, *more]) in (1, 2)
-        printed = capsys.readouterr()
-        assert harmless(printed) and "gpulsh: error: " in printed.err
+        printed = command("", *arguments, *more)
+        assert harmless(printed) and printed.error
 
 
-def test_names_of_outputs_and_warnings(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (
+def test_names_of_outputs_keys_and_warnings(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments in (
         ["dedup", "a.jsonl", "-o", ODD],
         ["dedup", "a.jsonl", "-o", "b", "--index", f"known{ODD}"],
         ["index", "build", f"i{ODD}", "a.jsonl", "-o", f"{ODD}.parquet"],
         ["index", "query", f"i{ODD}", "a.jsonl", "-o", f"{ODD}.jsonl"],
         ["index", "compact", f"i{ODD}"],
     ):
-        assert main(command) == 0
-        assert harmless(capsys.readouterr())
-
-
-def test_keys_that_a_query_prints_are_still_json(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        printed = command("", *arguments)
+        assert printed.status == 0 and harmless(printed)
     Path("b.jsonl").write_text(json.dumps({"text": TEXT, "id": ODD + "\U000e0001"}) + "\n")
-    assert main(["index", "build", "i", "b.jsonl", "--id-column", "id"]) == 0
-    capsys.readouterr()
-    assert main(["index", "query", "i", "b.jsonl", "--id-column", "id"]) == 0
-    printed = capsys.readouterr()
+    assert command("index build i b.jsonl --id-column id").status == 0
+    printed = command("index query i b.jsonl --id-column id")  # whose output is still JSON
     assert harmless(printed) and json.loads(printed.out)["duplicate_of"] == ODD + "\U000e0001"
-
-
-def test_warnings_are_printed(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger("gpulsh"), "propagate", False)  # so that only the command listens
     with zipfile.ZipFile("a.zip", "w") as archive:
         archive.writestr("ok.jsonl", Path("a.jsonl").read_bytes())
         archive.writestr(f"../{ODD}.jsonl", b"{}")
-    assert main(["dedup", "zip://::a.zip", "-o", "out", "--backend", "reference"]) == 0
-    printed = capsys.readouterr()
-    assert harmless(printed) and "gpulsh: zip://::a.zip: skips ../a\\u001b[2J" in printed.err
+    printed = command("dedup zip://::a.zip -o out --backend reference")
+    assert printed.status == 0 and harmless(printed)
+    assert "gpulsh: zip://::a.zip: skips ../a\\u001b[2J" in printed.err
 
 
 # --- nobody reads it ---
@@ -137,7 +126,7 @@ FULL = "standard output cannot be written: No space left on device"
         ("> /dev/full", 1, f"gpulsh: error: all is done, but {FULL}"),
     ],
 )
-def test_a_finished_run_whose_report_nobody_reads(here: Path, redirected: str, status: int, message: str) -> None:
+def test_a_finished_run_whose_report_nobody_reads(redirected: str, status: int, message: str) -> None:
     done = shell("dedup a.jsonl -o out --backend reference", redirected)
     assert done.returncode == status and "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
     assert [line for line in done.stderr.splitlines() if "error" in line] == ([message] if message else [])
@@ -159,7 +148,7 @@ def test_results_and_errors_that_cannot_be_printed(command: str, redirected: str
     assert done.stderr == message and (done.returncode == status or redirected == "| true")
 
 
-def test_a_terminal_that_goes_away(here: Path) -> None:
+def test_a_terminal_that_goes_away() -> None:
     """Bars are shown until the terminal is closed amid the run, which goes on."""
     import pty
 
@@ -175,14 +164,8 @@ driver.copies = waiting
 from gpulsh.cli import main
 sys.exit(main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]))
 """
-    process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=follower,
-        stderr=follower,
-        text=True,
-        env={**os.environ, "TERM": "xterm"},
-    )
+    streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": follower, "stderr": follower, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", code], **streams, env={**os.environ, "TERM": "xterm"})
     os.close(follower)
     shown = b""
     while b"/s" not in shown:
@@ -194,30 +177,28 @@ sys.exit(main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]))
 
 
 @pytest.fixture
-def at_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def at_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], str]:
     """What a command prints on a terminal of a width."""
+    monkeypatch.setenv("NO_COLOR", "1")
 
-    def run(width: int, *arguments: str) -> str:
-        capsys.readouterr()
+    def run(width: int, line: str) -> str:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        monkeypatch.setenv("NO_COLOR", "1")
         monkeypatch.setenv("COLUMNS", str(width))
-        assert main(arguments) == 0
-        return capsys.readouterr().out
+        return command(line).out
 
     return run
 
 
-@pytest.mark.parametrize("arguments", [["dedup", "--help-all"], ["index", "query", "--help"]])
-def test_a_narrow_terminal_breaks_no_word_of_the_help(arguments: list[str], at_columns: Callable[..., str]) -> None:
-    whole, narrow = (at_columns(width, *arguments).split("Examples")[0] for width in (110, 45))
+@pytest.mark.parametrize("line", ["dedup --help-all", "index query --help"])
+def test_a_narrow_terminal_breaks_no_word_of_the_help(line: str, at_columns: Callable[[int, str], str]) -> None:
+    whole, narrow = (at_columns(width, line).split("Examples")[0] for width in (110, 45))
     assert max(len(line) for line in narrow.splitlines() if not line.startswith("  --")) <= 45
     assert "".join(narrow.split()) == "".join(whole.split())
     words = {word for word in whole.split() if len(word) <= 24 and "-" not in word}  # a hyphen may end a line
     assert words <= {*narrow.split()}
 
 
-def test_a_narrow_terminal_breaks_no_word_of_a_result(here: Path, at_columns: Callable[..., str]) -> None:
-    assert main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]) == 0
-    narrow = at_columns(45, "show", "out")
-    assert max(map(len, narrow.splitlines())) <= 45 and narrow.split() == at_columns(1000, "show", "out").split()
+def test_a_narrow_terminal_breaks_no_word_of_a_result(command: Command, at_columns: Callable[[int, str], str]) -> None:
+    assert command("dedup a.jsonl -o out --backend reference").status == 0
+    narrow = at_columns(45, "show out")
+    assert max(map(len, narrow.splitlines())) <= 45 and narrow.split() == at_columns(1000, "show out").split()
