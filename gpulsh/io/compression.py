@@ -17,9 +17,8 @@ Compression = Literal["", "gz", "bz2", "xz", "zst"]
 NAMES = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 GZIP, BZIP2, XZ, ZSTD = b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # begin a member of each
 BZIP2_BLOCK, BZIP2_END = b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"  # one of these follows the level of a bzip2 stream
-SKIPPABLE = b"\x2a\x4d\x18"  # follows a byte 0x50 to 0x5f: a zstd frame without content
-ZSTD_HEADER = 18  # bytes of the longest header of a frame
-ZSTD_BLOCKS = 32  # blocks decoded together; each holds at most 128 KiB of content
+# Bytes that zstd decodes together: few where they hold much content.
+ZSTD_STEPS, ZSTD_CONTENT = (64, 4096), 1 << 18
 MOST_WINDOW = 1 << 31  # bytes; `zstd --long=31` asks for this window
 HEAD = 512  # bytes that show whether a member begins
 PLAIN_STEP, PACKED_STEP = 4 << 20, 64 << 10  # bytes of content, and of compressed data, that are handled at once
@@ -41,9 +40,6 @@ class Piece(NamedTuple):
     begin: int
     content: bytes
     end: int | None
-
-
-Pieces = Callable[[BinaryIO, int], Generator[Piece]]  # of all members from a byte on
 
 
 class Decoder(Protocol):
@@ -87,27 +83,49 @@ class _Gzip:
         return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
 
 
-def gzip_pieces(source: BinaryIO, start: int = 0) -> Generator[Piece]:
-    """The content of gzip members from byte `start` on, in pieces of at most PLAIN_STEP."""
-    return _pieces(_Gzip, zlib.error, b"", source, start)
+class _Zstd:
+    """zstandard's decoder of a frame as a `Decoder`. It gives all content of its input, so that comes in small steps.
+
+    The library's stream reader would take a truncated frame for a whole one.
+    """
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self._inner = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW).decompressobj()
+        self._left = b""
+        self._step = ZSTD_STEPS[0]
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._left
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data + self._left
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        data, at, size = self._left + data, 0, 0
+        found = []
+        while at < len(data) and size < max_length and not self.eof:
+            found.append(self._inner.decompress(data[at : at + self._step]))
+            at += self._step
+            size += len(found[-1])
+            self._step = ZSTD_STEPS[len(found[-1]) < ZSTD_CONTENT]
+        self._left = data[at:]
+        return b"".join(found)
 
 
-def _bzip2_pieces(source: BinaryIO, start: int) -> Generator[Piece]:
-    import bz2  # Python may have been built without it, or lzma
+def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) -> Generator[Piece]:
+    """The content of all members from byte `start` on, in pieces of about PLAIN_STEP.
 
-    return _pieces(bz2.BZ2Decompressor, OSError, BZIP2, source, start)
-
-
-def _xz_pieces(source: BinaryIO, start: int) -> Generator[Piece]:
-    import lzma
-
-    return _pieces(partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError, XZ, source, start)
-
-
-def _pieces(
-    opened: Callable[[], Decoder], refusal: type[Exception], magic: bytes, source: BinaryIO, start: int
-) -> Generator[Piece]:
-    """Members one behind another. Zero bytes between them and behind them are padding, which gzip and xz allow."""
+    Zero bytes between members and behind them are padding, which all codecs but zstd allow.
+    """
+    opened, refusal, magic = _decoder(compression)
     source.seek(start)
     read = begin = start
     member: Decoder | None = None
@@ -115,7 +133,7 @@ def _pieces(
         read += len(step)
         while step or (member is not None and not member.needs_input):
             if member is None:
-                step = step.lstrip(b"\0")
+                step = step if compression == "zst" else step.lstrip(b"\0")
                 if not step:
                     break
                 begin, member = read - len(step), opened()
@@ -124,6 +142,8 @@ def _pieces(
             try:
                 content = member.decompress(step, PLAIN_STEP)
             except refusal as error:
+                if "not enough memory" in str(error):
+                    raise MemoryError(str(error)) from error
                 raise DamagedMember(begin, _broken(error)) from error
             step = b""
             if member.eof:
@@ -135,64 +155,21 @@ def _pieces(
         raise DamagedMember(begin, TRUNCATED)
 
 
-def _zstd_pieces(source: BinaryIO, start: int) -> Generator[Piece]:
-    """The content of zstd frames from byte `start` on, in pieces of at most 4 MiB.
+def _decoder(compression: Compression) -> tuple[Callable[[], Decoder], type[Exception], bytes]:
+    """A decoder, its error, and what a member begins with where the decoder does not refuse all else at once."""
+    if compression == "gz":
+        return _Gzip, zlib.error, b""
+    if compression == "bz2":
+        import bz2  # Python may have been built without it, or lzma
 
-    The library's decoder hands over all content of its input, which may be any amount, and its stream reader takes a
-    truncated frame for a whole one. So frames are cut at their blocks (RFC 8878, section 3.1.1).
-    """
+        return bz2.BZ2Decompressor, OSError, BZIP2
+    if compression == "xz":
+        import lzma
+
+        return partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError, XZ
     import zstandard
 
-    decoder = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)
-    source.seek(start)
-    begin = start
-
-    def take(count: int) -> bytes:
-        data = source.read(count)
-        while len(data) < count:
-            more = source.read(count - len(data))
-            if not more:
-                raise DamagedMember(begin, TRUNCATED)
-            data += more
-        return data
-
-    while head := source.read(ZSTD_HEADER):
-        if head[1:4] == SKIPPABLE and head[0] & 0xF0 == 0x50:
-            source.seek(begin + 4)
-            take(int.from_bytes(take(4), "little"))
-            begin = source.tell()
-            continue
-        if len(head) >= 4 and not head.startswith(ZSTD):
-            raise DamagedMember(begin, _broken("no frame begins here"))
-        try:
-            size = zstandard.frame_header_size(head)
-            has_checksum = zstandard.get_frame_parameters(head).has_checksum
-        except zstandard.ZstdError as error:
-            raise DamagedMember(begin, TRUNCATED if len(head) < ZSTD_HEADER else _broken(error)) from error
-        source.seek(begin + size)
-        frame = decoder.decompressobj()
-        run, last = [head[:size]], False
-        while not last:
-            while len(run) < 2 * ZSTD_BLOCKS and not last:
-                block = take(3)
-                fields = int.from_bytes(block, "little")
-                last, is_repeated = bool(fields & 1), fields >> 1 & 3 == 1  # one byte, repeated `fields >> 3` times
-                run += [block, take(1 if is_repeated else fields >> 3)]
-            if last and has_checksum:
-                run.append(take(4))
-            try:
-                content = frame.decompress(b"".join(run))
-            except zstandard.ZstdError as error:
-                if "not enough memory" in str(error):
-                    raise MemoryError(str(error)) from error
-                raise DamagedMember(begin, _broken(error)) from error
-            run = []
-            if content or last:
-                yield Piece(begin, content, source.tell() if last else None)
-        begin = source.tell()
-
-
-PIECES: dict[Compression, Pieces] = {"gz": gzip_pieces, "bz2": _bzip2_pieces, "xz": _xz_pieces, "zst": _zstd_pieces}
+    return _Zstd, zstandard.ZstdError, b""
 
 
 def _broken(error: object) -> str:
@@ -216,11 +193,11 @@ BEGINNINGS: dict[Compression, tuple[bytes, Callable[[bytes], bool]]] = {
 }
 
 
-def whole_members(pieces: Pieces, source: BinaryIO, start: int = 0) -> Iterator[Piece]:
+def whole_members(compression: Compression, source: BinaryIO, start: int = 0) -> Iterator[Piece]:
     """Yield the pieces of intact members; a damaged one is a DamagedMember instead."""
     again: int | None = start
     while again is not None:
-        running, again = pieces(source, again), None
+        running, again = member_pieces(compression, source, again), None
         held: list[Piece] = []
         size = 0
         for piece in running:
@@ -233,7 +210,7 @@ def whole_members(pieces: Pieces, source: BinaryIO, start: int = 0) -> Iterator[
                 held = []
                 again = next(more.end for more in running if more.end is not None)
                 running.close()  # frees its decoder, whose window may be as large as a document
-                for known in pieces(source, piece.begin):
+                for known in member_pieces(compression, source, piece.begin):
                     yield known
                     if known.end is not None:
                         break
@@ -272,8 +249,8 @@ def blocks(source: BinaryIO, compression: Compression, *, intact_only: bool = Fa
             yield block
             block = source.read(PLAIN_STEP)
     else:
-        pieces = PIECES[compression]
-        for piece in whole_members(pieces, source) if intact_only else pieces(source, 0):
+        members = whole_members if intact_only else member_pieces
+        for piece in members(compression, source, 0):
             if piece.content:
                 yield piece.content
 
@@ -298,7 +275,7 @@ class IntactBlocks:
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for piece in whole_members(PIECES[self._compression], self._source, self._start):
+            for piece in whole_members(self._compression, self._source, self._start):
                 if piece.content:
                     yield piece.content
         except DamagedMember as error:

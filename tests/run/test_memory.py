@@ -20,7 +20,6 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.formats.streamed import BlankLines
 from gpulsh.run.stages import sign
 
 
@@ -32,12 +31,6 @@ def at_most(size: int) -> Iterator[None]:
         assert tracemalloc.get_traced_memory()[1] <= size
     finally:
         tracemalloc.stop()
-
-
-def test_a_block_of_short_lines_costs_about_what_it_has() -> None:
-    block = b'{"a": 1}\n' * (1 << 19)
-    with at_most(3 * len(block)):
-        assert sum(map(len, BlankLines([block]))) == len(block)
 
 
 def test_of_short_documents_little_is_known(tmp_path: Path) -> None:

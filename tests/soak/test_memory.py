@@ -20,7 +20,6 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.formats.streamed import BlankLines
 from gpulsh.run.stages import sign
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/PID/smaps_rollup is Linux's")

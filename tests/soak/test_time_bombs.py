@@ -134,24 +134,6 @@ def test_blank_lines(name: str, ending: str, tmp_path: Path) -> None:
     assert [len(batch) for batch in FileTexts(find_files([str(kept)]), Columns(text="text")).batches(100)] == [1]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100, 5000])
-def test_blank_lines_are_left_out_wherever_blocks_end(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blank_lines, "GAP", re.compile(rb"(?<!\s)\s{3,}+"))
-    draw = random.Random(size)
-    for _ in range(100):
-        content = b"".join(draw.choice([b"\n", b"\n\n\n\n", b" ", b"\r\n", b"a", b"\n  \n"]) for _ in range(40))
-        blocks = [content[start : start + size] for start in range(0, len(content), size)]
-        filled = blank_lines.BlankLines(blocks)
-        found: dict[int, bytes] = {}
-        number = 1
-        for lines in split_lines(filled):
-            found |= {number + filled.left_out + place: bytes(line) for place, line in enumerate(lines)}
-            number += len(lines)
-        every = dict(enumerate(content.split(b"\n"), 1))
-        held = {number: line.removesuffix(b"\n") for number, line in found.items() if line.strip()}
-        assert held == {number: line for number, line in every.items() if line.strip()}
-
-
 @pytest.mark.parametrize("rows", [0, 1])
 def test_parquet_of_many_row_groups(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.io.formats.parquet.RUN_ROWS", 1)  # each is a part of its own

@@ -1,13 +1,11 @@
 """Arrow arrays of text as rows: the data buffer is used in place, offsets become 64-bit a batch at a time.
 
-Texts that are not adjacent are copied together. Arrow's kernels do that in one pass without Python's lock, but to load
-them takes as long as to join some hundred thousand texts in Python. So only a process that copies many loads them.
+Texts that are not adjacent are copied together, by Arrow's kernels: in one pass, without Python's lock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +17,7 @@ from gpulsh.io.format import Mask
 from gpulsh.io.rows import Bytes, Copy, Rows, batch_cuts, byte_values, gathered, piece_rows
 from gpulsh.ragged import offsets
 
-PAYS = 1 << 18  # copied texts from which on the kernels are loaded
 NARROW = (1 << 31) - 1  # bytes that 32-bit offsets count
-
-_copied = 0
-_copying = Lock()
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -113,7 +107,7 @@ class _OffsetRows(_ArrowRows):
         apart = bool((begin[1:] != end[:-1]).any())
         if apart and copy is not None:
             return copy(self._values, begin, end)
-        if not apart or not _kernels_pay(len(rows)):
+        if not apart:
             return gathered(self._values, begin, end)
         offset = offsets(end - begin)
         return TextBatch(_taken(self._array, rows, int(offset[-1])), offset)
@@ -157,7 +151,7 @@ class _ViewRows(_ScatteredRows):
         self._lengths = self._views[:, 0].astype(np.int64)
 
     def gather(self, rows: Numbers, copy: Copy | None = None) -> TextBatch:
-        batch = _from_views(self._views[rows], self._buffers) if _kernels_pay(len(rows)) else None
+        batch = _from_views(self._views[rows], self._buffers)
         return super().gather(rows) if batch is None else batch
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
@@ -194,14 +188,6 @@ class _DictionaryRows(_ScatteredRows):
             for place in np.flatnonzero(self._null[rows]).tolist():
                 pieces[place] = b""
         return pieces
-
-
-def _kernels_pay(count: int) -> bool:
-    """Whether this process has copied so many texts, with these `count`, that Arrow's kernels pay."""
-    global _copied
-    with _copying:
-        _copied += count
-        return _copied >= PAYS
 
 
 def _taken(array: pa.Array, rows: Numbers, size: int) -> NDArray[np.uint8]:

@@ -6,12 +6,13 @@ never in memory as a whole. Each kept element of it is written on a line of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import chain
-from typing import BinaryIO, TypeVar, Unpack
+from itertools import chain, compress
+from typing import BinaryIO, NamedTuple, Unpack
 
+import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
@@ -20,7 +21,7 @@ from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression import PLAIN_STEP, IntactBlocks, blocks
-from gpulsh.io.file import File, reading, reason, wrong_length
+from gpulsh.io.file import File, reading, reason
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.json_record import (
     BOM,
@@ -47,11 +48,8 @@ from gpulsh.io.formats.streamed import (
     LARGE_LINE,
     SPACE,
     STEP,
-    ArrayEndError,
     Beginning,
-    BlankLines,
     Line,
-    LongLineError,
     Streamed,
     split_elements,
     split_lines,
@@ -64,9 +62,20 @@ CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked befo
 MOST_REJECTED = 1 << 14  # lines of a block
 ELEMENT = "element"  # the unit of a file that is an array
 
-Item = TypeVar("Item")
-Group = Iterator[tuple[int, Line]]
 Lost = Callable[[str], None]  # is given what is wrong with a stretch that is skipped
+
+
+class Group(NamedTuple):
+    """Rows of a block: their lines, each with its end where it has one, and the lines' numbers."""
+
+    numbers: Sequence[int]
+    lines: list[Line]
+
+    def each(self) -> Iterator[tuple[int, Line]]:
+        """Each row, which leaves the group, so that no more than one large document is held twice."""
+        self.lines.reverse()
+        for number in self.numbers:
+            yield number, self.lines.pop()
 
 
 class JsonLines(Streamed):
@@ -76,9 +85,10 @@ class JsonLines(Streamed):
         """Check that the file opens and that its first line is a record."""
         small = Limit(COPIES * CHECKED_LINE)  # the first pass checks a longer line
         with reading(file), self._opened(file) as (file, source), suppress(LargeDocumentError):
-            for first in chain.from_iterable(self._groups(file, source, small)):
-                parsed(file, *first)
-                break
+            for group in self._groups(file, source, small):
+                if group.lines:
+                    parsed(file, *next(group.each()))
+                    break
         return self._size(file)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
@@ -94,9 +104,9 @@ class JsonLines(Streamed):
 
         with reading(file), self._opened(file) as (file, source):
             key_column = KeyColumn(file, columns.key) if columns.key is not None and wanted is None else None
-            for lines in self._groups(file, source, rules.limit, lost):
+            for group in self._groups(file, source, rules.limit, lost):
                 found, damage = _Found(row, damage), []
-                for number, line in lines:
+                for number, line in group.each():
                     text = key = key_value = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
@@ -139,18 +149,15 @@ class JsonLines(Streamed):
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
         found: list[object] = []
         held = 0
-        wanted = set(rows.tolist())
+        wanted = np.zeros(int(rows[-1]) + 1 if len(rows) else 0, np.bool_)
+        wanted[rows] = True
         with reading(file), self._opened(file) as (file, source):
-            for row, (number, line) in enumerate(chain.from_iterable(self._groups(file, source))):
-                if len(found) == len(rows):
-                    break
-                if row in wanted:
+            for kept in self._kept_lines(file, source, wanted, more=True):
+                for number, line in kept.each():
                     record = parsed(file, number, line, depth=column.count(".") + 1)
                     found.append(id_value(file, record, column, number, line))
                     held += len(found[-1]) if isinstance(found[-1], (str, dict, list)) else 8
                     check_values_fit(file, column, held, len(found), len(rows), limit)
-        if len(found) != len(rows):
-            raise wrong_length(file)
         # One Arrow type for several objects would give each the fields of all.
         if not any(isinstance(value, (dict, list)) for value in found):
             try:
@@ -162,14 +169,13 @@ class JsonLines(Streamed):
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
         with self._opened(file) as (file, source), self._writer(target, how.get("packing")) as out:
-            groups = self._kept_lines(file, source, keep)
-            _write(file, out, ([line for _, line in kept] for kept in groups))
+            _write(file, out, (kept.lines for kept in self._kept_lines(file, source, keep)))
 
     def write_lines(self, file: File, keep: Mask, out: Sink, limit: Limit | None = None) -> None:
         """Kept records as they are, each on one line."""
         with self._opened(file) as (file, source):
             for kept in self._kept_lines(file, source, keep):
-                write_lines(out, [on_one_line(content_of(number, line)) for number, line in kept])
+                write_lines(out, [on_one_line(content_of(number, line)) for number, line in kept.each()])
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines, as `write_kept` writes them."""
@@ -178,7 +184,7 @@ class JsonLines(Streamed):
 
             def first() -> Iterator[list[Line]]:
                 for end, groups in beginning.steps(self._groups(file, beginning.source)):
-                    lines = [line for group in groups for _, line in group]
+                    lines = list(chain.from_iterable(group.lines for group in groups))
                     if rows := beginning.rows(len(lines), end):
                         yield lines[:rows]
 
@@ -208,21 +214,22 @@ class JsonLines(Streamed):
     def _kept_records(self, file: File, keep: Mask, limit: Limit | None, parsing: Parse) -> Iterator[list[Record]]:
         with reading(file), self._opened(file) as (file, source):
             for kept in self._kept_lines(file, source, keep):
-                yield [whole_record(file, number, line, limit, parsing) for number, line in _each(kept)]
+                yield [whole_record(file, number, line, limit, parsing) for number, line in kept.each()]
 
-    def _kept_lines(self, file: File, source: BinaryIO, keep: Mask) -> Iterator[list[tuple[int, Line]]]:
-        """The kept rows of each group that has some."""
+    def _kept_lines(self, file: File, source: BinaryIO, keep: Mask, *, more: bool = False) -> Iterator[Group]:
+        """The kept rows of each group that has some; with `more` the file may have more rows than `keep`."""
         with counting(file, keep) as read:
-            for lines in self._groups(file, source):
-                found = []
-                for number, line in lines:
-                    if read.rows < len(keep) and keep[read.rows]:
-                        found.append((number, line))
-                    read.rows += 1
-                    del line  # it may be as large as a document may be
-                if found:
-                    yield found
-                found.clear()
+            for group in self._groups(file, source):
+                stays = keep[read.rows : read.rows + len(group.lines)].tolist()
+                read.rows += len(group.lines)
+                kept = Group(list(compress(group.numbers, stays)), list(compress(group.lines, stays)))
+                group.lines.clear()  # they may be as large as a document may be
+                if kept.lines:
+                    yield kept
+                del kept
+                if more and read.rows >= len(keep):
+                    read.rows = len(keep)
+                    return
 
     @contextmanager
     def _opened(self, file: File) -> Iterator[tuple[File, BinaryIO]]:
@@ -235,39 +242,30 @@ class JsonLines(Streamed):
     def _groups(
         self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda detail: None
     ) -> Iterator[Group]:
-        """The rows of each block with their lines' numbers, each with its end where it has one.
+        """The rows of each block.
 
         Of a file that is `intact_only`, `lost` is called for each stretch that is skipped. A line that the stretch cuts
         is dropped: the rest of a line is never a JSON object, and an object there is a whole line.
         """
-        most = None if limit is None else limit.document
         number, start = 1, 0
         with reading(file):
             while True:
                 intact = None
                 if file.intact_only and self.compression:
                     intact = IntactBlocks(source, self.compression, start)
-                filled = BlankLines(intact or blocks(source, self.compression))
                 cut = start > 0
-                try:
-                    for lines in split_lines(filled, most):
-                        count = len(lines)
-                        if cut:
-                            lines[0], cut = _unless_cut(file, number + filled.left_out, lines[0]), False
-                        if intact and intact.damaged and not lines[-1].endswith(END):
-                            lines[-1] = _unless_cut(file, number + filled.left_out, lines[-1]) + END
-                        yield _rows(lines, number + filled.left_out)
-                        number += count
-                        del lines
-                except LongLineError as error:
-                    assert limit is not None
-                    place = f"line {number + filled.left_out + error.place}"
-                    raise too_large(file, place, error.size(), limit) from None
-                number += filled.left_out
+                for first, lines in split_lines(file, intact or blocks(source, self.compression), limit, number):
+                    number = first + len(lines)
+                    if cut:
+                        lines[0], cut = _unless_cut(file, first, lines[0]), False
+                    if intact and intact.damaged and not lines[-1].endswith(END):
+                        lines[-1] = _unless_cut(file, number - 1, lines[-1]) + END
+                    yield _filled(lines, first)
+                    del lines
                 if intact is None or intact.damaged is None:
                     return
                 lost(f"{intact.damaged}; nothing up to {'the end' if intact.next is None else intact.next} is read")
-                yield iter(())
+                yield Group((), [])
                 if intact.next is None:
                     return
                 start = intact.next
@@ -295,17 +293,10 @@ class Json(JsonLines):
             yield from super()._groups(file, source, limit, lost)
             return
         number = 1
-        try:
-            most = None if limit is None else limit.document
-            for elements in split_elements(self._blocks(file, source, STEP), most):
-                count = len(elements)
-                yield enumerate(_each(elements), number)
-                number += count
-        except LongLineError as error:
-            assert limit is not None
-            raise too_large(file, f"element {number + error.place}", error.size(), limit) from None
-        except ArrayEndError as error:
-            raise DamagedInputError(f"{file.name}: {error}; give one whole array, or JSON lines") from None
+        for elements in split_elements(file, self._blocks(file, source, STEP), limit):
+            count = len(elements)
+            yield Group(range(number, number + count), elements)
+            number += count
 
 
 class _Found:
@@ -328,13 +319,6 @@ def _rejection(file: File, row: int, number: int, error: InputError) -> Rejectio
     return Rejection(row, 1, "line", number, why) if file.unit == "line" else Rejection(row, 1, "row", row, why)
 
 
-def _each(items: list[Item]) -> Iterator[Item]:
-    """Each item, which leaves the list, so that no more than one large document is held twice."""
-    items.reverse()
-    while items:
-        yield items.pop()
-
-
 def _unless_cut(file: File, number: int, line: Line) -> Line:
     """The line, or nothing where damage cut it."""
     try:
@@ -345,15 +329,15 @@ def _unless_cut(file: File, number: int, line: Line) -> Line:
     return line
 
 
-def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
-    """The lines that are not blank, numbered from `number`. Each leaves `lines` when it is handed out."""
-    lines.reverse()
-    while lines:
-        if lines[-1] and not is_blank(number, lines[-1]):
-            yield number, lines.pop()
-        else:
-            lines.pop()
-        number += 1
+def _filled(lines: list[Line], number: int) -> Group:
+    """The lines that are not blank, numbered from `number`."""
+    numbers = range(number, number + len(lines))
+    filled = [bool(line) and not line.isspace() for line in lines]
+    if number == 1:  # it may have a mark of UTF-8
+        filled[0] = not is_blank(1, lines[0])
+    if all(filled):
+        return Group(numbers, lines)
+    return Group(list(compress(numbers, filled)), list(compress(lines, filled)))
 
 
 def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:

@@ -1,24 +1,23 @@
 """Formats that are one stream of bytes, plain or compressed: their blocks, lines and array elements.
 
-A line longer than a block is held once, and one longer than allowed never. Long runs of blank lines are skipped before
-lines are split, because a megabyte of gzip holds a gigabyte of them.
+A line longer than a block is held once, and one longer than allowed never.
 """
 
 from __future__ import annotations
 
 import math
-import re
-import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from itertools import chain, groupby
 from typing import BinaryIO, TypeVar, cast
 
+from gpulsh.backends.records import State, element_ends
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.compression import Compression, blocks
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import Format
+from gpulsh.io.limits import Limit, too_large
 from gpulsh.io.packing import Packing, Sink, packed_writer
 
 STEP = 1 << 20  # bytes of a file that are split into rows together
@@ -28,11 +27,6 @@ UTF16 = (b"\xff\xfe", b"\xfe\xff")  # what such a file begins with, and none of 
 END = b"\n"
 LARGE_LINE = 1 << 20  # bytes of a line from which on gpulsh makes no copy of it
 SPACE = b" \t\n\r"  # of JSON
-STRIDE = 61  # bytes between those that are sampled
-SHORT = 16  # bytes: only in blocks whose lines are shorter on average does gpulsh look for blank ones
-# White space that is left out, from its first line end to its last. What follows is a block of its own.
-GAP = re.compile(rb"(?<!\s)\s{1024,}+")
-
 Line = bytes | bytearray  # the latter where it is longer than a block
 
 Rows = TypeVar("Rows")
@@ -119,48 +113,12 @@ def utf16(file: File) -> DamagedInputError:
     return DamagedInputError(f"{file.name}: is UTF-16; write it as UTF-8")
 
 
-class BlankLines:
-    """The blocks of `source` without most blank lines. `left_out` counts those before the block given last.
-
-    >>> lines = BlankLines([b"a" + bytes(3) + b"\\n" * 2000 + b"b"])
-    >>> list(lines), lines.left_out
-    ([b'a\\x00\\x00\\x00\\n', b'b'], 1999)
-    """
-
-    def __init__(self, source: Iterable[bytes]) -> None:
-        self._source = source
-        self.left_out = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for block in self._source:
-            written = 0
-            # To count all line ends would take as long as to split. Nobody knows beforehand which part is sampled.
-            sample = block[secrets.randbelow(STRIDE) :: STRIDE]
-            for gap in GAP.finditer(block) if sample.count(END) * SHORT >= len(sample) else ():
-                # The first line end may end a line that holds something, and the last may begin one.
-                first, last = block.find(END, *gap.span()) + 1, block.rfind(END, *gap.span()) + 1
-                if first < last:
-                    yield block[written:first]
-                    self.left_out += block.count(END, first, last)
-                    written = last
-            if written < len(block):
-                yield block[written:]
-            del block
-
-
-class ArrayEndError(Exception):
-    """The file ends before its array does, or behind it."""
-
-
 class LongLineError(Exception):
-    """A line or an element that is longer than allowed: `held` bytes of it were read, `rest` begins with the others.
+    """A line that is longer than allowed: `held` bytes of it were read, `rest` begins with the others."""
 
-    `place` is which line it is of those that were to come next.
-    """
-
-    def __init__(self, held: int, rest: Iterable[bytes] = (), place: int = 0) -> None:
+    def __init__(self, held: int, rest: Iterable[bytes] = ()) -> None:
         super().__init__(held)
-        self.place, self._held, self._rest = place, held, rest
+        self._held, self._rest = held, rest
 
     def size(self) -> int:
         """Bytes of the line. Those that are not held are only counted."""
@@ -203,36 +161,49 @@ def whole_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[tu
         yield held, b""
 
 
-def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[list[Line]]:
-    """Groups of lines, each with its end; the file's last may have none.
+def split_lines(
+    file: File, source: Iterable[bytes], limit: Limit | None = None, number: int = 1
+) -> Iterator[tuple[int, list[Line]]]:
+    """Groups of lines, each with its end, and the number of the first; the file's last may have none.
 
-    A line of more than `most` bytes is a LongLineError.
+    Blocks of blank lines alone are left out.
 
-    >>> list(split_lines([b"a\\nb", b"c\\n", b"d"]))
-    [[b'a\\n'], [b'bc\\n'], [b'd']]
+    >>> list(split_lines(File("", "", ""), [b"a\\nb", b"c\\n", b"\\n\\n", b"d"]))
+    [(1, [b'a\\n']), (2, [b'bc\\n']), (5, [b'd'])]
     """
-    for begun, block in whole_lines(source, most):
-        lines = list[Line](BytesIO(block).readlines())  # faster than split, above all of long lines
-        if begun:
-            lines.insert(0, begun if len(begun) > LARGE_LINE else bytes(begun))
-        if most is not None and max(map(len, lines)) > most:
-            sizes = [len(line) - line.endswith(END) for line in lines]
-            if max(sizes) > most:
-                raise LongLineError(max(sizes), place=sizes.index(max(sizes)))
-        del begun, block
-        yield lines
-        lines = []
+    most = None if limit is None else limit.document
+    try:
+        for begun, block in whole_lines(source, most):
+            if block.isspace() and (not begun or begun.isspace()):
+                number += bool(begun) + block.count(END)
+                continue
+            lines = list[Line](BytesIO(block).readlines())  # faster than split, above all of long lines
+            if begun:
+                lines.insert(0, begun if len(begun) > LARGE_LINE else bytes(begun))
+            count = len(lines)
+            if most is not None and max(map(len, lines)) > most:
+                sizes = [len(line) - line.endswith(END) for line in lines]
+                if max(sizes) > most:
+                    number += sizes.index(max(sizes))
+                    raise LongLineError(max(sizes))
+            del begun, block
+            yield number, lines
+            lines = []
+            number += count
+    except LongLineError as error:
+        assert limit is not None
+        raise too_large(file, f"line {number}", error.size(), limit) from None
 
 
-def split_elements(source: Iterable[bytes], most: int | None = None) -> Iterator[list[Line]]:
+def split_elements(file: File, source: Iterable[bytes], limit: Limit | None = None) -> Iterator[list[Line]]:
     """The elements of the array that the content is, without white space around them, a block's together.
 
-    An element of more than `most` bytes is a LongLineError.
-
-    >>> list(split_elements([b'[{"a": 1}, {"b', b'": 2} , 3', b"]"]))
+    >>> list(split_elements(File("", "", ""), [b'[{"a": 1}, {"b', b'": 2} , 3', b"]"]))
     [[b'{"a": 1}'], [b'{"b": 2}'], [b'3']]
     """
-    from gpulsh.backends.cpu.records import State, element_ends
+
+    def refused(detail: str) -> DamagedInputError:
+        return DamagedInputError(f"{file.name}: {detail}; give one whole array, or JSON lines")
 
     source, head = iter(source), b""
     while b"[" not in head:
@@ -241,7 +212,7 @@ def split_elements(source: Iterable[bytes], most: int | None = None) -> Iterator
     for block in chain([head[head.index(b"[") + 1 :]], source):
         if state.depth == 0:
             if block.strip(SPACE):
-                raise ArrayEndError("there is more behind the end of its array")
+                raise refused("there is more behind the end of its array")
             continue
         ends, state = element_ends(block, state)
         found: list[Line] = []
@@ -249,26 +220,27 @@ def split_elements(source: Iterable[bytes], most: int | None = None) -> Iterator
         for end in [*ends.tolist(), len(block)]:
             piece = block[at:end] if held else block[at:end].lstrip(SPACE)
             size += len(piece)
-            if most is not None and size > most:
+            is_large = limit is not None and size > limit.document
+            if is_large:
                 held.clear()  # it is only counted
             else:
                 held += piece
             at = end + 1
             if len(found) < len(ends):
-                if most is not None and size > most:
-                    raise LongLineError(size, place=len(found))
+                if limit is not None and is_large:
+                    raise too_large(file, f"element {count + len(found) + 1}", size, limit)
                 found.append(_ended(held))
                 held, size = bytearray(), 0
         if state.depth == 0:
             if held:
-                raise ArrayEndError("there is more behind the end of its array")
+                raise refused("there is more behind the end of its array")
             if not count and found == [b""]:  # an array without elements
                 found = []
         count += len(found)
         if found:
             yield found
     if state.depth:
-        raise ArrayEndError("its array does not end; the file is truncated")
+        raise refused("its array does not end; the file is truncated")
 
 
 def _ended(held: bytearray) -> Line:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
-from gpulsh.io.compression import GZIP, PLAIN_STEP, DamagedMember, gzip_begin, gzip_pieces, next_member, whole_members
+from gpulsh.io.compression import GZIP, PLAIN_STEP, DamagedMember, gzip_begin, member_pieces, next_member, whole_members
 from gpulsh.io.rows import Bytes
 
 FIRST = b"WARC/"
@@ -236,7 +236,7 @@ def _blocks(source: BinaryIO, compressed: bool, start: int, checked: bool = Fals
         yield end, b""
         return
     begun, first, shown = -1, b"", False
-    for begin, block, stop in whole_members(gzip_pieces, source, start) if checked else gzip_pieces(source, start):
+    for begin, block, stop in (whole_members if checked else member_pieces)("gz", source, start):
         if begin != begun:
             begun, first, shown = begin, b"", False
         if not shown:

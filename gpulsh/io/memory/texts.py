@@ -60,7 +60,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         column = open_series(texts, ops)
         return column if hasattr(column, "batches") else arrow_texts(column, "cuDF Series", ops)
     if isinstance(texts, (list, tuple)):
-        return _StringTexts(texts)
+        return _RowTexts([_StringRows(texts)])
     if isinstance(texts, np.ndarray):
         return _open_numpy(texts)
     if home == "pandas" and hasattr(texts, "dtype"):  # which NA has not
@@ -82,7 +82,7 @@ def _open_numpy(array: Values) -> MemoryTexts:
     if array.dtype.kind not in "UTO":  # fixed-width strings, variable-width strings, objects
         hint = "bytes; decode them first" if array.dtype.kind == "S" else f"{array.dtype}"
         raise InputTypeError(f"texts is an array of {hint}; {ALLOWED}")
-    return _StringTexts(array)
+    return _RowTexts([_StringRows(array)])
 
 
 def _open_pandas(series: Any, ops: Backend | None) -> MemoryTexts:
@@ -93,7 +93,7 @@ def _open_pandas(series: Any, ops: Backend | None) -> MemoryTexts:
     held = getattr(series, "array", series)
     if hasattr(held, "__arrow_array__") and not in_python:
         return _open_arrow(held, ops)
-    return _StringTexts(series.to_numpy(dtype=object))
+    return _RowTexts([_StringRows(series.to_numpy(dtype=object))])
 
 
 def _open_dataset(texts: Any, ops: Backend | None) -> MemoryTexts:
@@ -212,55 +212,47 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | No
     return _RowTexts(blocks, None if ops is None or ops.name == "cuda" else ops.gather)
 
 
-class _StringTexts:
+class _StringRows(Rows):
     """Python strings in a list, a tuple or a NumPy array; encoded a group at a time, never all at once."""
 
     def __init__(self, texts: Sequence[object] | Values) -> None:
         self._texts = texts
-        self._nulls = 0
+        self._nulls = 0  # of the latest pass
         self._sizes: Numbers | None = None
 
     def __len__(self) -> int:
         return len(self._texts)
 
-    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        self._nulls = 0
-        sizes = np.zeros(len(self._texts), np.int64)
-        yield from packed(self._groups(max_bytes, sizes), max_bytes)
-        self._sizes = sizes
-
     def nulls(self) -> int:
         return self._nulls
 
-    def choose(self, ids: Numbers) -> Chosen:
+    def lengths(self) -> Numbers:
         if self._sizes is None:
-            for _ in self.batches(1 << 24):
+            for _ in self.slices(1 << 24):
                 pass
         assert self._sizes is not None
-        return Chosen(ids, self._sizes[ids], self._gather)
+        return self._sizes
 
-    def _groups(self, max_bytes: int, sizes: Numbers) -> Iterator[TextBatch]:
-        start = 0
+    def pieces(self, rows: Numbers) -> list[Bytes]:
+        if isinstance(self._texts, np.ndarray):
+            strings = self._texts[rows].tolist()
+        else:
+            strings = [self._texts[row] for row in rows.tolist()]
+        return list(encoded(strings, 0)[0])
+
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        self._nulls = start = 0
+        sizes = np.zeros(len(self._texts), np.int64)
         while start < len(self._texts):
-            group = self._strings(slice(start, start + GROUP))
+            group = self._texts[start : start + GROUP]
+            group = list(group.tolist()) if isinstance(group, np.ndarray) else group
             pieces, nulls = encoded(group[: fitting(group, max_bytes)], start)
             batch = joined(pieces)
             sizes[start : start + len(pieces)] = batch.lengths
             self._nulls += nulls
             start += len(pieces)
             yield from cut(batch, max_bytes)
-
-    def _strings(self, which: slice) -> Sequence[object]:
-        if isinstance(self._texts, np.ndarray):
-            return list(self._texts[which].tolist())
-        return self._texts[which]
-
-    def _gather(self, ids: Numbers) -> TextBatch:
-        if isinstance(self._texts, np.ndarray):
-            strings = self._texts[ids].tolist()
-        else:
-            strings = [self._texts[place] for place in ids.tolist()]
-        return joined(encoded(strings, 0)[0])
+        self._sizes = sizes
 
 
 def is_null(value: object) -> bool:

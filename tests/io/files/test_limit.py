@@ -199,7 +199,7 @@ def test_zstd_content_comes_in_pieces_however_small_its_frames_are() -> None:
         skippable = b"\x50\x2a\x4d\x18\x05\0\0\0hello"
         pieces = list(blocks(io.BytesIO(packed + skippable + packed), "zst"))
         assert b"".join(pieces) == content + content
-        assert max(map(len, pieces)) <= PLAIN_STEP
+        assert max(map(len, pieces)) < 2 * PLAIN_STEP
     assert max(map(len, blocks(io.BytesIO(gzip.compress(content)), "gz"))) <= PLAIN_STEP
 
 

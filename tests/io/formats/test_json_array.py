@@ -14,6 +14,7 @@ import pytest
 
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
 from gpulsh.io.formats import jsonl, streamed
@@ -44,7 +45,9 @@ def test_elements_are_those_of_json(size: int) -> None:
         wanted = [value(draw) for _ in range(draw.randrange(6))]
         content = json.dumps(wanted, ensure_ascii=draw.random() < 0.5, indent=draw.choice([None, 1])).encode()
         content = draw.choice([b"", b"\xef\xbb\xbf", b" \n"]) + content + draw.choice([b"", b"\n\n"])
-        found = list(split_elements(content[at : at + size] for at in range(0, len(content), size)))
+        found = list(
+            split_elements(File("a", "a", "a"), (content[at : at + size] for at in range(0, len(content), size)))
+        )
         elements = [element for group in found for element in group]
         assert [json.loads(element) for element in elements] == wanted
         assert all(element == element.strip() for element in elements)

@@ -87,7 +87,6 @@ OFFSETS = [kind for kind in KINDS if kind.startswith("arrow") and "view" not in 
 def test_many_chosen_texts_are_taken_by_arrow_or_a_kernel(
     kind: str, narrow: int, ops: Backend | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpulsh.io.arrow.rows.PAYS", 0)
     monkeypatch.setattr("gpulsh.io.arrow.rows.NARROW", narrow)
     texts = open_texts(KINDS[kind](), ops)
     chosen = texts.choose(np.arange(len(TEXTS)))
@@ -111,7 +110,6 @@ VIEWS = {
 def test_many_views_are_put_end_to_end_by_arrow(kind: str, has_kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = open_texts(VIEWS[kind]())
     wanted = WANTED if kind != "binary_view" else [*WANTED[:-1], b"\xff\xfe no UTF-8 at all"]
-    monkeypatch.setattr("gpulsh.io.arrow.rows.PAYS", 0)
     joined: list[int] = []
     pieces = arrow._ViewRows.pieces
     monkeypatch.setattr(arrow._ViewRows, "pieces", lambda self, rows: joined.append(len(rows)) or pieces(self, rows))
@@ -129,7 +127,6 @@ def test_many_views_are_put_end_to_end_by_arrow(kind: str, has_kernels: bool, mo
 
 def test_others_run_while_many_chosen_texts_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that runs Python alone would be held up until all texts are joined."""
-    monkeypatch.setattr("gpulsh.io.arrow.rows.PAYS", 0)
     count = 2_000_000
     offset = pa.py_buffer(np.arange(count + 1, dtype=np.int64) * 60)
     array = pa.Array.from_buffers(pa.large_string(), count, [None, offset, pa.py_buffer(b"x" * 60 * count)])
