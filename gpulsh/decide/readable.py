@@ -15,8 +15,7 @@ from typing import Self, TypeVar
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves
 from gpulsh.backends.protocol import Backend, lengths_with_rare, overlaps
-from gpulsh.io.normalize import normalized
-from gpulsh.io.rows import ChosenTexts
+from gpulsh.io.rows import ChosenTexts, normalized
 from gpulsh.method import Method
 from gpulsh.params import NearBits
 from gpulsh.ragged import cuts, end_to_end, offsets

@@ -1,14 +1,20 @@
-"""Rows of text as the readers yield them, how they become batches of bounded size, and how stages read these."""
+"""Rows of text as the readers yield them, how they become batches of bounded size, and how stages read these.
+
+`normalized` applies Unicode normalization to batches, when `Folding.form` asks for it.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.arrays import Array, Numbers, TextBatch, on_host
+from gpulsh.params import NormalForm
 from gpulsh.ragged import cuts, end_to_end, offsets
 
 if TYPE_CHECKING:
@@ -57,6 +63,22 @@ class ChosenTexts(Protocol):
 
     def sizes(self) -> Numbers:
         """int64 [chosen]: UTF-8 bytes of each document of the choice."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """`ChosenTexts` that are gathered when they are taken."""
+
+    _sizes: Array
+    _gather: Callable[[Array], TextBatch]
+
+    def take(self, places: Array) -> TextBatch:
+        """The documents at `places`."""
+        return self._gather(places)
+
+    def sizes(self) -> Array:
+        """Bytes of each document."""
+        return self._sizes
 
 
 class TextSource(Protocol):
@@ -195,3 +217,30 @@ class _PieceRows(Rows):
         if len(texts) <= FEWEST_ROWS and sum(map(len, texts)) <= max_bytes:  # quickly, for small files may be many
             return iter([joined(texts)])
         return super().slices(max_bytes)
+
+def normalized(batch: TextBatch, form: NormalForm | None) -> TextBatch:
+    """Each document in that form, with U+FFFD for invalid bytes; unchanged without a form, or if all is ASCII.
+
+    A batch on a device that is not all ASCII comes back on the host.
+
+    >>> import numpy as np
+    >>> text = "e\u0301".encode()
+    >>> bytes(
+    ...     normalized(TextBatch(np.frombuffer(text, np.uint8), np.array([0, len(text)])), "NFC").values
+    ... ).decode()
+    'é'
+    """
+    if form is None:
+        return batch
+    first, last = int(batch.offset[0]), int(batch.offset[-1])
+    if not (batch.values[first:last] >= 0x80).any():
+        return batch
+    batch = batch.moved(on_host)  # where the tables are
+    data = batch.values.data
+    pieces: list[Bytes] = []
+    for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True):
+        raw = bytes(data[start:stop])
+        if not raw.isascii():
+            raw = unicodedata.normalize(form, raw.decode("utf-8", "replace")).encode()
+        pieces.append(raw)
+    return joined(pieces)

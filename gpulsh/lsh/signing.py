@@ -16,7 +16,7 @@ from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, Backend
-from gpulsh.io.normalize import normalized
+from gpulsh.io.rows import normalized
 from gpulsh.lsh.hamming_tables import designs, key_digests
 from gpulsh.method import Method
 from gpulsh.params import BandShape, Family, NearBits, Shingling

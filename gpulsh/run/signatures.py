@@ -20,7 +20,7 @@ from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.files.form import Form
-from gpulsh.io.normalize import normalized
+from gpulsh.io.rows import normalized
 from gpulsh.lsh.signing import words_and_digests
 from gpulsh.method import Method
 from gpulsh.run.indexing import open_inputs

@@ -16,8 +16,7 @@ from gpulsh.arrays import Fingerprints, TextBatch, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
-from gpulsh.io.normalize import normalized
-from gpulsh.io.rows import TextSource
+from gpulsh.io.rows import TextSource, normalized
 from gpulsh.params import Folding, Shingling, check_choice, known_keywords, text_reading
 from gpulsh.ragged import end_to_end
 

@@ -14,6 +14,7 @@ import zstandard
 
 from gpulsh.io import packing
 from gpulsh.io.compression import Compression, blocks
+from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import split_lines
 from gpulsh.io.packing import packed_writer
 
@@ -67,10 +68,15 @@ def test_cut_anywhere(kind: Compression, pack: object) -> None:
 
 
 def test_lines_are_split_alike_wherever_the_blocks_end() -> None:
-    content = b"one\n\ntwo and more\r\n\nlast"
+    content = b"one\n\ntwo and more\r\n\n\n \n\nthree\n\r\n\r\nlast"
     for size in range(1, len(content) + 1):
-        groups = list(split_lines(content[start : start + size] for start in range(0, len(content), size)))
-        assert [line for lines in groups for line in lines] == io.BytesIO(content).readlines()
+        blocks_of = (content[start : start + size] for start in range(0, len(content), size))
+        groups = list(split_lines(File("a", "a", "a"), blocks_of))
+        found = {number + place: bytes(line) for number, lines in groups for place, line in enumerate(lines)}
+        every = dict(enumerate(io.BytesIO(content).readlines(), 1))
+        assert {number: line for number, line in found.items() if line.strip()} == {
+            number: line for number, line in every.items() if line.strip()
+        }
 
 
 def test_cut_in_a_frame_without_content() -> None:

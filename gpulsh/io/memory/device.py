@@ -18,7 +18,7 @@ from gpulsh.arrays import DEVICE_MEMORY, HOST_MEMORY, Array, TextBatch
 from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
-from gpulsh.io.rows import batch_cuts
+from gpulsh.io.rows import Chosen, batch_cuts
 
 WIDE = {"u": False, "z": False, "U": True, "Z": True}  # string, binary and their large kinds: whether offsets are int64
 
@@ -62,33 +62,21 @@ class DeviceTexts:
         with self._ops.here():
             return 0 if self._null is None else int(self._null.sum())
 
-    def choose(self, ids: Array) -> DeviceChoice:
-        """The documents `ids`, of the host or the device."""
+    def choose(self, ids: Array) -> Chosen:
+        """The documents `ids`, of the host or the device; their sizes come back there."""
         rows = self._ops.asarray(ids)
         with self._ops.here():
             begin, end = self._begin[rows], self._end[rows]
-            int(end.sum())  # waits
-        return DeviceChoice(self._text.values, begin, end, self._ops, isinstance(ids, np.ndarray))
+            sizes = end - begin
+            int(sizes.sum())  # waits
+            sizes = self._ops.asnumpy(sizes) if isinstance(ids, np.ndarray) else sizes
 
+        def take(places: Array) -> TextBatch:
+            some = self._ops.asarray(places)
+            with self._ops.here():
+                return _gathered(self._text.values, begin[some], end[some], self._ops)
 
-class DeviceChoice:
-    """Documents `values[begin[i] : end[i]]` chosen on a device."""
-
-    def __init__(self, values: Array, begin: Array, end: Array, ops: Backend, asked_on_host: bool) -> None:
-        self._values, self._begin, self._end, self._ops = values, begin, end, ops
-        self._asked_on_host = asked_on_host
-
-    def take(self, places: Array) -> TextBatch:
-        """The documents at `places` [m] of the choice, of the host or the device, as a batch on the device."""
-        rows = self._ops.asarray(places)
-        with self._ops.here():
-            return _gathered(self._values, self._begin[rows], self._end[rows], self._ops)
-
-    def sizes(self) -> Array:
-        """int64 [chosen]: UTF-8 bytes of each document, where `ids` lay: on the host or on the device."""
-        with self._ops.here():
-            sizes = self._end - self._begin
-            return self._ops.asnumpy(sizes) if self._asked_on_host else sizes
+        return Chosen(sizes, take)
 
 
 def column_texts(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -14,7 +13,7 @@ from gpulsh.arrays import Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
-from gpulsh.io.rows import Bytes, Copy, Rows, TextsReadAgain, concatenated, cut, joined, packed
+from gpulsh.io.rows import Bytes, Chosen, Copy, Rows, TextsReadAgain, concatenated, cut, joined, packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -333,7 +332,7 @@ class _RowTexts:
         for number in np.unique(owner).tolist():
             of_block = owner == number
             sizes[of_block] = self._blocks[number].lengths()[ids[of_block] - self._starts[number]]
-        return Chosen(ids, sizes, self._gather)
+        return Chosen(sizes, lambda places: self._gather(ids[places]))
 
     def _owner(self, ids: Numbers) -> Numbers:
         # The last block that begins at or before the row: empty blocks begin where the next one does.
@@ -354,20 +353,3 @@ class _RowTexts:
             for place, piece in zip(here.tolist(), self._blocks[number].pieces(of), strict=True):
                 pieces[place] = piece
         return joined(pieces)
-
-
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """Chosen documents, gathered when they are taken."""
-
-    _ids: Numbers
-    _sizes: Numbers
-    _gather: Callable[[Numbers], TextBatch]
-
-    def take(self, places: Numbers) -> TextBatch:
-        """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
-        return self._gather(self._ids[places])
-
-    def sizes(self) -> Numbers:
-        """int64 [chosen]: UTF-8 bytes of each document of the choice."""
-        return self._sizes

@@ -136,7 +136,7 @@ def test_compressed_lines_up_to_the_damage(tmp_path: Path, damage: str) -> None:
     assert kept_lines(tmp_path / "out", "b.jsonl") == [line("another one")]
 
 
-def damaged_parquet(path: Path, groups: int, damaged: int, rows: int = 1000, column: str = "text") -> list[str]:
+def damaged_parquet(path: Path, groups: int, damaged: int, rows: int = 100, column: str = "text") -> list[str]:
     """Row group `damaged` has pages of noise in `column`; every group repeats one text of the first."""
     draw = random.Random(2)
     texts = [" ".join(str(draw.getrandbits(40)) for _ in range(20)) for _ in range(groups * rows)]
@@ -159,15 +159,15 @@ def test_a_damaged_row_group_is_rejected_and_those_behind_it_are_not(tmp_path: P
         run(tmp_path / "a.parquet", tmp_path / "out", backend=backend)
     result = skip(tmp_path / "a.parquet", tmp_path / "out", backend=backend, keep="n", id_column="n")
     ((*place, reason),) = rejected(tmp_path / "out")
-    assert place == ["a.parquet", 1000, 1000, "row", 1000]
+    assert place == ["a.parquet", 100, 100, "row", 100]
     assert reason.startswith("row group 1 cannot be read: ")
     funnel = result.funnel
-    assert (funnel["documents"], funnel["rejected"], funnel["nulls"], funnel["empty"]) == (2000, 1000, 0, 0)
-    assert (funnel["dropped"], funnel["kept"]) == (1, 1999)
+    assert (funnel["documents"], funnel["rejected"], funnel["nulls"], funnel["empty"]) == (200, 100, 0, 0)
+    assert (funnel["dropped"], funnel["kept"]) == (1, 199)
     kept = pq.read_table(tmp_path / "out/data/a.parquet").column("n").to_pylist()
-    assert kept == [*range(1, 1000), *range(2000, 3000)]
+    assert kept == [*range(1, 100), *range(200, 300)]
     (dropped,) = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
-    assert (dropped["row"], dropped["id"], dropped["duplicate_of_row"]) == (0, 0, 2000)
+    assert (dropped["row"], dropped["id"], dropped["duplicate_of_row"]) == (0, 0, 200)
 
 
 def test_damage_elsewhere_in_a_row_stops_the_run(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_file_that_may_not_be_read_is_no_bad_record(tmp_path: Path, monkeypatc
 def test_what_was_rejected_is_known_when_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(BAD_LINES))
-    damaged_parquet(tmp_path / "d.parquet", 3, 1, rows=100)
+    damaged_parquet(tmp_path / "d.parquet", 3, 1)
     (tmp_path / "e.jsonl.gz").write_bytes(b"no gzip")
     inputs = sorted(path for path in tmp_path.iterdir())
     monkeypatch.setattr(budget, "PARTITION_BYTES", 100)

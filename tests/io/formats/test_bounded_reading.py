@@ -110,13 +110,3 @@ def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytes
     for block in source.read_part(file, Columns("text"), part, 1 << 20):
         assert block.texts.lengths().sum() <= 1 << 20
     assert documents(tmp_path / "a.parquet") == [page.encode(), b"small"] * 1000
-
-
-def test_row_groups_of_any_size_by_several_threads(tmp_path: Path) -> None:
-    given = table()
-    with pq.ParquetWriter(tmp_path / "a.parquet", given.schema) as out:
-        for start, rows in ((0, 4000), (4000, 10), (4010, 490), (4500, 500)):
-            out.write_table(given.slice(start, rows), row_group_size=rows)
-    texts = [(text or "").encode() for text in given.column("text").to_pylist()]
-    for readers in (1, 2, 5):
-        assert documents(tmp_path / "a.parquet", readers, 4096) == texts

@@ -38,18 +38,18 @@ def hard_string(seed: random.Random) -> bytes:
     return b"".join(seed.choices(atoms, k=seed.choice([3, 30, 3000, 5000])))
 
 
-@pytest.mark.parametrize("number", range(60))
-def test_the_values_are_those_of_a_parser(number: int) -> None:
-    seed = random.Random(number)
-    text, name, value, key = (hard_string(seed) for _ in range(4))
-    line = b'{"text": "%s", "x": ["%s", {"%s": "%s"}, 1.5, null], "id": "%s"}' % (text, name, value, key, text)
-    expected = parsed(line)
-    large = LargeObject(bytearray(line), 0, None)
-    found = parsed(large.short)
-    assert large.restored(found, long=True) == expected
-    long = large.restored(found["text"])
-    if isinstance(long, LongString):
-        assert b"".join(long.pieces()) == expected["text"].encode("utf-8", "surrogatepass")
+def test_the_values_are_those_of_a_parser() -> None:
+    seed = random.Random(1)
+    for _ in range(60):
+        text, name, value, key = (hard_string(seed) for _ in range(4))
+        line = b'{"text": "%s", "x": ["%s", {"%s": "%s"}, 1.5, null], "id": "%s"}' % (text, name, value, key, text)
+        expected = parsed(line)
+        large = LargeObject(bytearray(line), 0, None)
+        found = parsed(large.short)
+        assert large.restored(found, long=True) == expected
+        long = large.restored(found["text"])
+        if isinstance(long, LongString):
+            assert b"".join(long.pieces()) == expected["text"].encode("utf-8", "surrogatepass")
 
 
 @pytest.mark.parametrize("wrong", [b"\x01", b"\\q", b"\\u12g4", b'"', b"\n"])
@@ -94,7 +94,7 @@ def test_the_first_line_is_no_more_held_than_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [b"{},", b'"\xc3\xa4",', b'{"a":1},'])
 def test_many_values_are_refused_before_they_are_objects(value: bytes, tmp_path: Path) -> None:
-    line = b'{"text": "a", "more": [' + value * ((8 << 20) // len(value)) + b"1]}\n"
+    line = b'{"text": "a", "more": [' + value * ((2 << 20) // len(value)) + b"1]}\n"
     (tmp_path / "a.jsonl").write_bytes(line)
     told = r"line 1: about \d+ bytes to read; .* give memory="
     with at_most(24 << 20), pytest.raises(LargeDocumentError, match=told):
@@ -104,7 +104,7 @@ def test_many_values_are_refused_before_they_are_objects(value: bytes, tmp_path:
 
 @pytest.mark.parametrize("value", ["{},", "1.5,", '"ä",', "[[[]]],", '{"a":1},', '{"a":1,"b":2,"c":3,"d":4},', "[],"])
 def test_the_cost_is_not_below_what_python_takes(value: str) -> None:
-    line = f'{{"text": "a", "more": [{value * 20_000}1]}}'.encode()
+    line = f'{{"text": "a", "more": [{value * 3_000}1]}}'.encode()
     with pytest.raises(CostError) as caught:
         LargeObject(line, 0, 0)
     with at_most(caught.value.size * 11 // 10):

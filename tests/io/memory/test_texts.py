@@ -21,7 +21,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.arrow import rows as arrow
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.io.normalize import normalized
+from gpulsh.io.rows import normalized
 
 TEXTS = ["a", "é" * 10, None, "x" * 40, "", "w" * 5, "日本語のテキスト", None, "exactly 12 b"]
 WANTED = [(text or "").encode() for text in TEXTS]
