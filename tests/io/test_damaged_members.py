@@ -4,24 +4,22 @@ what is lost is listed, and reading goes on at the next one.
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import json
-import lzma
 import random
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
 from gpulsh.errors import DamagedInputError
 from gpulsh.io import compression
 from gpulsh.io.compression import Piece, whole_members
 from gpulsh.run.files import deduplicate_files
+from tests.support.files import PACK, UNPACK, record, rejected
 
 DRAW = random.Random(9)
 LINES = [
@@ -32,22 +30,6 @@ LINES[45] = json.dumps({"text": json.loads(LINES[3])["text"], "n": 45}).encode()
 LINES[50] = json.dumps({"text": json.loads(LINES[41])["text"], "n": 50}).encode() + b"\n"
 
 
-def checked(content: bytes) -> bytes:
-    return zstandard.ZstdCompressor(write_checksum=True).compress(content)
-
-
-PACK: dict[str, Callable[[bytes], bytes]] = {
-    "gz": gzip.compress,
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-    "zst": checked,
-}
-UNPACK: dict[str, Callable[[bytes], bytes]] = {
-    "gz": gzip.decompress,
-    "bz2": bz2.decompress,
-    "xz": lzma.decompress,
-    "zst": lambda data: zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read(),
-}
 MEMBERS = [b"".join(LINES[start : start + 20]) for start in (0, 20, 40)]
 
 
@@ -60,11 +42,6 @@ def flipped(content: bytes, place: int) -> bytes:
 def kept_numbers(out: Path, kind: str) -> list[int]:
     content = UNPACK[kind]((out / f"data/a.jsonl.{kind}").read_bytes())
     return [json.loads(line)["n"] for line in content.splitlines()]
-
-
-def rejected(out: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(out / "rejected.parquet").to_pylist()
-    return found
 
 
 Damage = Callable[[list[bytes]], bytes]
@@ -149,7 +126,7 @@ def test_a_line_whose_newline_is_lost_is_kept_as_a_line(tmp_path: Path) -> None:
     assert kept_numbers(tmp_path / "out", "gz")[:20] == list(range(20))
 
 
-@pytest.mark.parametrize("kind", PACK)
+@pytest.mark.parametrize("kind", [kind for kind in PACK if kind])
 def test_several_stretches_and_nothing_intact(kind: str, tmp_path: Path) -> None:
     packed = [PACK[kind](line) for line in LINES]
     broken = [flipped(member, len(member) // 2) if row % 3 else member for row, member in enumerate(packed)]
@@ -175,25 +152,22 @@ def test_a_frame_of_zeros_behind_is_no_damage(tmp_path: Path) -> None:
     assert rejected(tmp_path / "out") == []
 
 
-def record(row: int, text: str) -> bytes:
-    head = f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <{row}>\r\nContent-Type: text/plain\r\n"
-    return f"{head}Content-Length: {len(text)}\r\n\r\n{text}\r\n\r\n".encode()
-
-
 @pytest.mark.parametrize("held", ["all", "nothing"])
 def test_records_of_a_large_member_that_is_damaged(held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its damage shows at its end only, behind records that could be read."""
     if held == "nothing":
         monkeypatch.setattr(compression, "MOST_HELD", 0)
     texts = [json.loads(line)["text"] * 20 for line in LINES]
-    packed = [gzip.compress(b"".join(record(row, texts[row]) for row in range(at, at + 20))) for at in (0, 20, 40)]
+    packed = [
+        gzip.compress(b"".join(record(row, texts[row].encode()) for row in range(at, at + 20))) for at in (0, 20, 40)
+    ]
     (tmp_path / "a.wet.gz").write_bytes(packed[0] + flipped(packed[1], -6) + packed[2])
     result = deduplicate_files(tmp_path / "a.wet.gz", tmp_path / "out", backend="reference", on_error="skip")
     (stretch,) = rejected(tmp_path / "out")
     assert (stretch["row"], stretch["unit"], stretch["offset"]) == (20, "byte", len(packed[0]))
     assert result.funnel["documents"] == 40
     found = pq.read_table(tmp_path / "out/duplicates.parquet").column("id").to_pylist()
-    assert found == ["<45>", "<50>"]
+    assert found == ["<urn:45>", "<urn:50>"]
 
 
 def test_a_large_member_is_never_read_twice_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

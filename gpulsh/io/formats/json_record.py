@@ -7,7 +7,6 @@ cost, and parses the object without its long strings. They stay in the line unti
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 import secrets
@@ -17,6 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpulsh.errors import DamagedInputError, InputTypeError
+from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import BETWEEN, Columns, Place, place_named
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import END, LARGE_LINE, UTF16, Line, utf16
@@ -27,7 +27,6 @@ PARSE_COPIES = 2  # of the largest document that a line and what is made of it m
 PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest text
 BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
-STEP = 1 << 20  # bytes of a string that are decoded at once
 # No group is possessive: Python's releases differ in what such a one matches. So each takes few steps at once.
 SHORT = re.compile(rb'(?:[^"]++|"[^"\\]{0,1024}+(?:\\.[^"\\]{0,64}+){0,64}"){0,1024}', re.DOTALL)
 STRING = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}){0,1024}')
@@ -52,8 +51,8 @@ class LongString:
 
     def pieces(self) -> Iterator[Bytes]:
         """It as UTF-8, lone surrogates included; in one piece, not copied, where it stands so in the line."""
-        if self.line.find(b"\\", self.begin, self.end) < 0 and self._is_utf8():
-            view = memoryview(self.line)[self.begin : self.end]
+        view = memoryview(self.line)[self.begin : self.end]
+        if self.line.find(b"\\", self.begin, self.end) < 0 and not stray_bytes(view):
             # A small part of a line must not hold all of it.
             yield view if 2 * len(view) > len(self.line) else bytes(view)
             return
@@ -66,17 +65,6 @@ class LongString:
     def text(self) -> str:
         """It as a Python string."""
         return b"".join(self.pieces()).decode("utf-8", "surrogatepass")
-
-    def _is_utf8(self) -> bool:
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        view = memoryview(self.line)
-        try:
-            for at in range(self.begin, self.end, STEP):
-                stop = min(at + STEP, self.end)
-                decoder.decode(view[at:stop], final=stop == self.end)
-        except UnicodeDecodeError:
-            return False
-        return True
 
     def _border(self, begin: int) -> int:
         """A place shortly behind `begin` that splits no escape, pair of escapes or character."""

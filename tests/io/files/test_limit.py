@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,11 +14,10 @@ import pytest
 import zstandard
 
 from gpulsh.errors import DamagedInputError, InputError
-from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.inputs import find_files
 from gpulsh.io.limits import Limit, too_large
+from tests.support.files import documents, record
+from tests.support.traced import at_most
 
 LIMIT = Limit(40_000)
 MOST = LIMIT.document
@@ -27,14 +25,7 @@ FITS, LARGER = "b" * (MOST - 1000), "c" * (MOST + 1)
 
 
 def read(path: Path, limit: Limit | None = LIMIT, skip: bool = False, readers: int = 1) -> list[str]:
-    texts = FileTexts(find_files([str(path)]), Columns(text="text"), readers, skip, limit)
-    texts.check()
-    batches = list(texts.batches(1 << 16))
-    return [
-        bytes(batch.values[start:stop]).decode()
-        for batch in batches
-        for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
-    ]
+    return [text.decode() for text in documents(path, limit, skip=skip, readers=readers)]
 
 
 def lines(texts: list[str]) -> bytes:
@@ -42,11 +33,7 @@ def lines(texts: list[str]) -> bytes:
 
 
 def records(texts: list[str]) -> list[bytes]:
-    return [
-        b"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Type: text/plain\r\nWARC-Record-ID: <urn:%d>\r\n"
-        b"Content-Length: %d\r\n\r\n%s\r\n\r\n" % (number, len(text), text.encode())
-        for number, text in enumerate(texts)
-    ]
+    return [record(number, text.encode()) for number, text in enumerate(texts)]
 
 
 def write_parquet(path: Path, texts: list[str]) -> None:
@@ -113,13 +100,9 @@ def test_a_larger_document_is_never_in_memory(ending: str, tmp_path: Path) -> No
     limit = Limit(8 << 20)
     path = tmp_path / f"a.{ending}"
     FORMATS[ending][1](path, ["small", "x" * (64 << 20)])
-    tracemalloc.start()
-    with pytest.raises(
-        InputError, match=r"has 671088\d\d bytes.* of 8MiB allows documents up to 2MiB: give memory='512MiB'"
-    ):
+    told = r"has 671088\d\d bytes.* of 8MiB allows documents up to 2MiB: give memory='512MiB'"
+    with at_most(32 << 20), pytest.raises(InputError, match=told):  # blocks of 4 MB, a few at a time
         read(path, limit)
-    assert tracemalloc.get_traced_memory()[1] < 32 << 20  # blocks of 4 MB, a few at a time
-    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("content", [b"\\u0001" * (MOST // 4), b"\xff" * (MOST // 2)])
@@ -142,19 +125,13 @@ def test_a_document_far_into_a_row_group_of_small_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_large_record_that_is_no_document_is_passed_over(packed: bool, tmp_path: Path) -> None:
-    video = (
-        b"WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\n"
-        b"WARC-Record-ID: <urn:video>\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n"
-    )
     content = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n" + b"v" * (40 << 20)
     pages = records(["one", "two"])
-    all_records = [pages[0], video % (len(content), content), pages[1]]
+    all_records = [pages[0], record("video", content, "response", "application/http; msgtype=response"), pages[1]]
     path = tmp_path / ("a.warc.gz" if packed else "a.warc")
     path.write_bytes(b"".join(map(gzip.compress, all_records) if packed else all_records))
-    tracemalloc.start()
-    assert read(path) == ["one", "two"]
-    assert tracemalloc.get_traced_memory()[1] < 24 << 20
-    tracemalloc.stop()
+    with at_most(24 << 20):
+        assert read(path) == ["one", "two"]
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -23,15 +23,11 @@ import zstandard
 from gpulsh.errors import InputError
 from gpulsh.io.files.inputs import find_files
 from gpulsh.run.files import deduplicate_files
+from tests.support.files import record
 
 ROOT = Path(__file__).parents[3]
 LINES = b'{"text": "one and the same"}\n{"text": "another"}\n{"text": "one and the same"}\n'
 KEPT = [b'{"text": "one and the same"}', b'{"text": "another"}', b""]
-
-
-def record(content: bytes) -> bytes:
-    head = b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <%d>\r\nContent-Type: text/plain\r\n" % hash(content)
-    return head + b"Content-Length: %d\r\n\r\n" % len(content) + content + b"\r\n\r\n"
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +84,7 @@ def parquet() -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-RECORDS = b"".join(map(record, [b"one and the same", b"another", b"one and the same"]))
+RECORDS = b"".join(map(record, "abc", [b"one and the same", b"another", b"one and the same"]))
 CONTENTS: dict[str, tuple[str, bytes]] = {
     "pipe": ("pipe.jsonl", LINES),
     "a.ndjson": ("a.ndjson", LINES),

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.io.columns import Columns
-from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Divisible, Known, Part, Writing
 from gpulsh.io.formats import parquet
 from gpulsh.io.formats.endings import format_of
+from tests.support.files import documents
 
 ROWS = 5000
 
@@ -30,15 +30,6 @@ def table(kind: str = "string") -> pa.Table:
             "word": pa.array([f"word {row % 5}" for row in range(ROWS)]).dictionary_encode(),
         }
     )
-
-
-def documents(path: Path, readers: int = 1, max_bytes: int = 1 << 16) -> list[bytes]:
-    texts = FileTexts(find_files([str(path)]), Columns(text="text"), readers)
-    return [
-        bytes(batch.values[start:stop])
-        for batch in texts.batches(max_bytes)
-        for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
-    ]
 
 
 def write_kept(path: Path, target: Path, keep: np.ndarray, **how: Unpack[Writing]) -> bytes:

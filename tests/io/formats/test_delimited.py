@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
 import io
 import json
-import lzma
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
 from gpulsh.io.columns import Columns
@@ -26,24 +21,11 @@ from gpulsh.io.formats import delimited
 from gpulsh.io.formats.delimited import split_records
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
+from tests.support.files import PACK, UNPACK
 from tests.support.runs import run
 
 DRAW = random.Random(4)
 PAGES = [" ".join(f"w{DRAW.randrange(999)}" for _ in range(12)) for _ in range(6)]
-PACK: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": zstandard.compress,
-}
-UNPACK: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.decompress,
-    ".bz2": bz2.decompress,
-    ".xz": lzma.decompress,
-    ".zst": lambda packed: zstandard.ZstdDecompressor().stream_reader(packed).read(),
-}
 
 
 def rows_of(path: Path, column: str = "a", **rules: Any) -> list[bytes | None]:
@@ -108,7 +90,7 @@ def test_kept_records_are_copied_byte_for_byte(ending: str, comma: bytes, packed
         b"5,\xff\0 it's 5\" long",
     ]
     records = [record.replace(b",", comma) for record in records]
-    path = tmp_path / f"a{ending}{packed}"
+    path = tmp_path / f"a{ending}.{packed}".rstrip(".")
     path.write_bytes(PACK[packed](b"".join(records)))
     result = run(path, tmp_path / "out", threshold=0.7, id_column="id")
     assert UNPACK[packed]((tmp_path / "out/data" / path.name).read_bytes()) == b"".join(
@@ -202,7 +184,7 @@ def test_results_are_those_of_json_lines_and_a_run_goes_on(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["a.csv.bz2", "a.csv.gz", "a.json.xz"])
 def test_nothing_is_read_behind_damage(name: str, tmp_path: Path) -> None:
-    pack = PACK["." + name.rpartition(".")[2]]
+    pack = PACK[name.rpartition(".")[2]]
     parts = [b"text\n" + PAGES[0].encode() + b"\n", PAGES[1].encode() + b"\n", PAGES[2].encode() + b"\n"]
     if "json" in name:
         parts = [b'[{"text": "%s"}' % page.encode() for page in PAGES[:3]]
@@ -214,5 +196,5 @@ def test_nothing_is_read_behind_damage(name: str, tmp_path: Path) -> None:
         run(tmp_path / name, tmp_path / "out")
     result = run(tmp_path / name, tmp_path / "out", on_error="skip")
     assert (result.funnel["documents"], result.funnel["rejected"]) == (1, 1)
-    content = UNPACK["." + name.rpartition(".")[2]]((tmp_path / "out/data" / name).read_bytes())
+    content = UNPACK[name.rpartition(".")[2]]((tmp_path / "out/data" / name).read_bytes())
     assert content == parts[0] if "csv" in name else json.loads(content) == [{"text": PAGES[0]}]

@@ -20,6 +20,7 @@ from gpulsh.io.formats import json_record as record
 from gpulsh.io.formats import jsonl
 from gpulsh.io.formats.json_record import LargeObject, LongString
 from gpulsh.io.limits import CostError, Limit
+from tests.support.files import documents
 from tests.support.traced import at_most
 
 ATOMS = [b"a", b"bcd ", *(each.encode() for each in "ä€\N{GRINNING FACE}"), *(rb"\" \\ \n \/ \u00e4".split()),
@@ -57,16 +58,6 @@ def test_a_long_string_that_is_no_json(wrong: bytes) -> None:
     line = b'{"text": "' + b"a" * 5000 + wrong + b"b" * 5000 + b'"}'
     with pytest.raises(ValueError, match=r"."):
         parsed(LargeObject(line, 0, None).short)
-
-
-def documents(path: Path, limit: Limit | None = None) -> list[bytes]:
-    texts = FileTexts(find_files([str(path)]), Columns(text="text"), limit=limit)
-    texts.check()
-    return [
-        bytes(batch.values[start:stop])
-        for batch in texts.batches(1 << 16)
-        for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
-    ]
 
 
 def test_a_long_text_is_not_copied(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ import pytest
 
 from gpulsh.errors import LargeDocumentError
 from gpulsh.io.columns import Columns
-from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
 from gpulsh.io.formats import warc, warc_records
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
+from tests.support import files
+from tests.support.files import record
 from tests.support.traced import at_most
 
 LIMIT = Limit(8 << 20)
@@ -25,25 +26,12 @@ HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 needs_extra = pytest.mark.skipif(find_spec("fastwarc") is None, reason="the extra warc is not installed")
 
 
-def record(number: int, content: bytes, kind: bytes = b"conversion", of: bytes = b"text/plain") -> bytes:
-    return (
-        b"WARC/1.0\r\nWARC-Type: %s\r\nContent-Type: %s\r\nWARC-Record-ID: <urn:%d>\r\nContent-Length: %d\r\n\r\n"
-        b"%s\r\n\r\n" % (kind, of, number, len(content), content)
-    )
+def documents(path: Path, limit: Limit | None = LIMIT, skip: bool = False) -> list[bytes]:
+    return files.documents(path, limit, skip=skip)
 
 
 def response(number: int, content: bytes) -> bytes:
-    return record(number, content, b"response", b"application/http; msgtype=response")
-
-
-def documents(path: Path, limit: Limit | None = LIMIT, skip: bool = False) -> list[bytes]:
-    texts = FileTexts(find_files([str(path)]), Columns(text="text"), 1, skip, limit)
-    texts.check()
-    return [
-        bytes(batch.values[start:stop])
-        for batch in texts.batches(1 << 16)
-        for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
-    ]
+    return record(number, content, "response", "application/http; msgtype=response")
 
 
 def test_a_large_record_behind_others_in_a_member(tmp_path: Path) -> None:
@@ -53,9 +41,7 @@ def test_a_large_record_behind_others_in_a_member(tmp_path: Path) -> None:
         documents(path)
     # A record that is no document is passed over, wherever it stands.
     path.write_bytes(
-        gzip.compress(
-            record(1, b"one") + record(2, b"x" * (64 << 20), b"resource", b"video/mp4") + record(3, b"two"), 1
-        )
+        gzip.compress(record(1, b"one") + record(2, b"x" * (64 << 20), "resource", "video/mp4") + record(3, b"two"), 1)
     )
     with at_most(24 << 20):
         assert documents(path) == [b"one", b"two"]
@@ -95,7 +81,7 @@ def test_wrong_lengths_behind_others_in_a_member(wrong: int, tmp_path: Path, mon
 def test_many_stretches_and_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warc, "BLOCK_ROWS", 1000)
     path = tmp_path / "a.wet.gz"
-    path.write_bytes(gzip.compress((record(1, b"", b"metadata") + b"WARC/1.0\r\n") * 2500 + record(2, b"one"), 1))
+    path.write_bytes(gzip.compress((record(1, b"", "metadata") + b"WARC/1.0\r\n") * 2500 + record(2, b"one"), 1))
     (file,) = find_files([str(path)])
     blocks = format_of(file).read(file, Columns(text="text"), rules=Rules(skip=True))
     assert [len(block.rejected) for block in blocks] == [1000, 1000, 500]
