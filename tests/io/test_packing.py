@@ -25,10 +25,10 @@ from tests.support.texts import licences
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """Real text of about 2 MB."""
+    """Real text of about 400 kB."""
     found = licences()
     sizes = np.cumsum([len(text) for text in found])
-    return found[: int(np.searchsorted(sizes, 2_000_000))]
+    return found[: int(np.searchsorted(sizes, 400_000))]
 
 
 def kept(path: Path, keep: np.ndarray, packing: Packing | None = None) -> Path:

@@ -365,7 +365,7 @@ def test_each_pass_finds_the_same_records(large: int, compressed: bool, monkeypa
     monkeypatch.setattr(framing, "LARGE", large)
     monkeypatch.setattr(framing, "LARGE_INSIDE", large)
     draw, count = random.Random(large), 0
-    for _ in range(400):
+    for _ in range(200):
         parts = [b"".join(draw.choices(PARTS, k=draw.randrange(12))) for _ in range(draw.randrange(4))]
         content = packed(parts) if compressed else b"".join(parts)
         results = []
@@ -386,7 +386,7 @@ def test_each_pass_finds_the_same_records(large: int, compressed: bool, monkeypa
         whole = gzip.decompress(content) if content and compressed else content
         assert all(raw in whole for *_, raw in found)
         count += len(found)
-    assert count > 200
+    assert count > 100
 
 
 def test_broken_stretches_stand_before_the_row_that_follows(tmp_path: Path) -> None:
