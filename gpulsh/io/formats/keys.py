@@ -21,7 +21,6 @@ DATE = re.compile(
 )
 EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 INSTANTS = pa.timestamp("us", "UTC")
-EXAMPLE = "2024-01-31T12:00:00Z"
 SHOWN = 40  # characters of a value
 
 
