@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.corpora import random_words
-from benchmarks.tree_memory import TreeMemory
 from gpulsh.arrays import Signed
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.io.columns import Columns

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import random
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,9 +21,7 @@ from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.formats import streamed as blank_lines
 from gpulsh.io.formats.endings import format_of
-from gpulsh.io.formats.streamed import split_lines
 from gpulsh.io.formats.warc_records import warc_records
 from gpulsh.run.records.tables import DECISIONS, Decisions
 from gpulsh.run.stages.write import dropped_in
