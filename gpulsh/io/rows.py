@@ -218,6 +218,7 @@ class _PieceRows(Rows):
             return iter([joined(texts)])
         return super().slices(max_bytes)
 
+
 def normalized(batch: TextBatch, form: NormalForm | None) -> TextBatch:
     """Each document in that form, with U+FFFD for invalid bytes; unchanged without a form, or if all is ASCII.
 
