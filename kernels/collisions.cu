@@ -14,7 +14,7 @@
 // read, so that a digest of a million documents does not queue for one word.
 // Geometry: a slot's bits say whether 0, 1 or more digests came, in any order; ranks follow the input.
 // Oracle: gpulsh/backends/reference/buckets.py.
-#include "bits.cuh"
+#include "warp.cuh"
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     collisions_mark(const u64* __restrict__ digests, i64 count, u64 lowest, u64 highest, u64 last_slot, u32* table) {
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     collisions_members(const u64* __restrict__ digests, i64 count, u64 lowest, u64 highest, u64 last_slot,
                        const u32* __restrict__ table, u32* __restrict__ members, u32* __restrict__ sizes) {
     const i32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = (blockDim.x + 31) >> 5;
-    const u32 mask = 0xFFFFFFFFu >> (32 - min(32, (i32)blockDim.x - warp * 32));
+    const u32 mask = mask_of_warp();
     const i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     bool member = false;
     if (index < count) {

@@ -28,16 +28,12 @@ struct Throw {  // of a fingerprint in one round
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     first_round(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents,
                 const u64* __restrict__ words, i32 bins, i32 span, u32* __restrict__ minima) {
-    const i32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const i64 begin = offset[0] + ((i64)blockIdx.x * (blockDim.x >> 5) + warp) * span;
-    const i32 length = (i32)min((i64)span, offset[documents] - begin);
-    if (length <= 0) return;  // the whole warp
-    Rows rows(offset, documents, begin);
-    for (i32 at = 0; at < length;) {
-        rows.find(at);
-        const i32 to = min(rows.stop, length);
+    const i32 lane = threadIdx.x & 31;
+    Rows rows(offset, documents, span);
+    for (i32 at = 0; at < rows.length;) {
+        const i32 to = rows.find(at);
         for (i32 i = at + lane; i < to; i += 32) {
-            const Throw thrown(values[begin + i], words, 0, bins);
+            const Throw thrown(values[rows.begin + i], words, 0, bins);
             atomicMin(&minima[rows.row * bins + thrown.bin], thrown.value);
         }
         at = to;
@@ -74,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
         u32 least = NO_VALUE;
 #pragma unroll 4
         for (i64 i = begin + lane; i < end; i += 32) least = min(least, multiplier * (u32)(values[i] >> 32));
-        for (i32 step = 16; step > 0; step >>= 1) least = min(least, __shfl_sync(~0u, least, lane ^ step));
+        least = least_of_lanes(least);
         if (lane == 0) found[bin] = (u32)THROWS << VALUE_BITS | least >> (32 - VALUE_BITS);
     }
 }

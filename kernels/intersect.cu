@@ -18,6 +18,7 @@
 //
 // Geometry: hits are added, in any order. Oracle: gpulsh/backends/reference/intersect.py.
 #include "search.cuh"
+#include "warp.cuh"
 
 constexpr i32 TILE = 256;
 
@@ -85,8 +86,8 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     intersect_spread(const u64* __restrict__ values, const i64* __restrict__ offset, const i64* __restrict__ pairs,
                      i64 count, const i64* __restrict__ ends, i64 total, i32 items, u64* __restrict__ both) {
     __shared__ i64 range[2];
-    const i32 lane = threadIdx.x & 31, lanes = min(32, (i32)blockDim.x - (i32)(threadIdx.x & ~31u));
-    const u32 mask = 0xFFFFFFFFu >> (32 - lanes);
+    const i32 lane = threadIdx.x & 31;
+    const u32 mask = mask_of_warp();
     const i64 begin = (i64)blockIdx.x * blockDim.x * items;
     block_range(ends, count, begin, begin + (i64)blockDim.x * items - 1, range);
 

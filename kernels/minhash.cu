@@ -16,27 +16,22 @@ template <i32 COLUMNS>
 __device__ __forceinline__ void minhash(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents,
                                         const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns,
                                         i32 span, u32* __restrict__ signatures, Four (*stages)[MAX_SPAN / 4]) {
-    const i32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const i64 begin = offset[0] + ((i64)blockIdx.x * (blockDim.x >> 5) + warp) * span;
-    const i32 length = (i32)min((i64)span, offset[documents] - begin);
-    if (length <= 0) return;  // the whole warp
-    u32* stage = reinterpret_cast<u32*>(stages[warp]);
+    const i32 lane = threadIdx.x & 31;
+    Rows rows(offset, documents, span);
+    u32* stage = reinterpret_cast<u32*>(stages[threadIdx.x >> 5]);
 #pragma unroll 8
-    for (i32 i = lane; i < length; i += 32) stage[i] = (u32)(values[begin + i] >> 32);
+    for (i32 i = lane; i < rows.length; i += 32) stage[i] = (u32)(values[rows.begin + i] >> 32);
 
     const i32 column = blockIdx.y * 32 * COLUMNS + lane;
     Minima<COLUMNS> minima;
     minima.load(multiplier, addend, column, columns);
-    Rows rows(offset, documents, begin);
     __syncwarp();
-    for (i32 at = 0; at < length;) {
-        rows.find(at);
-        const i32 to = min(rows.stop, length);
-        const bool whole = rows.stop <= length && (at > 0 || offset[rows.row] == begin);
+    for (i32 at = 0; at < rows.length;) {
+        const i32 to = rows.find(at);
         minima.clear();
         minima.take(stage, at, to);
         u32* signature = signatures + rows.row * columns + column;
-        if (whole) {
+        if (rows.is_whole(at)) {
             minima.store(signature, columns - column);
         } else {
             minima.merge(signature, columns - column);

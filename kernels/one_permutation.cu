@@ -20,17 +20,13 @@ constexpr i32 ROUNDS = 64;  // times `bins` probes; then the next bin that has a
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     one_permutation(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents, u64 multiplier,
                     u64 addend, i32 bins, i32 span, u32* __restrict__ minima) {
-    const i32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const i64 begin = offset[0] + ((i64)blockIdx.x * (blockDim.x >> 5) + warp) * span;
-    const i32 length = (i32)min((i64)span, offset[documents] - begin);
-    if (length <= 0) return;  // the whole warp
-    Rows rows(offset, documents, begin);
-    for (i32 at = 0; at < length;) {
-        rows.find(at);
-        const i32 to = min(rows.stop, length);
+    const i32 lane = threadIdx.x & 31;
+    Rows rows(offset, documents, span);
+    for (i32 at = 0; at < rows.length;) {
+        const i32 to = rows.find(at);
         u32* least = minima + rows.row * bins;
         for (i32 i = at + lane; i < to; i += 32) {
-            const u64 y = multiplier * values[begin + i] + addend;
+            const u64 y = multiplier * values[rows.begin + i] + addend;
             atomicMin(&least[(y >> 32) * (u64)bins >> 32], min((u32)y, NO_VALUE - 1));
         }
         at = to;
@@ -49,10 +45,8 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
         low = min(low, least[bin]);
         if (least[bin] != NO_VALUE) high = max(high, least[bin]);
     }
-    for (i32 step = 16; step > 0; step /= 2) {
-        low = min(low, __shfl_sync(~0u, low, lane ^ step));
-        high = max(high, __shfl_sync(~0u, high, lane ^ step));
-    }
+    low = least_of_lanes(low);
+    high = ~least_of_lanes(~high);
     const bool filled = low != NO_VALUE;
     for (i32 bin = lane; bin < bins; bin += 32) {
         u32 value = least[bin];

@@ -19,15 +19,12 @@ template <typename Weight>
 __device__ __forceinline__ void signed_sums(const u64* __restrict__ values, Weight weight,
                                             const i64* __restrict__ offset, i64 documents, const u64* __restrict__ keys,
                                             i32 span, i64* __restrict__ sums) {
-    const i32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const i64 begin = offset[0] + ((i64)blockIdx.x * (blockDim.x >> 5) + warp) * span;
-    const i32 length = (i32)min((i64)span, offset[documents] - begin);
-    if (length <= 0) return;  // the whole warp
+    const i32 lane = threadIdx.x & 31;
     const u64 key = keys[blockIdx.y];
-    Rows rows(offset, documents, begin);
-    for (i32 at = 0; at < length;) {
-        rows.find(at);
-        const i32 to = min(rows.stop, length);
+    Rows rows(offset, documents, span);
+    const i64 begin = rows.begin;
+    for (i32 at = 0; at < rows.length;) {
+        const i32 to = rows.find(at);
         i64 low = 0, high = 0;
         for (; at < to; at += 32) {
             const i32 some = min(32, to - at);

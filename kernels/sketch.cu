@@ -24,6 +24,12 @@ constexpr i32 MAX_COLUMNS = 512;  // of a signature
 constexpr i32 SCRATCH = 256;      // words of 64 bits a warp: hashes of a chunk and what follows it, then a signature
 static_assert(SCRATCH >= CHUNK + MAX_SIZE - 1 && 2 * SCRATCH >= MAX_COLUMNS && MAX_COLUMNS % 256 == 0);
 
+struct Shared {  // of a block
+    Four stages[MAX_WARPS][MAX_SPAN / 4];
+    u64 scratch[MAX_WARPS][SCRATCH];
+    u64 shingle_keys[MAX_SIZE], band_keys[KEYS];
+};
+
 struct Sketch {
     const u64* sums;
     i64 tokens;
@@ -35,7 +41,7 @@ struct Sketch {
     u64* digests;
     u32* minima;
     i64* straddlers;
-    const u64 *shingle_keys, *band_keys;  // in shared memory
+    const u64 *shingle_keys, *band_keys;  // in shared memory, set by `run`
 
     __device__ __forceinline__ u64 hash(i64 token) const { return token < tokens ? mix64(sums[token]) : 0; }
 
@@ -72,8 +78,7 @@ struct Sketch {
         u64 sum = 0;
 #pragma unroll 1
         for (i32 j = lane; j < count; j += 32) sum += shingle_keys[j] * mix64(sums[first + j]);
-#pragma unroll 1
-        for (i32 step = 16; step > 0; step /= 2) sum += __shfl_sync(~0u, sum, lane ^ step);
+        sum = merged_lanes(sum, [](u64 a, u64 b) { return a + b; });
         return (u32)(mix64(sum + count * LENGTH) >> 32);
     }
 
@@ -86,7 +91,15 @@ struct Sketch {
     }
 
     template <i32 COLUMNS>
-    __device__ __forceinline__ void run(u32* stage, u64* scratch) const {
+    __device__ __forceinline__ void run(Shared& shared) {
+#pragma unroll 1
+        for (i32 i = threadIdx.x; i < size; i += blockDim.x) shared.shingle_keys[i] = key(STREAM_SHINGLE, i);
+        ::band_keys(rows, shared.band_keys);
+        __syncthreads();
+        shingle_keys = shared.shingle_keys, band_keys = shared.band_keys;
+        u32* stage = reinterpret_cast<u32*>(shared.stages[threadIdx.x >> 5]);
+        u64* scratch = shared.scratch[threadIdx.x >> 5];
+
         const i32 lane = threadIdx.x & 31;
         const i64 number = (i64)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), begin = number * span;
         if (begin >= tokens) return;  // the whole warp
@@ -96,7 +109,7 @@ struct Sketch {
         u32* signature = reinterpret_cast<u32*>(scratch);
         Minima<COLUMNS> least;
         least.load(multiplier, addend, lane, columns);
-        Rows documents_met(starts, documents, begin);
+        Rows documents_met(starts, documents, begin, tokens, span);
         i64 straddler = -1;
         for (i32 at = 0; at < length;) {
             documents_met.find(at);
@@ -141,25 +154,15 @@ struct Sketch {
     }
 };
 
-__device__ __forceinline__ void shingle_keys(i32 size, u64 (&keys)[MAX_SIZE]) {
-#pragma unroll 1
-    for (i32 i = threadIdx.x; i < size; i += blockDim.x) keys[i] = key(STREAM_SHINGLE, i);
-}
-
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
     sketch_2_columns(const u64* __restrict__ sums, i64 tokens, const i64* __restrict__ starts, i64 documents, i32 skip,
                      i32 size, const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns,
                      i32 bands, i32 rows, i32 span, u64* __restrict__ digests, u32* __restrict__ minima,
                      i64* __restrict__ straddlers) {
-    __shared__ Four stages[MAX_WARPS][MAX_SPAN / 4];
-    __shared__ u64 scratch[MAX_WARPS][SCRATCH];
-    __shared__ u64 places[MAX_SIZE], keys[KEYS];
-    shingle_keys(size, places);
-    band_keys(rows, keys);
-    __syncthreads();
-    const Sketch sketch = {sums,  tokens, starts, documents, skip,   size,       multiplier, addend, columns,
-                           bands, rows,   span,   digests,   minima, straddlers, places,     keys};
-    sketch.run<2>(reinterpret_cast<u32*>(stages[threadIdx.x >> 5]), scratch[threadIdx.x >> 5]);
+    __shared__ Shared shared;
+    Sketch sketch = {sums,    tokens, starts, documents, skip,    size,   multiplier, addend,
+                     columns, bands,  rows,   span,      digests, minima, straddlers};
+    sketch.run<2>(shared);
 }
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
@@ -167,15 +170,10 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
                      i32 size, const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns,
                      i32 bands, i32 rows, i32 span, u64* __restrict__ digests, u32* __restrict__ minima,
                      i64* __restrict__ straddlers) {
-    __shared__ Four stages[MAX_WARPS][MAX_SPAN / 4];
-    __shared__ u64 scratch[MAX_WARPS][SCRATCH];
-    __shared__ u64 places[MAX_SIZE], keys[KEYS];
-    shingle_keys(size, places);
-    band_keys(rows, keys);
-    __syncthreads();
-    const Sketch sketch = {sums,  tokens, starts, documents, skip,   size,       multiplier, addend, columns,
-                           bands, rows,   span,   digests,   minima, straddlers, places,     keys};
-    sketch.run<4>(reinterpret_cast<u32*>(stages[threadIdx.x >> 5]), scratch[threadIdx.x >> 5]);
+    __shared__ Shared shared;
+    Sketch sketch = {sums,    tokens, starts, documents, skip,    size,   multiplier, addend,
+                     columns, bands,  rows,   span,      digests, minima, straddlers};
+    sketch.run<4>(shared);
 }
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
@@ -183,15 +181,10 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
                      i32 size, const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns,
                      i32 bands, i32 rows, i32 span, u64* __restrict__ digests, u32* __restrict__ minima,
                      i64* __restrict__ straddlers) {
-    __shared__ Four stages[MAX_WARPS][MAX_SPAN / 4];
-    __shared__ u64 scratch[MAX_WARPS][SCRATCH];
-    __shared__ u64 places[MAX_SIZE], keys[KEYS];
-    shingle_keys(size, places);
-    band_keys(rows, keys);
-    __syncthreads();
-    const Sketch sketch = {sums,  tokens, starts, documents, skip,   size,       multiplier, addend, columns,
-                           bands, rows,   span,   digests,   minima, straddlers, places,     keys};
-    sketch.run<8>(reinterpret_cast<u32*>(stages[threadIdx.x >> 5]), scratch[threadIdx.x >> 5]);
+    __shared__ Shared shared;
+    Sketch sketch = {sums,    tokens, starts, documents, skip,    size,   multiplier, addend,
+                     columns, bands,  rows,   span,      digests, minima, straddlers};
+    sketch.run<8>(shared);
 }
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)

@@ -1,6 +1,7 @@
 // The walk of a warp over the rows that its span of positions meets, for any sketch.
 #pragma once
 #include "search.cuh"
+#include "warp.cuh"
 
 constexpr i32 MAX_SPAN = 1024;  // positions a warp takes
 constexpr i32 MAX_WARPS = 4;    // a block
@@ -20,18 +21,25 @@ __device__ __forceinline__ i64 warp_upper_bound(const i64* __restrict__ array, i
     return low;
 }
 
-// The rows that a warp meets, each lane with the end of one of 32 that follow one another.
+// The rows that a warp's span of positions meets, each lane with the end of one of 32 that follow one another. Spans
+// are `span` positions long and begin at offset[0]; the last one is shorter, and the warps behind it have none.
 struct Rows {
     const i64* offset;
     i64 rows, begin;  // positions count from `begin`, where the span begins
+    i32 length;       // of the span; not above 0 where this warp has none
     i64 first;        // the row of lane 0
     i32 end;          // of this lane's row
     i64 row;          // found by `find`
     i32 stop;         // its end
 
-    __device__ __forceinline__ Rows(const i64* __restrict__ offset, i64 rows, i64 begin)
-        : offset(offset), rows(rows), begin(begin) {
-        seek(warp_upper_bound(offset, 0, rows, begin) - 1);
+    __device__ __forceinline__ Rows(const i64* __restrict__ offset, i64 rows, i32 span)
+        : Rows(offset, rows, offset[0] + ((i64)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5)) * span,
+               offset[rows], span) {}
+
+    // The same, where the positions to walk over are those up to `positions`, from `begin` on.
+    __device__ __forceinline__ Rows(const i64* __restrict__ offset, i64 rows, i64 begin, i64 positions, i32 span)
+        : offset(offset), rows(rows), begin(begin), length((i32)min((i64)span, positions - begin)) {
+        seek(length > 0 ? warp_upper_bound(offset, 0, rows, begin) - 1 : rows);
     }
 
     __device__ __forceinline__ void seek(i64 from) {
@@ -40,8 +48,9 @@ struct Rows {
         end = mine < rows ? (i32)min(offset[mine + 1] - begin, (i64)FAR) : FAR;
     }
 
-    // The row that holds position `at`, which no earlier call was given a later one than. All lanes call it.
-    __device__ __forceinline__ void find(i32 at) {
+    // Finds the row that holds position `at`, which is not before that of an earlier call, and returns where it ends
+    // within the span. All lanes call it.
+    __device__ __forceinline__ i32 find(i32 at) {
         u32 beyond = __ballot_sync(~0u, end > at);
         if (beyond == 0) {  // 32 rows may have been empty, or a million
             seek(warp_upper_bound(offset, first + 33, rows, begin + at) - 1);
@@ -50,5 +59,11 @@ struct Rows {
         const i32 lane = __popc(~beyond & (beyond - 1));  // the first
         row = first + lane;
         stop = __shfl_sync(~0u, end, lane);
+        return min(stop, length);
+    }
+
+    // Whether all of the row that was found at position `at` is within this span.
+    __device__ __forceinline__ bool is_whole(i32 at) const {
+        return stop <= length && (at > 0 || offset[row] == begin);
     }
 };

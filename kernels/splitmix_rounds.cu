@@ -8,7 +8,7 @@
 // Mapping: a block a document; a thread a fingerprint in each round, then a warp a bin that stayed empty. Bound: 64-bit
 // multiplies; atomics in the second-level cache. Geometry: a bin has the least of all values, and no round after the
 // one that filled it has a lesser one. Oracle: gpulsh/backends/reference/sketches/splitmix_rounds.py.
-#include "bits.cuh"
+#include "warp.cuh"
 
 __device__ __forceinline__ u64 splitmix64(u64 word) {
     word += GOLDEN;
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
         if (found[bin] != NO_DIGEST) continue;  // the whole warp
         u64 least = ~0ull;
         for (i64 i = begin + lane; i < end; i += 32) least = min(least, splitmix64(values[i] ^ own[bin]));
-        for (i32 step = 16; step > 0; step >>= 1) least = min(least, __shfl_sync(~0u, least, lane ^ step));
+        least = least_of_lanes(least);
         if (lane == 0) found[bins + bin] = least;
     }
 }

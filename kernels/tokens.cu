@@ -22,6 +22,7 @@
 // are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/tokens.py.
 #include "search.cuh"
 #include "text.cuh"
+#include "warp.cuh"
 
 constexpr u32 SPACE = 0x20;
 constexpr i32 KEYS = PLACES;  // places whose keys are shared; a code point further on computes its own
@@ -65,8 +66,8 @@ __device__ __forceinline__ void tokens_count_of(const u8* __restrict__ text, con
     const u32 open = __popc(marks.code_points >> (marks.starts ? 31 - __clz(marks.starts) : 0));
 
     // Scan: within warps by shuffles, then over the totals of the warps before.
-    const i32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, lanes = min(32, (i32)blockDim.x - warp * 32);
-    const u32 mask = 0xFFFFFFFFu >> (32 - lanes);
+    const i32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const u32 mask = mask_of_warp();
     u32 inclusive = tokens << 16 | open;
     for (i32 step = 1; step < 32; step *= 2) {
         const u32 left = __shfl_up_sync(mask, inclusive, step);
@@ -74,7 +75,7 @@ __device__ __forceinline__ void tokens_count_of(const u8* __restrict__ text, con
     }
     u32 before = __shfl_up_sync(mask, inclusive, 1);
     if (lane == 0) before = 0;
-    if (lane == lanes - 1) warps[warp] = inclusive;
+    if (lane == lanes_of_warp() - 1) warps[warp] = inclusive;
     __syncthreads();
     u32 earlier = 0;
 #pragma unroll 1

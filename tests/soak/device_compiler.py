@@ -1,8 +1,4 @@
-"""The NVIDIA compilers, which need neither a device nor a driver: the NVRTC wheels through ctypes, otherwise nvcc.
-
-NVRTC comes first because it is what compiles the kernels where they run. Both hand out the machine code and ptxas's own
-account of what each kernel takes. `disassembly.py` reads the machine code, `figures.py` records both.
-"""
+"""NVIDIA's runtime compiler from its wheels, which needs neither a device nor a driver, and the listing of its code."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,12 +19,11 @@ ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 
 
 class Usage(NamedTuple):
-    """What one kernel takes on one architecture."""
+    """What one kernel takes on one architecture, as ptxas reports it."""
 
     registers: int
     shared: int  # bytes, static
-    stack: int
-    spills: int  # bytes stored and loaded
+    spills: int  # bytes of stack, and bytes stored and loaded
 
 
 class Compiled(NamedTuple):
@@ -40,92 +35,56 @@ class Compiled(NamedTuple):
 
 
 class Compiler:
-    """One NVRTC library, or nvcc."""
+    """One NVRTC library."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._library = None if path.name == "nvcc" else ctypes.CDLL(str(path))
-        self.architectures = self._nvrtc_architectures() if self._library else _nvcc_architectures(path)
-
-    def __str__(self) -> str:
-        return self.path.name
+        self.path, self._library = path, ctypes.CDLL(str(path))
+        count, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        assert self._library.nvrtcGetNumSupportedArchs(ctypes.byref(count)) == 0
+        found = (ctypes.c_int * count.value)()
+        assert self._library.nvrtcGetSupportedArchs(found) == 0
+        self.architectures = set(found)
+        assert self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)) == 0
+        self._version = f"{major.value}.{minor.value}"
 
     def compile(self, source: str, architecture: int) -> Compiled:
-        """An AssertionError with the log where it does not compile."""
+        """Raises an AssertionError with the log if it does not compile."""
         state = self.path.stat()
         given = [str(self.path), str((state.st_size, state.st_mtime_ns)), *OPTIONS, str(architecture), source]
 
         def make(path: Path) -> None:
-            log, cubin = (self._nvrtc if self._library else self._nvcc)(source, architecture)
-            path.write_bytes(log.encode() + b"\0" + cubin)
+            log, cubin = self._compile(source, architecture)
+            path.write_bytes(log + b"\0" + cubin)
 
-        told, _, cubin = built(given, ".cubin", make).read_bytes().partition(b"\0")
+        log, _, cubin = built(given, ".cubin", make).read_bytes().partition(b"\0")
         named = re.search(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)", cubin)
-        return Compiled(_usage(told.decode()), cubin, named[1].decode() if named else self.version)
+        return Compiled(_usage(log.decode()), cubin, named[1].decode() if named else self._version)
 
-    @cached_property
-    def version(self) -> str:
-        """As it tells it: newer ones write more of it into the code."""
-        if self._library is None:
-            said = subprocess.run([str(self.path), "--version"], capture_output=True, text=True, check=True).stdout
-            return said.rpartition(", V")[2].split()[0]
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        assert self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)) == 0
-        return f"{major.value}.{minor.value}"
-
-    def _nvrtc_architectures(self) -> set[int]:
-        count = ctypes.c_int()
-        assert self._library and self._library.nvrtcGetNumSupportedArchs(ctypes.byref(count)) == 0
-        found = (ctypes.c_int * count.value)()
-        assert self._library.nvrtcGetSupportedArchs(found) == 0
-        return set(found)
-
-    def _nvrtc(self, source: str, architecture: int) -> tuple[str, bytes]:
-        library = self._library
-        assert library is not None
-        program = ctypes.c_void_p()
+    def _compile(self, source: str, architecture: int) -> tuple[bytes, bytes]:
+        library, program, size = self._library, ctypes.c_void_p(), ctypes.c_size_t()
         assert library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None) == 0
         options = [f"--gpu-architecture=sm_{architecture}", *OPTIONS, "--ptxas-options=-v"]
         given = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
         status = library.nvrtcCompileProgram(program, len(options), given)
-        size = ctypes.c_size_t()
         library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
         log = ctypes.create_string_buffer(size.value)
         library.nvrtcGetProgramLog(program, log)
-        text = log.value.decode()
-        cubin = b""
+        cubin = ctypes.create_string_buffer(0)
         if status == 0:
             assert library.nvrtcGetCUBINSize(program, ctypes.byref(size)) == 0
-            code = ctypes.create_string_buffer(size.value)
-            assert library.nvrtcGetCUBIN(program, code) == 0
-            cubin = code.raw
+            cubin = ctypes.create_string_buffer(size.value)
+            assert library.nvrtcGetCUBIN(program, cubin) == 0
         library.nvrtcDestroyProgram(ctypes.byref(program))
-        assert status == 0, text
-        return text, cubin
-
-    def _nvcc(self, source: str, architecture: int) -> tuple[str, bytes]:
-        with tempfile.TemporaryDirectory() as folder:
-            code = Path(folder) / "kernel.cu"
-            code.write_text(source)
-            command = [str(self.path), *OPTIONS, "-cubin", f"-arch=sm_{architecture}", "--ptxas-options=-v"]
-            done = subprocess.run(
-                [*command, "-o", f"{code}bin", str(code)], capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, done.stderr
-            return done.stderr, Path(f"{code}bin").read_bytes()
+        assert status == 0, log.value.decode()
+        return log.value, cubin.raw
 
 
 @cache
 def compilers() -> list[Compiler]:
-    """Every NVRTC that is installed, the newest first; nvcc where there is none and it is on the path."""
-    spec = importlib.util.find_spec("nvidia")
-    folders = [Path(folder) for folder in spec.submodule_search_locations or []] if spec else []
-    libraries = {path.name: path for folder in folders for path in folder.glob("*/lib/libnvrtc.so.*")}
-    found = [libraries[name] for name in sorted(libraries, key=lambda name: -int(name.rpartition(".")[2]))]
-    nvcc = shutil.which("nvcc")
-    if not found and nvcc:
-        found = [Path(nvcc)]
-    return [Compiler(path) for path in found]
+    """Every NVRTC that is installed, the newest first."""
+    libraries = {path.name: path for path in _of_package("nvidia", "*/lib/libnvrtc.so.*")}
+    names = sorted(libraries, key=lambda name: -int(name.rpartition(".")[2]))
+    return [Compiler(libraries[name]) for name in names]
 
 
 def compiler_for(architecture: int) -> Compiler | None:
@@ -133,22 +92,32 @@ def compiler_for(architecture: int) -> Compiler | None:
     return next((compiler for compiler in compilers() if architecture in compiler.architectures), None)
 
 
-def _nvcc_architectures(path: Path) -> set[int]:
-    done = subprocess.run([str(path), "--list-gpu-code"], capture_output=True, text=True, check=True)
-    return {int(number) for number in re.findall(r"^sm_(\d+)$", done.stdout, re.MULTILINE)}
+@cache
+def listing(cubin: bytes) -> str:
+    """The instructions of machine code, as nvdisasm prints them; a LookupError says why there are none."""
+    found = [Path(path) for path in [shutil.which("nvdisasm")] if path] + _of_package("nvidia", "*/bin/nvdisasm")
+    refusals = []
+    with tempfile.TemporaryDirectory() as folder:
+        code = Path(folder) / "kernel.cubin"
+        code.write_bytes(cubin)
+        for path in found:
+            done = subprocess.run([str(path), "--print-code", str(code)], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return done.stdout
+            refusals.append(done.stderr.strip())
+    raise LookupError("; ".join(refusals) or "no disassembler: the nvidia-cuda-nvdisasm wheel brings one")
+
+
+def _of_package(name: str, pattern: str) -> list[Path]:
+    spec = importlib.util.find_spec(name)
+    folders = spec.submodule_search_locations or [] if spec else []
+    return [path for folder in folders for path in sorted(Path(folder).glob(pattern))]
 
 
 def _usage(log: str) -> dict[str, Usage]:
+    patterns = r"Used (\d+) registers", r"(\d+) bytes smem", r"(\d+) bytes (?:stack frame|spill stores|spill loads)"
     found = {}
     for part in log.split("Compiling entry function '")[1:]:
-        numbers = [
-            sum(map(int, re.findall(pattern, part)))
-            for pattern in (
-                r"Used (\d+) registers",
-                r"(\d+) bytes smem",
-                r"(\d+) bytes stack frame",
-                r"(\d+) bytes spill (?:stores|loads)",
-            )
-        ]
+        numbers = [sum(map(int, re.findall(pattern, part))) for pattern in patterns]
         found[part.split("'")[0]] = Usage(*numbers)
     return found

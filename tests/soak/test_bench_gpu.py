@@ -57,38 +57,19 @@ def test_texts_are_the_same_with_any_number_of_threads(monkeypatch: pytest.Monke
 
 def made_up(folder: Path) -> dict[str, dict[str, Any]]:
     """Records as a device would leave them, of a few rows each."""
-    header = {
-        "device": "A made-up device",
-        "date": "2026-01-02",
-        "multiprocessors": 2,
-        "memory_GiB": 8.0,
-        "cpu": "a cpu",
-        "smi": {"driver_version": "1.2"},
-        "cuda_driver": 13000,
-        "cuda_runtime": 13000,
-        "cupy": "14",
-        "gpulsh": "0",
-        "commit": None,
-        "command": "ci/bench-gpu",
-        "seconds": 1.0,
-        "checks": ["one | two"],
-        "not_measured": ["x"],
-    }
+    header = dict.fromkeys(("cuda_driver", "cuda_runtime", "cupy", "gpulsh", "commit", "command", "cpu"), "x")
+    header |= {"device": "A made-up device", "date": "2026-01-02", "multiprocessors": 2, "memory_GiB": 8.0}  # type: ignore[dict-item]
+    header |= {"smi": {"driver_version": "1.2"}, "seconds": 1.0, "checks": ["one | two"], "not_measured": ["x"]}  # type: ignore[dict-item]
     times = {"median ms": 1.23456, "min ms": 1.0, "max ms": 2.0, "rounds": 3}
-    operation = {"operation": "set_sketch", "input": "rows of 50", **times, "GB/s": 10.0, "kernels": {"minhash": {}}}
-    rows = {
+    row = {"operation": "set_sketch", "input": "rows of 50", **times, "GB/s": 10.0, "kernels": {"minhash": {}}}
+    stages = {"sign": 1.0, "collide": 0.4, "verify": 0.7, "write": 0.1}
+    rows: dict[str, list[dict[str, Any]]] = {
         "roofline": [{"what": "device copy", "rate": 1.0, "unit": "GB/s", **times}],
-        "kernels": [
-            {**operation, "% of copy": 3.0, "% of multiply-adds": 61.5},
-            {**operation, "operation": "shingle", "% of copy": 44.0, "% of multiply-adds": None},
-        ],
-        "endtoend": [
-            {"from": "host memory", **times, "stages": {"sign": 1.0, "collide": 0.4, "verify": 0.7}},
-            {"from": "Parquet files", **times, "stages": {"sign": 1.5, "collide": 0.4, "verify": 0.9, "write": 0.1}},
-        ],
+        "kernels": [{**row, "% of copy": 3.0, "% of multiply-adds": share} for share in (61.5, None)],
+        "endtoend": [{"from": source, **times, "stages": stages} for source in ("host memory", "Parquet files")],
     }
-    figures = {"copy": 3e11, "multiply_add": 2e12}
     for name, found in rows.items():
+        figures = {"copy": 3e11, "multiply_add": 2e12}
         record = {"case": name, "title": f"About {name}", **header, "rows": found, "figures": figures}
         (folder / f"{name}.json").write_text(json.dumps(record))
     return page.read(folder)
@@ -105,17 +86,12 @@ def test_the_page(tmp_path: Path) -> None:
 
 
 def test_the_picture(tmp_path: Path) -> None:
-    pytest.importorskip(
-        "matplotlib", reason="matplotlib, which draws the picture of a device's records, is not installed"
-    )
+    pytest.importorskip("matplotlib", reason="matplotlib, which draws the picture, is not installed")
     made_up(tmp_path)
     page.write(tmp_path)
     first = (tmp_path / page.PICTURE).read_bytes()
     page.write(tmp_path)
     assert b"</svg>" in first and (tmp_path / page.PICTURE).read_bytes() == first
-    from benchmarks.gpu.picture import draw
-
-    assert str(draw({"rivals": {}}, tmp_path / "none.svg")).startswith("No picture")
 
 
 REPORT = """<testsuites><testsuite>
@@ -123,24 +99,25 @@ REPORT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
+def case_of(name: str, inside: str) -> str:
+    return f'<testcase name="{name}">{inside}</testcase>'
+
+
+LACKING = "".join(
+    case_of("c[device-a]", f'<skipped message="{name} is not installed"/>') for name in ("torch", "orjson")
+)
+
+
 @pytest.mark.parametrize(
     ("more", "status", "skips_allowed", "passed", "words"),
     [
         ("", 0, False, True, "2 tests, 1 on the device, 0 skipped"),
-        ('<testcase name="test_c[device-small]"><skipped message="why"/></testcase>', 0, False, False, "small]: why"),
-        ('<testcase name="test_c[host-small]"><skipped message="why"/></testcase>', 0, True, True, "1 skipped"),
-        (
-            '<testcase name="c[device-a]"><skipped message="torch is not installed"/></testcase>'
-            '<testcase name="c[device-b]"><skipped message="orjson is not installed"/></testcase>',
-            0,
-            False,
-            True,
-            "2 ski",
-        ),
-        ('<testcase name="test_c[device-small]"><failure/></testcase>', 1, False, False, "test_c"),
+        (case_of("c[device-small]", '<skipped message="why"/>'), 0, False, False, "small]: why"),
+        (case_of("c[host-small]", '<skipped message="why"/>'), 0, True, True, "1 skipped"),
+        (LACKING, 0, False, True, "2 ski"),
+        (case_of("test_c[device-small]", "<failure/>"), 1, False, False, "test_c"),
         ("", 1, False, False, "status 1"),
     ],
-    ids=["passed", "skipped", "skipped on the host", "skipped without torch and orjson", "failed", "broken off"],
 )
 def test_judging_a_run_of_tests(
     more: str, status: int, skips_allowed: bool, passed: bool, words: str, tmp_path: Path
@@ -194,49 +171,45 @@ def test_the_exercise_runs_every_operation_outside_the_pool(
     assert said.count("equal the reference") == 3 and "not exercised" not in said
 
 
-def test_without_matplotlib_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "benchmarks.gpu.picture", raising=False)
-    made_up(tmp_path)
-    assert "No picture: import of matplotlib halted" in page.write(tmp_path).read_text()
-
-
 def test_a_run_on_no_device_does_not_pass() -> None:
     found = {"tests": 3, "on_device": 0, "failed": [], "skipped": []}
     assert not parity.judge(found, 0, skips_allowed=False)["passed"]
 
 
-def sanitizer_that(says: str, status: int | None, asked: list[list[str]] | None = None) -> Any:
-    def run_bounded(command: list[str], limit: float, *, shown: bool) -> Any:
-        assert command[1] == "--tool" and not shown
-        if asked is not None:
-            asked.append(command)
-        return status, ["word:5: 9 operations equal the reference", says]
-
-    return run_bounded
+CLEAN = "========= ERROR SUMMARY: 0 errors"
+WARNED = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)"
 
 
-def test_the_sanitizers_word_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("line", "status", "passed"),
+    [
+        (CLEAN, 0, True),
+        ("========= ERROR SUMMARY: 2 errors", 99, False),
+        (WARNED, 0, False),
+        ("no such tool", 0, False),
+        (CLEAN, None, False),
+    ],
+)
+def test_verdicts_of_the_sanitizer(
+    line: str, status: int | None, passed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(parity, "sanitizer", lambda: None)
     assert parity.run_sanitizer("memcheck", 1)["verdict"].startswith("not run")
-    monkeypatch.setattr(parity, "sanitizer", lambda: "compute-sanitizer")
-    clean = "========= ERROR SUMMARY: 0 errors"
     asked: list[list[str]] = []
-    monkeypatch.setattr(parity, "run_bounded", sanitizer_that(clean, 0, asked))
-    found = parity.run_sanitizer("synccheck", 1)
-    assert found["passed"] and found["summary"] == [clean] * 2 and len(found["exercised"]) == 2
-    assert [command[2] for command in asked] == ["synccheck"] * 2
-    assert "benchmarks.gpu.exercise" in asked[0] and "benchmarks.gpu.stress" in asked[1]
-    monkeypatch.setattr(parity, "run_bounded", sanitizer_that("========= ERROR SUMMARY: 2 errors", 99))
-    assert not parity.run_sanitizer("memcheck", 1)["passed"]
-    warned = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)"
-    monkeypatch.setattr(parity, "run_bounded", sanitizer_that(warned, 0))
-    assert not parity.run_sanitizer("racecheck", 1)["passed"]
-    monkeypatch.setattr(parity, "run_bounded", sanitizer_that("no such tool", 0))
-    assert not parity.run_sanitizer("racecheck", 1)["passed"]
-    monkeypatch.setattr(parity, "run_bounded", sanitizer_that(clean, None))
-    late = parity.run_sanitizer("racecheck", 1)
-    assert not late["passed"] and late["verdict"] == "not done after 1 s"
+
+    def run_bounded(command: list[str], limit: float, *, shown: bool) -> Any:
+        asked.append(command)
+        return status, ["word:5: 9 operations equal the reference", line]
+
+    monkeypatch.setattr(parity, "sanitizer", lambda: "compute-sanitizer")
+    monkeypatch.setattr(parity, "run_bounded", run_bounded)
+    found = parity.run_sanitizer("racecheck", 1)
+    assert found["passed"] is passed and asked[0][1:3] == ["--tool", "racecheck"]
+    if passed:
+        assert found["summary"] == [CLEAN] * 2 and len(found["exercised"]) == 2
+        assert "benchmarks.gpu.exercise" in asked[0] and "benchmarks.gpu.stress" in asked[1]
+    if status is None:
+        assert found["verdict"] == "not done after 1 s"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""No kernel takes more than the figures committed for it: registers, shared memory, stack, spills, instructions."""
+"""No kernel takes more than the committed figures, on any architecture; and what is worse is found."""
 
 from __future__ import annotations
 
@@ -8,23 +8,9 @@ import pytest
 
 from gpulsh.backends.cuda.launcher import expanded_source
 from tests.kernels.host import signatures
-from tests.soak.device_compiler import ARCHITECTURES, compiler_for, compilers
-from tests.soak.disassembly import disassemble, parse
-from tests.soak.figures import (
-    ACCEPT,
-    EVALUATION,
-    FILES,
-    HOT,
-    changes,
-    committed,
-    compiled,
-    hot,
-    hot_path,
-    measure,
-    page,
-    warps,
-    worse,
-)
+from tests.soak import figures
+from tests.soak.device_compiler import ARCHITECTURES, compiler_for, listing
+from tests.soak.figures import ACCEPT, FILES, HOT, changes, committed, instructions, page, warps, worse
 
 pytestmark = pytest.mark.kernels
 
@@ -42,53 +28,23 @@ def test_no_figure_is_worse_than_committed(file: str) -> None:
         pytest.skip("; ".join(refused))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_paths_are_compared(architecture: int) -> None:
-    """Where no disassembler reads the code, the summary says so and why; registers are compared all the same."""
-    try:
-        disassemble(compiled("minhash", architecture).cubin)
-    except LookupError as error:
-        pytest.skip(f"no paths are compared on sm_{architecture}: {error}")
-
-
-def test_without_a_disassembler_registers_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: bytes) -> None:
-        raise LookupError("no disassembler")
-
-    monkeypatch.setattr("tests.soak.figures.disassemble", refuse)
-    try:
-        found = measure("minhash", 90)
-    except LookupError as error:
-        pytest.skip(str(error))
-    assert found and all("registers" in one and "paths" not in one for one in found.values())
-
-
 def test_figures_of_another_compiler_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     known = committed()
-    known["compilers"]["sm_90"] = "1.0"
-    monkeypatch.setattr("tests.soak.figures.committed", lambda: known)
+    known["compilers"]["90"] = "1.0"
+    monkeypatch.setattr(figures, "committed", lambda: known)
     with pytest.raises(LookupError, match=r"compiler 1\.0, here is|no compiler here"):
         changes("minhash", 90)
 
 
 def test_every_kernel_has_its_figures() -> None:
     kernels = {kernel for file in FILES for kernel in signatures(expanded_source(file))}
-    known = committed()
-    assert set(known["kernels"]) == kernels, ACCEPT
-    names = [f"sm_{architecture}" for architecture in ARCHITECTURES]
-    assert list(known["compilers"]) == names and list(known["sources"]) == FILES
-    for kernel, figures in known["kernels"].items():
-        assert list(figures) == names, kernel
-        if hot(kernel):
-            # The disassemblers that read the newest architectures no longer read sm_70.
-            read = [at for at in names if "paths" in figures[at]]
-            assert read in (names, names[1:]), kernel
-            for at in read:
-                assert list(figures[at]["paths"]) == [one.unit for one in hot(kernel)], ACCEPT
-    for name in HOT:
-        assert any(f"{kernel}_".startswith(f"{name}_") for kernel in kernels), f"HOT in figures.py: no file has {name}"
-    for kernel in kernels:
-        assert f"`{kernel}`" in page()
+    known, text = committed(), page()
+    assert set(known["kernels"]) == kernels and list(known["sources"]) == FILES, ACCEPT
+    assert list(known["compilers"]) == [str(architecture) for architecture in ARCHITECTURES]
+    for kernel, by in known["kernels"].items():
+        assert list(by) == list(ARCHITECTURES) and f"`{kernel}`" in text
+        # The disassemblers that read the newest architectures no longer read sm_70.
+        assert not HOT.fullmatch(kernel) or all(of["instructions"] for at, of in by.items() if at > 70), kernel
 
 
 @pytest.mark.parametrize(
@@ -99,50 +55,27 @@ def test_resident_warps(registers: int, architecture: int, resident: int) -> Non
     assert warps(registers, architecture) == resident
 
 
-def figures(**changed: Any) -> dict[str, Any]:
-    path = {"unit": {"instructions": 18, "units": 8, "IMAD": 8, "minima": 4, "loads": 2}}
-    return {"registers": 37, "shared": 4096, "stack": 0, "spills": 0, "paths": path} | changed
+BEFORE = {"registers": 37, "shared": 4096, "spills": 0, "instructions": 2.25}
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "start"),
     [
-        ({}, []),
-        ({"registers": 39}, []),
-        ({"registers": 40}, ["registers 37 -> 40"]),
-        ({"registers": 41}, ["registers 37 -> 41: 48 -> 40 resident warps"]),
-        ({"registers": 20, "shared": 0, "paths": {"unit": {"instructions": 17, "units": 8}}}, []),
-        ({"shared": 4097}, ["shared 4096 -> 4097"]),
-        ({"stack": 8}, ["stack 0 -> 8"]),
-        ({"spills": 4}, ["spills 0 -> 4"]),
-        ({"paths": {"unit": {"instructions": 36, "units": 16}}}, []),
-        (
-            {"paths": {"unit": {"instructions": 37, "units": 16}}},
-            ["instructions a unit 2.250 (18 / 8) -> 2.312 (37 / 16)"],
-        ),
-        (
-            {"paths": {"unit": {"instructions": 18, "units": 4}}},
-            ["instructions a unit 2.250 (18 / 8) -> 4.500 (18 / 4)"],
-        ),
-        ({"paths": {"unit": None}}, ["the way of a unit is not found"]),
+        ({}, None),
+        ({"registers": 39}, None),
+        ({"registers": 40}, "registers 37 -> 40"),
+        ({"registers": 41}, "registers 37 -> 41, resident warps [48, 40]"),
+        ({"registers": 20, "shared": 0, "instructions": 2.0}, None),
+        ({"shared": 4097}, "shared 4096 -> 4097"),
+        ({"spills": 4}, "spills 0 -> 4"),
+        ({"instructions": 2.3}, "instructions an evaluation 2.25 -> 2.3"),
+        ({"instructions": None}, "instructions an evaluation 2.25 -> None"),
     ],
 )
-def test_what_is_worse(changed: dict[str, Any], said: list[str]) -> None:
-    found = worse(figures(), figures(**changed), 90)
-    assert len(found) == len(said)
-    assert all(one.startswith(start) for one, start in zip(found, said, strict=True))
-
-
-def test_a_step_of_occupancy_counts_however_few_the_registers() -> None:
-    assert worse(figures(registers=40), figures(registers=41), 90) == [
-        "registers 40 -> 41: 48 -> 40 resident warps",
-    ]
-
-
-def test_without_a_disassembler_the_rest_is_compared() -> None:
-    after = figures(registers=48)
-    del after["paths"]
-    assert worse(figures(), after, 90) == ["registers 37 -> 48: 48 -> 40 resident warps"]
+def test_worse_figures_are_found(changed: dict[str, Any], start: str | None) -> None:
+    found = worse(BEFORE, BEFORE | changed, 90)
+    assert len(found) == (start is not None) and all(one.startswith(str(start)) for one in found)
+    assert worse({**BEFORE, "registers": 40}, {**BEFORE, "registers": 41}, 90), "a step of occupancy counts"
 
 
 KERNEL = """
@@ -156,52 +89,23 @@ extern "C" __global__ void least(const unsigned* in, unsigned* out, unsigned a, 
 }"""
 
 
-def path_of(extra: str, architecture: int) -> dict[str, int]:
+@pytest.mark.parametrize("architecture", [75, 90, 120])
+def test_more_instructions_in_a_loop_are_counted(architecture: int) -> None:
     compiler = compiler_for(architecture)
     if compiler is None:
-        pytest.skip(f"no compiler here knows sm_{architecture}: {compilers()}")
-    try:
-        code = disassemble(compiler.compile(KERNEL.replace("EXTRA", extra), architecture).cubin)
-    except LookupError as error:
-        pytest.skip(str(error))
-    found = hot_path(EVALUATION, code["least"])
-    assert found is not None
-    return found
+        pytest.skip(f"no compiler here knows sm_{architecture}")
+    counts = []
+    for extra in ("0", "value >> 3"):
+        try:
+            text = listing(compiler.compile(KERNEL.replace("EXTRA", extra), architecture).cubin)
+        except LookupError as error:
+            pytest.skip(str(error))
+        counts.append(instructions(text, "least"))
+    assert counts[0] is not None and counts[1] is not None and 1.5 < counts[0] < counts[1]
 
 
-@pytest.mark.parametrize("architecture", [75, 90, 120])
-def test_an_instruction_more_in_the_hot_path_is_seen(architecture: int) -> None:
-    plain, more = path_of("0", architecture), path_of("value >> 3", architecture)
-    assert plain["units"] > 1, "the compiler unrolls, and the unrolled copy is the hot one"
-    assert plain["IMAD"] >= plain["units"] and plain["loads"] >= plain["units"] // 4
-    assert worse(figures(paths={"unit": plain}), figures(paths={"unit": more}), architecture)
-    assert not worse(figures(paths={"unit": more}), figures(paths={"unit": plain}), architecture)
-
-
-def test_a_loop_without_units_is_not_hot() -> None:
-    code = parse(
-        '\t.section\t.text.made,"ax"\n.L_x_0:\n        /*0000*/ IMAD R1, R1, R2, R3 ;\n'
-        "        /*0010*/ @P0 BRA `(.L_x_0) ;\n        /*0020*/ EXIT ;\n"
-    )
-    assert hot_path(EVALUATION, code["made"]) is None
-
-
-def test_of_the_loops_that_do_work_the_one_that_does_most_counts() -> None:
-    def loop(label: int, *opcodes: str) -> list[str]:
-        return [f".L_x_{label}:", *opcodes, f"@P0 BRA `(.L_x_{label})"]
-
-    lines = [*loop(0, "LDS R1, [R2]", "IMNMX R3, R1"), *loop(1, *["VIMNMX3 R3, R1, R2"] * 2, "NOP"), *loop(2, "NOP")]
-    text = ['\t.section\t.text.made,"ax"']
-    for address, line in enumerate([*lines, "EXIT"]):
-        text.append(line if line.startswith(".L") else f"        /*{address:04x}*/ {line} ;")
-    counts = {"instructions": 4, "units": 4, "IMAD": 0, "minima": 2, "loads": 0}
-    assert hot_path(EVALUATION, parse("\n".join(text))["made"]) == counts
-
-
-def test_a_thread_that_does_one_unit_is_counted_whole() -> None:
-    code = parse(
-        '\t.section\t.text.made,"ax"\n        /*0000*/ @P0 EXIT ;\n        /*0010*/ STG.E.64 [R2], R4 ;\n'
-        "        /*0020*/ EXIT ;\n"
-    )
-    found = hot_path(HOT["overlap_bounds"][0], code["made"])
-    assert found and (found["instructions"], found["units"]) == (3, 1)
+def test_the_innermost_loop_with_most_minima_is_counted() -> None:
+    lines = [".L_x_0:", "NOP", ".L_x_1:", "LDS R1, [R2]", "IMNMX R3, R1", "@P0 BRA `(.L_x_1)", ".L_x_2:", "NOP"]
+    lines += ["VIMNMX3 R3, R1, R2", "@P0 BRA `(.L_x_2)", "@P1 BRA `(.L_x_0)", ".L_x_3:", "NOP", "BRA `(.L_x_3)"]
+    text = ".text.made:\n" + "\n".join(line if line[0] == "." else f"  /*0000*/ {line} ;" for line in lines)
+    assert instructions(text, "made") == 1.5 and instructions(text, "other") is None

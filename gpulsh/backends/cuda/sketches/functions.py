@@ -1,4 +1,4 @@
-"""Families whose sketch is the minimum of each function over a set: a column a lane (kernels/function_minima.cuh)."""
+"""Families whose sketch is the minimum of each function over a set: a column a lane (kernels/functions.cu)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from gpulsh.permutations import word_array, word_pairs, words
 
 
 class Sketch(Minima):
-    """The minima, by the kernel of the family's file."""
+    """The minima, by the family's kernel."""
 
     def __init__(self, machine: Machine, family: Family) -> None:
         super().__init__(machine, family)
         self.dtype = np.dtype(family.value_type).type
-        self._file = self._kernel = family.sketch
-        if family.sketch == "wrapped":
-            self._kernel = f"wrapped_{family.value_type}"
+        self._kernel = f"wrapped_{family.value_type}" if family.sketch == "wrapped" else family.sketch
         tables = TABLES[family.sketch](family)
         self._tables = [machine.arrays.asarray(table) if isinstance(table, np.ndarray) else table for table in tables]
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        return self.by_spans(self._file, self._kernel, fingerprints, *self._tables, rows=-(-self.columns // LANES))
+        return self.by_spans("functions", self._kernel, fingerprints, *self._tables, rows=-(-self.columns // LANES))
 
 
 def _affine61(family: Family) -> Sequence[Argument]:
