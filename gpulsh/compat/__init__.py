@@ -1,22 +1,22 @@
-"""Signatures of other libraries, bit for bit, so that users go on from signatures that they stored.
+"""Signatures of other libraries, bit for bit, so that users can continue from stored signatures.
 
-A sketch here makes what its library makes of the same tokens, on every backend; `gpulsh.Banding`, `jaccard` and
-`candidate_pairs` then take these signatures, and those that were stored, as they take gpulsh's own::
+Each sketch makes the same signatures as its library, on every backend. `gpulsh.Banding`, `jaccard` and
+`candidate_pairs` take them, and stored ones, like gpulsh's own::
 
     stored = gpulsh.Signatures(np.array([minhash.hashvalues for minhash in minhashes], np.uint32))
 
 =============================  =====================================================================================
-`DatasketchMinHash`            datasketch 2.0: `affine32`, `affine64`, and `legacy`, which is that of 1.x
+`DatasketchMinHash`            datasketch 2.0: `affine32`, `affine64`, and `legacy`, the only scheme of 1.x
 `DatasketchWeightedMinHash`    datasketch 2.0: `WeightedMinHashGenerator`
-`DatatroveMinHash`             datatrove 0.4 to 0.10, from given words; `simplify_text` is what it does before
+`DatatroveMinHash`             datatrove 0.4 to 0.10, from words; `simplify_text` prepares a text as datatrove does
 `TextDedupMinHash`             text-dedup 0.4
 `NemoMinHash`                  NeMo Curator 1.4 with cuDF 26.10
 `LanceMinHash`                 Lance: signature version 0 of its MinHash LSH index
 `FastSketchLSH`                FastSketchLSH 1.0, from integers
 =============================  =====================================================================================
 
-A row without tokens is all ones here, as everywhere in gpulsh. rensa changed its signatures in 0.4 and in 0.5, and is
-not among these.
+A row without tokens is all ones here, as everywhere in gpulsh. rensa is left out: it changed its signatures in 0.4 and
+in 0.5.
 """
 
 from gpulsh.compat.schemes.datasketch import DatasketchMinHash, DatasketchWeightedMinHash

@@ -1,9 +1,9 @@
 """Filters for datatrove pipelines: near-duplicates of a stream, and of a run of gpulsh over all files.
 
-`NearDuplicateFilter` decides as documents come, in one task. Where many tasks read parts of a corpus, none of them sees
-near-duplicates of another one's: let `gpulsh dedup --write duplicates --id-column id` decide over all files first, and
-each task drop what that lists by `ListedDuplicateFilter`. Unlike datatrove's own MinHash blocks, both drop a document
-only for one that is kept and was compared exactly.
+`NearDuplicateFilter` decides as documents come, in one task. Tasks that read parts of a corpus do not see each other's
+documents. For these, `gpulsh dedup --write duplicates --id-column id` decides over all files first, and
+`ListedDuplicateFilter` drops the listed documents in each task. Unlike datatrove's own MinHash blocks, both drop a
+document only for a kept one, after an exact comparison.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ REASON = "near_duplicate"  # in datatrove's statistics
 
 
 class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
-    """Drops each document that duplicates an earlier one that was kept, as `gpulsh.deduplicate` would over all of them.
+    """Drops each document that duplicates an earlier kept one, as `gpulsh.deduplicate` would over all of them.
 
-    exclusion_writer  takes dropped documents, with the id of the duplicate in `metadata["duplicate_of"]`, and their
-                      similarity in `metadata["similarity"]`
-    batch_size        documents that are decided together; a larger batch takes less time and more memory
-    index             folder of a gpulsh.Index of earlier pipelines, made if it is absent, and committed
-                      when the stream ends; None keeps an index in memory for this stream
-    parameters        of gpulsh.Index, as threshold=0.8
+    exclusion_writer  Takes dropped documents, with the id of the duplicate in `metadata["duplicate_of"]`, and their
+                      similarity in `metadata["similarity"]`.
+    batch_size        Documents that are decided together. A larger batch takes less time and more memory.
+    index             Folder of a gpulsh.Index of earlier pipelines, made if it is absent, and committed when the stream
+                      ends. None keeps an index in memory for this stream.
+    parameters        Of gpulsh.Index, as threshold=0.8.
 
     Each id comes once. Raises ParameterError for wrong parameters, and in a pipeline of several tasks.
     """
@@ -61,14 +61,14 @@ class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
         """The documents of `data` that are kept, in order."""
         if world_size > 1:
             raise ParameterError(
-                f"the pipeline has {world_size} tasks, each of which would keep near-duplicates of what others keep;"
-                " take one task, or deduplicate_files(write='duplicates') and ListedDuplicateFilter in many"
+                f"the pipeline has {world_size} tasks, and none sees the documents of another; use one task, or"
+                " deduplicate_files(write='duplicates') and then ListedDuplicateFilter in all tasks"
             )
         with self._opened() as self._known:
             yield from super().run(data, rank, world_size)
 
     def filter_batch(self, batch: list[Document]) -> list[bool | tuple[bool, str]]:
-        """Of each document whether it is kept."""
+        """Whether each document is kept."""
         added = self._known.add([str(document.id) for document in batch], [document.text for document in batch])
         for row in (~added.keep).nonzero()[0].tolist():
             batch[row].metadata["duplicate_of"] = added.duplicate_of[row]
@@ -86,11 +86,10 @@ class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
 
 
 class ListedDuplicateFilter(BaseFilter):  # type: ignore[misc]
-    """Drops the documents whose ids a `duplicates.parquet` lists; in each of any number of tasks.
+    """Drops the documents whose ids a `duplicates.parquet` lists, in any number of tasks.
 
-    `duplicates` is its path or URL, of a run with `--id-column`, whose ids are those that the pipeline's reader gives.
-    All that it lists are in memory. `exclusion_writer` takes what is dropped. Raises ParameterError where a row has no
-    id.
+    `duplicates` is its path or URL. Its run needs `--id-column`, with the ids that the pipeline's reader gives. All
+    listed ids are in memory. `exclusion_writer` takes dropped documents. Raises ParameterError if a row has no id.
     """
 
     name = "gpulsh listed duplicates"

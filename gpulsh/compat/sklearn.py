@@ -24,9 +24,9 @@ except ImportError as error:
 
 
 class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Texts to rows of numbers; the share of columns in which two rows differ tells how far apart the texts are.
+    """Texts to rows of numbers; the share of columns in which two rows differ shows how far apart the texts are.
 
-    That share is what scikit-learn calls `metric="hamming"`: neighbours and clusters by it need no other step.
+    scikit-learn calls that share `metric="hamming"`: neighbours and clusters by it need no other step.
 
     =====================  ==============================  ===========================================
     `sketch`, `banding`    `transform` gives               the share of columns that differ is
@@ -36,9 +36,10 @@ class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     either, with banding   uint64 [n, bands]               below 1 where two are a candidate pair
     =====================  ==============================  ===========================================
 
-    `sketch` is MinHash() where it is None, `banding` a Banding or, of SimHash, a BitSampling; the other parameters are
-    those of `from_texts`. Nothing is learned from texts, so that `fit` only checks parameters: ParameterError where one
-    is wrong, and of SimHash by "idf", whose weights other texts would change. All texts without a shingle are alike.
+    The default `sketch` is MinHash(). `banding` is a Banding, or a BitSampling for SimHash. The other parameters have
+    the meaning that they have in `from_texts`. `fit` learns nothing from texts and only checks parameters. It raises
+    ParameterError for a wrong one, and for SimHash with "idf", as other texts would change its weights. All texts
+    without a shingle are alike.
 
     >>> vectorizer = SketchVectorizer(backend="cpu")
     >>> vectorizer.fit_transform(["one two three four five", "One, two, three, four, five!"]).shape
@@ -63,12 +64,12 @@ class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.threads = threads
 
     def fit(self, texts: object, y: object = None) -> Self:
-        """Checks the parameters; `texts` are not looked at."""
+        """Check the parameters; `texts` are ignored."""
         self.transform([])
         return self
 
     def transform(self, texts: object) -> Values:
-        """A row a text, of any kind that `gpulsh.deduplicate` takes. Raises InputTypeError where a row is no text."""
+        """A row for each text, of any kind that `gpulsh.deduplicate` takes; InputTypeError if a row is not a text."""
         sketch = MinHash() if self.sketch is None else self.sketch
         check_type("sketch", sketch, SetSketch, SimHash)
         if isinstance(sketch, SimHash) and sketch.weights == "idf":

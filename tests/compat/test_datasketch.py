@@ -356,7 +356,7 @@ def test_bloom_filters_that_share_no_band_and_odd_files(tmp_path: Path) -> None:
         (lambda: MinHash(0), "num_perm is 0"),
         (lambda: MinHash(2, scheme="affine32", permutations=[[1, 2], [3, 4]]), "even multipliers"),
         (lambda: MinHash(2, scheme="affine32", permutations=[[1], [3]]), "1 functions of 2 values"),
-        (lambda: MinHash(hashvalues=[2**32], scheme="affine32"), "beyond those of scheme 'affine32'"),
+        (lambda: MinHash(hashvalues=[2**32], scheme="affine32"), "too large for scheme 'affine32'"),
         (lambda: MinHash(hashfunc=identity).update(2**32), "scheme 'affine32' has no room for"),
         (lambda: MinHash(hashfunc=identity, scheme="affine64").update(-1), "scheme 'affine64' has no room for"),
         (lambda: MinHash(4).jaccard(MinHash(4, scheme="legacy")), "scheme 'affine32' and 'legacy'"),

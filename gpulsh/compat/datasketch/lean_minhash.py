@@ -14,17 +14,17 @@ from gpulsh.compat.schemes.datasketch import Scheme
 from gpulsh.errors import InputTypeError, ParameterError
 from gpulsh.params import check_choice
 
-CODES: dict[Scheme, int] = {"affine32": 1, "affine64": 2}  # of schemes in bytes; legacy ones tell none
+CODES: dict[Scheme, int] = {"affine32": 1, "affine64": 2}  # of schemes in bytes; legacy has none
 SCHEMES = {code: scheme for scheme, code in CODES.items()}
 
 Same = TypeVar("Same", bound="LeanMinHash")
 
 
 class LeanMinHash(MinHash):
-    """The values of a `MinHash`, without what it takes to add to them; hashable, and stored in `bytesize()` bytes.
+    """The values of a `MinHash` that takes no more tokens; hashable, and stored in `bytesize()` bytes.
 
-    The bytes are datasketch's: the seed (int64), the number of values (int32) and the values (uint32); of the schemes
-    of 2.0 the number is negative, and a byte tells the scheme before the values, of "affine64" uint64.
+    The bytes are datasketch's: the seed (int64), the number of values (int32) and the values (uint32). In the schemes
+    of 2.0 the number is negative, and a byte for the scheme comes before the values, which "affine64" has as uint64.
 
     >>> full = MinHash(num_perm=4, scheme="legacy")
     >>> full.update(b"a")
@@ -51,8 +51,8 @@ class LeanMinHash(MinHash):
             raise ParameterError("neither a MinHash nor both of seed and hashvalues are given; give one of these")
         elif scheme is None:
             raise ParameterError(
-                "scheme is None, which hashvalues do not tell; give that of the MinHash that they are of, or"
-                " scheme='legacy' for one that datasketch made before 2.0"
+                "scheme is None, and hashvalues do not show it; give the scheme of their MinHash, or 'legacy' for one"
+                " that datasketch made before 2.0"
             )
         else:
             self._fill(seed, hashvalues, scheme)

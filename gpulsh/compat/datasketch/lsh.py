@@ -169,7 +169,7 @@ class MinHashLSH:
             raise ParameterError("the other index has another num_perm or other bands; merge indexes that are alike")
         if self._minhash_scheme and other._minhash_scheme and self._minhash_scheme != other._minhash_scheme:
             raise ParameterError(
-                f"the indexes are of schemes {self._minhash_scheme!r} and {other._minhash_scheme!r}; merge those of one"
+                f"the indexes are of schemes {self._minhash_scheme!r} and {other._minhash_scheme!r}; merge equal ones"
             )
         if check_overlap and not self.keys.keys().isdisjoint(other.keys.keys()):
             raise ParameterError("some keys are in both indexes; remove them from one")

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpulsh.arrays import Values
 from gpulsh.compat.datasketch.lsh import AnyMinHash, check_scheme, chosen_bands
-from gpulsh.compat.schemes.datasketch import finalized
+from gpulsh.compat.schemes.sketches import finalized
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.params import check_integer
 from gpulsh.theory import checked_number
@@ -58,7 +58,7 @@ class BloomTable:
                 )
             _, self.bits, self.hashes, rows = HEAD.unpack(head)
             if path.stat().st_size != HEAD.size + (self.bits + 7) // 8 or not self.bits:
-                raise InputError(f"{path}: is damaged, its size is not that of {self.bits} bits; build the index again")
+                raise InputError(f"{path}: is damaged, its size does not fit {self.bits} bits; build the index again")
             if rows != self.r:
                 raise ParameterError(
                     f"{path}: has bands of {rows} values, not {self.r}; give the same parameters, or another folder"

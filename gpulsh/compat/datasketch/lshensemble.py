@@ -22,7 +22,7 @@ Counts = NDArray[np.integer]
 
 
 class MinHashLSHEnsemble:
-    """Keys of sets of which a query is contained by at least `threshold` (Zhu, Nargesian, Pu, Miller 2016).
+    """Keys of sets that contain at least `threshold` of a query (Zhu, Nargesian, Pu, Miller 2016).
 
     >>> from gpulsh.compat.datasketch import MinHash
     >>> ensemble, one = MinHashLSHEnsemble(threshold=0.8, num_perm=16, num_part=2), MinHash(num_perm=16)

@@ -1,4 +1,4 @@
-"""`MinHashLSHForest` as datasketch 2.0 has it: the most similar sets, in place of those above a threshold."""
+"""`MinHashLSHForest` of datasketch 2.0: finds the most similar sets, without a threshold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`MinHash` as datasketch 2.0 has it, all of its schemes; `bulk` goes to a backend, many sets at a time."""
+"""`MinHash` of datasketch 2.0, in all of its schemes; `bulk` uses a backend, many sets at a time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
-from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, finalized, premixed
-from gpulsh.compat.schemes.sketches import SETS_AT_ONCE, Sha1, given
+from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, premixed
+from gpulsh.compat.schemes.sketches import SETS_AT_ONCE, Sha1, finalized, given
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
 from gpulsh.ragged import offsets
@@ -25,8 +25,8 @@ from gpulsh.store.scratch import keep_freed
 HashFunction = Callable[[Any], int]
 GpuMode = Literal["disable", "detect", "always"]
 BACKENDS: dict[GpuMode, BackendName] = {"disable": "cpu", "detect": "auto", "always": "cuda"}
-KEPT = 8 << 20  # bytes, more than what a group of them takes
-FEW = 256  # tokens that are not worth a backend's call
+KEPT = 8 << 20  # bytes, more than a group of sets takes
+FEW = 256  # tokens; so few are not worth a backend's call
 
 _DTYPES: dict[Scheme, type[np.unsignedinteger]] = {
     "affine32": np.uint32,
@@ -41,13 +41,13 @@ Same = TypeVar("Same", bound="MinHash")
 
 
 class MinHash:
-    """The signature of a set, to which tokens are added; attributes and arguments are those of `datasketch.MinHash`.
+    """The signature of a set, to which tokens are added, with the attributes and arguments of `datasketch.MinHash`.
 
-    `hashvalues` are those of datasketch 2.0 bit for bit, of `scheme` "affine32" (uint32, the default), "affine64" or
-    "legacy" (uint64), which is the scheme of 1.x. `hashfunc` makes an integer of a token; None takes SHA-1 of its
-    bytes. `gpu_mode` chooses where `bulk` and `update_batch` work: "disable" on the CPU, "always" on CUDA, "detect"
-    there if it works. Signatures of different schemes, seeds or lengths are never compared: that is a ParameterError,
-    which is a ValueError.
+    `hashvalues` equal datasketch 2.0's bit for bit. `scheme` is "affine32" (uint32, the default), "affine64" (uint64)
+    or "legacy" (uint64), the scheme of 1.x. `hashfunc` makes an integer of a token; None takes SHA-1 of its bytes.
+    `gpu_mode` chooses where `bulk` and `update_batch` work: "disable" on the CPU, "always" on CUDA, "detect" there if
+    it works. Signatures of different schemes, seeds or lengths are never compared: that is a ParameterError, a kind of
+    ValueError.
 
     >>> one, other = MinHash(num_perm=256), MinHash(num_perm=256)
     >>> one.update_batch([b"a", b"b", b"c"])
@@ -75,8 +75,8 @@ class MinHash:
     ) -> None:
         if scheme is None and (hashvalues is not None or permutations is not None):
             raise ParameterError(
-                "scheme is None and values of another MinHash are given, which do not tell it; give that MinHash's"
-                " scheme, or scheme='legacy' for one that datasketch made before 2.0"
+                "scheme is None, and the values of another MinHash do not show it; give that MinHash's scheme, or"
+                " 'legacy' for one that datasketch made before 2.0"
             )
         check_choice("scheme", scheme, (None, *get_args(Scheme)))
         check_choice("gpu_mode", gpu_mode, tuple(BACKENDS))
@@ -102,7 +102,7 @@ class MinHash:
         return np.full(num_perm, _MASKS[self.scheme], _DTYPES[self.scheme])
 
     def update(self, b: object) -> None:
-        """Add a token, of which `hashfunc` makes a number."""
+        """Add a token, which `hashfunc` hashes."""
         self.hashvalues = np.minimum(self.hashvalues, self._permuted(self._hashes([b])))
 
     def update_batch(self, b: Iterable[object]) -> None:
@@ -117,7 +117,7 @@ class MinHash:
         self.hashvalues = np.minimum(self.hashvalues, least)
 
     def _hashes(self, tokens: Iterable[object]) -> Values:
-        """[tokens], of the scheme's type: what `hashfunc` makes of them, or a ParameterError where it has no room."""
+        """The hashes [tokens] by `hashfunc`, of the scheme's type; ParameterError if one is too large for it."""
         hashfunc, dtype = self.hashfunc, _DTYPES[self.scheme]
         try:
             return np.array([hashfunc(token) for token in tokens], dtype)
@@ -142,7 +142,7 @@ class MinHash:
 
     @property
     def _sha1(self) -> Sha1 | None:
-        """What `hashfunc` is, where a backend has it."""
+        """`hashfunc` as backends compute it; None if they do not."""
         return next((Sha1(bits) for bits, own in _SHA1.items() if self.hashfunc is own), None)
 
     def _signed(self, sets: list[list[object]], ops: Backend, family: GivenFamily) -> Values:
@@ -201,7 +201,7 @@ class MinHash:
         self.hashvalues = self._empty(len(self))
 
     def copy(self: Same) -> Same:
-        """One of its own, that goes on from the same values."""
+        """A copy that changes by itself."""
         return self._with(self.digest())
 
     def _with(self: Same, hashvalues: Values) -> Same:
@@ -238,12 +238,12 @@ class MinHash:
 
     @classmethod
     def bulk(cls: type[Same], b: Iterable[Iterable[object]], **minhash_kwargs: Any) -> list[Same]:
-        """One for each set of tokens; `minhash_kwargs` are those of the class."""
+        """A signature for each set of tokens; `minhash_kwargs` are the arguments of the class."""
         return list(cls.generator(b, **minhash_kwargs))
 
     @classmethod
     def generator(cls: type[Same], b: Iterable[Iterable[object]], **minhash_kwargs: Any) -> Generator[Same, None, None]:
-        """Those of `bulk`, one after another; a few hundred sets are taken at once."""
+        """Yield the signatures of `bulk`; a few hundred sets are read at once."""
         empty = cls(**minhash_kwargs)
         keep_freed(KEPT)
         ops, family = empty._backend, empty._functions()
@@ -257,21 +257,21 @@ class MinHash:
         return self.__dict__.copy()
 
     def __setstate__(self, state: Any) -> None:
-        self.__dict__.update({"scheme": "legacy", "_gpu_mode": "disable", **state})  # 1.x had one scheme, and told none
+        self.__dict__.update({"scheme": "legacy", "_gpu_mode": "disable", **state})  # the only scheme of 1.x
 
 
 def scheme_values(given: ArrayLike, scheme: Scheme) -> Values:
-    """Numbers as the scheme holds them, or a ParameterError where they do not fit."""
+    """Numbers in the scheme's type; ParameterError if one does not fit."""
     values = np.array(given, np.uint64 if not isinstance(given, np.ndarray) else None)
     if scheme != "legacy" and values.size and not 0 <= int(values.min()) <= int(values.max()) <= _MASKS[scheme]:
-        raise ParameterError(f"hashvalues or permutations hold numbers beyond those of scheme {scheme!r}")
+        raise ParameterError(f"hashvalues or permutations hold numbers too large for scheme {scheme!r}")
     return values.astype(_DTYPES[scheme])
 
 
 def _permutations(given: Sequence[ArrayLike] | NDArray[np.generic], scheme: Scheme) -> Any:
     parsed = np.array([scheme_values(words, scheme) for words in given])
     if scheme != "legacy" and (parsed[0] % 2 == 0).any():
-        raise ParameterError(f"permutations has even multipliers; those of scheme {scheme!r} are odd")
+        raise ParameterError(f"permutations has even multipliers; scheme {scheme!r} needs odd ones")
     return parsed
 
 

@@ -1,4 +1,4 @@
-"""`WeightedMinHash` and its generator as datasketch 2.0 has them."""
+"""`WeightedMinHash` of datasketch 2.0, and its generator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WeightedMinHash:
         return self.hashvalues.copy()
 
     def copy(self) -> WeightedMinHash:
-        """One of its own."""
+        """A copy that changes by itself."""
         return WeightedMinHash(self.seed, self.digest())
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class WeightedMinHashGenerator:
         self.rs, self.ln_cs, self.betas = drawn(dim, sample_size, seed)
 
     def minhash(self, v: Any) -> WeightedMinHash:
-        """The samples of one vector. ParameterError where it is of another length, or zero."""
+        """The samples of one vector; ParameterError if it has another length, or is zero."""
         if not isinstance(v, Sized):
             raise InputTypeError(f"v is of type {type(v).__name__}; give a vector of {self.dim} numbers")
         if len(v) != self.dim:
@@ -67,7 +67,7 @@ class WeightedMinHashGenerator:
         return made
 
     def minhash_many(self, X: Any) -> list[WeightedMinHash | None]:
-        """Those of all rows of a matrix, None where a row is zero; not the samples that `minhash` makes."""
+        """The samples of all rows of a matrix, None for a zero row; they differ from those of `minhash`."""
         if not isinstance(X, np.ndarray) and not hasattr(X, "tocsr"):
             raise InputTypeError(f"X is of type {type(X).__name__}; give a matrix of NumPy or SciPy")
         if X.ndim != 2 or X.shape[1] != self.dim:

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, WeightedFingerprints, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.compat.schemes.sketches import MAX_SEED, MERSENNE_61, Hash, Sha1, TokenSketch, by_turns, check_halves, odd
+from gpulsh.compat.schemes.sketches import (
+    MAX_SEED,
+    MERSENNE_61,
+    Hash,
+    Sha1,
+    TokenSketch,
+    by_turns,
+    check_halves,
+    finalized,
+    odd,
+)
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer, check_type, set_integer
 from gpulsh.sketch.base import checked_pairs, of_pairs
@@ -75,23 +85,6 @@ def premixed(values: Array, scheme: Scheme) -> Array:
     return mixed
 
 
-def finalized(values: Array) -> Array:
-    """The finalizer of MurmurHash3 of each word, uint32 or uint64."""
-    one, two, three, first, second = _FINALIZER[values.dtype]
-    values = values ^ values >> one
-    values *= first
-    values ^= values >> two
-    values *= second
-    values ^= values >> three
-    return values
-
-
-_FINALIZER = {
-    np.dtype(np.uint32): tuple(map(np.uint32, (16, 13, 16, 0x85EBCA6B, 0xC2B2AE35))),
-    np.dtype(np.uint64): tuple(map(np.uint64, (33, 33, 33, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))),
-}
-
-
 AT_ONCE = 1 << 20  # numbers of rows, samples and elements
 
 
@@ -107,10 +100,10 @@ class Drawn(NamedTuple):
 class DatasketchWeightedMinHash:
     """The `hashvalues` of `datasketch.WeightedMinHashGenerator(dim, num_perm, seed)` for the same vectors.
 
-    Each sample is the dimension that it chose and how often its scale fits below the weight (Ioffe 2010). `many` are
-    those of `minhash_many`, which differ. All but the logarithm is addition, multiplication and division of float32,
-    the same on every backend; the logarithm is NumPy's of float32 on the host, and its last bit may differ where NumPy
-    was built otherwise, there as here. Checked against datasketch 2.0.0.
+    Each sample is the dimension that it chose and how often its scale fits below the weight (Ioffe 2010). `many` gives
+    the values of `minhash_many`, which differ. The logarithm is NumPy's of float32 on the host: another build of NumPy
+    may change its last bit, in datasketch, too. All other steps are the same on every backend. Checked against
+    datasketch 2.0.0.
 
     >>> sketch = DatasketchWeightedMinHash(dim=3, num_perm=2)
     >>> sketch([[1, 0, 3]], backend="cpu").tolist()
@@ -180,7 +173,7 @@ class DatasketchWeightedMinHash:
 
 
 def _alike(sizes: NDArray[np.int64], num_perm: int) -> list[NDArray[np.int64]]:
-    """Rows that are not empty, those of one size together, as many as are done at once."""
+    """Rows that are not empty, in groups of one size that fit in memory."""
     groups = []
     for size in np.unique(sizes[sizes > 0]).tolist():
         which, step = np.flatnonzero(sizes == size), max(AT_ONCE // (num_perm * size), 1)
@@ -190,7 +183,7 @@ def _alike(sizes: NDArray[np.int64], num_perm: int) -> list[NDArray[np.int64]]:
 
 @lru_cache(maxsize=4)
 def drawn(dim: int, num_perm: int, seed: int) -> Drawn:
-    """What datasketch's generator draws."""
+    """The random numbers of datasketch's generator."""
     generator, shape = np.random.RandomState(seed), (num_perm, dim)
     scale = generator.gamma(2, 1, shape).astype(np.float32)
     level = np.log(generator.gamma(2, 1, shape)).astype(np.float32)

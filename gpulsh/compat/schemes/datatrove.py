@@ -40,11 +40,11 @@ def simplify_text(
     norm_weekdays: bool = False,
     norm_monthnames: bool = False,
 ) -> str:
-    """What datatrove's `simplify_text` makes of a text, by the options of its `TextNormConfig`.
+    """A text as datatrove's `simplify_text` returns it, by the options of its `TextNormConfig`.
 
-    In this order: lower case, numbers as 0, weekdays and months by their kind, punctuation and controls as spaces, runs
-    of spaces as one, and letters without their marks. Checked against 0.10.1; which characters are digits, spaces and
-    marks is what this Python's Unicode says.
+    The steps are, in this order: lower case, numbers as 0, weekdays and months by their kind, punctuation and controls
+    as spaces, runs of spaces as one. Last, letters lose their marks. Checked against 0.10.1. This Python's Unicode
+    decides which characters are digits, spaces and marks.
 
     >>> simplify_text("On 3.5% of Résumés,  I'd say: no!")
     'on 0 of resumes i d say no'
@@ -68,14 +68,15 @@ def simplify_text(
 
 @dataclass(frozen=True, kw_only=True)
 class DatatroveMinHash(TokenSketch):
-    """What datatrove makes of a document's words: the values of its buckets, one after another.
+    """The values of datatrove's buckets, one after another, from a document's words.
 
-    `num_perm` is its `num_buckets * hashes_per_bucket`, 14 * 8 by default, `hash` and `precision` those of its
-    `HashConfig`. Its words come from `simplify_text` and a tokenizer of the document's language; they are given here,
-    in order. Runs of `n_grams` words, joined by spaces, are hashed to x, and a value is (a * x + b mod 2^64) mod
-    2^61 - 1, of precision 32 its lower 32 bits: products overflow. Signatures are uint64 or, of precision 32, uint32; a
-    document of fewer words, of which datatrove writes none, is all ones. The formula has not changed from 0.4 to 0.10;
-    checked against 0.10.1. `hash="xxhash"` needs `pip install "gpulsh[compat]"`.
+    `num_perm` is its `num_buckets * hashes_per_bucket`, 14 * 8 by default. Its `HashConfig` has `hash` and `precision`.
+    In datatrove, words come from `simplify_text` and a tokenizer of the language; here they are given, in order.
+
+    Runs of `n_grams` words, joined by spaces, are hashed to x. A value is (a * x + b mod 2^64) mod 2^61 - 1, or its
+    lower 32 bits with precision 32. Signatures are uint64, or uint32 with precision 32. A document of fewer words is
+    all ones, and datatrove writes none. The formula is the same from 0.4 to 0.10; checked against 0.10.1.
+    `hash="xxhash"` needs `pip install "gpulsh[compat]"`.
 
     >>> sketch = DatatroveMinHash(num_perm=4, n_grams=2, precision=32, hash="sha1")
     >>> sketch.from_tokens([["the", "same", "words"]], backend="cpu").values.tolist()

@@ -23,10 +23,10 @@ _GAMMA = 0x9E3779B97F4A7C15
 class LanceMinHash(TokenSketch):
     """The signatures of version 0 of Lance's procedure, from a text's tokens.
 
-    Runs of `shingle_size` tokens, or all of fewer, joined by the byte 0x1F, are hashed by XXH64; of the least
-    a * x + b mod 2^64 the value is (c * least mod 2^64) >> 48, uint16 there and uint32 here. The seed is always 42.
-    Source: *MinHash LSH Index*, Lance's format specification (2026-09), whose known answers the tests have. Tokens are
-    those of its tokenizer, which by default lower-cases words and folds them to ASCII; hashing them needs
+    XXH64 hashes runs of `shingle_size` tokens, or all of fewer, joined by the byte 0x1F. With the least of
+    a * x + b mod 2^64, the value is (c * least mod 2^64) >> 48, uint16 there and uint32 here. The seed is always 42.
+    Source: *MinHash LSH Index*, Lance's format specification (2026-09), whose known answers the tests have. Lance's
+    tokenizer by default lower-cases words and folds them to ASCII; here tokens are given. Hashing them needs
     `pip install "gpulsh[compat]"`.
 
     >>> from gpulsh import Fingerprints

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Numbers, Signatures, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.compat.schemes.sketches import MAX_SEED, MERSENNE_61, HashSketch, by_turns, check_halves
+from gpulsh.compat.schemes.sketches import MAX_SEED, MERSENNE_61, HashSketch, by_turns, check_halves, finalized
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import GivenFamily, check_choice, check_integer, set_integer
 from gpulsh.ragged import end_to_end, offsets
@@ -38,7 +38,7 @@ def murmur3(
 
 
 def _words(padded: NDArray[np.uint8], kind: type[Word], begin: NDArray[np.int64], size: int) -> NDArray[Word]:
-    """The words at `begin`, of which `size` bytes are of the text, if they are fewer than a word has."""
+    """The words at `begin`, cut to `size` bytes if a word has more."""
     dtype = np.dtype(kind)
     at_any_byte: NDArray[Word] = np.ndarray((len(padded) - 7,), dtype.newbyteorder("<"), padded, 0, (1,))
     words = at_any_byte[begin].astype(kind)
@@ -58,10 +58,7 @@ def _x86_32(padded: NDArray[np.uint8], begin: NDArray[np.int64], size: int, seed
         hashed ^= piece
         if at + 4 <= size:
             hashed = _rotated(hashed, 13) * u(5) + u(0xE6546B64)
-    hashed ^= u(size)
-    hashed = (hashed ^ hashed >> u(16)) * u(0x85EBCA6B)
-    hashed = (hashed ^ hashed >> u(13)) * u(0xC2B2AE35)
-    return hashed ^ hashed >> u(16)
+    return finalized(hashed ^ u(size))  # type: ignore[no-any-return]
 
 
 def _x64_128(padded: NDArray[np.uint8], begin: NDArray[np.int64], size: int, seed: int) -> NDArray[np.uint64]:
@@ -78,15 +75,7 @@ def _x64_128(padded: NDArray[np.uint8], begin: NDArray[np.int64], size: int, see
     first, second = first ^ u(size), second ^ u(size)
     first += second
     second += first
-    first, second = _finished(first), _finished(second)
-    return first + second
-
-
-def _finished(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    u = np.uint64
-    words = (words ^ words >> u(33)) * u(0xFF51AFD7ED558CCD)
-    words = (words ^ words >> u(33)) * u(0xC4CEB9FE1A85EC53)
-    return words ^ words >> u(33)
+    return finalized(first) + finalized(second)  # type: ignore[no-any-return]
 
 
 BATCH_BYTES = 1 << 20  # of text whose windows are hashed at once
@@ -96,12 +85,12 @@ BATCH_BYTES = 1 << 20  # of text whose windows are hashed at once
 class NemoMinHash(HashSketch):
     """The `_minhash_signature` of NeMo Curator's `MinHashStage` for the same text.
 
-    Every window of `char_ngrams` characters, or all of a shorter text, is hashed by MurmurHash3 with the first
-    multiplier for its seed, 0 counting as 1. Of 32 bits a value is a * x + b mod 2^32: cuDF multiplies in words of 32
-    bits, so that the division by 2^61 - 1 which follows changes nothing. Of 64 it is (a * x + b mod 2^64) mod 2^61 - 1.
-    Defaults are those of `num_hashes=260, use_64bit_hash=False`. An empty text is all ones here and all zeros there.
-    By the sources of NeMo Curator 1.4 and cuDF 26.10; the known answers are of a plain transcription of that
-    arithmetic, for cuDF runs on devices alone.
+    MurmurHash3 hashes every window of `char_ngrams` characters, or all of a shorter text. Its seed is the first
+    multiplier, and a hash of 0 counts as 1. With 32 bits a value is a * x + b mod 2^32: cuDF multiplies in words of 32
+    bits, and its division by 2^61 - 1 then changes nothing. With 64 bits it is (a * x + b mod 2^64) mod 2^61 - 1. The
+    defaults match `num_hashes=260, use_64bit_hash=False`. An empty text is all ones here and all zeros there. The
+    formulas follow the sources of NeMo Curator 1.4 and cuDF 26.10. cuDF needs a device, so the known answers come from
+    a plain transcription.
 
     >>> NemoMinHash(num_perm=3, char_ngrams=2).from_texts(["near"], backend="cpu").values.tolist()
     [[1812664560, 462408356, 306873775]]

@@ -82,6 +82,23 @@ def mersenne_twister(seed: int) -> Iterator[int]:
             yield word ^ word >> 43
 
 
+def finalized(values: Array) -> Array:
+    """The finalizer of MurmurHash3 of each word, uint32 or uint64."""
+    one, two, three, first, second = _FINALIZER[values.dtype]
+    values = values ^ values >> one
+    values *= first
+    values ^= values >> two
+    values *= second
+    values ^= values >> three
+    return values
+
+
+_FINALIZER = {
+    np.dtype(np.uint32): tuple(map(np.uint32, (16, 13, 16, 0x85EBCA6B, 0xC2B2AE35))),
+    np.dtype(np.uint64): tuple(map(np.uint64, (33, 33, 33, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))),
+}
+
+
 SETS_AT_ONCE = 1 << 8  # hashed together, so that the hashes stay in the cache
 
 Hash = Callable[[bytes], int]

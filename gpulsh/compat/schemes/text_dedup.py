@@ -49,13 +49,16 @@ _SPACES = _Spaces()
 class TextDedupMinHash(TokenSketch):
     """The values of all bands of text-dedup's `minhash`, one band after another.
 
-    Tokens are the words of a lower-case text, letters as this Python's Unicode has them; runs of `ngram_size`, or all
-    of fewer, are joined by spaces, and a text of fewer than `min_length` tokens has none. Of a run's bytes the hash x
-    is XXH3 by `seed`, its lower 32 bits, or SHA-1, its first; with `hash_bits=16` 16 bits of either. A value is
-    a * x + b in a word of `hash_bits`, which overflows, modulo 2^61 - 1, 2^32 - 5 or 2^16 - 15, and of 64 bits its
-    lower 32. There it is of uint64, uint32 or uint16 with its bytes swapped, here uint32; what is all ones here, a text
-    without a run, is there the greatest of 32 or 16 bits. Checked against 0.4.1; 0.4.0 kept empty tokens, and hashed by
-    XXH3 without a seed. `hash="xxh3"`, its default, needs `pip install "gpulsh[compat]"`.
+    Tokens are the words of a lower-case text, with the letters of this Python's Unicode. Runs of `ngram_size` tokens,
+    or all of fewer, are joined by spaces; a text of fewer than `min_length` tokens has none.
+
+    The hash x of a run is the lower 32 bits of XXH3 by `seed`, or the first 32 of SHA-1; with `hash_bits=16`, 16 bits.
+    A value is a * x + b in a word of `hash_bits`, modulo 2^61 - 1, 2^32 - 5 or 2^16 - 15. With 64 bits it is cut to
+    the lower 32. Values are uint32 here; text-dedup has uint64, uint32 or uint16 with the bytes swapped. A text
+    without a run is all ones here, and the greatest value of 32 or 16 bits there.
+
+    Checked against 0.4.1. 0.4.0 kept empty tokens, and used XXH3 without a seed. The default `hash="xxh3"` needs
+    `pip install "gpulsh[compat]"`.
 
     >>> sketch = TextDedupMinHash(num_perm=4, ngram_size=2, min_length=1, hash="sha1")
     >>> sketch.from_texts(["The same text"], backend="cpu").values.tolist()
