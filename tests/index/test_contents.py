@@ -211,17 +211,6 @@ def test_real_text_is_decided_as_by_one_run(tmp_path: Path) -> None:
     index.close()
 
 
-def test_a_page_copied_often_is_decided_as_by_one_run() -> None:
-    page = [f"w{number}" for number in range(60)]
-    own = [[f"own{number}", *(f"x{number}y{i}" for i in range(9))] for number in range(300)]
-    given = [" ".join([*page[:30], *inside, *page[30:]]) for inside in own]
-    given += [" ".join([*page, f"near{number}"]) for number in range(300)]
-    wanted = gpulsh.deduplicate(given, threshold=0.7, backend="cpu")
-    index = Index(threshold=0.7, backend="cpu")
-    halves = [index.add(range(350), given[:350]), index.add(range(350, 600), given[350:])]
-    assert [k for half in halves for k in half.duplicate_of.tolist()] == wanted.duplicate_of.tolist()
-
-
 def test_a_template_of_many_held_documents_is_looked_up_once() -> None:
     page = [f"w{number}" for number in range(60)]
     given = [" ".join([*page[:30], *(f"x{number}y{i}" for i in range(9)), *page[30:]]) for number in range(400)]
@@ -354,23 +343,6 @@ def test_a_removed_witness_speaks_for_nobody() -> None:
     index.remove(["x"])
     assert len(index) == 0 and index.dropped() == 0 and "y" not in index
     assert index.add(["y"], [texts[1]]).keep.tolist() == [True]
-
-
-def test_empty_documents_are_kept_and_found_by_nobody(tmp_path: Path) -> None:
-    index = new_index()
-    assert index.add([1, 2, 3], ["", None, "..."]).keep.tolist() == [True] * 3
-    index.save(tmp_path / "i")
-    index.compact()
-    assert len(index.query(["", None, "..."])) == 0 and len(index) == 3
-    index.close()
-
-
-def test_parameters_are_compared_and_the_difference_told(tmp_path: Path) -> None:
-    with new_index() as index:
-        index.save(tmp_path / "i")
-    Index.open(tmp_path / "i", threshold=THRESHOLD, shingling=SHINGLING, num_perm=16, backend="cpu")
-    with pytest.raises(ParameterError, match=r"with threshold 0.5 and 0.9 was given, with shingling word:2 and char:3"):
-        Index.open(tmp_path / "i", threshold=0.9, shingling=Shingling(unit="char", size=3), backend="cpu")
 
 
 def test_a_query_takes_any_number_from_the_indexs_threshold_on() -> None:
