@@ -325,9 +325,10 @@ def listening(answer: bytes | None) -> Iterator[tuple[str, list[socket.socket]]]
                     connection, _ = server.accept()
                     held.append(connection)
                     if answer is not None:
-                        connection.recv(100)
-                        connection.sendall(answer)
-                        connection.shutdown(socket.SHUT_WR)
+                        with suppress(OSError):
+                            connection.recv(100)
+                            connection.sendall(answer)
+                            connection.shutdown(socket.SHUT_WR)
 
         threading.Thread(target=serve, daemon=True).start()
         host, port = server.getsockname()

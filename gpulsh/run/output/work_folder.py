@@ -57,7 +57,10 @@ def refuse_links(work: Path) -> None:
     """OutputError where it contains a link, or a pipe: gpulsh makes none, and follows none."""
     for folder, folders, files in os.walk(work):
         for name in (*folders, *files):
-            kind = os.lstat(path := os.path.join(folder, name)).st_mode
+            try:
+                kind = os.lstat(path := os.path.join(folder, name)).st_mode
+            except FileNotFoundError:  # of a worker that still writes, though its run was killed
+                continue
             if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
                 what = "is a link" if stat.S_ISLNK(kind) else "is no file"
                 raise OutputError(f"{path}: {what}, which gpulsh did not make; remove it, or begin with --overwrite")
