@@ -14,9 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.errors import InputError
 from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
-from gpulsh.run.files import deduplicate_files
 from tests.support.runs import run
 
 UNITS = ("s", "ms", "us", "ns")
@@ -142,15 +140,6 @@ def test_evidence_by_lists_of_a_fixed_size(name: str, tmp_path: Path) -> None:
     run(tmp_path / "a.arrow", tmp_path / "out", id_column="id")
     found = pq.read_table(tmp_path / "out/duplicates.parquet")
     assert plain(found["id"]) == [plain(COLUMNS[name])[row] for row in (1, 5)]
-
-
-def test_types_that_parquet_lacks_are_refused(tmp_path: Path) -> None:
-    table = pa.table({"text": TEXTS, "v": COLUMNS["union"]})
-    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as out:
-        out.write_table(table)
-    with pytest.raises(InputError, match="which Parquet cannot hold"):
-        deduplicate_files(tmp_path / "a.arrow", tmp_path / "out", format="parquet", backend="reference")
-    assert not (tmp_path / "out").exists()
 
 
 def test_the_type_in_parquet_is_the_type_itself_but_for_lists_of_a_fixed_size() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 from click.testing import CliRunner
 
 import gpulsh
@@ -62,30 +61,6 @@ def test_levels_are_the_librarys_own(texts: list[str], tmp_path: Path) -> None:
         pq.write_table(pa.table({"text": texts[:50]}), path, compression="zstd", compression_level=level)
         found.append(kept(path, np.ones(50, bool)).read_bytes())
     assert found[0] == found[1]
-
-
-def test_a_damaged_page(tmp_path: Path) -> None:
-    """A page that cannot be unpacked is an error of the reader."""
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": ["some words " * 9000] * 9}), path, compression="zstd", use_dictionary=False)
-    content = bytearray(path.read_bytes())
-    content[60:90] = bytes(30)
-    path.write_bytes(content)
-    with pytest.raises(gpulsh.GpulshError, match="cannot be read"):
-        kept(path, np.ones(9, bool))
-
-
-@pytest.mark.parametrize("ending", ["gz", "zst"])
-def test_json_lines_keep_their_codec(ending: str, texts: list[str], tmp_path: Path) -> None:
-    path = tmp_path / f"a.jsonl.{ending}"
-    lines = [json.dumps({"text": text}).encode() + b"\n" for text in texts]
-    pack = gzip.compress if ending == "gz" else zstandard.compress
-    path.write_bytes(pack(b"".join(lines)))
-    some = np.ones(len(texts), bool)
-    some[::7] = False
-    packed = kept(path, some).read_bytes()
-    unpacked = gzip.decompress(packed) if ending == "gz" else zstandard.ZstdDecompressor().stream_reader(packed).read()
-    assert unpacked == b"".join(line for line, has in zip(lines, some, strict=True) if has)
 
 
 def test_what_is_asked_for(texts: list[str], tmp_path: Path) -> None:

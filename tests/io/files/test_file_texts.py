@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.files.inputs import find_files
@@ -53,12 +51,3 @@ def test_several_readers_read_what_one_reads(tmp_path: Path) -> None:
         assert [value for block in of_several.keys for value in pa.array(block).to_pylist()] == [
             value for block in of_one.keys for value in pa.array(block).to_pylist()
         ]
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    names = write_files(tmp_path)
-    data = bytearray(Path(names[1]).read_bytes())
-    data[100:2000] = b"\xff" * 1900  # pages, not the footer
-    Path(names[1]).write_bytes(data)
-    with pytest.raises(InputError, match=r"b\.parquet: cannot be read"):
-        read(names, 3)

@@ -111,17 +111,6 @@ def test_a_folder_of_others_says_what_it_holds(names: list[str], told: str, tmp_
     assert "as_text='*.py'" in str(raised.value) or "*.py" not in told
 
 
-def test_a_file_of_another_format(tmp_path: Path) -> None:
-    for name, told in (
-        ("a.xlsx", "is Excel; convert to Parquet or CSV first"),
-        ("a.py", "is of no known format; give --as-text '*.py' to take each such file as one text; known are"),
-    ):
-        (tmp_path / name).write_text("x")
-        with pytest.raises(InputError) as raised:
-            run(tmp_path / name, tmp_path / "out")
-        assert raised.value.message.startswith(f"{tmp_path}/{name}: {told}")
-
-
 # --- delimiters and encodings
 
 

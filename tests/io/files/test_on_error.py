@@ -70,14 +70,6 @@ def test_bad_lines_are_no_documents_and_rows_count_on(tmp_path: Path) -> None:
     assert "rejected.parquet" in result.report["outputs"]
 
 
-@pytest.mark.parametrize(("bad", "error"), [(BAD_LINES[1], DamagedInputError), (line(7), InputTypeError)])
-def test_a_bad_line_stops_the_run_unless_told_otherwise(tmp_path: Path, bad: bytes, error: type[InputError]) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b"\n".join([line(text(0)), bad]))
-    with pytest.raises(error, match=r"a\.jsonl: line 2"):
-        run(tmp_path / "a.jsonl", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_first_line_that_is_bad_is_passed_over_too(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join([b"{", line(text(0))]))
     assert skip(tmp_path / "a.jsonl", tmp_path / "out").funnel["documents"] == 1
