@@ -7,18 +7,20 @@ of [key, value]. Binary is base64, but the text of documents is text. NaN and in
 from __future__ import annotations
 
 import base64
+import codecs
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Literal, Unpack
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.arrow.ids import in_parquet, of_type, parquet_type, values_in_parquet
-from gpulsh.io.arrow.rows import is_text
+from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import Compression
@@ -27,11 +29,15 @@ from gpulsh.io.format import Mask, Writing
 from gpulsh.io.formats.endings import COMPRESSIONS, ending_of, format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import GROUP_BYTES, GROUP_ROWS, Parquet
+from gpulsh.io.limits import COPIES, Limit, too_costly
 from gpulsh.io.packing import Packing, packed_writer
+from gpulsh.io.rows import Bytes
 
 FormatName = Literal["parquet", "jsonl"]
 STREAMS: dict[str, Compression] = {"none": "", "gzip": "gz", "zstd": "zst"}  # what packs JSON lines
-PART_BYTES = 1 << 20  # of rows that become Python values together
+FIRST = np.zeros(1, np.int64)
+PART_BYTES = 1 << 20  # of rows that become Python values together, and of a larger text
+VALUE_COPIES = 6  # of a value, in Python, which may take four bytes a character, and in JSON
 
 
 def refuse_stream_packing(packing: Packing) -> None:
@@ -80,7 +86,7 @@ def write_kept(
             if isinstance(kind, JsonLines):
                 kind.write_lines(file, keep, out, how.get("limit"))
             else:
-                for content in json_lines(file, kind.kept(file, keep, **how), columns):
+                for content in json_lines(file, kind.kept(file, keep, **how), columns, how.get("limit")):
                     out.write(content)
 
 
@@ -152,8 +158,8 @@ def _refused(file: File, field: pa.Field, why: str) -> InputError:
     )
 
 
-def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns) -> Iterator[bytes]:
-    """Each row as an object of its columns on a line, many rows at a time."""
+def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns, limit: Limit | None) -> Iterator[bytes]:
+    """Each row as an object of its columns on a line, many rows at a time, a large row in pieces."""
     texts = {place[0] for place in columns.texts if len(place) == 1}
     for batch in batches:
         names = batch.schema.names
@@ -161,23 +167,57 @@ def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns) 
             raise InputError(f"{file.name}: has {names.count(twice[0])} columns {twice[0]!r}; rename all but one")
         rows = max(1, len(batch) * PART_BYTES // max(batch.nbytes, 1))
         for start in range(0, len(batch), rows):
+            part = {name: column.slice(start, rows) for name, column in zip(names, batch.columns, strict=True)}
             with reading(file):
-                yield _lines(batch.slice(start, rows), texts)
+                if rows == 1:
+                    yield from _large_line(file, part, texts, limit)
+                else:
+                    yield _lines(part, texts)
+            del part
         del batch
 
 
-def _lines(part: pa.RecordBatch, texts: set[str]) -> bytes:
+def _lines(part: Mapping[str, pa.Array], texts: set[str]) -> bytes:
+    columns = [_values(column, name in texts) for name, column in part.items()]
+    return b"".join(_dumped(dict(zip(part, values, strict=True))) + b"\n" for values in zip(*columns, strict=True))
+
+
+def _large_line(file: File, part: Mapping[str, pa.Array], texts: set[str], limit: Limit | None) -> Iterator[bytes]:
+    # A text goes in pieces: whole, a document of a quarter of `--memory` would take more than all of it.
+    before = b"{"
+    for name, column in part.items():
+        yield before + _dumped(name) + b":"
+        before = b","
+        if _is_string(column, name in texts) and column.null_count == 0:
+            yield from _string(arrow_rows(column).pieces(FIRST)[0])
+            continue
+        if limit is not None and (need := VALUE_COPIES * column.nbytes) > COPIES * limit.document:
+            raise too_costly(file, f"a value of column {name!r} as JSON", need, COPIES * limit.document, limit)
+        yield _dumped(_values(column, name in texts)[0])
+    yield b"}\n"
+
+
+def _string(text: Bytes) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    yield b'"'
+    for start in range(0, len(text), PART_BYTES):
+        piece = text[start : start + PART_BYTES]
+        yield _dumped(decoder.decode(piece, final=start + len(piece) == len(text)))[1:-1]
+    yield b'"'
+
+
+def _dumped(value: object) -> bytes:
     import orjson
 
-    names = part.schema.names
-    columns = [_values(column, name in texts) for name, column in zip(names, part.columns, strict=True)]
-    records = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
-    return b"".join(orjson.dumps(record, default=_plain, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+    return orjson.dumps(value, default=_plain)
+
+
+def _is_string(column: pa.Array, is_document: bool) -> bool:
+    return is_document or (is_text(column.type) and "string" in str(column.type))
 
 
 def _values(column: pa.Array, is_document: bool) -> list[object]:
-    is_string = is_document or (is_text(column.type) and "string" in str(column.type))
-    found = as_strings(column) if is_string else column.cast(_plain_type(column.type))
+    found = as_strings(column) if _is_string(column, is_document) else column.cast(_plain_type(column.type))
     return found.to_pylist()  # type: ignore[no-any-return]
 
 

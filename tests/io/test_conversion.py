@@ -17,10 +17,12 @@ import zstandard
 
 import gpulsh
 from gpulsh.cli import main
-from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.errors import InputError, LargeDocumentError, OutputError, ParameterError
 from gpulsh.io import conversion
+from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
+from gpulsh.io.limits import Limit
 from gpulsh.run.stages import write
 from tests.crash.test_resume import results
 
@@ -123,7 +125,7 @@ def test_to_json_lines(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     expected = [[{"text": "two\nlines", "n": "1"}, {"text": "\ufffd!", "n": None}], [AS_JSON, nulls], [nulls]]
     expected += [[{"text": "plain\n"}], [CRAWLED]]
     assert [list(map(json.loads, lines(data / name))) for name in names[2:]] == expected
-    monkeypatch.setattr(conversion, "PART_BYTES", 1)  # each row goes alone
+    monkeypatch.setattr(conversion, "PART_BYTES", 1)  # each row is a large one, whose text goes in pieces
     again = run(inputs, tmp_path / "again", format="jsonl")
     assert all((again / name).read_bytes() == (data / name).read_bytes() for name in names)
 
@@ -178,6 +180,14 @@ def test_a_run_that_goes_on_gives_the_same(inputs: Path, tmp_path: Path, name: s
         run(inputs, tmp_path / "out", resume=True)
     run(inputs, tmp_path / "out", format=name, resume=True)
     assert results(tmp_path / "out") == results(tmp_path / "whole")
+
+
+def test_a_value_too_large_for_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.record_batch({"text": ["a"], "list": [["b" * 100] * 100]})
+    assert len(b"".join(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 20)))) > 10_000
+    monkeypatch.setattr(conversion, "PART_BYTES", 1)
+    with pytest.raises(LargeDocumentError, match=r"a value of column 'list' as JSON: about .* bytes to read"):
+        list(conversion.json_lines(File("a", "a", "a"), [batch], Columns("text"), Limit(1 << 12)))
 
 
 def test_row_groups_are_filled_by_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

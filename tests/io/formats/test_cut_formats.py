@@ -69,7 +69,7 @@ def write_zoo(folder: Path, ids: dict[str, list[Any]]) -> None:
 def assert_one_result(given: Path, folder: Path, **options: Any) -> Path:
     """The folder of the result, which all cuts have in common."""
     options = {"backend": "cpu", "threads": 2, "shingling": SHINGLING, **BANDING, **options}
-    with cut_as(WHOLE, fan=16, run=1 << 22):
+    with cut_as(WHOLE, run=1 << 22):
         gpulsh.deduplicate_files(given, folder / "whole", **options)
     wanted = results(folder / "whole")
     for number, cut in enumerate(CUTS):
