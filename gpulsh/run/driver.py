@@ -45,23 +45,11 @@ from gpulsh.stats.stages import REPORTED, Funnel, Progress
 Paths = tuple[Path, ...]
 Work = Callable[..., Made]
 
+Groups = Mapping[str, int]  # the counts of `stages.connect.group`
 Met = tuple[Paths, Paths, Paths, int]  # files of PAIRS, MEMBERSHIPS and FOREST; members of large buckets
 
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
 FEWEST_PARTITIONS = 64  # that run in parallel, unless they are very small: the last ones of many cores are short
-
-
-@dataclass(frozen=True)
-class _Members:
-    """The files of group members and of shares, and their counts."""
-
-    path: Path
-    shares_path: Path
-    documents: int
-    meeting: int  # those in pairs or large buckets
-    groups: int
-    shares: int
-    pairs: int  # in shares
 
 
 @dataclass(frozen=True)
@@ -133,16 +121,19 @@ class _Run:
         copied, twins = self.copies(layout)
         meet = self.join if self.job.method.measure == "containment" else self.collide
         pairs, memberships, forests, in_large = meet(layout, copied)
-        members = self.connect(layout, forests, copied)
+        (groups,) = self._stage("connect", [Task(CONNECT, group, (layout, forests, copied))], 1)
+        members, shares = (table.path(self.folder, CONNECT) for table in (MEMBERS, SHARES))
         routed: Mapping[Table[Any], Paths] = {PAIRS: pairs, MEMBERSHIPS: memberships, COPIES: copied, TWINS: twins}
         pairs, memberships, copied, twins = self.route(members, routed)
-        read = members.meeting > 0 and is_read(self.job.method, in_large)
+        read = groups["meeting"] > 0 and is_read(self.job.method, in_large)
         if read:
-            self.gather(layout, partitions, members)
-        samples = self.compare(layout, members, pairs) if members.shares else ()
-        samples += self.verify(layout, members, (pairs, memberships, copied, twins), len(partitions) if read else 0)
-        texts = GatheredTexts(self.folder, layout, members.path) if read else None
-        return Decided(layout, self.collect(layout, members, signed), signed, texts, self.sample(samples))
+            given = ((layout, partition, members) for partition in partitions)
+            self._run("gather", gather, given, groups["meeting"], parallel=True)
+        samples = self.compare(layout, groups, shares, pairs) if groups["shares"] else ()
+        found = shares, pairs, memberships, copied, twins, len(partitions) if read else 0
+        samples += self.verify(layout, groups, found)
+        texts = GatheredTexts(self.folder, layout, members) if read else None
+        return Decided(layout, self.collect(layout, groups, signed), signed, texts, self.sample(samples))
 
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Mapping[str, Any]]:
         """Sign every partition. Counts documents."""
@@ -177,43 +168,28 @@ class _Run:
         parts = self._ranges(POSTING_COST * tallied(facts, "chosen"))
         return self._met("join", join, ((layout, copied, part, parts) for part in range(parts)), parts)
 
-    def connect(self, layout: Layout, forests: Paths, copied: Paths) -> _Members:
-        """Connect documents, and make the groups."""
-        (facts,) = self._stage("connect", [Task(CONNECT, group, (layout, forests, copied))], 1)
-        counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares", "pairs"))
-        path, shares = (table.path(self.folder, CONNECT) for table in (MEMBERS, SHARES))
-        return _Members(path, shares, *counts)
-
-    def route(self, members: _Members, found: Mapping[Table[Any], Paths]) -> list[Paths]:
+    def route(self, members: Path, found: Mapping[Table[Any], Paths]) -> list[Paths]:
         """Put the rows of every range, in each table, in order of their groups."""
         tasks = []
         for table, paths in found.items():
             for path in paths:
                 step = f"route-{path.stem}"
-                tasks.append(Task(step, route, (step, members.path, table, path)))
+                tasks.append(Task(step, route, (step, members, table, path)))
         self._stage("route", tasks, len(tasks), parallel=True)
         routed = iter(self._files(tasks, GROUPS))
         return [tuple(islice(routed, len(paths))) for paths in found.values()]
 
-    def gather(self, layout: Layout, partitions: Sequence[Partition], members: _Members) -> None:
-        """Bring the texts of every partition's members into order of their groups."""
-        given = ((layout, partition, members.path) for partition in partitions)
-        self._run("gather", gather, given, members.meeting, parallel=True)
-
-    def compare(self, layout: Layout, members: _Members, pairs: Paths) -> Paths:
+    def compare(self, layout: Layout, groups: Groups, shares: Path, pairs: Paths) -> Paths:
         """Compare the pairs of groups that are too large for one task. Counts them, and hands on files of SAMPLE."""
-        given = ((layout, members.shares_path, share, pairs) for share in range(members.shares))
-        tasks, facts = self._run("compare", compare, given, members.pairs)
+        given = ((layout, shares, share, pairs) for share in range(groups["shares"]))
+        tasks, facts = self._run("compare", compare, given, groups["pairs"])
         self.funnel.candidates = tallied(facts, "candidates")
         return self._files(tasks, SAMPLE)
 
-    def verify(self, layout: Layout, members: _Members, routed: Sequence[Paths], gathered: int) -> Paths:
-        """Compare, where that is not done, and resolve every group; `gathered` partitions have texts. Counts pairs, and
-        hands on files of SAMPLE.
-        """
-        found = (members.shares_path, *routed, gathered)
-        given = ((layout, group, *found) for group in range(members.groups))
-        (tasks, facts), funnel = self._run("verify", verify, given, members.documents), self.funnel
+    def verify(self, layout: Layout, groups: Groups, found: tuple[object, ...]) -> Paths:
+        """Compare, where that is not done, and resolve every group. Counts pairs, and hands on files of SAMPLE."""
+        given = ((layout, number, *found) for number in range(groups["groups"]))
+        (tasks, facts), funnel = self._run("verify", verify, given, groups["documents"]), self.funnel
         for name in TALLIED:
             setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
         funnel.dissimilar = funnel.candidates - funnel.similar
@@ -228,9 +204,9 @@ class _Run:
             found = found.and_of(SAMPLE.open(path).whole())
         return found
 
-    def collect(self, layout: Layout, members: _Members, signed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    def collect(self, layout: Layout, groups: Groups, signed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Collect the decisions about every partition; the number of files of ids of each."""
-        given = ((layout, number, members.groups) for number in range(len(signed)))
+        given = ((layout, number, groups["groups"]) for number in range(len(signed)))
         _, facts = self._run("collect", collect, given, len(signed), parallel=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
