@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from threading import Lock
 
 import numpy as np
@@ -22,17 +22,15 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Numbers
 from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves, in_fitting_parts
 from gpulsh.backends.protocol import Backend, Sizes
-from gpulsh.decide.readable import TEXT_OF_A_SHINGLE, Readable, row_sizes
+from gpulsh.decide.readable import Readable, row_sizes
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import chosen_pairs, order_of, renumbered, share
 from gpulsh.method import Method
 from gpulsh.params import Family
-from gpulsh.ragged import cuts, first_of_runs, offsets
+from gpulsh.ragged import first_of_runs
 from gpulsh.sketch.base import estimates
 from gpulsh.stats.stages import Advance, no_progress
 
-REREAD = 1.5  # passes over the texts; if tiles need more, a pass that makes bitmaps may pay
-SAMPLE = 512  # pairs tried before that pass
 BITMAPS_PAY = 4  # pairs per document of a tile from which its bitmaps pay
 PAIRS_AT_ONCE = 1 << 18  # pairs compared between two reports of progress
 BOUNDS_AT_ONCE = 1 << 18  # pairs whose bitmaps are compared together
@@ -101,18 +99,11 @@ def compare(
 ) -> NDArray[np.float64]:
     """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where a bound rules out `threshold`.
 
-    Pairs that `drawn` lists are measured in any case. If tiles would shingle texts many times, one pass over the texts
-    makes bitmaps of all documents first, and only pairs whose bitmaps allow the threshold remain.
+    Pairs that `drawn` lists are measured in any case.
     """
     similarity, text_sizes = np.full(len(pairs), -1.0), texts.text_sizes()
     is_drawn = np.zeros(len(pairs), bool)
     is_drawn[drawn] = True
-    groups, across = grouped_by_tile(pairs, text_sizes, ops)
-    reads_again = across and bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum())
-    if reads_again and _bitmaps_pay(pairs, texts, text_sizes, threshold, ops):
-        left = np.flatnonzero(is_drawn | _bitmaps_allow(pairs, texts, text_sizes, threshold, ops))
-        advance(len(pairs) - len(left))
-        groups = [left[group] for group in grouped_by_tile(chosen_pairs(pairs, left), text_sizes, ops)[0]]
     reporting = Lock()
 
     def report(done: int) -> None:
@@ -123,7 +114,7 @@ def compare(
         tile = _Tile(pairs, is_drawn, texts.on(lane), text_sizes, measure, threshold, lane, report)
         return list(in_fitting_halves(group, tile.whole, halves_of_numbers, tile.by_range))
 
-    for parts in ops.pipelined_map(groups, measured):
+    for parts in ops.pipelined_map(grouped_by_tile(pairs, text_sizes, ops), measured):
         for part, values in parts:
             similarity[part] = values
     return similarity
@@ -181,12 +172,9 @@ class _Tile:
         return found
 
     def _ranges(self, places: Numbers) -> int:
-        return _ranges(int(self.text_sizes[places].sum()), self.ops.sizes().whole)
-
-
-def _ranges(size: int, whole: int | None) -> int:
-    """The number of ranges of fingerprints for `size` bytes of text, where one range holds `whole`."""
-    return max(1, -(-size // whole)) if whole is not None else 1
+        """The number of ranges of fingerprints, of which memory holds one."""
+        whole = self.ops.sizes().whole
+        return max(1, -(-int(self.text_sizes[places].sum()) // whole)) if whole is not None else 1
 
 
 # --- bounds
@@ -223,61 +211,24 @@ def sizes_allow(left: Numbers, right: Numbers, threshold: float) -> NDArray[np.b
     return allowed
 
 
-def _bitmaps_pay(pairs: Numbers, texts: Readable, text_sizes: Numbers, threshold: float, ops: Backend) -> bool:
-    """Whether bitmaps rule out most of a few pairs, taken at equal steps."""
-    few = pairs[:: -(-len(pairs) // SAMPLE)]
-    places, rows = renumbered(few, len(text_sizes))
-    return bool(_bitmaps_allow(rows, texts.renumbered(places), text_sizes[places], threshold, ops).mean() < 0.5)
-
-
-def _bitmaps_allow(
-    pairs: Numbers, texts: Readable, text_sizes: Numbers, threshold: float, ops: Backend
-) -> NDArray[np.bool_]:
-    """bool [m]: whether the bitmaps of each pair let it reach `threshold`; takes one pass over the texts."""
-    bitmaps, sizes = [], []
-    limits = ops.sizes()
-    words = words_for(text_sizes // TEXT_OF_A_SHINGLE, len(text_sizes), threshold)
-    for start, stop in cuts(offsets(text_sizes), limits.tile):
-        # A document larger than a tile may come in ranges of values; each range shingles it again.
-        parts = _ranges(int(text_sizes[start:stop].sum()), limits.whole or limits.tile)
-        read = partial(_bitmaps_of, np.arange(start, stop), texts, words, ops)
-        (bits, counts), _ = in_fitting_parts(read, parts)
-        bitmaps.append(bits)
-        sizes.append(counts)
-    return bounds_allow(pairs, np.concatenate(bitmaps), np.concatenate(sizes), threshold, ops)
-
-
-def _bitmaps_of(places: Numbers, texts: Readable, words: int, ops: Backend, parts: int) -> tuple[Array, Array]:
-    """The bitmaps of documents and their numbers of fingerprints, read in ranges of values."""
-    found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
-    bits, counts = zip(*((ops.bitmaps(part, words), part.lengths) for part in found), strict=True)
-    return reduce(np.bitwise_xor, bits), sum(counts)
-
-
 # --- tiles
 
 
-def grouped_by_tile(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> tuple[list[Numbers], bool]:
-    """Pair numbers grouped by the tiles of their places; and whether a pair spans two tiles."""
+def grouped_by_tile(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> list[Numbers]:
+    """Pair numbers grouped by the tiles of their places."""
     if len(pairs) == 0:
-        return [], False
+        return []
     sizes = ops.sizes()
     if int(text_sizes.sum()) < sizes.tile:
-        return [np.arange(len(pairs))], False
+        return [np.arange(len(pairs))]
     is_read = np.zeros(len(text_sizes), bool)  # documents of large buckets alone take no room in a tile
     is_read[pairs] = True
     component = ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs)))
     tiles = _tiles(component, np.where(is_read, text_sizes, 0), sizes)
     first, second = tiles[pairs[:, 0]], tiles[pairs[:, 1]]
-    across = bool((first != second).any())
-    both = np.minimum(first, second) << 32 | np.maximum(first, second) if across else first
+    both = np.minimum(first, second) << 32 | np.maximum(first, second) if bool((first != second).any()) else first
     order = order_of(both, int(both.max()) + 1)
-    return np.split(order, np.flatnonzero(first_of_runs(both[order]))[1:]), across
-
-
-def bytes_read(pairs: Numbers, groups: list[Numbers], text_sizes: Numbers) -> int:
-    """Bytes of text that these groups of pairs read, one after another."""
-    return sum(int(text_sizes[renumbered(chosen_pairs(pairs, group), len(text_sizes))[0]].sum()) for group in groups)
+    return np.split(order, np.flatnonzero(first_of_runs(both[order]))[1:])
 
 
 def _tiles(component: Numbers, text_sizes: Numbers, sizes: Sizes) -> Numbers:

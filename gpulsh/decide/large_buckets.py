@@ -1,16 +1,23 @@
 """Finds the pairs of large buckets in decision order, without comparing all of them.
 
 A document is compared only with *kept* earlier ones, so near-copies of one page meet that page and not one another. One
-join over the documents of all large buckets serves every bucket: a pair counts where it shares one of them. `HeldJoin`
-finds the pairs of a block where documents are few, and `PrefixJoin` (`prefix_join`) where they are many. Up to some
-thousands of documents, all pairs of bitmaps cost less than prefixes, which take three passes over the texts.
+join over the documents of all large buckets serves every bucket: a pair counts where it shares one of them. Three ways
+lead to the pairs of a block of documents; where an exact measure follows, no bit depends on the way.
 
-Here documents go by their place among the documents of all large buckets.
+- Few kept documents, as of near-copies of one page, are compared with every document.
+- Up to some thousands of documents, bitmaps of all pairs rule out most of them (`decide.compare`). They cost less than
+  prefixes, which take three passes over the texts.
+- Otherwise prefixes find the pairs (`decide.prefixes`), and only the texts whose prefixes meet are read again. Pages
+  made of the same sentences meet nearly all others over their prefixes, again and again. Where there are more matches
+  of shingles than pairs, bitmaps rule out pairs here, too.
+
+Without an exact measure (`verify="signature"` or `"none"`), prefixes decide which pairs are compared: those that share
+a prefix shingle by the frequencies that `Prefixes` counts over all documents of large buckets. Memory follows the
+backend's budget (`Sizes.whole`). Here documents go by their place among the documents of all large buckets.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,12 +26,13 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare import BOUNDS_AT_ONCE, bounds_allow, measure_of, sizes_allow, words_for
+from gpulsh.decide.compare import BOUNDS_AT_ONCE, bounds_allow, compare, measure_of, sizes_allow, unmeasured, words_for
+from gpulsh.decide.prefixes import Entries, Prefixes, PrefixIndex
 from gpulsh.decide.readable import Readable, in_runs, row_sizes
 from gpulsh.decide.relation import ALL, Edges, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
-from gpulsh.lsh.pairs import chosen_pairs
+from gpulsh.lsh.pairs import chosen_pairs, distinct, renumbered, share, unpacked
 from gpulsh.method import Method
 from gpulsh.ragged import cuts, offsets
 from gpulsh.stats.stages import Advance, no_progress
@@ -33,7 +41,9 @@ FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined together; no bit depends 
 BLOCK_BYTES = 16 << 20  # text of a block
 LARGEST_JOIN = 1 << 22  # matches, or pairs, in memory together
 TEXT_AT_ONCE = 16 << 20  # bytes
-MOST_DOCUMENTS = 4096  # whose fingerprints a `HeldJoin` holds
+FEW_KEPT = 8  # documents that others are compared with before anything else
+FEW_PAIRS = 1 << 12  # of documents that are compared before anything else
+MOST_DOCUMENTS = 4096  # of which bitmaps are made before any prefix
 MOST_BYTES = 16 << 20  # of their text
 
 
@@ -47,9 +57,12 @@ class Block:
     within: Edges  # earlier: documents of the block that no kept document rules out yet
 
 
-@dataclass(frozen=True)
-class BucketDocuments:
-    """The c documents of all large buckets."""
+@dataclass(eq=False)
+class LargeBucketJoin:
+    """The c documents of all large buckets, joined block by block.
+
+    For each block of `blocks()` the caller decides its documents, and calls `keep` before it takes the next.
+    """
 
     documents: Numbers  # [c] in decision order: their numbers in `collisions` and `relation`
     collisions: Collisions
@@ -59,33 +72,27 @@ class BucketDocuments:
     relation: Relation = ALL
     advance: Advance = no_progress  # called with the number of documents that were decided
 
-
-class LargeBucketJoin(ABC):
-    """The documents of large buckets, joined block by block.
-
-    For each block of `blocks()` the caller decides its documents, and calls `keep` before it takes the next.
-    """
-
-    def __init__(self, given: BucketDocuments) -> None:
-        texts, method, ops = given.texts, given.method, given.ops
-        self._documents, self._relation, self._advance = given.documents, given.relation, given.advance
-        self._rows = np.searchsorted(given.collisions.in_large, given.documents)
-        self._collisions = given.collisions
-        self._texts, self._offset, self._ops = texts, offsets(texts.text_sizes()), ops
-        self._measure, self._threshold = measure_of(method), method.threshold
-        self._sizes = np.zeros(len(given.documents), np.int64)  # unique shingles of the documents read so far
-        self._known = np.empty(0, np.int64)  # kept documents
-        whole = ops.sizes().whole
-        self._block_bytes, self._largest_join = BLOCK_BYTES, LARGEST_JOIN
+    def __post_init__(self) -> None:
+        self.known = np.empty(0, np.int64)  # kept documents
+        self._rows = np.searchsorted(self.collisions.in_large, self.documents)
+        self._text_sizes, self._is_exact = self.texts.text_sizes(), self.method.verify == "exact"
+        self._block_bytes, self._largest_join, most_bytes = BLOCK_BYTES, LARGEST_JOIN, MOST_BYTES
+        whole = self.ops.sizes().whole
         if whole is not None:
             self._block_bytes = min(BLOCK_BYTES, max(whole >> 2, 1))
             self._largest_join = min(LARGEST_JOIN, max(whole >> 5, 1))
+            most_bytes = min(MOST_BYTES, whole >> 2)
+        self._are_few = len(self.documents) <= MOST_DOCUMENTS and int(self._text_sizes.sum()) <= most_bytes
+        self._bitmaps = Bitmaps(self.texts, self.method.threshold, self.ops)
+        self._prefixes: Prefixes | None = None
+        self._kept = PrefixIndex()
+        self._entries: Entries | None = None  # of the current block; None if it has no prefixes
 
     def blocks(self) -> Iterator[Block]:
         """All documents in order, in blocks that grow while they have little in common."""
-        start, size = 0, FIRST_BLOCK
+        start, size, offset = 0, FIRST_BLOCK, offsets(self._text_sizes)
         while start < len(self._rows):
-            _, stop = next(cuts(self._offset[start:], self._block_bytes, size))
+            _, stop = next(cuts(offset[start:], self._block_bytes, size))
             stop += start
             try:
                 block = self._block(start, stop)
@@ -97,105 +104,133 @@ class LargeBucketJoin(ABC):
                 size = (stop - start) // 2
                 continue
             yield block
-            self._advance(stop - start)
+            self.advance(stop - start)
             start, size = stop, min(size * 2, LAST_BLOCK)
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
         """Keep the documents of the block marked in `kept` [stop - start]; later ones are compared with them."""
-        kept = kept & self._relation.can_be_witness(self._documents[block.start : block.stop])
-        self._known = np.concatenate([self._known, block.start + np.flatnonzero(kept)])
+        stay = block.start + np.flatnonzero(
+            kept & self.relation.can_be_witness(self.documents[block.start : block.stop])
+        )
+        self.known = np.concatenate([self.known, stay])
+        if self._entries is not None:
+            self._kept.add(self._entries.of(stay))
+        elif self._prefixes is not None and len(stay):  # the block needed no prefixes, but others do
+            self._kept.add(self._prefixes.of(stay).sorted())
 
     def _block(self, start: int, stop: int) -> Block | None:
         """The block; None where its documents, more than one, have too many matches to look at together."""
-        here, numbers = np.arange(start, stop), self._documents[start:stop]
-        asking = here[self._relation.can_be_dropped(numbers)]
-        most = self._largest_join if len(here) > 1 else None
-        outer = self._pairs_with_kept(here, asking, most)
-        if outer is None:
+        self._entries = None
+        here, numbers = np.arange(start, stop), self.documents[start:stop]
+        asking = here[self.relation.can_be_dropped(numbers)]
+        with_kept = self._with_kept(asking, here)
+        if with_kept is None:
             return None
-        with_kept = self._verified(outer)
         # A document that a kept one rules out is not kept: only the others can rule out documents of the block.
-        is_open = self._relation.can_be_witness(numbers)
+        is_open = self.relation.can_be_witness(numbers)
         is_open[with_kept.later - start] = False
-        inner = self._pairs_within(here[is_open], asking, most)
+        inner = self._pairs(here[is_open], asking, here)
         if inner is None:
             return None
         return Block(start, stop, with_kept, self._verified(inner))
 
-    @abstractmethod
-    def _pairs_with_kept(self, here: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
-        """Pairs (kept, later asking) [m, 2], lexicographic, that may be similar enough, for a block of places `here`.
+    def _with_kept(self, asking: Numbers, here: Numbers) -> Edges | None:
+        """The edges of kept documents with the `asking` ones of the block `here`; None as `_pairs` gives it."""
+        if self._is_exact and 0 < len(self.known) <= FEW_KEPT and len(asking):
+            try:
+                return self._with_few(asking)
+            except DeviceMemoryError:
+                if len(here) > 1:
+                    raise  # otherwise memory does not hold all kept documents and one more
+        pairs = self._pairs(self.known, asking, here)
+        return None if pairs is None else self._verified(pairs)
 
-        None where the search would look at more than `most` matches or pairs.
+    def _with_few(self, asking: Numbers) -> Edges:
+        """The edges of a few kept documents, by one pass over the others that holds no fingerprints of them."""
+        known = self.texts.fingerprints(self.known)
+        overlaps, sizes = map(self.ops.asnumpy, self.texts.overlaps(asking, known))
+        both = overlaps.T.reshape(-1)
+        either = np.add.outer(row_sizes(known, self.ops), sizes).reshape(-1) - both
+        similarity = share(both, either)
+        enough = np.flatnonzero(similarity >= self.method.threshold)
+        pairs = chosen_pairs(product(self.known, asking), enough)
+        return Edges(pairs[:, 0], pairs[:, 1], similarity[enough]).where(self._counts(pairs))
+
+    def _pairs(self, known: Numbers, asking: Numbers, here: Numbers) -> Numbers | None:
+        """Pairs (known, later asking) [m, 2], lexicographic, that count and may be similar enough.
+
+        `known` are kept documents, or documents of the block `here`, to which all `asking` belong. None where the
+        search would look at too many matches or pairs of several documents.
         """
+        if len(known) == 0 or len(asking) == 0:
+            return np.empty((0, 2), np.int64)
+        if self._is_exact and (len(known) <= FEW_KEPT or len(known) * len(asking) <= FEW_PAIRS):
+            pairs = product(known, asking)
+            return self._counted(chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1]))
+        most = self._largest_join if len(here) > 1 else None
+        if self._is_exact and self._are_few:
+            return self._near(known, asking, most)
+        if self._prefixes is None:
+            self._prefixes = self._read(start=int(here[0]))
+        if self._entries is None:
+            self._entries = self._prefixes.of(here).sorted()
+        index = self._kept if known[0] < here[0] else PrefixIndex(self._entries.of(known))
+        return self._sharing_prefixes(index, self._entries.of(asking), self._prefixes.sizes, most)
 
-    @abstractmethod
-    def _pairs_within(self, still_open: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
-        """The same for documents of that block with one another."""
+    def _sharing_prefixes(
+        self, index: PrefixIndex, queries: Entries, sizes: Numbers, most: int | None
+    ) -> Numbers | None:
+        """The pairs of `_pairs` that share a prefix shingle.
 
-    @abstractmethod
-    def _verified(self, pairs: Numbers) -> Edges:
-        """The lexicographic `pairs` [m, 2] at or above the threshold."""
+        Pairs that share none may be among them where an exact measure then rules them out.
+        """
+        known, asking, matches = index.documents(), queries.owners(), index.matches(queries)
+        if self._is_exact and matches.count >= len(known) * len(asking) + self._bitmaps.cost(known, asking, sizes):
+            return self._near(known, asking, most)
+        if most is not None and matches.count > most:
+            return None
+        pairs = unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.pairs(LARGEST_JOIN)])))
+        pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
+        allowed = sizes_allow(sizes[pairs[:, 0]], sizes[pairs[:, 1]], self.method.threshold)
+        return self._counted(chosen_pairs(pairs, allowed))
 
-    def _allowed(self, pairs: Numbers) -> Numbers:
-        """The pairs [m, 2] that count, share a large bucket, and whose sizes allow the threshold."""
-        pairs = chosen_pairs(pairs, sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold))
-        return chosen_pairs(pairs, self._count(pairs))
+    def _read(self, start: int) -> Prefixes:
+        """The prefixes of all documents from `start` on, and of earlier kept ones, which go into the index."""
+        read = np.concatenate([self.known, np.arange(start, len(self._rows))])
+        prefixes = Prefixes(read, self.texts, self.method.threshold, self.ops, exact=self._is_exact)
+        if len(self.known):
+            self._kept.add(prefixes.of(self.known).sorted())
+        return prefixes
 
-    def _count(self, pairs: Numbers) -> NDArray[np.bool_]:
-        """bool [m]: whether `pairs` [m, 2] count, and share a large bucket."""
-        earlier, later = pairs.T
-        allowed = self._relation.allows(self._documents[earlier], self._documents[later])
-        return allowed & self._collisions.share_large_bucket(self._rows[earlier], self._rows[later])
-
-    def _near(self, found: Iterator[Numbers], most: int | None) -> Numbers | None:
-        """The allowed pairs of parts; None where they are more than `most`."""
+    def _near(self, known: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
+        """The pairs of `_pairs` whose bitmaps allow the threshold; None where they are more than `most`."""
         near, count = [np.empty((0, 2), np.int64)], 0
-        for pairs in found:
-            near.append(self._allowed(pairs))
+        for pairs in self._bitmaps.near(known, asking):
+            near.append(self._counted(pairs))
             count += len(near[-1])
             if most is not None and count > most:
                 return None
         return np.concatenate(near)
 
-    def _similar(self, pairs: Numbers, similarity: NDArray[np.float64]) -> Edges:
-        edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
-        return edges.where(~(similarity < self._threshold))  # NaN, which is not measured, counts as similar
+    def _counted(self, pairs: Numbers) -> Numbers:
+        """The `pairs` [m, 2] that count."""
+        return chosen_pairs(pairs, self._counts(pairs))
 
-
-class HeldJoin(LargeBucketJoin):
-    """A join that holds all fingerprints (`can_be_held`): bitmaps find its pairs, and nothing is read again.
-
-    Raises DeviceMemoryError where memory does not hold them after all.
-    """
-
-    def __init__(self, given: BucketDocuments) -> None:
-        super().__init__(given)
-        self._fingerprints = given.texts.fingerprints(np.arange(len(given.documents)))
-        self._sizes = row_sizes(self._fingerprints, given.ops)
-        words = words_for(self._sizes, len(self._sizes), self._threshold)
-        self._bitmaps = given.ops.bitmaps(self._fingerprints, words)
-
-    def _pairs_with_kept(self, here: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
-        return self._pairs(self._known, asking, most)
-
-    def _pairs_within(self, still_open: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
-        return self._pairs(still_open, asking, most)
-
-    def _pairs(self, known: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
-        bitmaps = self._bitmaps, self._fingerprints.lengths
-        return self._near(near(known, asking, *bitmaps, self._threshold, self._ops), most)
+    def _counts(self, pairs: Numbers) -> NDArray[np.bool_]:
+        """bool [m]: whether `pairs` [m, 2] count: the relation allows them, and they share a large bucket."""
+        earlier, later = pairs.T
+        allowed = self.relation.allows(self.documents[earlier], self.documents[later])
+        return allowed & self.collisions.share_large_bucket(self._rows[earlier], self._rows[later])
 
     def _verified(self, pairs: Numbers) -> Edges:
-        return self._similar(pairs, self._measure(pairs, [self._fingerprints], self._ops))
-
-
-def can_be_held(texts: Readable, method: Method, ops: Backend) -> bool:
-    """Whether memory holds the fingerprints of all `texts`; without an exact measure prefixes decide instead."""
-    whole = ops.sizes().whole
-    most = MOST_BYTES if whole is None else min(MOST_BYTES, whole >> 2)
-    sizes = texts.text_sizes()
-    return method.verify == "exact" and len(sizes) <= MOST_DOCUMENTS and int(sizes.sum()) <= most
+        """Read the documents of lexicographic `pairs` [m, 2], and keep the pairs at or above the threshold."""
+        measure, similarity = measure_of(self.method), np.full(len(pairs), np.nan)
+        if measure is not unmeasured:
+            places, rows = renumbered(pairs, len(self._rows))
+            bound = self.method.threshold if self._is_exact else 0.0  # sizes bound the Jaccard, not its estimate
+            similarity = compare(rows, self.texts.renumbered(places), measure, bound, self.ops)
+        edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
+        return edges.where(~(similarity < self.method.threshold))  # NaN, which is not measured, counts as similar
 
 
 class Bitmaps:
@@ -212,9 +247,13 @@ class Bitmaps:
         return int(sizes[self._missing(known, asking)].sum())
 
     def near(self, known: Numbers, asking: Numbers) -> Iterator[Numbers]:
-        """`near` for these documents."""
+        """Pairs (known, later asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
         self._make(self._missing(known, asking))
-        yield from near(known, asking, self._bitmaps, self._sizes, self._threshold, self._ops)
+        at_once = max(1, BOUNDS_AT_ONCE // max(len(asking), 1))
+        for start in range(0, len(known), at_once):
+            pairs = product(known[start : start + at_once], asking)
+            pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
+            yield chosen_pairs(pairs, bounds_allow(pairs, self._bitmaps, self._sizes, self._threshold, self._ops))
 
     def _missing(self, *documents: Numbers) -> Numbers:
         wanted = np.zeros(len(self._made), bool)
@@ -233,23 +272,6 @@ class Bitmaps:
             self._bitmaps[rows] = self._ops.bitmaps(fingerprints, self._bitmaps.shape[1])
             self._sizes[rows] = fingerprints.lengths
             self._made[places] = True
-
-
-def near(
-    known: Numbers, asking: Numbers, bitmaps: Array, sizes: Array, threshold: float, ops: Backend
-) -> Iterator[Numbers]:
-    """Pairs (known, later asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time.
-
-    `bitmaps` uint64 [c, words] and `sizes` int64 [c] go by place.
-    """
-    if len(asking) == 0:
-        return
-    at_once = max(1, BOUNDS_AT_ONCE // len(asking))
-    for start in range(0, len(known), at_once):
-        pairs = product(known[start : start + at_once], asking)
-        if known[-1] >= asking[0]:  # both of one block: each pair occurs twice
-            pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
-        yield chosen_pairs(pairs, bounds_allow(pairs, bitmaps, sizes, threshold, ops))
 
 
 def product(known: Numbers, asking: Numbers) -> Numbers:

@@ -10,7 +10,6 @@ The callers know which documents share buckets, and how to read their fingerprin
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,13 +19,11 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare import NONE, compare, measure_of
-from gpulsh.decide.large_buckets import BucketDocuments, HeldJoin, LargeBucketJoin, can_be_held
-from gpulsh.decide.prefix_join import PrefixJoin
+from gpulsh.decide.large_buckets import LargeBucketJoin
 from gpulsh.decide.readable import Readable, ShingledTexts
 from gpulsh.decide.relation import ALL, Edges, Relation, near_relation
 from gpulsh.decide.resolve import distinct_edges, first_places, resolve_kept, witnesses
 from gpulsh.decide.sample import Draw
-from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs
 from gpulsh.method import Method
@@ -144,8 +141,4 @@ class Meeting:
 
     def _join(self, in_large: Numbers, advance: Advance) -> LargeBucketJoin:
         texts, numbers = self.texts.renumbered(in_large), self.numbers[in_large]
-        documents = BucketDocuments(numbers, self.met, texts, self.method, self.ops, self.allowed, advance)
-        if can_be_held(texts, self.method, self.ops):
-            with suppress(DeviceMemoryError):
-                return HeldJoin(documents)
-        return PrefixJoin(documents)
+        return LargeBucketJoin(numbers, self.met, texts, self.method, self.ops, self.allowed, advance)

@@ -1,4 +1,9 @@
-"""Makes the prefixes of the documents of large buckets, with only the shingles that several documents have.
+"""The prefixes of the documents of large buckets, and an index of them: an exact filter that finds similar pairs.
+
+Two sets with Jaccard >= t share one of the |A| - ceil(t |A|) + 1 elements of each that come first in any one order of
+all elements, and their sizes lie within t (prefix filter: Chaudhuri, Ganti, Kaushik 2006; Xiao, Wang, Lin, Yu 2008).
+With the rarest elements first, pages of a common template do not meet over the template. Where the measure is exact,
+an index entry is a document and 32 bits of a shingle: the measure rules out wrong matches.
 
 An exact table of counts would cost a pass over all texts. Where an exact measure follows, a sample of one document in
 thirty-two shows what is common. One pass then takes from each document all shingles that are rare in the sample, or its
@@ -23,8 +28,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
-from gpulsh.lsh.pairs import packed
-from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
+from gpulsh.lsh.pairs import distinct_of, packed
+from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, within_runs
 
 SAMPLED = 32  # documents of which a sample counts one
 SAMPLE_BYTES = 2 << 20  # text of a sample, at least
@@ -34,6 +39,7 @@ LARGEST_OF_ALL = 26  # bits of a table that decides which pairs are compared
 AT_ONCE = 16 << 20  # bytes of text
 MET = 2  # first count of a sample, so that `Backend.prefixes` leaves nothing out
 RARE = MET + 2  # lower counts: at most one in a sample
+LARGEST_MERGE = 1 << 20  # entries merged at once, or more in a large index
 
 
 @dataclass(frozen=True)
@@ -52,14 +58,89 @@ class Entries:
         order = np.argsort(self.shingles, kind="stable")
         return Entries(self.shingles[order], self.documents[order])
 
-    def where(self, chosen: NDArray[np.bool_]) -> Entries:
-        """The entries that `chosen` [e] marks."""
+    def of(self, documents: Numbers) -> Entries:
+        """The entries of some documents, in the same order."""
+        chosen = np.zeros(int(self.documents.max(initial=0)) + 1, bool)
+        chosen[documents[documents < len(chosen)]] = True
+        chosen = chosen[self.documents]
         return Entries(self.shingles[chosen], self.documents[chosen])
 
     def owners(self) -> Numbers:
         """int64, ascending: the documents, each once; they lie close together, as they come from one block."""
         first = int(self.documents.min()) if len(self.documents) else 0
         return np.flatnonzero(np.bincount(self.documents - np.uint32(first))) + first
+
+
+class PrefixIndex:
+    """The documents that have a shingle in their prefix: sorted runs, merged when newer ones outgrow an older one.
+
+    A merge takes four times the memory of its entries, so it takes at most an eighth of a large index.
+    """
+
+    def __init__(self, *entries: Entries) -> None:
+        self.runs: list[Entries] = []  # sorted
+        self._count = 0
+        self._documents: list[Numbers] = []
+        for some in entries:
+            self.add(some)
+
+    def add(self, entries: Entries) -> None:
+        """Add sorted entries of new documents."""
+        if len(entries.shingles) == 0:
+            return
+        self._documents.append(entries.owners())
+        self._count += len(entries.shingles)
+        most = max(LARGEST_MERGE, self._count // 8)
+        merged = [entries]
+        while self.runs and sum(len(run.shingles) for run in merged) * 2 > len(self.runs[-1].shingles):
+            if sum(len(run.shingles) for run in (*merged, self.runs[-1])) > most:
+                break
+            merged.append(self.runs.pop())
+        merged.reverse()
+        shingles, documents = ([getattr(run, name) for run in merged] for name in ("shingles", "documents"))
+        del entries, merged
+        self.runs.append(Entries(np.concatenate(shingles), np.concatenate(documents)).sorted())
+
+    def documents(self) -> Numbers:
+        """int64, ascending: the documents with a shingle in the index."""
+        return np.concatenate([np.empty(0, np.int64), *self._documents])
+
+    def matches(self, queries: Entries) -> Matches:
+        """The places of the shingles of `queries`, which are sorted."""
+        return Matches(queries, [(run.documents, *_met(run.shingles, queries.shingles)) for run in self.runs])
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The matches of `queries` in the runs of an index: from `first` on, `count` documents have the shingle `asked`."""
+
+    queries: Entries
+    runs: list[tuple[NDArray[np.uint32], Numbers, Numbers, Numbers]]  # documents, asked, first, count
+
+    @property
+    def count(self) -> int:
+        """The number of matches."""
+        return sum(int(count.sum()) for *_, count in self.runs)
+
+    def pairs(self, most: int) -> Iterator[NDArray[np.uint64]]:
+        """Pairs (known, asking), packed, of at most `most` matches at a time."""
+        for documents, asked, first, count in self.runs:
+            for begin, end in cuts(offsets(count), most):
+                known = documents[np.repeat(first[begin:end], count[begin:end]) + within_runs(count[begin:end])]
+                asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
+                yield distinct_of(known, asking)
+
+
+def _met(
+    shingles: NDArray[np.unsignedinteger], wanted: NDArray[np.unsignedinteger]
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Which of `wanted` are among the sorted `shingles`, where each begins there, and how often it occurs."""
+    first = np.searchsorted(shingles, wanted, side="left")
+    met = first < len(shingles)
+    met[met] = shingles[first[met]] == wanted[met]
+    asked = np.flatnonzero(met)
+    first = first[asked]
+    return asked, first, np.searchsorted(shingles, wanted[asked], side="right") - first
 
 
 class Prefixes:

@@ -24,7 +24,7 @@ from gpulsh.decide import compare as comparing
 from gpulsh.decide import large_buckets
 from gpulsh.decide.compare import bounds_allow
 from gpulsh.decide.large_buckets import Bitmaps
-from gpulsh.decide.prefix_join import Matches
+from gpulsh.decide.prefixes import Matches
 from gpulsh.lsh.collisions import SmallBuckets
 from gpulsh.stats.stages import Progress
 from tests.decide.test_decision import assert_decision, described
@@ -59,13 +59,14 @@ def known(ordered: bool) -> naive.Documents:
     return described(pages(90, 4, ordered), SHINGLING, **BANDING)
 
 
-@pytest.fixture(params=[4096, 0], ids=["held", "by prefixes"])
-def most_held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fingerprints of a few hundred documents of large buckets are held, or their prefixes are made."""
+@pytest.fixture(params=[4096, 0], ids=["by bitmaps", "by prefixes"])
+def most_documents(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few hundred documents of large buckets have bitmaps, or prefixes are made."""
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", request.param)
+    monkeypatch.setattr(large_buckets, "FEW_PAIRS", 0)
 
 
-@pytest.mark.usefixtures("most_held")
+@pytest.mark.usefixtures("most_documents")
 @pytest.mark.parametrize(
     ("backend", "bounds", "ordered"),
     [("cpu", None, False), ("cpu", (10_000, 30), True), ("cpu", (10_000, 30), False), ("reference", None, True)],
@@ -78,13 +79,13 @@ def test_the_decision_is_the_naive_one(
         monkeypatch.setattr(Bitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
     asked: list[int] = []
-    near = large_buckets.near
+    near = Bitmaps.near
 
-    def counted(known: Any, *others: Any) -> Any:
+    def counted(bitmaps: Bitmaps, known: Any, asking: Any) -> Any:
         asked.append(len(known))
-        return near(known, *others)
+        return near(bitmaps, known, asking)
 
-    monkeypatch.setattr(large_buckets, "near", counted)
+    monkeypatch.setattr(Bitmaps, "near", counted)
     for threshold in (0.5, 0.8):
         texts = pages(90, 4, ordered)
         result = gpulsh.deduplicate(texts, threshold=threshold, shingling=SHINGLING, backend=backend, **BANDING)
@@ -111,7 +112,7 @@ def test_over_files(tmp_path: Path, keep: str, group: int) -> None:
     assert_rows(rows, (wanted.duplicate_of, wanted.similarity, wanted.cluster))
 
 
-@pytest.mark.usefixtures("most_held")
+@pytest.mark.usefixtures("most_documents")
 def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all pairs that share a bucket, small or large, bitmaps leave a tenth; the first few are compared at once."""
     texts = pages(400, 25)
@@ -132,13 +133,13 @@ def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch)
 def test_matches_beyond_all_pairs_are_never_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every prefix meets every other, what is listed are pairs, not the shingles that they share."""
     listed: list[int] = []
-    packed = Matches.packed_pairs
+    pairs = Matches.pairs
 
-    def counted(matches: Any) -> Any:
+    def counted(matches: Matches, most: int) -> Any:
         listed.append(matches.count)
-        return packed(matches)
+        return pairs(matches, most)
 
-    monkeypatch.setattr(Matches, "packed_pairs", counted)
+    monkeypatch.setattr(Matches, "pairs", counted)
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
     result = gpulsh.deduplicate(pages(400, 25), backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 400 and sum(listed) < 400 * 399 // 2

@@ -222,7 +222,7 @@ def test_a_template_of_many_held_documents_is_looked_up_once() -> None:
         met = candidates.sharing_buckets(source[0].digests, index.collection.snapshot(), ops, one_another=one_another)
         assert len(met.held) > 250 and len(met.collisions.in_large) > 350
         assert len(met.collisions.pairs) < 5000  # of 100 x 300
-    with mock.patch.object(meeting, "HeldJoin", wraps=meeting.HeldJoin) as joins:
+    with mock.patch.object(meeting, "LargeBucketJoin", wraps=meeting.LargeBucketJoin) as joins:
         assert len(index.query(given)) == 300
     assert joins.call_count == 1
 

@@ -50,10 +50,9 @@ def test_that_of_all_pairs_is_that_of_the_samples_of_their_parts(monkeypatch: py
 def test_candidates_below_the_threshold_are_as_similar_as_brute_force_says(
     group: int, tile: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of all pairs, whether one task compares them, in tiles after a pass for bitmaps, too, or several their shares."""
+    """Of all pairs, whether one task compares them, in tiles, too, or several their shares."""
     if tile is not None:
         monkeypatch.setattr("gpulsh.backends.cpu.backend.SIZES", Sizes(tile, tile, tile))
-        monkeypatch.setattr("gpulsh.decide.compare.REREAD", 0)
     source = random.Random(3)
     words = [f"word{number}" for number in range(60)]
     texts = [" ".join(words[:16] + source.sample(words[16:], source.randrange(2, 40))) for _ in range(60)]

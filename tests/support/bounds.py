@@ -19,7 +19,7 @@ from gpulsh.backends.protocol import Sizes
 PACKAGES = [gpulsh.backends.cpu, gpulsh.decide, gpulsh.lsh, gpulsh.sketch, gpulsh.text]
 # Not SMALL_BUCKET, which is part of the decision's definition, nor the blocks by which `content` is hashed.
 BOUND = re.compile(
-    r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|REREAD|SAMPLE"
+    r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|SAMPLE"
 )
 LEAST_PIECE = 100
 
@@ -35,11 +35,11 @@ def bounds() -> Iterator[str]:
 
 
 def set_bounds(patch: pytest.MonkeyPatch, size: int, items: int) -> None:
-    """Give every bound on bytes `size`, every other one `items`; with few items, texts are never read twice."""
+    """Give every bound on bytes `size`, every other one `items`."""
     for name in bounds():
         value = size if "BYTES" in name else items
         if name.endswith("PIECE_BYTES"):  # a call of Python each, and text has many bytes; test_giants has smaller ones
             value = max(size, LEAST_PIECE)
-        patch.setattr(name, 0 if name.endswith("REREAD") and items < 1000 else value)
+        patch.setattr(name, value)
     for backend in ("cpu", "reference"):
         patch.setattr(f"gpulsh.backends.{backend}.backend.SIZES", Sizes(size, size, size, whole=max(2 * size, 1 << 14)))
