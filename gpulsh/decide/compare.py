@@ -172,7 +172,7 @@ class _Tile:
         return found
 
     def _ranges(self, places: Numbers) -> int:
-        """The number of ranges of fingerprints, of which memory holds one."""
+        """The number of ranges of fingerprints so that memory holds one range."""
         whole = self.ops.sizes().whole
         return max(1, -(-int(self.text_sizes[places].sum()) // whole)) if whole is not None else 1
 
@@ -181,7 +181,7 @@ class _Tile:
 
 
 def words_for(sizes: Numbers, documents: int, threshold: float) -> int:
-    """Words of a bitmap, a power of two, for `documents` like those of `sizes` [n] fingerprints.
+    """Words of a bitmap, a power of two, for `documents` of about `sizes` [n] fingerprints.
 
     Sets of n that are just similar enough differ in 2 n (1 - t) / (1 + t) elements. Four times as many bits tell most
     pairs that differ in more.

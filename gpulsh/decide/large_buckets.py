@@ -11,8 +11,8 @@ lead to the pairs of a block of documents; where an exact measure follows, no bi
   made of the same sentences meet nearly all others over their prefixes, again and again. Where there are more matches
   of shingles than pairs, bitmaps rule out pairs here, too.
 
-Without an exact measure (`verify="signature"` or `"none"`), prefixes decide which pairs are compared: those that share
-a prefix shingle by the frequencies that `Prefixes` counts over all documents of large buckets. Memory follows the
+Without an exact measure (`verify="signature"` or `"none"`), pairs are compared if they share a prefix shingle. The
+prefixes then follow from frequencies that `Prefixes` counts over all documents of large buckets. Memory follows the
 backend's budget (`Sizes.whole`). Here documents go by their place among the documents of all large buckets.
 """
 

@@ -1,7 +1,7 @@
 """The prefixes of the documents of large buckets, and an index of them: an exact filter that finds similar pairs.
 
 Two sets with Jaccard >= t share one of the |A| - ceil(t |A|) + 1 elements of each that come first in any one order of
-all elements, and their sizes lie within t (prefix filter: Chaudhuri, Ganti, Kaushik 2006; Xiao, Wang, Lin, Yu 2008).
+all elements, and their sizes are within t (prefix filter: Chaudhuri, Ganti, Kaushik 2006; Xiao, Wang, Lin, Yu 2008).
 With the rarest elements first, pages of a common template do not meet over the template. Where the measure is exact,
 an index entry is a document and 32 bits of a shingle: the measure rules out wrong matches.
 
@@ -66,7 +66,7 @@ class Entries:
         return Entries(self.shingles[chosen], self.documents[chosen])
 
     def owners(self) -> Numbers:
-        """int64, ascending: the documents, each once; they lie close together, as they come from one block."""
+        """int64, ascending: the documents, each once; their numbers are close, as they come from one block."""
         first = int(self.documents.min()) if len(self.documents) else 0
         return np.flatnonzero(np.bincount(self.documents - np.uint32(first))) + first
 

@@ -83,7 +83,7 @@ class Collisions:
 
 
 class Digests(Protocol):
-    """Band digests of documents; `band` puts those of one band into the backend's memory."""
+    """Band digests of documents; `band` puts the digests of one band into the backend's memory."""
 
     documents: int
     bands: int

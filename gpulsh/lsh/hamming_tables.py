@@ -247,29 +247,14 @@ class BuiltTables(Arrays):
         words, keys = ops.asarray(self.words), self.design.keys
         found = [ops.asarray(np.empty(0, np.uint64))]
         with ops.here():
-            for number, table in enumerate(self._tables(ops)):
+            for number, built in enumerate(self.tables):
+                table = _Table(ops.asarray(built.digests), ops.asarray(built.order))
                 for query, place in _expanded(*table.ranges(asked, keys[number])):
                     row = table.order[place]
                     chosen = _near(asked[query], words[row], self.search.distance, keys[: number + 1])
                     found.append(packed(query[chosen], row[chosen]))
             query, ids = unpacked(np.sort(np.concatenate(found))).T.copy()
             return Neighbours(ids, np.searchsorted(query, np.arange(len(asked) + 1, dtype=np.int64, like=query)))
-
-    def examined(
-        self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
-    ) -> Array:
-        """The number of candidates that a query checks for each row, int64 [m]; compare `expected_candidates(n)`."""
-        ops, asked = self.search._words(bit_signatures, backend, threads)
-        looked = ops.asarray(np.zeros(len(asked), np.int64))
-        with ops.here():
-            for table, key in zip(self._tables(ops), self.design.keys, strict=True):
-                begin, end = table.ranges(asked, key)
-                looked = looked + (end - begin)
-        return looked
-
-    def _tables(self, ops: Backend) -> Iterator[_Table]:
-        for table in self.tables:
-            yield _Table(ops.asarray(table.digests), ops.asarray(table.order))
 
 
 def _masks(key: int, width: int) -> list[np.uint64]:

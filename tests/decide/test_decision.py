@@ -106,22 +106,22 @@ def check_real(threshold: float, unit: Any, size: int, every: int, priority: Any
 
 @pytest.mark.parametrize(
     ("threshold", "prioritized", "every"),
-    [(0.5, True, 2), (0.7, False, 2), (0.8, False, 1), (0.9, True, 2), (1.0, False, 1)],
+    [(0.5, True, 8), (0.7, False, 4), (0.8, False, 2), (0.9, True, 4), (1.0, False, 1)],
 )
 def test_real_text(threshold: float, prioritized: bool, every: int) -> None:
     priority = [float(len(text) % 97) for text in real("word", 5, every)[0]] if prioritized else None
     result = check_real(threshold, "word", 5, every, priority)
-    assert len(result) > 2800 // every and result.funnel.exact_copies > (10 if every == 1 else 2)
-    assert result.funnel.dropped > (80 if threshold < 1 else 10)
+    assert len(result) > 2800 // every and result.funnel.dropped > (160 // every if threshold < 1 else 10)
+    assert every > 2 or result.funnel.exact_copies > 4
 
 
 def test_real_characters() -> None:
-    assert check_real(0.8, "char", 9, 5).funnel.dropped > 40
+    assert check_real(0.8, "char", 9, 10).funnel.dropped > 15
 
 
 def test_real_components() -> None:
-    kept = check_real(0.7, "word", 5, 2)
-    joined = check_real(0.7, "word", 5, 2, resolve="components")
+    kept = check_real(0.7, "word", 5, 4)
+    joined = check_real(0.7, "word", 5, 4, resolve="components")
     assert (joined.cluster == kept.cluster).all() and (joined.pairs == kept.pairs).all()
     assert joined.funnel.kept == len(set(joined.cluster.tolist())) < kept.funnel.kept
     assert joined.similarity.min() < 0.7  # chained: its similarity says so
@@ -199,7 +199,7 @@ def tiny(patch: pytest.MonkeyPatch, seed: int) -> None:
     patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(8))
 def test_large_buckets_of_random_text(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny(monkeypatch, seed)
     random = Random(seed)
@@ -209,7 +209,7 @@ def test_large_buckets_of_random_text(seed: int, monkeypatch: pytest.MonkeyPatch
         "threshold": random.choice([0.3, 0.5, 2 / 3, 0.8, 0.9, 1.0]),
         "shingling": Shingling(unit=random.choice(["word", "char"]), size=random.choice([1, 2, 5])),  # type: ignore[arg-type]
         "resolve": random.choice(["kept", "components"]),
-        "backend": random.choice(["cpu", "reference"]),
+        "backend": random.choice(["cpu", "cpu", "reference"]),
     }
     shape = random.choice([(12, 4, 1), (12, 6, 2)])
     result, _ = judged(texts, shape, small_bucket=4, priority=priorities(texts, seed // 4), **options)
@@ -238,8 +238,8 @@ def near_copies(count: int) -> list[str]:
     ("kind", "prioritized"), [("template", False), ("near copies", False), ("near copies", True), ("both", True)]
 )
 def test_large_buckets(kind: str, prioritized: bool) -> None:
-    texts = {"template": template(500, 16), "near copies": near_copies(500)}.get(kind)
-    texts = texts or [text for two in zip(template(300, 16), near_copies(300), strict=True) for text in two]
+    texts = {"template": template(300, 16), "near copies": near_copies(400)}.get(kind)
+    texts = texts or [text for two in zip(template(270, 16), near_copies(270), strict=True) for text in two]
     priority = [float(i * 7919 % 13) for i in range(len(texts))] if prioritized else None
     result, _ = judged(texts, (8, 8, 1), shingling=Shingling(size=1), priority=priority)
     assert result.funnel.crowded > 256
@@ -247,7 +247,7 @@ def test_large_buckets(kind: str, prioritized: bool) -> None:
         assert result.keep.all() and len(result.pairs) == 0
     if kind == "near copies":
         assert result.funnel.kept < 150
-        assert result.funnel.candidates < 500 * 499 // 8  # far from all pairs
+        assert result.funnel.candidates < 400 * 399 // 8  # far from all pairs
 
 
 @pytest.mark.parametrize("size", [255, 256, 257, 258])
@@ -278,16 +278,14 @@ def estimated(texts: Sequence[str | None], shingling: Shingling, num_perm: int) 
     return np.array((values[:, None] == values[None]).mean(axis=2))
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("resolve", ["kept", "components"])
+@pytest.mark.parametrize(("seed", "resolve"), [(0, "kept"), (1, "components"), (2, "kept"), (3, "components")])
 def test_verified_by_signature(seed: int, resolve: Any) -> None:
     texts = corpus(seed, 80, 3, 12, 0.1)
     options = {"threshold": [0.5, 0.75, 0.9, 1.0][seed % 4], "verify": "signature", "resolve": resolve}
     judged(texts, (24, 12, 2), shingling=Shingling(size=2), priority=priorities(texts, seed), **options)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("resolve", ["kept", "components"])
+@pytest.mark.parametrize(("seed", "resolve"), [(0, "kept"), (1, "components")])
 def test_not_verified(seed: int, resolve: Any) -> None:
     texts = corpus(seed, 60, 3, 12, 0.2)
     shingling, priority = Shingling(size=2), priorities(texts, seed)
@@ -309,8 +307,7 @@ def test_not_verified(seed: int, resolve: Any) -> None:
         assert np.isnan(similarity) == (sequences[i] != sequences[j])
 
 
-@pytest.mark.parametrize("verify", ["signature", "none"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "verify"), [(0, "signature"), (1, "none"), (2, "signature"), (3, "none")])
 def test_large_buckets_not_verified_exactly(verify: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """There the prefix filter says who is compared: whoever is exactly similar is, and what is reported is true."""
     tiny(monkeypatch, seed)

@@ -1,4 +1,4 @@
-"""Hamming tables find every pair that brute force finds, and look at as many candidates as theory says."""
+"""Hamming tables find every pair that brute force finds, and keep to the designs of the paper."""
 
 from __future__ import annotations
 
@@ -58,9 +58,8 @@ def test_some_key_avoids_any_choice_of_bits(bits: int, distance: int) -> None:
             assert any(key & flipped == 0 for key in design.keys)
 
 
-@pytest.mark.parametrize("tables", ["auto", *THREE])
-@settings(max_examples=40)
-@given(rows=st.lists(words, max_size=12))
+@settings(max_examples=60)
+@given(rows=st.lists(words, max_size=12), tables=st.sampled_from(["auto", *THREE]))
 def test_any_words(tables: Any, rows: list[int]) -> None:
     given = np.array(rows, np.uint64).reshape(-1, 1)
     found = HammingTables(tables=tables).pairs(BitSignatures(given), backend="cpu")
@@ -70,9 +69,9 @@ def test_any_words(tables: Any, rows: list[int]) -> None:
 @pytest.mark.parametrize(
     ("backend", "width", "distance"),
     [
-        *(("cpu", 1, distance) for distance in (0, 1, 2, 3, 5, 16, 63)),
-        *(("cpu", width, distance) for width, distance in ((2, 0), (2, 3), (6, 3), (6, 12))),
-        *(("reference", width, distance) for width, distance in ((1, 3), (2, 3))),
+        *(("cpu", 1, distance) for distance in (0, 1, 3, 5, 63)),
+        *(("cpu", width, distance) for width, distance in ((2, 3), (6, 12))),
+        ("reference", 2, 3),
     ],
 )
 def test_planted_pairs(backend: Any, width: int, distance: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,18 +106,6 @@ def test_queries(tables: Any) -> None:
     search.build(BitSignatures(known[:0]), backend="cpu")
     assert search.query(BitSignatures(asked), backend="cpu").offset.tolist() == [0] * 101
     assert search == HammingTables(tables=tables)
-
-
-@pytest.mark.parametrize("tables", THREE)
-def test_a_query_examines_what_is_predicted(tables: int) -> None:
-    generator = np.random.default_rng(tables)
-    count = 10_000 if tables == 4 else 50_000
-    built = HammingTables(tables=tables).build(
-        BitSignatures(generator.integers(0, 2**64, (count, 1), np.uint64)), backend="cpu"
-    )
-    asked = BitSignatures(generator.integers(0, 2**64, (300_000 if tables > 4 else 10_000, 1), np.uint64))
-    examined = built.examined(asked, backend="cpu")
-    assert examined.mean() == pytest.approx(built.search.expected_candidates(count), rel=0.25)
 
 
 def test_a_million_signatures_lose_no_planted_pair() -> None:

@@ -6,7 +6,6 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,8 +18,11 @@ from tests.support.rows import table
 words = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**63, 2**64 - 1])
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
-@given(rows=st.lists(st.tuples(words, words), min_size=1, max_size=6), data=st.data())
+@given(
+    backend=st.sampled_from(["reference", "cpu"]),
+    rows=st.lists(st.tuples(words, words), min_size=1, max_size=6),
+    data=st.data(),
+)
 def test_hamming(backend: Any, rows: list[tuple[int, int]], data: Any) -> None:
     places = st.integers(0, len(rows) - 1)
     pairs = data.draw(st.lists(st.tuples(places, places), max_size=9))
@@ -43,8 +45,10 @@ def test_many_pairs() -> None:
     np.testing.assert_array_equal(found, (bits[pairs[:, 0]] != bits[pairs[:, 1]]).sum(axis=1))
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
-@given(rows=st.lists(st.lists(st.integers(0, 9).map(lambda x: x << 60), max_size=12), min_size=2, max_size=5))
+@given(
+    backend=st.sampled_from(["reference", "cpu"]),
+    rows=st.lists(st.lists(st.integers(0, 9).map(lambda x: x << 60), max_size=12), min_size=2, max_size=5),
+)
 def test_cosine(backend: Any, rows: list[list[int]]) -> None:
     pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows))]
     sets = [set(row) for row in rows]

@@ -58,10 +58,14 @@ def by_hand(rows: list[list[int]], bits: int, weights: str, seed: int) -> list[l
     return [[word(row, key) for key in keys] for row in rows]
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
-@settings(max_examples=25)
-@given(rows=rows_of_hashes, bits=st.sampled_from([64, 128, 384]), seed=st.integers(0, 2**64 - 1))
+@settings(max_examples=60)
+@given(
+    weights=st.sampled_from(WEIGHTS),
+    backend=st.sampled_from(["reference", "cpu", "cpu"]),
+    rows=rows_of_hashes,
+    bits=st.sampled_from([64, 128, 384]),
+    seed=st.integers(0, 2**64 - 1),
+)
 def test_the_definition(weights: Any, backend: Any, rows: list[list[int]], bits: int, seed: int) -> None:
     found = SimHash(bits=bits, weights=weights, seed=seed)(table(rows, 2), backend=backend)
     assert found.shape == (len(rows), bits // 64) and found.dtype == np.uint64
@@ -96,9 +100,8 @@ def test_counts_of_every_size_are_exact() -> None:
             same(ONE.simhash(rows, KEYS), REFERENCE.simhash(rows, KEYS))
 
 
-@pytest.mark.parametrize("distinct", [False, True])
-@settings(max_examples=25)
-@given(text=batches(), shingling=shinglings, piece=st.sampled_from([1, 3, 16, 1000]))
+@settings(max_examples=30)
+@given(distinct=st.booleans(), text=batches(), shingling=shinglings, piece=st.sampled_from([1, 3, 16, 1000]))
 def test_from_text_whole_and_in_pieces(distinct: bool, text: TextBatch, shingling: Shingling, piece: int) -> None:
     rows = REFERENCE.shingle(text, shingling)
     wanted = REFERENCE.simhash(REFERENCE.unique(rows) if distinct else rows, KEYS)
@@ -173,7 +176,7 @@ def sets_of(size: int, cosine: float, pairs: int, generator: np.random.Generator
     return Fingerprints(values.reshape(-1), np.arange(2 * pairs + 1) * size)
 
 
-@pytest.mark.parametrize(("cosine", "size"), [(0.0, 401), (0.5, 401), (0.9, 401), (0.25, 4001), (0.75, 4001)])
+@pytest.mark.parametrize(("cosine", "size"), [(0.0, 401), (0.5, 401), (0.9, 401), (0.75, 4001)])
 def test_the_angle_and_its_deviation(cosine: float, size: int) -> None:
     """Without bias in the angle; of its cosine the mean, below the cosine, and the deviation are as told."""
     pairs, sketches = (

@@ -106,13 +106,12 @@ SMALL["ModM"] = gpulsh.ModM(modulus=3), of_sketch(lambda seed: gpulsh.ModM(modul
 UNIONS = [(1, (0, 0)), (0, (1, 1)), (1, (1, 0)), (1, (1, 1)), (2, (0, 1)), (2, (2, 1)), (3, (2, 5)), (10, (0, 10))]
 
 
-@pytest.mark.parametrize(("common", "own"), UNIONS, ids=str)
 @pytest.mark.parametrize("name", SMALL)
-def test_unions_of_1_to_20(name: str, common: int, own: tuple[int, int]) -> None:
+def test_unions_of_1_to_20(name: str) -> None:
     sketch, estimates = SMALL[name]
-    rows, asked = small_sets(common, own, 2000), np.arange(4000).reshape(-1, 2)
-    union = common + sum(own)
-    asks_theory(sketch, np.concatenate([estimates(rows, asked, seed) for seed in (1, 2)]), common / union, union)
+    for common, own in UNIONS:
+        rows, asked, union = small_sets(common, own, 2000), np.arange(4000).reshape(-1, 2), common + sum(own)
+        asks_theory(sketch, np.concatenate([estimates(rows, asked, seed) for seed in (1, 2)]), common / union, union)
 
 
 @pytest.mark.parametrize(("common", "own"), [(0, (1, 1)), (1, (1, 0)), (3, (2, 5)), (100, (50, 50))], ids=str)
@@ -162,8 +161,8 @@ def test_bits_of_other_sketches(kind: type[SetSketch], bits: int) -> None:
     asks_theory(packing, estimates(rows, asked, 1), 0, 2)
 
 
-# Every two of a sketch, a size and a similarity meet. C-MinHash computes a permutation for each value.
-SIZES = (20, 200, 2000, 20_000)
+# Sizes below the length of the signature, above it, and far above it. C-MinHash computes a permutation for each value.
+SIZES = (40, 2000, 20_000)
 LARGE = {kind.__name__ for kind in SKETCHES} | {"affine32"}
 CASES = [
     (name, 5000 if name == "CMinHash" and size == SIZES[-1] else size, (0.2, 0.5, 0.8)[(row + column) % 3])
@@ -205,7 +204,7 @@ def test_real_texts(kind: type[SetSketch]) -> None:
     fingerprints = gpulsh.shingle(texts, shingling=gpulsh.Shingling(size=1), backend="cpu")
     pairs = np.array([(i, j) for i in range(len(texts)) for j in range(i)])
     exact = gpulsh.jaccard(fingerprints, pairs, backend="cpu")
-    sketches = [kind(num_perm=64, seed=seed) for seed in range(300)]
+    sketches = [kind(num_perm=64, seed=seed) for seed in range(150)]
     found = np.array(
         [sketch.estimate(sketch(fingerprints, backend="cpu"), pairs, backend="cpu") for sketch in sketches]
     )

@@ -42,18 +42,17 @@ def agreements(kind: Any, rows: np.ndarray, seeds: range) -> np.ndarray:
 ALIKE = [
     (scale, columns, (0.1, 0.5, 0.9)[(row + column) % 3])
     for row, scale in enumerate(("counts", "uniform", "skewed"))
-    for column, columns in enumerate((3, 20, 200, 4000))
+    for column, columns in enumerate((3, 40, 4000))
 ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("scale", "columns", "share"), ALIKE)
 def test_bias_and_variance(kind: Any, scale: str, columns: int, share: float) -> None:
-    if kind is gpulsh.KleinbergTardos and columns > 200:
+    if kind is gpulsh.KleinbergTardos and columns > 40:
         pytest.skip("its draws grow with the columns")
     rows = alike(columns, scale, share)
-    seeds = range(3)
-    exact, found = similarity(rows), agreements(kind, rows, seeds).reshape(-1, 64).mean(axis=1)
+    exact, found = similarity(rows), agreements(kind, rows, range(2)).reshape(-1, 64).mean(axis=1)
     if exact == 1:
         assert (found == 1).all()
         return
