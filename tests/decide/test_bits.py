@@ -61,7 +61,6 @@ def test_files_and_the_command_decide_as_memory(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
     ways: list[tuple[dict[str, Any], list[str]]] = [
         ({"sketch": gpulsh.SimHash(bits=64), "distance": 3}, ["--sketch", "simhash:64:3"]),
-        ({"also": gpulsh.SimHash(bits=128), "distance": 12}, ["--and", "simhash:128:12"]),
         (
             {"seed": 7, "also": gpulsh.SimHash(bits=128, seed=7), "distance": 12},
             ["--and", "simhash:128:12", "--seed", "7"],

@@ -145,7 +145,7 @@ def test_matches_beyond_all_pairs_are_never_listed(monkeypatch: pytest.MonkeyPat
     assert result.funnel.crowded == 400 and sum(listed) < 400 * 399 // 2
 
 
-@pytest.mark.parametrize("words", [16, 64, 256])
+@pytest.mark.parametrize("words", [16, 256])
 def test_no_bitmap_rules_out_a_similar_pair(words: int) -> None:
     """At the very threshold too, and of rows far longer than a bitmap."""
     source = np.random.default_rng(words)
@@ -186,7 +186,7 @@ def test_pairs_of_small_buckets_come_in_pieces() -> None:
 
 def test_progress_is_told_while_a_group_is_compared(tmp_path: Path) -> None:
     """Of the pairs of small buckets and of large ones, in small steps, and never more than there is."""
-    texts = pages(400, 25)
+    texts = pages(300, 12)
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     told: dict[str, list[int]] = {}
 
