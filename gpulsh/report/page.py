@@ -173,49 +173,38 @@ def _stages(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     first = {COMPILE: compiling} if compiling else {}
     for name, seconds in [*first.items(), *funnel["seconds"].items(), (OTHER, max(rest, 0.0))]:
         known = [] if name in funnel.get("resumed", ()) else amounts.get(name, [])
-        rates = [_rate(amount / seconds, unit) for amount, unit in known if seconds > 0 and amount]
+        rates = [
+            f"{size(int(amount / seconds))}/s" if unit == "B" else f"{amount / seconds:,.0f} {unit}/s"
+            for amount, unit in known
+            if seconds > 0 and amount
+        ]
         stage = {"name": name, "meaning": meanings.get(name, ""), "seconds": seconds, "rates": ", ".join(rates)}
         yield {**stage, "part": f"{100 * seconds / whole:.2f}" if whole else "0"}
 
 
-def _rate(rate: float, unit: str) -> str:
-    return f"{size(int(rate))}/s" if unit == "B" else f"{rate:,.0f} {unit}/s"
-
-
 def _files(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    evidence = report["evidence"]
+    """The counts of every file, of the files that are not shown, and of every INPUT and protected path.
+
+    An INPUT also has the INPUTs of the documents that its own duplicate.
+    """
+    evidence, names = report["evidence"], ("rows", "rejected", "kept", "dropped")
     sources = [source for source in report["sources"] for _ in range(source["files"])]
-    files = [
-        {
-            **entry,
-            "dropped": dropped,
-            "rejected": rejected,
-            "kept": 0 if source["protected"] else entry["rows"] - dropped - rejected,
-            **source,
-        }
-        for entry, source, dropped, rejected in zip(
-            report["files"], sources, evidence["dropped"], evidence["rejected"], strict=True
-        )
-    ]
-    shown, rest = files[:FILES_SHOWN], files[FILES_SHOWN:]
-    sums = {name: sum(entry[name] for entry in rest) for name in ("rows", "dropped", "rejected", "kept")}
-    inputs = _inputs(report, files)
-    return {"shown": shown, "more": len(rest), "rest": sums, "count": len(files), "inputs": inputs}
-
-
-def _inputs(report: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Every INPUT and protected path, with its rows, and the INPUTs whose documents its own duplicate."""
-    names = ("rows", "rejected", "kept", "dropped")
-    found: dict[str, dict[str, Any]] = {}
-    for file in files:
-        entry = found.setdefault(
-            file["input"], {"name": file["input"], "protected": file["protected"], **dict.fromkeys(names, 0), "for": []}
-        )
+    files: list[dict[str, Any]] = []
+    inputs: dict[str, dict[str, Any]] = {}
+    for entry, source, dropped, rejected in zip(
+        report["files"], sources, evidence["dropped"], evidence["rejected"], strict=True
+    ):
+        kept = 0 if source["protected"] else entry["rows"] - dropped - rejected
+        files.append({**entry, **source, "dropped": dropped, "rejected": rejected, "kept": kept})
+        found = {"name": source["input"], "protected": source["protected"], **dict.fromkeys(names, 0), "for": []}
+        of_input = inputs.setdefault(source["input"], found)
         for name in names:
-            entry[name] += file[name]
-    for listed in report["evidence"]["dropped_for"]["listed"]:
-        found[listed["input"]]["for"].append((listed["of"], listed["count"]))
-    return list(found.values())
+            of_input[name] += files[-1][name]
+    for listed in evidence["dropped_for"]["listed"]:
+        inputs[listed["input"]]["for"].append((listed["of"], listed["count"]))
+    shown, rest = files[:FILES_SHOWN], files[FILES_SHOWN:]
+    sums = {name: sum(entry[name] for entry in rest) for name in names}
+    return {"shown": shown, "more": len(rest), "rest": sums, "count": len(files), "inputs": list(inputs.values())}
 
 
 def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -19,10 +19,9 @@ from gpulsh.params import MAX_NUM_PERM, Folding, Shingling, check_integer, text_
 from gpulsh.sketch.minhash import MinHash
 from gpulsh.studies.brute_force import Spread, brute_force
 from gpulsh.studies.picture import plot_curves
-from gpulsh.studies.study import DEFAULT, How, Study, Where, draw_sample, fingerprints
+from gpulsh.studies.study import DEFAULT, THRESHOLDS, How, Study, Where, draw_sample, fingerprints
 from gpulsh.theory import SCurve, checked_requirement, checked_threshold, choose_banding, default_banding, fewest_bands
 
-THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # the study has the default banding of each
 BINS, FINE_BINS = 20, 50  # steps of similarity, in JSON and in pictures
 
 

@@ -16,10 +16,9 @@ from gpulsh.backends.unicode_table import SINGLE, WORD, unicode_table
 from gpulsh.errors import ParameterError
 from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, shown, text_reading
 from gpulsh.studies.brute_force import Spread, brute_force
-from gpulsh.studies.study import DEFAULT, How, Sample, Study, draw_sample, draw_similar, fingerprints
+from gpulsh.studies.study import DEFAULT, THRESHOLDS, How, Sample, Study, draw_sample, draw_similar, fingerprints
 from gpulsh.theory import checked_threshold
 
-THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 USUAL = 0.8  # recommended if all thresholds are equally good
 WORTHWHILE = 2  # another threshold is recommended if the usual one has so many times as many documents near it
 NEAR = 0.05  # difference in similarity

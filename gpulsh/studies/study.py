@@ -29,6 +29,7 @@ from gpulsh.text.documents import BATCH_BYTES, shingle
 
 LARGEST = 1 << 16  # documents in a sample; all pairs of them are counted
 DEFAULT = 10_000
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # shown by default
 NEVER = np.uint64(2**64 - 1)  # the random number of a document that is never drawn
 
 _Lots = NDArray[np.uint64]
