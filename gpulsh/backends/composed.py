@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Values
 from gpulsh.backends.hashing import mixed, rolled
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_part
-from gpulsh.backends.protocol import GOLDEN, Backend
+from gpulsh.backends.protocol import GOLDEN, Backend, Keys
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling
 from gpulsh.ragged import first_of_runs, offsets
@@ -42,13 +42,13 @@ def one_pass(operation: Operation) -> Operation:
     return cast(Operation, run)
 
 
-def shingle(ops: Backend, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+def shingle(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
     """`Backend.shingle`."""
     return _labelled(_fingerprints(ops, text, shingling, keys), shingling)
 
 
 def shingle_part(
-    ops: Backend, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
+    ops: Backend, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: Keys = None
 ) -> Fingerprints:
     """`Backend.shingle_part`."""
     whole = _fingerprints(ops, text, shingling, keys)
@@ -82,7 +82,7 @@ COMPOSED: dict[str, Callable[..., Any]] = {
 }
 
 
-def _fingerprints(ops: Backend, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
+def _fingerprints(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys) -> Fingerprints:
     """The fingerprints of all shingles, before labels."""
     tokens = _chosen_tokens(ops, text, shingling, keys) if shingling.by_words else ops.tokens(text, shingling, keys)
     if shingling.hash == "mix64":
@@ -106,7 +106,7 @@ def _labelled(fingerprints: Fingerprints, shingling: Shingling) -> Fingerprints:
     return Fingerprints(found, offset)
 
 
-def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Tokens:
+def _chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys) -> Tokens:
     """The tokens of shingles that depend on words, or with an anchor the hashes of items."""
     distinct, numbers, offset = _numbered(ops, text, shingling.reading)
     words = list(distinct)
@@ -177,7 +177,7 @@ def _stemmed(words: list[str], shingling: Shingling) -> list[str]:
     ]
 
 
-def _hashes(ops: Backend, words: list[str], shingling: Shingling, keys: EvidenceKeys | None) -> Values:
+def _hashes(ops: Backend, words: list[str], shingling: Shingling, keys: Keys) -> Values:
     """uint64 [words]: the hashes of words that are folded tokens."""
     encoded = [word.encode() for word in words]
     batch = TextBatch(np.frombuffer(b"".join(encoded), np.uint8), offsets(list(map(len, encoded))))
@@ -185,9 +185,7 @@ def _hashes(ops: Backend, words: list[str], shingling: Shingling, keys: Evidence
     return found
 
 
-def _items(
-    ops: Backend, tokens: Tokens, is_stop: NDArray[np.bool_], offset: Numbers, keys: EvidenceKeys | None
-) -> Tokens:
+def _items(ops: Backend, tokens: Tokens, is_stop: NDArray[np.bool_], offset: Numbers, keys: Keys) -> Tokens:
     """The hash of each stop word with the tokens after it, if there are enough."""
     runs = ops.shingles(tokens, ITEM_TOKENS, keys)
     ends = np.repeat(offset[1:], np.diff(offset))

@@ -90,7 +90,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -119,6 +119,7 @@ CIRCULANT_1, CIRCULANT_2 = 0x7FEB352D, 0x846CA68B  # of a mixer of 32 bits with 
 ROUND_SHIFT = 52  # of the number of a round of `splitmix_rounds`, above the bits of its value
 
 
+Keys: TypeAlias = EvidenceKeys | None  # None: public
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -225,13 +226,13 @@ class Backend:
     def sha1(self, text: TextBatch) -> Array:
         """uint64 [n]: the first 64 bits of each text's SHA-1 (FIPS 180-4), as a little-endian number."""
 
-    def tokens(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Tokens:
+    def tokens(self, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:
         """Hashes of every document's tokens, in text order, public or under `keys`."""
 
-    def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
+    def shingles(self, tokens: Tokens, size: int, keys: Keys = None) -> Fingerprints:
         """Fingerprints of every row's shingles of `size` tokens, in order, repeats kept."""
 
-    def shingle(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+    def shingle(self, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
         """`shingles(tokens(text, shingling, keys), shingling.size, keys)`."""
 
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
@@ -243,12 +244,12 @@ class Backend:
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         """Each row ascending and without repeats."""
 
-    def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+    def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
         """`unique` of `shingle`."""
         return self.unique(self.shingle(text, shingling, keys))
 
     def shingle_part(
-        self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
+        self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: Keys = None
     ) -> Fingerprints:
         """The fingerprints x of `shingle_sets` with (x * parts) >> 64 == part, the product in 128 bits.
 
@@ -362,20 +363,12 @@ class Backend:
         one a fingerprint and none negative; the weights of a row add up to less than 2^62.
         """
 
-    def text_frequencies(
-        self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
-    ) -> Array:
+    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array, keys: Keys = None) -> Array:
         """`frequencies` of `shingle`."""
         return self.frequencies(self.shingle(text, shingling, keys), counts)
 
     def text_prefixes(
-        self,
-        text: TextBatch,
-        shingling: Shingling,
-        counts: Array,
-        rare: int,
-        share: float,
-        keys: EvidenceKeys | None = None,
+        self, text: TextBatch, shingling: Shingling, counts: Array, rare: int, share: float, keys: Keys = None
     ) -> tuple[Fingerprints, Array]:
         """`prefixes` of `shingle_sets`, and int64 [n]: the size of each set.
 
@@ -387,7 +380,7 @@ class Backend:
             return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), sets.lengths
 
     def text_overlaps(
-        self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
+        self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: Keys = None
     ) -> tuple[Array, Array]:
         """int64 [n, k], int64 [n]: `overlaps` of `shingle_sets` with a few rows `known`, and the size of each set."""
         sets = self.shingle_sets(text, shingling, keys)

@@ -24,9 +24,8 @@ from gpulsh.backends.cpu.shingle import set_rows
 from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, load, lowered, ones
-from gpulsh.backends.protocol import GOLDEN
+from gpulsh.backends.protocol import GOLDEN, Keys
 from gpulsh.params import Shingling
-from gpulsh.secret import EvidenceKeys
 
 CHUNK_PAIRS = 2048
 BOUNDED_PAIRS = 1 << 15  # pairs
@@ -262,7 +261,7 @@ def _overlaps(values, offset, known, starts, members, seen, found, overlaps, siz
 
 
 def text_overlaps(
-    threads: Threads, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
+    threads: Threads, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: Keys = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     overlaps, sizes = np.empty((len(text), len(known)), np.int64), np.empty(len(text), np.int64)
     distinct, which = np.unique(known.values[known.offset[0] : known.offset[-1]], return_inverse=True)

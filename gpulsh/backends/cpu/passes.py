@@ -22,8 +22,8 @@ from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
 from gpulsh.backends.cpu.threads import Result, Scratch, Threads, by_weight
 from gpulsh.backends.cpu.vectors import LANES
+from gpulsh.backends.protocol import Keys
 from gpulsh.params import Shingling
-from gpulsh.secret import EvidenceKeys
 
 CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
 LONGEST_CHUNK = 1 << 20  # where each thread has so much
@@ -45,12 +45,7 @@ class TextPass:
     """The documents of `text`, with fingerprints that are public or under `keys`, and exact hashes under `proof`."""
 
     def __init__(
-        self,
-        threads: Threads,
-        text: TextBatch,
-        shingling: Shingling,
-        keys: EvidenceKeys | None = None,
-        proof: EvidenceKeys | None = None,
+        self, threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None, proof: Keys = None
     ) -> None:
         self.threads, self.text, self._size, self._words = threads, text, shingling.size, shingling.unit == "word"
         # Kernels take addresses of arrays that are held here.

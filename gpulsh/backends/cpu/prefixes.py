@@ -7,15 +7,14 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.passes import TextPass
 from gpulsh.backends.cpu.shingle import set_rows
 from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.cpu.vectors import prefetch
-from gpulsh.backends.protocol import prefix_lengths
+from gpulsh.backends.protocol import Keys, prefix_lengths
 from gpulsh.params import Shingling
-from gpulsh.secret import EvidenceKeys
 
 CHUNK_SHINGLES = 1 << 16
 AHEAD = 64  # shingles whose slots are prefetched
@@ -125,12 +124,8 @@ def prefixes(
 
 
 def text_frequencies(
-    threads: Threads,
-    text: TextBatch,
-    shingling: Shingling,
-    counts: NDArray[np.uint8],
-    keys: EvidenceKeys | None = None,
-) -> NDArray[np.uint8]:
+    threads: Threads, text: TextBatch, shingling: Shingling, counts: Array, keys: Keys = None
+) -> Array:
     texts, counting = TextPass(threads, text, shingling, keys), Lock()
 
     def work(start: int, stop: int) -> None:
@@ -143,13 +138,7 @@ def text_frequencies(
 
 
 def text_prefixes(
-    threads: Threads,
-    text: TextBatch,
-    shingling: Shingling,
-    counts: NDArray[np.uint8],
-    rare: int,
-    share: float,
-    keys: EvidenceKeys | None = None,
+    threads: Threads, text: TextBatch, shingling: Shingling, counts: Array, rare: int, share: float, keys: Keys = None
 ) -> tuple[Fingerprints, NDArray[np.int64]]:
     texts, sizes, room = TextPass(threads, text, shingling, keys), np.empty(len(text), np.int64), threads.room(text)
 

@@ -15,6 +15,7 @@ from gpulsh.backends.cpu.threads import SETS, Room, Scratch, Threads, by_weight
 from gpulsh.backends.cpu.unique import union_of, unique_rows
 from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.backends.parts import in_part
+from gpulsh.backends.protocol import Keys
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -23,13 +24,13 @@ CHUNK_TOKENS = 1 << 15
 _scratch = Scratch()
 
 
-def tokens(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Tokens:
+def tokens(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:
     texts = TextPass(threads, text, shingling, keys)
     found = texts.rows(texts.tokens)
     return Tokens(found.values, found.offset)
 
 
-def shingles(threads: Threads, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
+def shingles(threads: Threads, tokens: Tokens, size: int, keys: Keys = None) -> Fingerprints:
     hashing = kernel_keys(keys)
 
     def work(start: int, stop: int) -> Fingerprints:
@@ -44,7 +45,7 @@ def shingles(threads: Threads, tokens: Tokens, size: int, keys: EvidenceKeys | N
     return threads.rows(work, by_weight(tokens.offset, CHUNK_TOKENS))
 
 
-def shingle(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+def shingle(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
     texts = TextPass(threads, text, shingling, keys)
 
     def work(start: int, stop: int) -> Fingerprints:
@@ -77,15 +78,13 @@ def _in_part(rows: Fingerprints, part: int, parts: int) -> Fingerprints:
     return Fingerprints(rows.values[inside], np.searchsorted(inside, rows.offset))
 
 
-def shingle_sets(
-    threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None
-) -> Fingerprints:
+def shingle_sets(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
     texts, room = TextPass(threads, text, shingling, keys), threads.room(text)
     return texts.rows(lambda start, stop: set_rows(texts, start, stop, room), together=True)
 
 
 def shingle_part(
-    threads: Threads, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
+    threads: Threads, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: Keys = None
 ) -> Fingerprints:
     texts, room = TextPass(threads, text, shingling, keys), Room(threads.memory >> SETS + 1)
     return texts.rows(lambda start, stop: set_rows(texts, start, stop, room, part, parts))
@@ -128,12 +127,7 @@ def sign(
 
 
 def _sign_rows(
-    texts: TextPass,
-    start: int,
-    stop: int,
-    sketch: Minima,
-    signatures: Values,
-    exact: NDArray[np.uint64] = NO_HASHES,
+    texts: TextPass, start: int, stop: int, sketch: Minima, signatures: Values, exact: NDArray[np.uint64] = NO_HASHES
 ) -> NDArray[np.int64]:
     """Sign documents [start, stop) into `signatures`; int64 [documents] shingles.
 

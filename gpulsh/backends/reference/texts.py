@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch, Tokens
-from gpulsh.backends.protocol import GOLDEN
+from gpulsh.backends.protocol import GOLDEN, Keys
 from gpulsh.backends.reference.hashing import (
     exact_hash,
     karp_rabin_hash,
@@ -49,7 +49,7 @@ def classify(code_point: int, reading: Reading = PLAIN) -> tuple[int, int]:
     return entry & 3, code_point + (entry >> 2)
 
 
-def tokens(text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Tokens:
+def tokens(text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:
     found = from_rows([token_hash(token, keys) for token in document] for document in documents(text, shingling))
     return Tokens(found.values, found.offset)
 
@@ -96,7 +96,7 @@ def _characters(classified: list[tuple[int, int]]) -> list[list[int]]:
     return found
 
 
-def word_hashes(document: list[list[int]], shingling: Shingling, keys: EvidenceKeys | None) -> list[int]:
+def word_hashes(document: list[list[int]], shingling: Shingling, keys: Keys) -> list[int]:
     """Hashes of a document's tokens, or of the items that begin with stop words."""
     if not shingling.by_words:
         return [token_hash(token, keys) for token in document]
@@ -119,16 +119,16 @@ def _stem(token: list[int], shingling: Shingling) -> list[int]:
     return stem if whole else token
 
 
-def shingles(tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
+def shingles(tokens: Tokens, size: int, keys: Keys = None) -> Fingerprints:
     return from_rows([shingle_hash(one, keys) for one in _shingles(row.tolist(), size)] for row in rows_of(tokens))
 
 
-def shingle(text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+def shingle(text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
     rows = unlabelled(text, shingling, keys)
     return from_rows(map(labelled, rows) if shingling.labels else rows)
 
 
-def unlabelled(text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> list[list[int]]:
+def unlabelled(text: TextBatch, shingling: Shingling, keys: Keys = None) -> list[list[int]]:
     """The fingerprints of each document before their labels."""
     hashes: dict[Hash, Callable[[list[int]], int]] = {
         "mix64": lambda shingle: shingle_hash(shingle, keys),
@@ -149,9 +149,7 @@ def labelled(row: list[int]) -> list[int]:
     return found
 
 
-def shingle_part(
-    text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
-) -> Fingerprints:
+def shingle_part(text: TextBatch, shingling: Shingling, part: int, parts: int, keys: Keys = None) -> Fingerprints:
     rows = []
     for row in unlabelled(text, shingling, keys):
         inside = [x for x in row if (x * parts) >> 64 == part]
@@ -160,19 +158,14 @@ def shingle_part(
 
 
 def text_prefixes(
-    text: TextBatch,
-    shingling: Shingling,
-    counts: NDArray[np.uint8],
-    rare: int,
-    share: float,
-    keys: EvidenceKeys | None = None,
+    text: TextBatch, shingling: Shingling, counts: Array, rare: int, share: float, keys: Keys = None
 ) -> tuple[Fingerprints, NDArray[np.int64]]:
     sets = unique(shingle(text, shingling, keys))
     return prefixes(sets, counts, rare_or_first(sets, counts, rare, share)), np.diff(sets.offset)
 
 
 def text_overlaps(
-    text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
+    text: TextBatch, shingling: Shingling, known: Fingerprints, keys: Keys = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     sets = unique(shingle(text, shingling, keys))
     return overlaps(sets, known), np.diff(sets.offset)
