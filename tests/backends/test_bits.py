@@ -228,72 +228,57 @@ def test_every_known_character_is_classed_and_folded_as_unicodedata_does() -> No
             assert (symbols[code_point] & 3 == SINGLE) == (character != "\ufffd") and category[0] in "PS"
 
 
-@pytest.mark.parametrize(
-    ("character", "kind"),
-    [
-        *(
-            ("漢", SINGLE),
-            ("〇", SINGLE),
-            ("々", SINGLE),
-            ("ひ", SINGLE),
-            ("カ", SINGLE),
-            ("ｶ", SINGLE),
-            ("\U00020000", SINGLE),
-        ),
-        *(("ก", SINGLE), ("ั", SINGLE), ("ກ", SINGLE), ("ក", SINGLE), ("က", SINGLE), ("๑", SINGLE)),
-        # Script=Common or Inherited, though Script_Extensions names Hiragana and Katakana.
-        *((character, WORD) for character in "ーｰ\u3099"),
-        *((character, WORD) for character in "aйहि\u094d한\u0301²"),
-        *((character, SEPARATOR) for character in "🙂_\u200d\0\ufffdⓐ\U0010ffff"),
-    ],
-)
-def test_spot_checks(character: str, kind: int) -> None:
-    assert NAMES[classify(ord(character))[0]] == NAMES[kind]
+SPOTS = {
+    SINGLE: "漢〇々ひカｶ\U00020000กัກកက๑",
+    # Script=Common or Inherited, though Script_Extensions names Hiragana and Katakana, and letters, marks and numbers.
+    WORD: "ーｰ\u3099aйहि\u094d한\u0301²",
+    SEPARATOR: "🙂_\u200d\0\ufffdⓐ\U0010ffff",
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("हिन्दी में", ["हिन्दी", "में"]),
-        ("漢字かなカナ", list("漢字かなカナ")),
-        ("カー", ["カ", "ー"]),
-        ("ab漢cd", ["ab", "漢", "cd"]),
-        ("ไทย", list("ไทย")),
-        ("don't STOP", ["don", "t", "stop"]),
-        ("Straße STRASSE ẞ", ["straße", "strasse", "ß"]),
-        ("ΣΑΣ ς", ["σασ", "σ"]),
-        ("İI", ["İi"]),
-        ("e\u0301a", ["e\u0301a"]),
-        ("K ſ", ["k", "s"]),
-    ],
-)
-def test_words(text: str, found: list[str]) -> None:
-    assert code_points(text.encode(), "word") == [[ord(c) for c in token] for token in found]
+@pytest.mark.parametrize("kind", SPOTS)
+def test_spot_checks(kind: int) -> None:
+    assert {character: classify(ord(character))[0] for character in SPOTS[kind]} == dict.fromkeys(SPOTS[kind], kind)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [(" A,  b\n", "a b"), ("漢 字", "漢 字"), ("...", ""), ("", ""), ("\u3000x\u00a0\ufffdy🙂", "x y")],
-)
-def test_characters(text: str, found: str) -> None:
-    assert code_points(text.encode(), "char") == [[ord(c)] for c in found]
+TOKENS = [
+    ("हिन्दी में", ["हिन्दी", "में"], "हिन्दी में"),
+    ("漢字かなカナ", list("漢字かなカナ"), "漢字かなカナ"),
+    ("カー", ["カ", "ー"], "カー"),
+    ("ab漢cd", ["ab", "漢", "cd"], "ab漢cd"),
+    ("ไทย", list("ไทย"), "ไทย"),
+    ("don't STOP", ["don", "t", "stop"], "don t stop"),
+    ("Straße STRASSE ẞ", ["straße", "strasse", "ß"], "straße strasse ß"),
+    ("ΣΑΣ ς", ["σασ", "σ"], "σασ σ"),
+    ("İI", ["İi"], "İi"),
+    ("e\u0301a", ["e\u0301a"], "e\u0301a"),
+    ("K ſ", ["k", "s"], "k s"),
+    (" A,  b\n", ["a", "b"], "a b"),
+    ("漢 字", ["漢", "字"], "漢 字"),
+    ("...", [], ""),
+    ("", [], ""),
+    ("\u3000x\u00a0\ufffdy🙂", ["x", "y"], "x y"),
+]
+SYMBOLS = [
+    ("C++, C#!", ["C", "+", "+", ",", "C", "#", "!"], "C++, C#!"),
+    ("!!!", ["!", "!", "!"], "!!!"),
+    ("a_b $5", ["a", "_", "b", "$", "5"], "a_b $5"),
+    ("👍🏽 漢。\u200d", ["👍", "🏽", "漢", "。"], "👍🏽 漢。"),
+    ("Ⓐ ∑=İ", ["Ⓐ", "∑", "=", "İ"], "Ⓐ ∑=İ"),
+    ("\ufffd \n", [], ""),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "characters"),
-    [
-        ("C++, C#!", ["C", "+", "+", ",", "C", "#", "!"], "C++, C#!"),
-        ("!!!", ["!", "!", "!"], "!!!"),
-        ("a_b $5", ["a", "_", "b", "$", "5"], "a_b $5"),
-        ("👍🏽 漢。\u200d", ["👍", "🏽", "漢", "。"], "👍🏽 漢。"),
-        ("Ⓐ ∑=İ", ["Ⓐ", "∑", "=", "İ"], "Ⓐ ∑=İ"),
-        ("\ufffd \n", [], ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "words", "characters"), TOKENS)
+def test_tokens(text: str, words: list[str], characters: str) -> None:
+    assert code_points(text.encode(), "word") == [[*map(ord, token)] for token in words]
+    assert code_points(text.encode(), "char") == [[ord(c)] for c in characters]
+
+
+@pytest.mark.parametrize(("text", "words", "characters"), SYMBOLS)
 def test_symbols(text: str, words: list[str], characters: str) -> None:
     for case in (True, False):
-        reading = Reading(symbols=True, case=case)
-        fold = naive.folded if case else str
+        reading, fold = Reading(symbols=True, case=case), naive.folded if case else str
         for unit, tokens in (("word", words), ("char", [*characters])):
             wanted = [[ord(fold(c)) for c in token] for token in tokens]
             assert code_points(text.encode(), unit, reading) == wanted  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints
 from gpulsh.backends.protocol import NO_DIGEST, sketched
@@ -89,18 +90,19 @@ def table(rows: list[list[int]]) -> Fingerprints:
     return Fingerprints(np.array([value for row in rows for value in row], np.uint64), offset)
 
 
-@given(small)
-def test_unique_is_the_sorted_set(rows: list[list[int]]) -> None:
-    assert rows_of(REFERENCE.unique(table(rows))) == [sorted(set(row)) for row in rows]
+def pairs_of(rows: list[list[int]], data: st.DataObject) -> NDArray[np.int64]:
+    ids = st.integers(0, max(len(rows) - 1, 0))
+    pairs = data.draw(st.lists(st.tuples(ids, ids), max_size=10)) if rows else []
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 @given(small, st.data())
-def test_intersections_are_those_of_sets(rows: list[list[int]], data: st.DataObject) -> None:
-    ids = st.integers(0, max(len(rows) - 1, 0))
-    pairs = data.draw(st.lists(st.tuples(ids, ids), max_size=10)) if rows else []
-    both, either = REFERENCE.intersect(np.array(pairs, np.int64).reshape(-1, 2), REFERENCE.unique(table(rows)))
-    assert both.tolist() == [len(set(rows[i]) & set(rows[j])) for i, j in pairs]
-    assert either.tolist() == [len(set(rows[i]) | set(rows[j])) for i, j in pairs]
+def test_unique_rows_and_intersections_are_sets(rows: list[list[int]], data: st.DataObject) -> None:
+    pairs, unique = pairs_of(rows, data), REFERENCE.unique(table(rows))
+    assert rows_of(unique) == [sorted(set(row)) for row in rows]
+    both, either = REFERENCE.intersect(pairs, unique)
+    assert both.tolist() == [len(set(rows[i]) & set(rows[j])) for i, j in pairs.tolist()]
+    assert either.tolist() == [len(set(rows[i]) | set(rows[j])) for i, j in pairs.tolist()]
     assert both.dtype == either.dtype == np.int64
 
 
@@ -141,17 +143,14 @@ def test_frequencies_and_prefixes(rows: list[list[int]]) -> None:
     counts = REFERENCE.frequencies(table(spread), np.zeros(32, np.uint8))
     flat = [value >> 59 for row in spread for value in row]
     assert counts.tolist() == [flat.count(value) for value in range(32)] and counts.dtype == np.uint8
+    full = np.full(32, 250, np.uint8)
+    assert REFERENCE.frequencies(table(spread), full).tolist() == [min(250 + count, 255) for count in counts.tolist()]
     lengths = np.array([(len(row) + 1) // 2 for row in spread], np.int64)
     for row, found, length in zip(
         spread, rows_of(REFERENCE.prefixes(table(spread), counts, lengths)), lengths, strict=True
     ):
         rarest = sorted(row, key=lambda value: (flat.count(value >> 59), value))[:length]
         assert found == sorted(value for value in rarest if flat.count(value >> 59) > 1)
-
-
-def test_frequencies_stop_at_255() -> None:
-    counts = REFERENCE.frequencies(table([[1 << 63] * 300]), np.array([3, 250], np.uint8))
-    assert counts.tolist() == [3, 255]
 
 
 @given(st.lists(strings.map(known), max_size=4), shinglings)
@@ -185,10 +184,8 @@ def test_bitmaps_bound_intersections(rows: list[list[int]], words: int, data: st
     assert (bitmaps.shape, bitmaps.dtype) == ((len(rows), words), np.uint64)
     for bits, row in zip(odd, bitmaps.tolist(), strict=True):
         assert {64 * w + b for w in range(words) for b in range(64) if row[w] >> b & 1} == bits
-    ids = st.integers(0, max(len(rows) - 1, 0))
-    pairs = data.draw(st.lists(st.tuples(ids, ids), max_size=10)) if rows else []
-    drawn = np.array(pairs, np.int64).reshape(-1, 2)
-    bounds = REFERENCE.overlap_bounds(drawn, bitmaps, np.diff(unique.offset)).tolist()
-    for (i, j), bound in zip(pairs, bounds, strict=True):
+    pairs = pairs_of(rows, data)
+    bounds = REFERENCE.overlap_bounds(pairs, bitmaps, np.diff(unique.offset)).tolist()
+    for (i, j), bound in zip(pairs.tolist(), bounds, strict=True):
         smaller, together = min(len(sets[i]), len(sets[j])), len(sets[i]) + len(sets[j])
         assert len(sets[i] & sets[j]) <= bound == min(smaller, (together - len(odd[i] ^ odd[j])) // 2)
