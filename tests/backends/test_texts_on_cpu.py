@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend, passes
-from gpulsh.backends.cpu.fingerprinting.keys import kernel_table
+from gpulsh.backends.cpu.fingerprinting.keys import KernelTable, kernel_table
 from gpulsh.backends.cpu.passes import GIANT_BYTES
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import PLAIN, BandShape, Family, Reading, Shingling
@@ -67,11 +67,11 @@ def test_a_table_that_several_threads_make_lives_while_they_read_it(monkeypatch:
     threads = 4
     together, made, dead = Barrier(threads), kernel_table(PLAIN), list[int]()
 
-    def made_anew(reading: Reading) -> NDArray[np.uint8]:
+    def made_anew(reading: Reading) -> KernelTable:
         together.wait(30)
-        table = made.copy()
-        weakref.finalize(table, dead.append, table.ctypes.data)
-        return table
+        stages = made.stages.copy()
+        weakref.finalize(stages, dead.append, stages.ctypes.data)
+        return KernelTable(stages, stages.ctypes.data)
 
     def read(*given: Any) -> None:
         together.wait(30)

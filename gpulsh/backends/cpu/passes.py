@@ -49,10 +49,11 @@ class TextPass:
     ) -> None:
         self.threads, self.text, self._size, self._words = threads, text, shingling.size, shingling.unit == "word"
         # Kernels take addresses of arrays that are held here.
-        self._table, self._keys, self._proof = kernel_table(shingling.reading), kernel_keys(keys), kernel_keys(proof)
-        self._given = self._table.ctypes.data, *self._keys[1:], *self._proof[1:]
+        reading = shingling.reading
+        self._table, self._keys, self._proof = kernel_table(reading), kernel_keys(keys), kernel_keys(proof)
+        self._given = self._table.address, *self._keys[1:], *self._proof[1:]
         # Bytes that may be read in blocks; with 0, kernels look up each code point in the table, as it does not fold.
-        self._at, self._readable = text.values.ctypes.data, len(text.values) if shingling.reading.case else 0
+        self._at, self._readable = text.values.ctypes.data, len(text.values) if reading.case else 0
         self._two_bytes_a_token = self._words and not shingling.symbols
 
     def map(self, work: Callable[[int, int], Result]) -> list[Result]:
@@ -94,7 +95,7 @@ class TextPass:
 
         A word needs two bytes with its separator, a single has three, a character or a symbol one.
         """
-        sizes: NDArray[np.int64] = np.diff(self.text.offset[start : stop + 1])
+        sizes: NDArray[np.int64] = self.text.offset[start + 1 : stop + 1] - self.text.offset[start:stop]
         return sizes // 2 + 1 if self._two_bytes_a_token else sizes
 
     def pieces(self, start: int, stop: int, exact: NDArray[np.uint64] = NO_HASHES) -> Iterator[Fingerprints]:

@@ -48,10 +48,18 @@ def far_key(place, keys, secret):
     return mixed(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
 
 
+class KernelTable(NamedTuple):
+    """Both stages of the Unicode table, one after the other; the caller of a kernel holds `stages`."""
+
+    stages: NDArray[np.uint8]
+    address: int
+
+
 @cache
-def kernel_table(reading: Reading) -> NDArray[np.uint8]:
-    """The bytes of both stages of the Unicode table, one after the other."""
-    return np.concatenate([stage.view(np.uint8) for stage in unicode_table(reading)])
+def kernel_table(reading: Reading) -> KernelTable:
+    """The shipped table."""
+    stages = np.concatenate([stage.view(np.uint8) for stage in unicode_table(reading)])
+    return KernelTable(stages, stages.ctypes.data)
 
 
 class KernelKeys(NamedTuple):
