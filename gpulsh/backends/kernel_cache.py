@@ -16,7 +16,14 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent / "cpu"
-CONSTANTS = ("backends/darts.py", "backends/protocol.py", "backends/unicode_table.py", "secret.py")  # in kernels
+# Other files whose constants are in kernels.
+CONSTANTS = (
+    "backends/darts.py",
+    "backends/protocol.py",
+    "backends/records.py",
+    "backends/unicode_table.py",
+    "secret.py",
+)
 
 
 @dataclass(frozen=True)
