@@ -8,7 +8,7 @@
 // Mapping: a thread a fingerprint at a time, flat over all rows; an atomic exclusive or of its bit.
 // Bound: bytes: 8 a fingerprint, 8 a word of a document; atomics, which meet in the second-level cache.
 // Geometry: bits are flipped, in any order.
-// Oracle: gpulsh/backends/reference/intersect.py.
+// Oracle: gpulsh/backends/reference/rows.py.
 #include "search.cuh"
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)

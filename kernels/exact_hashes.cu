@@ -7,7 +7,7 @@
 //
 // Mapping: a thread takes `items` consecutive tokens and adds each document's share with one atomic a word. Bound:
 // arithmetic, six products a token; bytes: 8 a token. Geometry: sums modulo 2^64 are the same in any order and split.
-// Oracle: gpulsh/backends/reference/shingle.py.
+// Oracle: gpulsh/backends/reference/texts.py.
 #include "search.cuh"
 
 __device__ __forceinline__ u64 reversed_bytes(u64 x) {

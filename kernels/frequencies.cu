@@ -6,7 +6,7 @@
 // Mapping: a thread a fingerprint; a compare-and-swap of the word that holds its byte. A full byte is only read.
 // Bound: random reads and atomics of 32 bits.
 // Geometry: each fingerprint adds 1 to a byte below 255, in any order.
-// Oracle: gpulsh/backends/reference/prefixes.py.
+// Oracle: gpulsh/backends/reference/rows.py.
 #include "bits.cuh"
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)

@@ -16,7 +16,7 @@
 // that serve one pair count their hits by ballot, and one adds them. A long pair is spread over blocks.
 // Bound: latency of the searches.
 //
-// Geometry: hits are added, in any order. Oracle: gpulsh/backends/reference/intersect.py.
+// Geometry: hits are added, in any order. Oracle: gpulsh/backends/reference/rows.py.
 #include "search.cuh"
 #include "warp.cuh"
 

@@ -6,7 +6,7 @@
 // Mapping: a thread a pair; its two rows are 8 bytes a word each, whole sectors.
 // Bound: bytes: 16 a word of a pair, from the second-level cache where documents come again.
 // Geometry: a bound is a function of its pair and has one writer.
-// Oracle: gpulsh/backends/reference/intersect.py.
+// Oracle: gpulsh/backends/reference/rows.py.
 #include "bits.cuh"
 
 constexpr i32 AT_ONCE = 16;

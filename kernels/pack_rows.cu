@@ -5,7 +5,7 @@
 //   out  packed u64 [packed_offset[rows]]
 //
 // Mapping: flat over the packed values, across the borders of rows. Bound: bytes: 16 a value.
-// Geometry: a copy. Oracle: gpulsh/backends/reference/unique.py.
+// Geometry: a copy. Oracle: gpulsh/backends/reference/rows.py.
 #include "search.cuh"
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)

@@ -8,7 +8,7 @@
 // Mapping: a block a row, whole warps; a histogram of the 256 possible frequencies in shared memory gives the greatest
 // one that is in the prefix and how many of that one are, the first in order; votes keep the order.
 // Bound: random reads of the frequencies; bytes: 16 a fingerprint.
-// Geometry: the prefix is a function of the row. Oracle: gpulsh/backends/reference/prefixes.py.
+// Geometry: the prefix is a function of the row. Oracle: gpulsh/backends/reference/rows.py.
 #include "row.cuh"
 
 constexpr i32 FREQUENCIES = 256;

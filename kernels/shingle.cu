@@ -11,7 +11,7 @@
 // those that divide documents are dropped.
 // Bound: arithmetic: `size` multiply-adds and two mixes of 64 bits a shingle; bytes: 16 a token.
 // Geometry: a fingerprint is a function of its tokens and has one writer.
-// Oracle: gpulsh/backends/reference/shingle.py.
+// Oracle: gpulsh/backends/reference/texts.py.
 #include "search.cuh"
 
 constexpr i32 MAX_SIZE = 64;

@@ -12,7 +12,7 @@
 // the word of its grid y; hashes then go round, and a lane adds up two bits of each. Sums meet by atomicAdd, once a
 // warp and row. For the signs a warp takes 64 sums. Bound: instructions: two shuffles and some ten others a fingerprint
 // and word, of a warp; of rows with few fingerprints, bytes: 512 of sums a word. Geometry: sums are the same over any
-// split. Oracle: gpulsh/backends/reference/simhash.py.
+// split. Oracle: gpulsh/backends/reference/rows.py.
 #include "span_walk.cuh"
 
 template <typename Weight>

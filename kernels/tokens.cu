@@ -19,7 +19,7 @@
 // space, which the consumers skip.
 // Bound: instructions, then bytes: the text twice, 12 a strip written and read, 8 a token.
 // Geometry: a code point's token and place depend on counts over all text before it, never on where strips begin; sums
-// are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/tokens.py.
+// are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/texts.py.
 #include "search.cuh"
 #include "text.cuh"
 #include "warp.cuh"

@@ -8,7 +8,7 @@
 // value. A comparator c of a step joins places of the 64 that begin at 2 (c & ~31) while the step is short, so that a
 // warp meets only itself and needs no barrier of the block. Bound: shared memory, 16 bytes a fingerprint and step,
 // log2(n) (log2(n) + 1) / 2 steps; from device memory 16 bytes a fingerprint.
-// Geometry: a sorted row is a function of the row. Oracle: gpulsh/backends/reference/unique.py.
+// Geometry: a sorted row is a function of the row. Oracle: gpulsh/backends/reference/rows.py.
 #include "row.cuh"
 
 // Sorts row[0, width), width a power of two. Every thread of the block calls it, after a barrier and before another.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.sketches.minhash import MAX_COLUMNS, Sketch
-from gpulsh.backends.cuda.tokens import TokenSums
+from gpulsh.backends.cuda.texts import TokenSums
 from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import mix64, shingle_hash

@@ -21,21 +21,13 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, Tokens
 from gpulsh.backends.composed import one_pass
-from gpulsh.backends.cuda.buckets import band_digests, candidates, collisions, components
+from gpulsh.backends.cuda import buckets, rows, texts, weighted
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
-from gpulsh.backends.cuda.intersect import bitmaps, intersect, overlap_bounds
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, Staging, done, free_bytes, on_device, on_host, text_sizes, wait
-from gpulsh.backends.cuda.prefixes import frequencies, prefixes
-from gpulsh.backends.cuda.shingle import exact_hashes, shingle_sums, shingles
 from gpulsh.backends.cuda.sign import Signer, TextPieces, shingle_part
-from gpulsh.backends.cuda.simhash import simhash
-from gpulsh.backends.cuda.sketches import sketch_of
-from gpulsh.backends.cuda.sketches.minima import AnywhereSketch, DeviceSketch
-from gpulsh.backends.cuda.texts import gather, sha1
-from gpulsh.backends.cuda.tokens import DeviceKeys, Table, TokenSums, hash_tokens, keys_on_device, token_sums
-from gpulsh.backends.cuda.unique import unique
-from gpulsh.backends.cuda.weighted import kleinberg_tardos, occurrences, weighted_minhash, weighted_overlap
+from gpulsh.backends.cuda.sketches import AnywhereSketch, DeviceSketch, sketch_of
+from gpulsh.backends.cuda.texts import DeviceKeys, Table, TokenSums
 from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend, Sizes, SketchFold
@@ -88,22 +80,22 @@ class CudaBackend(Backend):
 
     name = "cuda"
 
-    gather = _method(gather)
-    unique = _method(unique)
-    band_digests = _method(band_digests)
-    collisions = _method(collisions)
-    candidates = _method(candidates)
-    intersect = _method(intersect)
-    occurrences = _method(occurrences)
-    weighted_overlap = _method(weighted_overlap)
-    weighted_minhash = _method(weighted_minhash)
-    kleinberg_tardos = _method(kleinberg_tardos)
-    bitmaps = _method(bitmaps)
-    overlap_bounds = _method(overlap_bounds)
-    components = _method(components)
-    frequencies = _method(frequencies)
-    prefixes = _method(prefixes)
-    simhash = _method(simhash)
+    gather = _method(texts.gather)
+    unique = _method(rows.unique)
+    frequencies = _method(rows.frequencies)
+    prefixes = _method(rows.prefixes)
+    intersect = _method(rows.intersect)
+    bitmaps = _method(rows.bitmaps)
+    overlap_bounds = _method(rows.overlap_bounds)
+    simhash = _method(rows.simhash)
+    band_digests = _method(buckets.band_digests)
+    collisions = _method(buckets.collisions)
+    candidates = _method(buckets.candidates)
+    components = _method(buckets.components)
+    occurrences = _method(weighted.occurrences)
+    weighted_overlap = _method(weighted.weighted_overlap)
+    weighted_minhash = _method(weighted.weighted_minhash)
+    kleinberg_tardos = _method(weighted.kleinberg_tardos)
 
     def __init__(
         self,
@@ -133,7 +125,7 @@ class CudaBackend(Backend):
 
     @_on_device
     def sha1(self, text: TextBatch) -> Array:
-        return sha1(self._machine, text.moved(self.asarray))
+        return texts.sha1(self._machine, text.moved(self.asarray))
 
     @_on_device
     def asarray(self, array: Array) -> Array:
@@ -144,22 +136,22 @@ class CudaBackend(Backend):
 
     @_on_device
     def tokens(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Tokens:
-        return hash_tokens(self._machine, self._tokens(text, shingling, self._keys_of(keys)))
+        return texts.hash_tokens(self._machine, self._tokens(text, shingling, self._keys_of(keys)))
 
     @_on_device
     def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
-        return shingles(self._machine, tokens, size, self._keys_of(keys))
+        return texts.shingles(self._machine, tokens, size, self._keys_of(keys))
 
     @one_pass
     @_on_device
     def shingle(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         there = self._keys_of(keys)
-        return shingle_sums(self._machine, self._tokens(text, shingling, there), shingling.size, there)
+        return texts.shingle_sums(self._machine, self._tokens(text, shingling, there), shingling.size, there)
 
     @_on_device
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
         proof = self._keys_of(keys)
-        return exact_hashes(self._machine, self._tokens(text, shingling, self._keys_of(None), proof), proof)
+        return texts.exact_hashes(self._machine, self._tokens(text, shingling, self._keys_of(None), proof), proof)
 
     @one_pass
     @_on_device
@@ -246,10 +238,10 @@ class CudaBackend(Backend):
         self, text: TextBatch, shingling: Shingling, keys: DeviceKeys, proof: DeviceKeys | None = None
     ) -> TokenSums:
         there = self._staging.on_device(text)
-        return token_sums(self._machine, self._unicode(shingling), there, shingling.unit, keys, proof)
+        return texts.token_sums(self._machine, self._unicode(shingling), there, shingling.unit, keys, proof)
 
     def _keys_of(self, keys: EvidenceKeys | None) -> DeviceKeys:
-        return self._keys.get_or_make(keys, lambda: keys_on_device(self._machine.arrays, keys))
+        return self._keys.get_or_make(keys, lambda: texts.keys_on_device(self._machine.arrays, keys))
 
     def _sketch_of(self, family: Family) -> DeviceSketch:
         return self._sketches.get_or_make(family, lambda: done(self._machine.arrays, sketch_of(self._machine, family)))

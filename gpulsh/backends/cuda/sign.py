@@ -20,10 +20,17 @@ from gpulsh.backends.cuda.buckets import band_digests
 from gpulsh.backends.cuda.cuts import cut_pieces
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.memory import Staging, on_host
-from gpulsh.backends.cuda.shingle import add_exact_terms, exact_hashes, shingle_sums
-from gpulsh.backends.cuda.sketches.minima import DeviceSketch
-from gpulsh.backends.cuda.tokens import DeviceKeys, Table, TokenSums, token_sums
-from gpulsh.backends.cuda.unique import kept_rows, unique
+from gpulsh.backends.cuda.rows import kept_rows, unique
+from gpulsh.backends.cuda.sketches import DeviceSketch
+from gpulsh.backends.cuda.texts import (
+    DeviceKeys,
+    Table,
+    TokenSums,
+    add_exact_terms,
+    exact_hashes,
+    shingle_sums,
+    token_sums,
+)
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_part
 from gpulsh.params import BandShape, Shingling
 from gpulsh.ragged import first_of_runs

@@ -1,16 +1,156 @@
-"""Bytes of texts. gather: a tile of the result a block, so that a long text does not delay short ones.
+"""Text to fingerprints: tokens, shingles, exact hashes; and bytes of texts: gather, sha1.
 
-sha1: a thread a text.
+tokens: text to sums of tokens, the first step of every operation on text, and to their hashes. shingle: its kernel also
+does the last mix of tokens. gather: a tile of the result a block, so that a long text does not delay short ones. sha1:
+a thread a text.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import NamedTuple
+
 import numpy as np
 
-from gpulsh.arrays import Array, TextBatch
+from gpulsh.arrays import Array, Fingerprints, TextBatch, Tokens
 from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.memory import done
+from gpulsh.backends.hashing import public_words
+from gpulsh.params import Unit
+from gpulsh.secret import EvidenceKeys
 
-WORD_BYTES = 4  # as in the kernel
+STRIP = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
+TOKENS = 5  # a thread of `shingle` takes, as kernels/shingle.cu has it
+WORD_BYTES = 4  # of `gather`, as in the kernel
+
+
+class Table(NamedTuple):
+    """The Unicode table on the device."""
+
+    stage1: Array
+    stage2: Array
+    plain: bool  # of ASCII, letters and digits alone belong to words, and fold
+
+
+class DeviceKeys(NamedTuple):
+    """Keys on the device."""
+
+    words: Array  # all words of a secret, or the public keys of near places: of a token's, then of a shingle's
+    secret: bool
+
+
+def keys_on_device(arrays: ModuleType, keys: EvidenceKeys | None) -> DeviceKeys:
+    """The keys of evidence, or the public ones."""
+    return done(arrays, DeviceKeys(arrays.asarray(public_words() if keys is None else keys.words), keys is not None))
+
+
+class TokenSums(NamedTuple):
+    """All tokens of a batch, end to end."""
+
+    sums: Array  # uint64 [tokens]: token hashes before their last mix
+    starts: Array  # int64 [n + 1]: tokens before each document
+    skip: int  # tokens to skip at the front of each document that has any
+    packed: Array | None = None  # uint64 [tokens], for exact hashes
+
+    def counts(self, arrays: ModuleType) -> Array:
+        """int64 [n]: the tokens of each document."""
+        return arrays.maximum(arrays.diff(self.starts) - self.skip, 0)
+
+
+def token_sums(
+    machine: Machine, table: Table, text: TextBatch, unit: Unit, keys: DeviceKeys, proof: DeviceKeys | None = None
+) -> TokenSums:
+    """Tokens under `keys`, and packed tokens under `proof`, if it is given."""
+    xp, geometry = machine.arrays, machine.geometry
+    documents, threads = len(text), geometry.text_threads
+    characters = unit == "char"
+    length = machine.number(text.offset[-1] - text.offset[0])
+    if length == 0:
+        nothing = xp.zeros(0, np.uint64)
+        return TokenSums(nothing, xp.zeros(documents + 1, np.int64), int(characters), nothing if proof else None)
+    tile = threads * STRIP
+    blocks = -(-length // tile)
+    begins = xp.zeros(blocks * threads + 2, np.uint32)
+    code_points, token_starts, state = (xp.empty(blocks * threads, np.uint32) for _ in range(3))
+    block_tokens, block_open = xp.empty(blocks, np.int64), xp.empty(blocks, np.int64)
+    offset = (text.offset, np.int64(documents))
+    way = "" if table.plain else "_by_table"
+    stages = (table.stage1, table.stage2)
+    masks = (np.int32(characters), code_points, token_starts, state)
+    machine.run("tokens", "tokens_documents", documents, geometry.threads, *offset, begins)
+    machine.run(
+        *("tokens", f"tokens_count{way}", length, tile),
+        *(text.values, *offset, begins, *stages, *masks, block_tokens, block_open),
+        threads=threads,
+    )
+    tokens_end, open_end = xp.cumsum(block_tokens), xp.cumsum(block_open)
+    sums = xp.zeros(1 + machine.number(tokens_end[-1]), np.uint64)
+    packed = xp.zeros(len(sums), np.uint64) if proof else None
+    machine.run(
+        *("tokens", f"tokens_sum{'_packed' if proof else ''}{way}", length, tile),
+        *(text.values, *offset, *stages, *masks, tokens_end, open_end, keys.words, np.int32(keys.secret), sums),
+        *((proof.words, packed) if proof else ()),
+        threads=threads,
+    )
+    starts = xp.empty(documents + 1, np.int64)
+    machine.run(
+        *("tokens", "tokens_starts", documents + 1, geometry.threads),
+        *(*offset, np.int32(characters), np.int32(threads), np.int64(blocks)),
+        *(*masks[1:], tokens_end, starts),
+    )
+    return TokenSums(sums[1:], starts, int(characters), None if packed is None else packed[1:])
+
+
+def hash_tokens(machine: Machine, tokens: TokenSums) -> Tokens:
+    geometry, total = machine.geometry, len(tokens.sums)
+    rows = machine.exclusive(tokens.counts(machine.arrays))
+    hashes = machine.arrays.empty(machine.number(rows[-1]), np.uint64)
+    machine.run(
+        *("tokens", "tokens_hashes", total, geometry.threads),
+        *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(rows) - 1), np.int32(tokens.skip), rows, hashes),
+    )
+    return Tokens(hashes, rows)
+
+
+def shingles(machine: Machine, tokens: Tokens, size: int, keys: DeviceKeys) -> Fingerprints:
+    first, last = machine.number(tokens.offset[0]), machine.number(tokens.offset[-1])
+    return _shingles(
+        machine, "shingle_hashes", TokenSums(tokens.values[first:last], tokens.offset - first, 0), size, keys
+    )
+
+
+def shingle_sums(machine: Machine, tokens: TokenSums, size: int, keys: DeviceKeys) -> Fingerprints:
+    """`shingles` of tokens that are not mixed yet."""
+    return _shingles(machine, "shingle", tokens, size, keys)
+
+
+def _shingles(machine: Machine, kernel: str, tokens: TokenSums, size: int, keys: DeviceKeys) -> Fingerprints:
+    xp, geometry, total = machine.arrays, machine.geometry, len(tokens.sums)
+    counts = tokens.counts(xp)
+    rows = machine.exclusive(xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0))
+    values = xp.empty(machine.number(rows[-1]), np.uint64)
+    machine.run(
+        *("shingle", kernel, total, geometry.threads * TOKENS),
+        *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(counts))),
+        *(np.int32(tokens.skip), np.int32(size), rows, keys.words, values),
+    )
+    return Fingerprints(values, rows)
+
+
+def exact_hashes(machine: Machine, tokens: TokenSums, keys: DeviceKeys) -> Array:
+    hashes = machine.arrays.zeros((len(tokens.starts) - 1, 2), np.uint64)
+    add_exact_terms(machine, tokens, 0, keys, hashes)
+    return hashes
+
+
+def add_exact_terms(machine: Machine, tokens: TokenSums, before: int, keys: DeviceKeys, hashes: Array) -> None:
+    """Add to uint64 [n, 2] the terms of tokens that follow `before` others of their documents."""
+    geometry, total = machine.geometry, len(tokens.sums)
+    machine.run(
+        *("exact_hashes", "exact_hashes", total, geometry.threads * geometry.exact_items),
+        *(tokens.packed, np.int64(total), tokens.starts, np.int64(len(tokens.starts) - 1)),
+        *(np.int32(tokens.skip), np.int64(before), np.int32(geometry.exact_items), keys.words, hashes),
+    )
 
 
 def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBatch:

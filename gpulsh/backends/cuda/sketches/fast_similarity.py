@@ -6,7 +6,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.launcher import Machine
-from gpulsh.backends.cuda.sketches.minima import Minima
+from gpulsh.backends.cuda.sketches import Minima
 from gpulsh.backends.protocol import THROWS
 from gpulsh.params import Family
 from gpulsh.permutations import word_array

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.launcher import LANES, Argument, Machine
-from gpulsh.backends.cuda.sketches.minima import Minima
+from gpulsh.backends.cuda.sketches import Minima
 from gpulsh.params import Family
 from gpulsh.permutations import word_array, word_pairs, words
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.launcher import LANES, Machine
-from gpulsh.backends.cuda.sketches.minima import Minima
-from gpulsh.backends.cuda.tokens import DeviceKeys, TokenSums
+from gpulsh.backends.cuda.sketches import Minima
+from gpulsh.backends.cuda.texts import DeviceKeys, TokenSums
 from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 from gpulsh.params import BandShape, Family
 from gpulsh.permutations import Coefficients, coefficients
