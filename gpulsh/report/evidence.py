@@ -67,9 +67,10 @@ def summarise(
     found = texts_in_memory(evidence.places(rows), texts)
     missing = [sorted(evidence.places(some) - found.keys()) for some in (pairs, *shown)]
     found |= read_texts(files, columns, {*missing[0], *_affordable(files, itertools.chain(*missing[1:]))})
+    dropped, dropped_for = evidence.counts()
     return {
-        "dropped": evidence.by_file(),
-        "dropped_for": evidence.by_input(),
+        "dropped": dropped,
+        "dropped_for": dropped_for,
         "rejected": evidence.rejected(duplicates.with_name("rejected.parquet")),
         "similarity": by_similarity(similarity),
         "clusters": {
@@ -226,13 +227,6 @@ class Evidence:
         for group in range(self._source.num_row_groups):
             yield self._source.read_row_group(group, columns=list(columns), use_threads=False)
 
-    def by_file(self) -> list[int]:
-        """The number of dropped rows of each file, in the files' order."""
-        counts = np.zeros(len(self.files), np.int64)
-        for table in self._groups("file"):
-            counts += np.bincount(self._file_numbers(table.column("file")), minlength=len(counts))
-        return counts.tolist()
-
     def rows_by_file(self) -> list[Numbers]:
         """The dropped rows of each file, ascending, int64."""
         found = [[np.empty(0, np.int64)] for _ in self.files]
@@ -243,24 +237,28 @@ class Evidence:
                 found[files[start]].append(rows[start:stop])
         return [np.concatenate(runs) for runs in found]
 
-    def by_input(self) -> Mapping[str, Any]:
-        """Dropped rows by their INPUT and the INPUT of the document they are dropped for, largest count first."""
+    def counts(self) -> tuple[list[int], Mapping[str, Any]]:
+        """The number of dropped rows of each file, in the files' order; and of each INPUT, by the INPUT of the document
+        they are dropped for, largest count first.
+        """
         inputs = list(dict.fromkeys(file.source for file in self.files))
         places = {name: place for place, name in enumerate(inputs)}
         # UNKNOWN, the file of an earlier run, is the last place.
         of_file = np.array([*(places[file.source] for file in self.files), len(inputs)], np.int64)
-        counts = Counter[int]()
+        of_files, of_pairs = np.zeros(len(self.files), np.int64), Counter[int]()
         for table in self._groups("file", "duplicate_of_file"):
-            own, other = (of_file[self._file_numbers(column)] for column in table.columns)
-            for pair, count in zip(*np.unique(own * len(of_file) + other, return_counts=True), strict=True):
-                counts[int(pair)] += int(count)
+            own, other = map(self._file_numbers, table.columns)
+            of_files += np.bincount(own, minlength=len(of_files))
+            pairs = of_file[own] * len(of_file) + of_file[other]
+            for pair, count in zip(*np.unique(pairs, return_counts=True), strict=True):
+                of_pairs[int(pair)] += int(count)
         others = [*inputs, None]
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        ranked = sorted(of_pairs.items(), key=lambda item: (-item[1], item[0]))
         listed = [
             {"input": inputs[pair // len(of_file)], "of": others[pair % len(of_file)], "count": count}
             for pair, count in ranked[:LISTED]
         ]
-        return {"listed": listed, "more": sum(count for _, count in ranked[LISTED:])}
+        return of_files.tolist(), {"listed": listed, "more": sum(count for _, count in ranked[LISTED:])}
 
     def rejected(self, path: Path) -> list[int]:
         """The number of rejected rows of each file, in the files' order, by the list of them; zeros without a list."""
