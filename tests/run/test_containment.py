@@ -50,8 +50,8 @@ def small_joins() -> Iterator[None]:
     """Documents come in several runs each, and pairs in several, too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.lsh.signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
-        patch.setattr("gpulsh.run.records.postings.RUN_POSTINGS", 20)
-        patch.setattr("gpulsh.run.records.postings.POSTINGS_AT_ONCE", 15)
+        patch.setattr("gpulsh.run.records.ranges.RUN_POSTINGS", 20)
+        patch.setattr("gpulsh.run.records.ranges.ROWS_AT_ONCE", 15)
         patch.setattr("gpulsh.run.stages.containment.PAIRS_AT_ONCE", 4)
         yield
 

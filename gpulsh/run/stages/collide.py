@@ -21,21 +21,16 @@ from gpulsh.lsh.collisions import bucketed
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import ranks_of
 from gpulsh.run.records.forest import ForestBuilder
-from gpulsh.run.records.postings import Participants
+from gpulsh.run.records.ranges import Participants, rows_in_range
 from gpulsh.run.records.tables import COPIES, DIGESTS, EXACT, FOREST, MEMBERSHIPS, PAIRS, TWINS, Copies, Pairs
-from gpulsh.store.columns import range_rows
 
 
 def copies(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     """Find the copies whose hashes are in one of `parts` equal ranges."""
     hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
-    for number, start in enumerate(layout.partitions[:-1].tolist()):
-        for run in EXACT.open(EXACT.path(place.folder, number)).runs():
-            rows = range_rows(run.hash_0, part, parts)
-            chosen = in_part(run.hash_0[rows], part, parts)
-            hashes.append(np.stack([half[rows][chosen] for half in (run.hash_0, run.hash_1)], axis=1))
-            known = run.row[rows][chosen]
-            positions.append(known.astype(np.int64) + start)
+    for _, halves, documents in rows_in_range(EXACT, place.folder, layout, part, parts):
+        hashes.append(np.stack(halves, axis=1))
+        positions.append(documents)
     exact, position = np.concatenate(hashes), np.concatenate(positions)
 
     def rank(rows: Numbers) -> Numbers:
@@ -98,19 +93,10 @@ class _Digests:
         self.documents, self.bands = len(layout), place.job.method.banding.bands
         self._digests: list[list[NDArray[np.uint64]]] = [[] for _ in range(self.bands)]
         self._ids: list[list[Numbers]] = [[] for _ in range(self.bands)]
-        participants = Participants(layout, copies)
-        for number, start in enumerate(layout.partitions[:-1].tolist()):
-            takes_part = participants.of(number)
-            columns = DIGESTS.open(DIGESTS.path(place.folder, number))
-            for at, run in enumerate(columns.runs()):
-                rows = range_rows(run.digest, part, parts)
-                numbers, digests = run.row[rows], run.digest[rows]
-                chosen = takes_part[numbers]
-                if parts > 1:
-                    chosen &= in_part(digests, part, parts)
-                self._digests[at % self.bands].append(digests[chosen])
-                self._ids[at % self.bands].append(numbers[chosen].astype(np.int64) + start)
-                columns.release()  # what a search for the range looked at would add up
+        given = place.folder, layout, part, parts, Participants(layout, copies)
+        for at, (digests,), documents in rows_in_range(DIGESTS, *given):
+            self._digests[at % self.bands].append(digests)
+            self._ids[at % self.bands].append(documents)
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band in one of `parts` parts of the range, and the documents' numbers."""

@@ -25,7 +25,7 @@ from gpulsh.ragged import first_of_runs
 from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import ranks_of, set_sizes_of
 from gpulsh.run.records.forest import ForestBuilder
-from gpulsh.run.records.postings import Participants, postings_file, postings_of
+from gpulsh.run.records.ranges import Participants, postings_file, rows_in_range
 from gpulsh.run.records.tables import (
     FOREST,
     MEMBERSHIPS,
@@ -50,7 +50,8 @@ def weigh(place: Workplace, layout: Layout, copies: Sequence[Path], shingles: in
     bits, ops = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS)), place.ops
     with ops.here():
         counts = ops.asarray(np.zeros(1 << bits, np.uint8))
-        for fingerprints, _ in postings_of(POSTINGS, place.folder, layout, Participants(layout, copies), 0, 1):
+        given = place.folder, layout, 0, 1, Participants(layout, copies)
+        for _, (fingerprints,), _ in rows_in_range(POSTINGS, *given):
             offset = np.array([0, len(fingerprints)])
             counts = ops.frequencies(Fingerprints(fingerprints, offset).moved(ops.asarray), counts)
         made = WEIGHTS.write(place.folder, WEIGH, Weights(ops.asnumpy(counts)))
@@ -108,14 +109,15 @@ POSTING_COST = 2  # digests that a posting of a prefix costs as much as
 def join(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> Made:
     """Find who may contain whom by the fingerprints in one of `parts` equal ranges."""
     folder, step = place.folder, step_of("join", part)
-    given = folder, layout, Participants(layout, copies), part, parts
-    prefixes = [(np.empty(0, np.uint64), np.empty(0, np.int64)), *postings_of(PREFIXES, *given)]
-    owners = Owners(*map(np.concatenate, zip(*prefixes, strict=True)))
+    given = folder, layout, part, parts, Participants(layout, copies)
+    prefixes = [(fingerprints, owners) for _, (fingerprints,), owners in rows_in_range(PREFIXES, *given)]
+    none = np.empty(0, np.uint64), np.empty(0, np.int64)
+    owners = Owners(*map(np.concatenate, zip(none, *prefixes, strict=True)))
     del prefixes
     target = PAIRS.path(folder, step)
     with place.ops.here(), PAIRS.create(target) as out:
         found = _Found(out, ForestBuilder(len(layout), place.ops))
-        for fingerprints, holders in postings_of(POSTINGS, *given):
+        for _, (fingerprints,), holders in rows_in_range(POSTINGS, *given):
             for pairs in owners.met_by(fingerprints, holders):
                 found.add(_possible(place, layout, *pairs))
         found.write()

@@ -23,7 +23,7 @@ from gpulsh.lsh.signing import SignedSets, sign_batches, sign_by_method, sign_se
 from gpulsh.run.job import Made, Workplace
 from gpulsh.run.policy import kind_of
 from gpulsh.run.records.documents import RejectionsFile, write_facts
-from gpulsh.run.records.postings import PostingsFile, postings_file
+from gpulsh.run.records.ranges import PostingsFile, postings_file
 from gpulsh.run.records.tables import DIGESTS, EXACT, POSTINGS, DigestRows, ExactRows
 from gpulsh.stats.stages import Funnel
 from gpulsh.store.columns import ColumnsFile, range_order

@@ -1,7 +1,8 @@
-"""Postings: fingerprints and the documents that have them, ordered so that a range of fingerprints is read from all.
+"""Rows by hashes, ordered so that a range of hashes is read from the files of all partitions.
 
-A partition's file holds runs ordered as `store.columns` has it. A document is in one run, or where it is large in
-several, each with a range of its fingerprints.
+A partition's file holds runs ordered as `store.columns` has it: digests, exact hashes, or postings, which are
+fingerprints and the documents that have them. A document has its postings in one run, or where it is large in several,
+each with a range of its fingerprints.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Numbers, Values
 from gpulsh.backends.parts import in_part
 from gpulsh.run.job import Layout
-from gpulsh.run.records.tables import COPIES, PostingRows, Table
+from gpulsh.run.records.tables import COPIES, PostingRows, Row, Table
 from gpulsh.store.columns import ColumnsFile, range_order, range_rows
 from gpulsh.store.durable import FileFact
 
 RUN_POSTINGS = 1 << 20  # that are held before they are put in order and written
-POSTINGS_AT_ONCE = 1 << 20  # that are read
+ROWS_AT_ONCE = 1 << 20  # that are read
 
 Hashes = NDArray[np.uint64]
 
@@ -79,18 +80,25 @@ class Participants:
         return takes_part
 
 
-def postings_of(
-    table: Table[PostingRows], folder: Path, layout: Layout, participants: Participants, part: int, parts: int
-) -> Iterator[tuple[Hashes, Numbers]]:
-    """The fingerprints in one of `parts` equal ranges and their documents, if they take part, some at a time."""
+def rows_in_range(
+    table: Table[Row], folder: Path, layout: Layout, part: int, parts: int, participants: Participants | None = None
+) -> Iterator[tuple[int, list[Values], Numbers]]:
+    """Rows whose hashes, the first column, are in one of `parts` equal ranges, some at a time.
+
+    Yields the number of the run in its file, the columns before the last, and the documents; only `participants`.
+    """
     for number, start in enumerate(layout.partitions[:-1].tolist()):
-        takes_part = participants.of(number)
-        columns = table.open(table.path(folder, number))
-        for run in columns.runs():
-            rows = range_rows(run.fingerprint, part, parts)
-            for first in range(rows.start, rows.stop, POSTINGS_AT_ONCE):
-                some = slice(first, min(first + POSTINGS_AT_ONCE, rows.stop))
-                fingerprints, numbers = run.fingerprint[some], run.row[some]
-                chosen = takes_part[numbers] & in_part(fingerprints, part, parts)
-                yield fingerprints[chosen], numbers[chosen].astype(np.int64) + start
-                columns.release()  # what a search for the range looked at would add up
+        takes_part = None if participants is None else participants.of(number)
+        file = table.open(table.path(folder, number))
+        for at, (*columns, numbers) in enumerate(file.runs()):
+            rows = range_rows(columns[0], part, parts)
+            for first in range(rows.start, rows.stop, ROWS_AT_ONCE):
+                some = slice(first, min(first + ROWS_AT_ONCE, rows.stop))
+                chosen: slice | Values = slice(None)
+                if parts > 1:
+                    chosen = in_part(columns[0][some], part, parts)
+                if takes_part is not None:
+                    takes = takes_part[numbers[some]]
+                    chosen = takes if parts == 1 else takes & chosen
+                yield at, [column[some][chosen] for column in columns], numbers[some][chosen].astype(np.int64) + start
+                file.release()  # what a search for the range looked at would add up
