@@ -184,28 +184,22 @@ def test_pairs_of_small_buckets_come_in_pieces() -> None:
     assert [piece.tolist() for piece in SmallBuckets.joined([], [], 5, CpuBackend(1)).pieces(1)] == [[]]
 
 
-def test_progress_is_told_while_a_group_is_compared(tmp_path: Path) -> None:
-    """Of the pairs of small buckets and of large ones, in small steps, and never more than there is."""
-    texts = pages(300, 12)
-    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
-    told: dict[str, list[int]] = {}
+def test_progress_is_reported_while_pairs_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the pairs of small buckets and of the documents of large ones, in small steps that add up to the whole."""
+    reported: dict[str, list[int]] = {}
 
-    class Told(Progress):
+    class Reported(Progress):
         def stage(self, name: str, total: int | None, unit: str) -> Any:
-            told[name] = [total or 0]
+            reported[name] = [total or 0]
             return super().stage(name, total, unit)
 
         def advance(self, amount: int) -> None:
-            told[list(told)[-1]].append(amount)
+            reported[list(reported)[-1]].append(amount)
 
-    for group, stage in ((1 << 40, "verify"), (100_000, "compare")):
-        told.clear()
-        cut = Cut(memory=1 << 30, partition=1 << 40, digests=1 << 40, group=group)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("gpulsh.run.files.cut", lambda memory, sizes, cut=cut: cut)
-            patch.setattr("gpulsh.run.files.open_progress", lambda show: Told())
-            patch.setattr("gpulsh.decide.compare.PAIRS_AT_ONCE", 1000)
-            gpulsh.deduplicate_files(tmp_path / "in.parquet", tmp_path / f"out{group}", backend="cpu", progress=True)
-        assert told[stage][0] > 0, told
-        total, *steps = told[stage]
-        assert sum(steps) == total and sum(step > 0 for step in steps) > 5 and max(steps) < total / 2
+    monkeypatch.setattr("gpulsh.run.memory.open_progress", lambda show: Reported())
+    monkeypatch.setattr(comparing, "PAIRS_AT_ONCE", 1000)
+    monkeypatch.setattr(large_buckets, "LAST_BLOCK", 64)
+    gpulsh.deduplicate(pages(400, 12), backend="cpu", num_perm=6, bands=6, rows=1, progress=True)
+    for stage in ("verify", "resolve"):
+        total, *steps = reported[stage]
+        assert sum(steps) == total > 0 and sum(step > 0 for step in steps) > 4 and max(steps) < total / 2
