@@ -184,7 +184,8 @@ class Staging:
             wait(self._arrays, self._reader)
         if len(source) > len(self._pinned) and not self._refused:
             self._pinned = np.empty(0, np.uint8)  # released first: two at once may be too much
-            size = pinned_size(len(source))
+            # CuPy's pool rounds up to a power of two, and reuses only the same size.
+            size = max(LEAST_PINNED, 1 << (len(source) - 1).bit_length())
             try:
                 self._pinned = np.frombuffer(self._arrays.cuda.alloc_pinned_memory(size), np.uint8, size)
             except self._arrays.cuda.runtime.CUDARuntimeError as error:
@@ -204,15 +205,6 @@ class Staging:
         """Whether the driver can copy from the array itself."""
         runtime = self._arrays.cuda.runtime
         return len(array) > 0 and runtime.pointerGetAttributes(array.ctypes.data).type == runtime.memoryTypeHost
-
-
-def pinned_size(size: int) -> int:
-    """The size of a buffer for `size` bytes: CuPy's pool rounds up to a power of two, and reuses only the same size.
-
-    >>> [pinned_size(size) >> 20 for size in (1, 5 << 20, 200 << 20, MOST_PINNED)]
-    [1, 8, 256, 256]
-    """
-    return max(LEAST_PINNED, 1 << (size - 1).bit_length())
 
 
 @cache

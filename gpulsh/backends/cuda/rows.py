@@ -43,12 +43,6 @@ def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
     return packed(machine, loose, offset, counts)
 
 
-def kept_rows(machine: Machine, values: Array, offset: Array, keep: Array) -> Fingerprints:
-    """The flagged `values`, in the rows that `offset` cuts them into."""
-    before = machine.exclusive(keep)
-    return Fingerprints(values[keep], before[offset - offset[0]])
-
-
 @dataclass(frozen=True)
 class LongRows:
     """Some rows, end to end."""

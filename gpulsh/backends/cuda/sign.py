@@ -20,7 +20,7 @@ from gpulsh.backends.cuda.buckets import band_digests
 from gpulsh.backends.cuda.cuts import cut_pieces
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.memory import Staging, on_host
-from gpulsh.backends.cuda.rows import kept_rows, unique
+from gpulsh.backends.cuda.rows import unique
 from gpulsh.backends.cuda.sketches import DeviceSketch
 from gpulsh.backends.cuda.texts import (
     DeviceKeys,
@@ -140,7 +140,8 @@ def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> 
             )
             fingerprints = shingle_sums(machine, pieces.tokens(batch), pieces.shingling.size, pieces.keys)
             inside = in_part(fingerprints.values, part, parts)
-            found.append(unique(machine, kept_rows(machine, fingerprints.values, fingerprints.offset, inside)))
+            rows = machine.exclusive(inside)[fingerprints.offset]
+            found.append(unique(machine, Fingerprints(fingerprints.values[inside], rows)))
         else:
             stop = row + 1
             document = TextBatch(text.values, offset[row : stop + 1])

@@ -1,6 +1,6 @@
 """MinHash: minima in the registers of a warp's lanes, over spans of fingerprints across the borders of rows.
 
-`sketch_digests` goes from token sums to band digests: the hot path of `sign`, without fingerprints or signatures in
+`Sketch.digests` goes from token sums to band digests: the hot path of `sign`, without fingerprints or signatures in
 memory.
 """
 
@@ -32,14 +32,34 @@ class Sketch(Minima):
         return self.by_spans("minhash", f"minhash_{lane}_columns", fingerprints, *self.functions, rows=rows)
 
     def digests(self, tokens: TokenSums, size: int, shape: BandShape, keys: DeviceKeys) -> tuple[Array, Array]:
-        """In one kernel if a signature fits it.
+        """In one kernel if a signature fits its shared memory.
 
         A longer one needs so much more arithmetic for each fingerprint that the memory traffic of separate kernels
         hardly matters.
         """
         if self.columns > MAX_COLUMNS:
             return super().digests(tokens, size, shape, keys)
-        return sketch_digests(self.machine, tokens, size, self.functions, shape)
+        machine, xp, geometry = self.machine, self.machine.arrays, self.machine.geometry
+        counts = tokens.counts(xp)
+        shingles = xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0)
+        documents, total, threads = len(counts), len(tokens.sums), geometry.minhash_threads
+        spans = -(-total // geometry.span)
+        digests = xp.full((documents, shape.bands), np.uint64(NO_DIGEST), np.uint64)
+        minima = xp.full((spans, self.columns), np.uint32(NO_VALUE), np.uint32)
+        straddlers = xp.empty(spans, np.int64)
+        columns, bands, rows = np.int32(self.columns), np.int32(shape.bands), np.int32(shape.rows)
+        machine.run(
+            *("sketch", f"sketch_{columns_a_lane(self.columns)}_columns", total, geometry.span * (threads // LANES)),
+            *(tokens.sums, np.int64(total), tokens.starts, np.int64(documents), np.int32(tokens.skip), np.int32(size)),
+            *(*self.functions, columns, bands, rows, np.int32(geometry.span), digests, minima, straddlers),
+            threads=threads,
+        )
+        machine.run(
+            *("sketch", "sketch_straddlers", spans, threads // LANES),
+            *(minima, straddlers, np.int64(spans), columns, bands, rows, digests),
+            threads=threads,
+        )
+        return digests, shingles
 
 
 def columns_a_lane(columns: int) -> int:
@@ -48,35 +68,3 @@ def columns_a_lane(columns: int) -> int:
     Of equal ones the largest: one read of a fingerprint then serves more minima.
     """
     return min((8, 4, 2), key=lambda lane: -(-columns // (LANES * lane)) * lane)
-
-
-def sketch_digests(
-    machine: Machine, tokens: TokenSums, size: int, functions: Coefficients, shape: BandShape
-) -> tuple[Array, Array]:
-    """Band digests uint64 [n, bands] and numbers of shingles int64 [n], under public keys.
-
-    `functions` are at most MAX_COLUMNS, on the device.
-    """
-    xp, geometry = machine.arrays, machine.geometry
-    counts = xp.maximum(xp.diff(tokens.starts) - tokens.skip, 0)
-    shingles = xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0)
-    columns = len(functions.multiplier)
-    documents, total, threads = len(counts), len(tokens.sums), geometry.minhash_threads
-    spans = -(-total // geometry.span)
-    digests = xp.full((documents, shape.bands), np.uint64(NO_DIGEST), np.uint64)
-    minima = xp.full((spans, columns), np.uint32(NO_VALUE), np.uint32)
-    straddlers = xp.empty(spans, np.int64)
-    machine.run(
-        *("sketch", f"sketch_{columns_a_lane(columns)}_columns", total, geometry.span * (threads // LANES)),
-        *(tokens.sums, np.int64(total), tokens.starts, np.int64(documents), np.int32(tokens.skip), np.int32(size)),
-        *(functions.multiplier, functions.addend, np.int32(columns)),
-        *(np.int32(shape.bands), np.int32(shape.rows), np.int32(geometry.span), digests, minima, straddlers),
-        threads=threads,
-    )
-    machine.run(
-        *("sketch", "sketch_straddlers", spans, threads // LANES),
-        *(minima, straddlers, np.int64(spans)),
-        *(np.int32(columns), np.int32(shape.bands), np.int32(shape.rows), digests),
-        threads=threads,
-    )
-    return digests, shingles
