@@ -199,8 +199,18 @@ def default_banding(
     capture = checked_number("capture", capture)
     if not 0 < capture < 1:
         raise ParameterError(f"capture is {capture!r}; give a probability above 0 and below 1")
-    if bands is not None or rows is not None:
-        return _completed(num_perm, bands, rows)
+    if bands is not None:
+        bands = check_integer("bands", bands, 1, num_perm)
+        rows = num_perm // bands if rows is None else rows
+    if rows is not None:
+        rows = check_integer("rows", rows, 1, num_perm)
+        bands = num_perm // rows if bands is None else bands
+        if bands * rows > num_perm:
+            raise ParameterError(
+                f"bands={bands} times rows={rows} is {bands * rows}, above num_perm={num_perm}; "
+                "give fewer bands or rows, or a larger num_perm"
+            )
+        return bands, rows
 
     every_rows = np.arange(1, num_perm + 1)
     reached = _meeting(threshold, num_perm // every_rows, every_rows) >= capture
@@ -298,24 +308,6 @@ def _meeting(
     """1 - (1 - s^rows)^bands, by logarithms: no power rounds to 0 or 1 before the end."""
     with np.errstate(divide="ignore", under="ignore"):
         return np.asarray(-np.expm1(bands * np.log1p(-np.power(np.float64(s), rows))), np.float64)
-
-
-def _completed(num_perm: int, bands: int | None, rows: int | None) -> tuple[int, int]:
-    if bands is not None:
-        bands = check_integer("bands", bands, 1, num_perm)
-    if rows is not None:
-        rows = check_integer("rows", rows, 1, num_perm)
-    if bands is None:
-        assert rows is not None
-        return num_perm // rows, rows
-    if rows is None:
-        return bands, num_perm // bands
-    if bands * rows > num_perm:
-        raise ParameterError(
-            f"bands={bands} times rows={rows} is {bands * rows}, above num_perm={num_perm}; "
-            "give fewer bands or rows, or a larger num_perm"
-        )
-    return bands, rows
 
 
 def checked_threshold(value: float) -> float:

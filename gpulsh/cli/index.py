@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -40,7 +40,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
     """Make an index of the documents of INPUT in the new folder PATH, without near-duplicates."""
     from gpulsh.run.indexing import build_index
 
-    _change(build_index, path, inputs, output, as_json, options)
+    _change(as_json, build_index, path, inputs, output=output, **options)
 
 
 @index.command(short_help="Add files to an index.")
@@ -51,7 +51,7 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
     """Add the documents of INPUT to the index at PATH; duplicates add only their keys."""
     from gpulsh.run.indexing import add_to_index
 
-    _change(add_to_index, path, inputs, output, as_json, options)
+    _change(as_json, add_to_index, path, inputs, output=output, **options)
 
 
 @index.command(short_help="Find what files duplicate in an index.")
@@ -150,17 +150,10 @@ def _parameter(value: object) -> str:
     return " ".join(f"{name}={each}" for name, each in value.items() if each is not None)
 
 
-def _change(
-    function: Callable[..., Any],
-    path: str,
-    inputs: tuple[str, ...],
-    output: str | None,
-    as_json: bool,
-    options: Mapping[str, Any],
-) -> None:
+def _change(as_json: bool, function: Callable[..., Any], *places: object, **options: Any) -> None:
     """Build an index or add to one, and print the counts."""
     with clean_end():
-        counts = function(path, inputs, output=output, progress=True, **parsed(options)).counts()
+        counts = function(*places, progress=True, **parsed(options)).counts()
     if as_json:
         conclude(json.dumps(counts, indent=2))
         return
