@@ -246,12 +246,12 @@ def interrupted(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def interrupt(given: Path, out: Path, at: str = "gpulsh.run.driver.evidence", **options: Any) -> None:
+def interrupt(given: Path, out: Path) -> None:
     """A run that is interrupted where its evidence would be written."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(at, interrupted)
+        patch.setattr("gpulsh.run.driver.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            gpulsh.deduplicate_files(given, out, **{**OPTIONS, **options})
+            gpulsh.deduplicate_files(given, out, **OPTIONS)
 
 
 def test_a_finished_run_or_another_job_opens_no_engine(
