@@ -36,8 +36,8 @@ def backend(cut: str) -> Iterator[Backend]:
             set_bounds(patch, *bounds)
             patch.setattr("gpulsh.backends.cpu.buckets.PARTITION_BITS", 4)
         if cut == "cpu-giants":
-            patch.setattr("gpulsh.backends.cpu.passes.GIANT_BYTES", 0)
-            patch.setattr("gpulsh.backends.cpu.passes.PIECE_BYTES", 9)
+            for name, size in (("GIANT_BYTES", 0), ("PIECE_BYTES", 9), ("LONGEST_CHUNK", 1)):
+                patch.setattr(f"gpulsh.backends.cpu.passes.{name}", size)
         yield CpuBackend(threads)
 
 

@@ -59,7 +59,7 @@ def case(*arguments: st.SearchStrategy[Any]) -> Callable[[Case], Case]:
 @pytest.mark.parametrize(
     ("cuts", "examples"),
     [
-        pytest.param(list(CPU), 600, id="cpu"),
+        pytest.param(list(CPU), 800, id="cpu"),
         pytest.param(HOST, 300, id="host", marks=pytest.mark.kernels),
         *(pytest.param([cut], 250, id=cut, marks=marked(cut).marks) for cut in DEVICE),  # type: ignore[attr-defined]
     ],
