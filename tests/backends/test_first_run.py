@@ -49,14 +49,14 @@ def test_it_compiles_the_kernels_after_signing_for_the_same_types(tmp_path: Path
     lines = [json.dumps({"text": f"some words of a text about {number // 2} and more"}) for number in range(400)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
     code = textwrap.dedent(KERNELS)
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "a.jsonl"), str(tmp_path / "out")],
         check=True,
         capture_output=True,
         text=True,
         env=ENVIRONMENT,
     )
-    late, needed = json.loads(told.stdout)
+    late, needed = json.loads(printed.stdout)
     assert {kernel: needed[kernel] for kernel in late} == late
     signs = {
         "fingerprinting.documents.fingerprint_words",

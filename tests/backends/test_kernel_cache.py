@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: nowhere that others can write to, and a run that finds no such folder goes on."""
+"""The folder of compiled kernels: others cannot write to it, and a run without such a folder continues."""
 
 from __future__ import annotations
 
@@ -124,11 +124,11 @@ def test_a_temporary_folder_that_somebody_prepared(homeless: Path, monkeypatch: 
     assert list((homeless / "tmp").rglob("*")) == list((homeless / "tmp").iterdir())
 
 
-def test_info_tells(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_reports_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
     own = kernel_cache.kernel_cache()
     assert main(["info", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["kernels"]
-    assert told == {"cache": own.folder, "refused": list(own.refused)}
+    printed = json.loads(capsys.readouterr().out)["kernels"]
+    assert printed == {"cache": own.folder, "refused": list(own.refused)}
     assert main(["info"]) == 0
     assert f"kept in     {own.folder}" in capsys.readouterr().out
 
@@ -300,5 +300,5 @@ def test_a_stage_and_its_rates_are_without_them(capsys: pytest.CaptureFixture[st
     with funnel.stage(events, row, 10):
         COMPILING.begin()
         COMPILING.end()
-    told = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
-    assert told == ["begin", "compile", "end"]
+    printed = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert printed == ["begin", "compile", "end"]

@@ -1,11 +1,11 @@
-"""What was found or made of late."""
+"""`LruCache` keeps the values that were used last."""
 
 from __future__ import annotations
 
 from gpulsh.backends.lru_cache import LruCache
 
 
-def test_what_was_used_longest_ago_gives_way() -> None:
+def test_the_least_recently_used_value_is_replaced() -> None:
     cache: LruCache[str, int] = LruCache(2)
     cache.put("a", 1)
     cache.put("b", 2)

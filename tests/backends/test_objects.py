@@ -1,4 +1,4 @@
-"""Python's byte strings as texts, whatever holds the bytes and however many there are."""
+"""Byte strings of Python as texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_any_sets(sets: list[list[Any]]) -> None:
 
 @pytest.mark.parametrize("seen", [0, 1, 3])
 def test_a_list_that_another_thread_changes(seen: int) -> None:
-    """Between `len` and the kernel: what is there is taken, and nothing beyond."""
+    """Between `len` and the kernel: the kernel takes the tokens that are there, and nothing beyond."""
 
     class Changing(list[bytes]):
         def __len__(self) -> int:
@@ -39,7 +39,7 @@ def test_a_list_that_another_thread_changes(seen: int) -> None:
     assert taken([[b"a"], Changing([b"b", b"c"]), [b"d"]]) == [[b"a"], [b"b", b"c"], [b"d"]]
 
 
-def test_what_lends_no_bytes_leaves_no_error_behind() -> None:
+def test_a_token_without_bytes_is_refused() -> None:
     with pytest.raises(InputTypeError, match="tokens hold a str; give bytes"):
         texts_of([[b"a"], [b"b", "text"]])
     assert taken([[b"c"]]) == [[b"c"]]

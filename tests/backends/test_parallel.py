@@ -98,7 +98,7 @@ def test_threads_are_used_again_by_one_after_another() -> None:
     assert threading.active_count() == count
 
 
-def test_an_interrupt_waits_for_what_is_worked_at() -> None:
+def test_an_interrupt_waits_for_items_in_work() -> None:
     ended = []
 
     def slow(item: int) -> None:
@@ -143,7 +143,7 @@ def test_no_item_is_held_while_the_next_one_is_made(workers: int) -> None:
 
 
 @pytest.mark.parametrize("backend", [ReferenceBackend(), CpuBackend(threads=1), CpuBackend(threads=2)])
-def test_a_large_batch_is_there_alone(backend: Backend) -> None:
+def test_a_large_batch_is_alone_in_memory(backend: Backend) -> None:
     sizes = [10, 4 * backend.sizes().batch + 1, 7, 4 * backend.sizes().batch + 1, 4 * backend.sizes().batch, 3]
     values = np.zeros(max(sizes), np.uint8)
     made: list[weakref.ref[TextBatch]] = []
@@ -168,7 +168,7 @@ def test_a_large_batch_is_there_alone(backend: Backend) -> None:
     assert max(held) <= 4 * backend.sizes().batch
 
 
-def test_a_large_batch_on_which_work_fails_holds_up_nobody() -> None:
+def test_a_large_batch_that_fails_does_not_block_others() -> None:
     backend = CpuBackend(threads=2)
     batch = TextBatch(np.zeros(4 * backend.sizes().batch + 1, np.uint8), np.array([0, 4 * backend.sizes().batch + 1]))
 

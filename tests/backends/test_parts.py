@@ -1,4 +1,4 @@
-"""What does not fit is cut: in halves that come in order, with nothing left of the attempt, down to one item alone."""
+"""Work that does not fit in memory is halved: halves come in order, and nothing is left of a failed attempt."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gpulsh.errors import DeviceMemoryError
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 30))
-def test_all_of_it_comes_in_order(sizes: list[int], room: int) -> None:
-    """What fits is worked on together; an item beyond the room comes alone."""
+def test_all_items_come_in_order(sizes: list[int], room: int) -> None:
+    """Items that fit are worked on together; an item that does not fit comes alone."""
     size = np.array(sizes)
 
     def work(items: Numbers) -> list[int]:

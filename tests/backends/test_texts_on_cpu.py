@@ -149,7 +149,7 @@ print("read")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect by ctypes")
-def test_nothing_is_read_behind_the_text() -> None:
+def test_nothing_is_read_after_the_text() -> None:
     """The text ends where a page begins that may not be read: one byte too far ends the process."""
     command = [sys.executable, "-c", READS_TO_THE_LAST_BYTE]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)

@@ -1,4 +1,4 @@
-"""What it is to agree: the same operation of the same arguments gives the reference's result, bit for bit."""
+"""Compare backends: the same operation of the same arguments gives the reference's result, bit for bit."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _said: dict[bytes, Any] = {}
 
 
 def agree(ops: Backend, operation: Operation, *given: Any) -> Any:
-    """The reference's result of an operation, once that of `ops` has been found to be the same."""
+    """The reference's result of an operation; fails if the result of `ops` differs."""
     wanted = said(operation, *given)
     same(_result(ops, operation, *(moved(ops, one) for one in given)), wanted, ops.asnumpy)
     return wanted
 
 
 def said(operation: Operation, *given: Any) -> Any:
-    """The reference's result. It is slow, in plain Python: each backend after the first is told what it said."""
+    """The reference's result, computed once for all backends, because plain Python is slow."""
     asked = hashlib.sha256(pickle.dumps((operation, given))).digest()
     if asked not in _said:  # copies, since counts may be used again
         copies = [one.copy() if isinstance(one, np.ndarray) else one for one in given]

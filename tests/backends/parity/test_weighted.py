@@ -95,7 +95,7 @@ def test_many_rows_and_pairs(ops: Backend) -> None:
 
 def test_rows_beyond_32_bits(ops: Backend) -> None:
     first, rows, pairs = 2**31 + 3, random_rows([5, 0, 30], "counts"), np.array([[0, 2], [2, 1]])
-    there = object.__new__(WeightedFingerprints)  # whose check would read all that lies before
+    there = object.__new__(WeightedFingerprints)  # its check would read all values before the first
     for name, array in (("values", rows.values), ("weight", rows.weight)):
         object.__setattr__(there, name, far_array(ops, first, array))
     object.__setattr__(there, "offset", ops.asarray(rows.offset + first))
