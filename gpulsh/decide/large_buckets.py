@@ -252,7 +252,8 @@ class Bitmaps:
         at_once = max(1, BOUNDS_AT_ONCE // max(len(asking), 1))
         for start in range(0, len(known), at_once):
             pairs = product(known[start : start + at_once], asking)
-            pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
+            if len(asking) and known[-1] >= asking[0]:  # both of one block: each pair occurs twice
+                pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
             yield chosen_pairs(pairs, bounds_allow(pairs, self._bitmaps, self._sizes, self._threshold, self._ops))
 
     def _missing(self, *documents: Numbers) -> Numbers:
