@@ -42,7 +42,7 @@ BLOCK_BYTES = 16 << 20  # text of a block
 LARGEST_JOIN = 1 << 22  # matches, or pairs, in memory together
 TEXT_AT_ONCE = 16 << 20  # bytes
 FEW_KEPT = 8  # documents that others are compared with before anything else
-FEW_PAIRS = 1 << 12  # of documents that are compared before anything else
+FEW_DOCUMENTS = 64  # compared with as few before anything else
 MOST_DOCUMENTS = 4096  # of which bitmaps are made before any prefix
 MOST_BYTES = 16 << 20  # of their text
 
@@ -164,7 +164,7 @@ class LargeBucketJoin:
         """
         if len(known) == 0 or len(asking) == 0:
             return np.empty((0, 2), np.int64)
-        if self._is_exact and (len(known) <= FEW_KEPT or len(known) * len(asking) <= FEW_PAIRS):
+        if self._is_exact and (len(known) <= FEW_KEPT or max(len(known), len(asking)) <= FEW_DOCUMENTS):
             pairs = product(known, asking)
             return self._counted(chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1]))
         most = self._largest_join if len(here) > 1 else None

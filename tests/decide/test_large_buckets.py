@@ -111,7 +111,7 @@ BACKENDS = {
 }
 BOUNDS = {
     "FEW_KEPT": [0, 8, 64],
-    "FEW_PAIRS": [0, 1 << 12],
+    "FEW_DOCUMENTS": [0, 64],
     "FIRST_BLOCK": [1, 64, 1 << 20],
     "LARGEST_JOIN": [500, 1 << 22],
     "MOST_DOCUMENTS": [0, 4096],

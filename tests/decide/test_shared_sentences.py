@@ -63,7 +63,7 @@ def known(ordered: bool) -> naive.Documents:
 def most_documents(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few hundred documents of large buckets have bitmaps, or prefixes are made."""
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", request.param)
-    monkeypatch.setattr(large_buckets, "FEW_PAIRS", 0)
+    monkeypatch.setattr(large_buckets, "FEW_DOCUMENTS", 0)
 
 
 @pytest.mark.usefixtures("most_documents")
