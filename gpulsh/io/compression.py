@@ -29,9 +29,9 @@ TRUNCATED = "its compressed data ends too early; the file is truncated"
 class DamagedMember(ValueError):
     """A member that its decoder or its checksum refuses, or that is cut short; `offset` is the byte where it begins."""
 
-    def __init__(self, offset: int, told: str) -> None:
-        super().__init__(f"byte {offset}: {told}")
-        self.offset, self.told = offset, told
+    def __init__(self, offset: int, message: str) -> None:
+        super().__init__(f"byte {offset}: {message}")
+        self.offset, self.message = offset, message
 
 
 class Piece(NamedTuple):

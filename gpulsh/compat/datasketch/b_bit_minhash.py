@@ -49,8 +49,8 @@ class bBitMinHash:
         """The estimate of the Jaccard similarity, corrected for values that agree by chance (Li, Konig 2010)."""
         for name in ("b", "scheme", "seed"):
             if getattr(self, name) != getattr(other, name):
-                told = f"{getattr(self, name)!r} and {getattr(other, name)!r}"
-                raise ParameterError(f"cannot compare signatures of {name} {told}; make both by the same")
+                message = f"{getattr(self, name)!r} and {getattr(other, name)!r}"
+                raise ParameterError(f"cannot compare signatures of {name} {message}; make both by the same")
         share = float(np.count_nonzero(self.hashvalues == other.hashvalues)) / self.hashvalues.size
         first, second = (_by_chance(r, self.b) for r in (self.r, other.r))
         if self.r == other.r == 0.0:

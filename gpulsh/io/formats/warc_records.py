@@ -89,7 +89,7 @@ def warc_records(
                         yield record
                         del record  # before the next one is read
         except DamagedMember as error:
-            report(error.offset, error.told)
+            report(error.offset, error.message)
             start = next_member(source, error.offset + 1, GZIP, _is_record)
 
 
