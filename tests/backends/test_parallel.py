@@ -131,7 +131,9 @@ def test_no_item_is_held_while_the_next_one_is_made(workers: int) -> None:
     def items() -> Iterator[Item]:
         nonlocal most
         for _ in range(12):
-            time.sleep(0.01)  # every worker has come to wait for the next one
+            deadline = time.monotonic() + 2
+            while there and time.monotonic() < deadline:  # until every worker has come to wait for the next one
+                time.sleep(0.01)
             most = max(most, len(there))
             item = Item()
             there.add(item)

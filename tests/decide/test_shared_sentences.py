@@ -184,22 +184,40 @@ def test_pairs_of_small_buckets_come_in_pieces() -> None:
     assert [piece.tolist() for piece in SmallBuckets.joined([], [], 5, CpuBackend(1)).pieces(1)] == [[]]
 
 
+class Reported(Progress):
+    """What each stage reported: its total, then its steps."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, list[int]] = {}
+
+    def stage(self, name: str, total: int | None, unit: str) -> Any:
+        self.of[name] = [total or 0]
+        return super().stage(name, total, unit)
+
+    def advance(self, amount: int) -> None:
+        self.of[list(self.of)[-1]].append(amount)
+
+    def is_small_steps(self, stage: str) -> bool:
+        total, *steps = self.of[stage]
+        return sum(steps) == total > 0 and sum(step > 0 for step in steps) > 4 and max(steps) < total / 2
+
+
 def test_progress_is_reported_while_pairs_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the pairs of small buckets and of the documents of large ones, in small steps that add up to the whole."""
-    reported: dict[str, list[int]] = {}
-
-    class Reported(Progress):
-        def stage(self, name: str, total: int | None, unit: str) -> Any:
-            reported[name] = [total or 0]
-            return super().stage(name, total, unit)
-
-        def advance(self, amount: int) -> None:
-            reported[list(reported)[-1]].append(amount)
-
-    monkeypatch.setattr("gpulsh.run.memory.open_progress", lambda show: Reported())
+    reported = Reported()
+    monkeypatch.setattr("gpulsh.run.memory.open_progress", lambda show: reported)
     monkeypatch.setattr(comparing, "PAIRS_AT_ONCE", 1000)
     monkeypatch.setattr(large_buckets, "LAST_BLOCK", 64)
     gpulsh.deduplicate(pages(400, 12), backend="cpu", num_perm=6, bands=6, rows=1, progress=True)
-    for stage in ("verify", "resolve"):
-        total, *steps = reported[stage]
-        assert sum(steps) == total > 0 and sum(step > 0 for step in steps) > 4 and max(steps) < total / 2
+    assert reported.is_small_steps("verify") and reported.is_small_steps("resolve")
+
+
+def test_progress_is_reported_within_a_group_of_a_run_over_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.table({"text": pages(300, 12)}), tmp_path / "in.parquet")
+    reported = Reported()
+    monkeypatch.setattr("gpulsh.run.files.open_progress", lambda show: reported)
+    monkeypatch.setattr(comparing, "PAIRS_AT_ONCE", 1000)
+    gpulsh.deduplicate_files(tmp_path / "in.parquet", tmp_path / "out", backend="cpu", progress=True)
+    assert reported.is_small_steps("verify")

@@ -11,6 +11,7 @@ documents and the pairs at or above the threshold.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import Edges
 from gpulsh.decide.sample import Draw
-from gpulsh.lsh.collisions import Collisions, Memberships
+from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import ranks_of, relation_of
@@ -116,17 +117,48 @@ def verify(
         (number(again), number(before)),
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
-    decision = case.decide(funnel, Progress(), ordered=False).to_numpy()
+    progress = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
+    decision = case.decide(funnel, progress, ordered=False).to_numpy()
     is_witness = np.zeros(len(members), bool)
     is_witness[decision.duplicate_of[~decision.keep]] = True
     witness, cluster = members[decision.duplicate_of], members[decision.cluster]
     decided = Decisions(members, witness, decision.similarity, cluster, is_witness)
-    place.progress.advance(len(members))
+    progress.finish()
     place.progress.count(dropped=funnel.dropped)
     return Made(
         DECIDED.write(place.folder, group, decided) | SAMPLE.write(place.folder, group, draw.sample),
         {"amount": len(members), **{name: getattr(funnel, name) for name in TALLIED}},
     )
+
+
+class _GroupProgress(Progress):
+    """The progress of the pairs and large buckets of a group, converted to documents: a group may take minutes.
+
+    A document of a large bucket counts as much as one with all pairs of a small one.
+    """
+
+    def __init__(self, listener: Progress, documents: int, pairs: int, in_large: int) -> None:
+        self._listener, self._documents = listener, documents
+        self._work, self._cost = max(pairs + SMALL_BUCKET * in_large, 1), 0
+        self._done = self._reported = 0
+
+    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
+        """Pairs, and then documents of large buckets."""
+        self._cost = 1 if unit == "pairs" else SMALL_BUCKET
+        return nullcontext()
+
+    def advance(self, amount: int) -> None:
+        """As `Progress`."""
+        self._done += amount * self._cost
+        self._report(self._documents * min(self._done, self._work) // self._work)
+
+    def finish(self) -> None:
+        """Report the rest as done."""
+        self._report(self._documents)
+
+    def _report(self, documents: int) -> None:
+        self._listener.advance(documents - self._reported)
+        self._reported = documents
 
 
 def _edges(folder: Path, shares: Sequence[int], number: Callable[[Numbers], Numbers]) -> Edges:
