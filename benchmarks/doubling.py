@@ -2,8 +2,10 @@
 
     python -m benchmarks.doubling FOLDER [--other TREE] [--rounds 3] [--cases "text files,..."]
 
-Each case of `benchmarks.corpora.many_parts` is made with n, 2n and 4n parts in FOLDER. A fresh interpreter warms up,
-then takes the three in turn, round by round; the least processor time of all threads counts, the system's part too.
+Each case of `benchmarks.corpora.many_parts` is made with n, 2n and 4n parts in FOLDER, a new one that is removed at the
+end and not before: for five minutes after many files were removed, ext4 may take 0.5 ms to make one. A fresh
+interpreter warms up, then takes the three in turn, round by round; the least processor time of all threads counts, the
+system's part too.
 What does not depend on the parts falls out of the differences: "growth" is (t(4n) - t(2n)) / (t(2n) - t(n)), 2 where
 the work is linear and 4 where it grows with the square. "ms a part" is (t(4n) - t(n)) / 3n, and "ms a part in write"
 that of the stage alone. It holds where growth is at most 2.7, or a part costs less than 20 microseconds, where the
@@ -80,15 +82,11 @@ def _arrow(path: Path, out: Path) -> dict[str, float]:
 
 
 def measure(paths: list[Path], rounds: int, work: Callable[[Path, Path], dict[str, float]]) -> list[dict[str, float]]:
-    """The least of each time, of each path.
-
-    Results are removed at the end: for some seconds after many files were removed, ext4 takes 0.5 ms to make one.
-    """
+    """The least of each time, of each path."""
     outs = paths[0].parent / f"out-{os.getpid()}"
     outs.mkdir()
     work(paths[0], outs / "warm")
     found = [[work(path, outs / f"{turn}-{path.name}") for path in paths] for turn in range(rounds)]
-    shutil.rmtree(outs)
     return [{name: min(of[place][name] for of in found) for name in found[0][0]} for place in range(len(paths))]
 
 
@@ -103,7 +101,7 @@ def doubled(folder: Path, name: str, trees: dict[str, Path], rounds: int) -> lis
     """A row for each tree."""
     make, ending, parts = FILES[name]
     counts = [parts, 2 * parts, 4 * parts]
-    paths = [folder / f"{count}{ending}" for count in counts]
+    paths = [folder / f"{count}-{name}{ending}".replace(" ", "-") for count in counts]
     for path, count in zip(paths, counts, strict=True):
         make(path, count)
     rows = []
@@ -126,8 +124,6 @@ def doubled(folder: Path, name: str, trees: dict[str, Path], rounds: int) -> lis
                 "holds": each < NOISE_MS or (growth is not None and growth <= MOST_GROWTH),
             }
         )
-    for path in paths:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
     return rows
 
 
@@ -148,8 +144,6 @@ def row_groups(folder: Path, trees: dict[str, Path], rounds: int) -> list[dict[s
                 "ms a row group": round(1000 * (few - many) / (ROWS // FEW), 2),
             }
         )
-    for path in paths:
-        path.unlink()
     return found
 
 
@@ -166,7 +160,7 @@ def main() -> None:
         kind, *paths = given.child
         print(json.dumps(measure(list(map(Path, paths)), given.rounds, _arrow if kind == "arrow" else _run)))
         return
-    given.folder.mkdir(parents=True, exist_ok=True)
+    given.folder.mkdir(parents=True)
     described, today = machine.describe(), date.today().isoformat()
     trees = {"this": Path(__file__).parents[1], **({"other": given.other.absolute()} if given.other else {})}
     rows = []
@@ -176,6 +170,7 @@ def main() -> None:
         print(table(rows[-len(trees) :]), flush=True)
     groups = row_groups(given.folder, trees, given.rounds)
     print(table(groups))
+    shutil.rmtree(given.folder)
     if not given.no_record:
         record = FOLDER / machine.device_name() / today / "doubling.json"
         record.parent.mkdir(parents=True, exist_ok=True)

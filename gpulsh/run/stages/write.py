@@ -8,9 +8,11 @@ write        a run of files: the kept rows of each, every column, in its own for
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -74,7 +76,10 @@ def _ids(place: Workplace, layout: Layout, named: Numbers) -> Iterator[Ids]:
 
 STAGE = "write"
 RUN_FILES, RUN_BYTES = 512, 8 << 20  # that one task writes: each step costs as much as some small files
+MANY_FILES = 256  # one run of so many at a time: threads that handed Python's lock to and fro took a third longer
 BRIEF_BYTES = 1 << 20  # of text in files that are soon written again
+
+_turn = Lock()
 
 
 def written(job: Job) -> list[int]:
@@ -117,7 +122,7 @@ def write(place: Workplace, layout: Layout, numbers: range) -> Made:
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
     bad = rejected(place.folder, layout, numbers)
     job, limit = place.job, place.job.limit(place.parallel)
-    with Together(place.folder) as made:
+    with _turn if len(numbers) >= MANY_FILES else nullcontext(), Together(place.folder) as made:
         targets, names = Targets(place.folder / DATA), {}
         with place.unchanged(numbers):
             for number, begin, end in zip(numbers, bounds, bounds[1:], strict=False):
