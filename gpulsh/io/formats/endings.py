@@ -19,12 +19,14 @@ from gpulsh.io.formats.text import PlainText, TextLines
 from gpulsh.io.formats.warc import Warc
 
 COMPRESSIONS: tuple[Compression, ...] = ("", "gz", "bz2", "xz", "zst")
+# Of formats that take more than a compression, one object for each, which files are grouped by.
+text, text_lines, delimited = cache(PlainText), cache(TextLines), cache(Delimited)
 STREAMED: dict[str, Callable[[Compression], Format]] = {
     **dict.fromkeys((".jsonl", ".ndjson"), JsonLines),
     ".json": Json,
     ".csv": partial(Delimited, ","),
     ".tsv": partial(Delimited, "\t"),
-    ".txt": PlainText,
+    ".txt": lambda compression: text(compression, None),
 }
 FORMATS: dict[str, Format] = {
     **dict.fromkeys((".parquet", ".pq"), Parquet()),
@@ -37,8 +39,6 @@ FORMATS: dict[str, Format] = {
         for ending, made in STREAMED.items()
     },
 }
-# Of formats that take more than a compression, one object for each, which files are grouped by.
-text, text_lines, delimited = cache(PlainText), cache(TextLines), cache(Delimited)
 FOREIGN = {  # what people have whose text a library of its own would have to find
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "Excel"),
     **dict.fromkeys((".sqlite", ".sqlite3", ".db"), "SQLite"),
@@ -62,6 +62,8 @@ def format_of(file: File) -> Format:
     if file.as_text:
         return text(_compression_of(file.path), file.encoding)
     found = known_format(file.path)
+    if found is not None and not (file.lines or file.delimiter or file.encoding):
+        return found
     if isinstance(found, PlainText):
         return (text_lines if file.lines else text)(found.compression, file.encoding)
     if isinstance(found, Delimited) and (file.delimiter or file.encoding):
