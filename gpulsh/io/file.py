@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, BinaryIO
@@ -103,19 +102,23 @@ class RealPaths:
         return os.path.realpath(found) if os.path.islink(found) else found
 
 
-@contextmanager
-def reading(file: File) -> Iterator[None]:
+class reading:  # a context like those of contextlib, which take three times as long
     """Turn errors inside into an InputError, or a MemoryLimitError, with the name of the file."""
-    try:
-        yield
-    except GpulshError:
-        raise
-    except (OSError, EOFError, ValueError, MemoryError, pa.ArrowException) as error:
-        if lacks_memory(error):
-            raise out_of_memory(file.name) from error
-        cause = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
-        kind = DamagedInputError if _is_damage(error) else InputError
-        raise kind(f"{file.name}: cannot be read: {first_line(cause)}") from error
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, GpulshError):
+            return
+        if isinstance(error, (OSError, EOFError, ValueError, MemoryError, pa.ArrowException)):
+            if lacks_memory(error):
+                raise out_of_memory(self._file.name) from error
+            cause = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+            raised = DamagedInputError if _is_damage(error) else InputError
+            raise raised(f"{self._file.name}: cannot be read: {first_line(cause)}") from error
 
 
 def first_line(error: object) -> str:
