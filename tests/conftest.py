@@ -20,7 +20,7 @@ from tests.support.mortal import Mortals
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_name("slow.txt")
 SLOW = {ROOT / name: place for place, name in enumerate(LIST.read_text("utf-8").split())}
-SLOW_SECONDS = 8.0
+SLOW_SECONDS = 4.0
 
 # Without deadlines, which a busy machine breaks.
 # Fewer examples than by default: generated cases are judged in many cuts.
