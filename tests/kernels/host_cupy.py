@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from gpulsh.backends.cuda import backend, device
 from tests.kernels.device_arrays import DeviceModule, _Device, _Event, current_device
 from tests.kernels.host import HostLauncher, build, signatures
 
@@ -88,3 +91,16 @@ class HostCupy(ModuleType):
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._arrays, name)
+
+
+@contextmanager
+def devices_unknown() -> Iterator[None]:
+    """The process has not looked for devices yet, and will look again afterwards."""
+    caches = (device.why_unavailable, backend._device)
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        yield
+    finally:
+        for cache in caches:
+            cache.cache_clear()

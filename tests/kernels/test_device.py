@@ -19,6 +19,7 @@ import pytest
 from gpulsh.backends.cuda import CudaBackend, device
 from gpulsh.backends.cuda.launcher import DeviceLauncher
 from gpulsh.errors import BackendError
+from tests.kernels.host_cupy import devices_unknown
 
 pytestmark = pytest.mark.kernels
 
@@ -57,9 +58,8 @@ def cupy_with(count: int = 1, capability: tuple[int, int] = (9, 0), refuses: str
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    device.why_unavailable.cache_clear()
-    yield
-    device.why_unavailable.cache_clear()
+    with devices_unknown():
+        yield
 
 
 CUDA13 = 'pip install "gpulsh[cuda13]"'

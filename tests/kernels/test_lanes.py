@@ -22,7 +22,7 @@ import pytest
 
 import gpulsh
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cuda import CudaBackend, backend, device, memory
+from gpulsh.backends.cuda import CudaBackend, backend, memory
 from gpulsh.backends.cuda.backend import LANES
 from gpulsh.backends.cuda.memory import LEAST_PINNED, Staging
 from gpulsh.backends.reference import ReferenceBackend
@@ -31,7 +31,7 @@ from gpulsh.permutations import coefficients
 from tests.kernels.cuts import install, texts
 from tests.kernels.device_arrays import CUDARuntimeError, DeviceArray, DeviceModule, _Event, _Stream
 from tests.kernels.host import HostLauncher
-from tests.kernels.host_cupy import HostCupy
+from tests.kernels.host_cupy import HostCupy, devices_unknown
 from tests.support.rows import random_table
 from tests.support.texts import batch_of
 
@@ -202,12 +202,8 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostCupy]:
 
     monkeypatch.setattr(cupy.cuda, "Stream", stream)
     monkeypatch.setattr(cupy.cuda, "alloc_pinned_memory", pinned)
-    caches = (device.why_unavailable, backend._device)
-    for cache in caches:
-        cache.cache_clear()
-    yield cupy
-    for cache in caches:
-        cache.cache_clear()
+    with devices_unknown():
+        yield cupy
 
 
 def test_calls_share_streams_and_hold_neither_text_nor_secrets(process: HostCupy) -> None:

@@ -26,7 +26,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from tests.kernels import host
 from tests.kernels.cuts import build_kernels
-from tests.kernels.host_cupy import HostCupy
+from tests.kernels.host_cupy import HostCupy, devices_unknown
 
 pytestmark = pytest.mark.kernels
 TINY = 2e-5
@@ -41,12 +41,8 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostCupy]:
     made = HostCupy()
     monkeypatch.setitem(sys.modules, "cupy", made)
     monkeypatch.setattr(host, "ORDERS", {"ascending": 0})  # other tests run the kernels in every order
-    caches = (device.why_unavailable, backend._device)
-    for cache in caches:
-        cache.cache_clear()
-    yield made
-    for cache in caches:
-        cache.cache_clear()
+    with devices_unknown():
+        yield made
 
 
 @pytest.fixture
@@ -56,9 +52,8 @@ def bench(cupy: HostCupy, tmp_path: Path) -> Bench:
 
 def test_without_a_device_nothing_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    device.why_unavailable.cache_clear()
-    assert main([f"--output={tmp_path / 'none'}"]) == 1 and parity.main([f"--output={tmp_path / 'none'}"]) == 1
-    device.why_unavailable.cache_clear()
+    with devices_unknown():
+        assert main([f"--output={tmp_path / 'none'}"]) == 1 and parity.main([f"--output={tmp_path / 'none'}"]) == 1
     assert not (tmp_path / "none").exists()
 
 

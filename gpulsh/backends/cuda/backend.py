@@ -180,9 +180,6 @@ class CudaBackend(Backend):
                 for lane in lanes:
                     lane._release()
 
-    def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
-        return map(partial(work, self), items)  # one item has the device to itself
-
     def keep(self, array: Array) -> Array:
         try:
             with self._machine.here():
