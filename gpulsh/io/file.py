@@ -102,7 +102,7 @@ class RealPaths:
         return os.path.realpath(found) if os.path.islink(found) else found
 
 
-class reading:  # a context like those of contextlib, which take three times as long
+class reading:  # a class, for a small file is read in several, and those of contextlib take longer
     """Turn errors inside into an InputError, or a MemoryLimitError, with the name of the file."""
 
     def __init__(self, file: File) -> None:

@@ -95,8 +95,8 @@ class Together:
 
     An attempt that fails leaves nothing. The files' names survive a crash once their folders are synced.
 
-    Many small files share one syncfs, where Linux reports its errors (5.8 and later): 1,000 files take 20 ms of
-    processor time so, and 130 ms with an fsync each. It may wait for what other processes write to the file system.
+    Many small files share one syncfs, where Linux reports its errors (5.8 and later): an fsync each takes most of the
+    processor time of writing them. syncfs may wait for what other processes write to the file system.
     """
 
     def __init__(self, folder: Path) -> None:

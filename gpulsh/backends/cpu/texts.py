@@ -76,7 +76,7 @@ def _put_block(builder: ir.IRBuilder, text_at: ir.Value, left: ir.Value, bits: i
 
 
 def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-    """The columns of a square of words, of which each vector is a row."""
+    """The columns of a square of words. Each vector is a row."""
     for step in (8, 4, 2, 1):
         for i in range(LANES):
             if i & step == 0:  # the squares of `step` words beside the diagonal change places

@@ -76,7 +76,7 @@ def _ids(place: Workplace, layout: Layout, named: Numbers) -> Iterator[Ids]:
 
 STAGE = "write"
 RUN_FILES, RUN_BYTES = 512, 8 << 20  # that one task writes: each step costs as much as some small files
-MANY_FILES = 256  # one run of so many at a time: threads that handed Python's lock to and fro took a third longer
+MANY_FILES = 256  # one run of so many at a time: threads would spend their time on handing Python's lock around
 BRIEF_BYTES = 1 << 20  # of text in files that are soon written again
 
 _turn = Lock()
