@@ -28,6 +28,7 @@ import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 from benchmarks import machine
@@ -38,11 +39,6 @@ MOST_GROWTH, NOISE_MS = 2.7, 0.02
 ROWS, FEW, MANY = 40_000, 100, 10_000
 
 
-def _spent() -> float:
-    times = os.times()
-    return times.user + times.system
-
-
 def _run(path: Path, out: Path) -> dict[str, float]:
     import gpulsh
     from gpulsh.run import driver
@@ -51,15 +47,15 @@ def _run(path: Path, out: Path) -> dict[str, float]:
     run_stage = driver.run_stage
 
     def watched(stage: Any, *given: Any) -> Any:
-        began = _spent()
+        began = process_time()
         found = run_stage(stage, *given)
-        stages[stage.row.name] = stages.get(stage.row.name, 0.0) + _spent() - began
+        stages[stage.row.name] = stages.get(stage.row.name, 0.0) + process_time() - began
         return found
 
     driver.run_stage = watched
-    began = _spent()
+    began = process_time()
     gpulsh.deduplicate_files([str(path)], out, backend="cpu")
-    whole = _spent() - began
+    whole = process_time() - began
     driver.run_stage = run_stage
     return {"all": whole, "write": stages.get("write", 0.0)}
 
@@ -67,7 +63,7 @@ def _run(path: Path, out: Path) -> dict[str, float]:
 def _arrow(path: Path, out: Path) -> dict[str, float]:
     import pyarrow.parquet as pq
 
-    began = _spent()
+    began = process_time()
     source = pq.ParquetFile(path, pre_buffer=False)
     groups = range(source.num_row_groups)
     with pq.ParquetWriter(out, source.schema_arrow) as writer:
@@ -78,7 +74,7 @@ def _arrow(path: Path, out: Path) -> dict[str, float]:
             group = source.read_row_group(number, use_threads=False)
             writer.write_table(group, row_group_size=len(group))
     out.unlink()
-    return {"all": _spent() - began, "write": 0.0}
+    return {"all": process_time() - began, "write": 0.0}
 
 
 def measure(paths: list[Path], rounds: int, work: Callable[[Path, Path], dict[str, float]]) -> list[dict[str, float]]:

@@ -119,7 +119,7 @@ class Together:
             sync_file_system(self._folder)
         facts = {}
         for part, path in written:
-            with naming(path), open_file(Path(part)) as file:
+            with naming(path), open_file(part) as file:
                 if not at_once:
                     os.fsync(file.fileno())
                 facts[path] = _fact(file.fileno())
@@ -169,15 +169,17 @@ def sync(path: Path, called: Path | None = None) -> None:
         os.close(handle)
 
 
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
+class naming:  # a class, for contexts of contextlib take longer, and small files may be many
     """Add the file's name to errors inside, for the system does not name the file of a write or fsync."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno and error.filename is None and not isinstance(error, GpulshError):
-            error.filename = str(path)
-        raise
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and error.errno and error.filename is None and not isinstance(error, GpulshError):
+            error.filename = str(self._path)
 
 
 @contextmanager
@@ -216,7 +218,7 @@ def _fact(handle: int) -> FileFact:
     return FileFact(size, crc32)
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: str | Path) -> BinaryIO:
     """A file for reading; a FileNotFoundError also where a link has its name, or a pipe that nobody writes to."""
     handle = _opened(path)
     if handle is None:

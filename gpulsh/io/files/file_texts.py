@@ -20,7 +20,7 @@ from gpulsh.io.file import File, reason, wrong_length
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
 from gpulsh.io.files.stamps import Stamps
-from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Divisible, Keys, Mask, Part, Rejection, Rules, Stray
+from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Divisible, Format, Keys, Mask, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.rows import ROW_COST, Bytes, Rows, batch_rows, packed, piece_rows
@@ -226,7 +226,8 @@ class FileTexts:
                     raise
                 parts = None  # reading it as a whole says what is wrong
             if parts is None:
-                yield Piece(number, None), file.size() or 0
+                size = self._stamps.known[number][0] if self._stamps else file.size()
+                yield Piece(number, None), size if isinstance(size, int) else 0
             for part in parts or ():
                 yield Piece(number, part), max(part.size, ROW_COST * part.rows // 4)
 
@@ -295,7 +296,7 @@ class FileTexts:
             if piece.part is not None and isinstance(kind, Divisible):
                 blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules)
             else:
-                blocks = self._whole(file)
+                blocks = self._whole(file, kind)
             for block in blocks:
                 yield piece, block
                 del block
@@ -310,10 +311,10 @@ class FileTexts:
                 for piece in run:
                     yield from read(piece)
 
-    def _whole(self, file: File) -> Iterator[Block]:
+    def _whole(self, file: File, kind: Format) -> Iterator[Block]:
         rows = 0
         try:
-            for block in format_of(file).read(file, self.columns, rules=self._rules):
+            for block in kind.read(file, self.columns, rules=self._rules):
                 rows = block.start + len(block.texts)
                 yield block
                 del block

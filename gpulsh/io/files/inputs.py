@@ -7,7 +7,6 @@ import logging
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
@@ -102,7 +101,7 @@ def find_files(
         elif not left:
             raise nothing_left(own, others)
         computed += others
-        files += [replace(file, source=given) for file in left]
+        files += left
     if not files and (described or computed):
         raise nothing_left(described, computed)
     if computed:
@@ -139,10 +138,10 @@ def _in_byte_order(paths: Sequence[str]) -> list[str]:
 def _local(given: str, form: Form) -> Iterator[File]:
     if os.path.isdir(given):
         for relative in _in_byte_order(_folder(given, form)):
-            yield File(os.path.join(given, relative), relative, os.path.join(given, relative))
+            yield File(os.path.join(given, relative), relative, os.path.join(given, relative), source=given)
         return
     if os.path.exists(given):
-        yield File(given, os.path.basename(given), given)
+        yield File(given, os.path.basename(given), given, source=given)
         return
     if os.path.islink(given):
         raise _dangling(given)
@@ -163,7 +162,7 @@ def _local(given: str, form: Form) -> Iterator[File]:
     for path in _in_byte_order(found):
         if not os.path.exists(path):
             raise _dangling(path)
-        yield File(path, os.path.relpath(path, base or "."), path)
+        yield File(path, os.path.relpath(path, base or "."), path, source=given)
 
 
 def _dangling(path: str) -> InputError:
@@ -222,9 +221,9 @@ def _found(given: str, filesystem: Any, path: str, form: Form) -> Iterator[File]
     if filesystem.isdir(path):
         keys = [(_below(key, path), key) for key in _known(given, path, filesystem, form)]
         for relative, key in sorted(keys, key=lambda pair: tuple(map(os.fsencode, pair))):
-            yield File(posixpath.join(given, relative), relative, key, filesystem)
+            yield File(posixpath.join(given, relative), relative, key, filesystem, given)
     elif filesystem.exists(path):
-        yield File(given, posixpath.basename(path), path, filesystem)
+        yield File(given, posixpath.basename(path), path, filesystem, given)
     elif glob.has_magic(path):
         base = path
         while glob.has_magic(base):
@@ -242,7 +241,7 @@ def _found(given: str, filesystem: Any, path: str, form: Form) -> Iterator[File]
             raise InputError(f"{given}: no file matches")
         for found in _in_byte_order(matches):
             relative = _below(found, base)
-            yield File("::".join([posixpath.join(prefix, relative), *around]), relative, found, filesystem)
+            yield File("::".join([posixpath.join(prefix, relative), *around]), relative, found, filesystem, given)
     else:
         raise InputError(f"{given}: no such file or folder")
 

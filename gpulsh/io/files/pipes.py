@@ -88,7 +88,7 @@ class Streams:
                 name += _ending(head, self._form)
             path = Path(self._made(), f"{len(self._taken)}-{name}")
             self._copy(stream, head, source, path)
-        return File(given, name, str(path), copied=True)
+        return File(given, name, str(path), source=given, copied=True)
 
     def _made(self) -> str:
         if self._folder is None:

@@ -101,12 +101,11 @@ def _advice(endings: Sequence[str]) -> str:
 
 def ending_of(path: str) -> str:
     """The end of a path that tells its format, as it is spelled there; empty where none does."""
-    _, *parts = path.lower().rsplit(".", 2)
-    for skipped in range(len(parts)):
-        ending = f".{'.'.join(parts[skipped:])}"
-        if ending in FORMATS:
-            return path[-len(ending) :]
-    return ""
+    start = path.rfind(".")
+    if path[start + 1 :].lower() in COMPRESSIONS:
+        start = path.rfind(".", 0, max(start, 0))
+    ending = path[start:] if start >= 0 else ""
+    return ending if ending.lower() in FORMATS else ""
 
 
 def _compression_of(path: str) -> Compression:

@@ -7,7 +7,7 @@ never in memory as a whole. Each kept element of it is written on a line of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import chain, compress
 from typing import BinaryIO, NamedTuple, Unpack
@@ -76,6 +76,19 @@ class Group(NamedTuple):
         self.lines.reverse()
         for number in self.numbers:
             yield number, self.lines.pop()
+
+
+class _Opened:  # a class, for contexts of contextlib take longer, and files may be small
+    """A file open for reading, with its `unit`, which is closed when the context is left."""
+
+    def __init__(self, file: File, source: BinaryIO) -> None:
+        self._file, self._source = file, source
+
+    def __enter__(self) -> tuple[File, BinaryIO]:
+        return self._file, self._source
+
+    def __exit__(self, *raised: object) -> None:
+        self._source.close()
 
 
 class JsonLines(Streamed):
@@ -231,13 +244,10 @@ class JsonLines(Streamed):
                     read.rows = len(keep)
                     return
 
-    @contextmanager
-    def _opened(self, file: File) -> Iterator[tuple[File, BinaryIO]]:
+    def _opened(self, file: File) -> _Opened:
         """The file open at its first byte, and the file with its `unit`."""
         with reading(file):
-            source = file.open()
-        with source:
-            yield file, source
+            return _Opened(file, file.open())
 
     def _groups(
         self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda detail: None
@@ -274,9 +284,9 @@ class JsonLines(Streamed):
 class Json(JsonLines):
     """Files of JSON lines, or of one array whose elements are rows."""
 
-    @contextmanager
-    def _opened(self, file: File) -> Iterator[tuple[File, BinaryIO]]:
-        with super()._opened(file) as (file, source):
+    def _opened(self, file: File) -> _Opened:
+        with ExitStack() as stack:
+            file, source = stack.enter_context(super()._opened(file))
             begin = b""
             with reading(file):
                 with suppress(ValueError):  # the reading that follows meets it
@@ -284,7 +294,8 @@ class Json(JsonLines):
                         if begin := (begin + block).removeprefix(BOM).lstrip(SPACE):
                             break
                 source.seek(0)
-            yield replace(file, unit=ELEMENT) if begin.startswith(b"[") else file, source
+            stack.pop_all()
+        return _Opened(replace(file, unit=ELEMENT) if begin.startswith(b"[") else file, source)
 
     def _groups(
         self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda detail: None

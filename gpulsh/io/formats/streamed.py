@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from io import BytesIO
 from itertools import chain, groupby
 from typing import BinaryIO, TypeVar, cast
@@ -90,8 +90,7 @@ class Streamed(Format):
 
     def _size(self, file: File) -> int | None:
         """Return how many bytes of text to expect, where the file tells."""
-        with reading(file):
-            return None if self.compression else file.size()
+        return None if self.compression else file.size()
 
     def _blocks(self, file: File, source: BinaryIO, step: int) -> Iterator[bytes]:
         """The content in blocks of at most `step`."""
@@ -100,12 +99,10 @@ class Streamed(Format):
                 for start in range(0, len(block), step):
                     yield block[start : start + step]
 
-    @contextmanager
-    def _writer(self, target: str, packing: Packing | None) -> Iterator[Sink]:
+    def _writer(self, target: str, packing: Packing | None) -> AbstractContextManager[Sink]:
         """For a file of the same compression."""
         level = packing.level if packing is not None and self.takes(packing) else None
-        with packed_writer(target, self.compression, level) as out:
-            yield out
+        return packed_writer(target, self.compression, level)
 
 
 def utf16(file: File) -> DamagedInputError:

@@ -81,6 +81,8 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
     for given in (given for given in inputs if is_url(given) == remote):
         if remote or os.path.isdir(given) or _place(given) == target:
             refuse_inside(path, given, "input")
+    if not remote and not os.path.exists(target):  # it can hold no file
+        return
     real = RealPaths()
     for file in files:
         if remote or _is_local(file):
