@@ -30,11 +30,12 @@ from typing import Literal
 Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text", "s3", "gs", "http", "hf"]
 
 # Options in messages. The keyword of a switch is True; other options may have a value after them.
-SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines")
+SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines", "add-counts")
 OPTIONS = (
     *SWITCHES,
     *("and", "as-text", "backend", "compression", "delimiter", "encoding", "engine", "format", "id-column", "keep"),
     *("memory", "num-perm", "on-error", "reader", "shingle", "sketch", "text-column", "verify", "work"),
+    *("source-column", "date-column", "min-cluster", "max-copies", "min-sources", "weights", "weight-by"),
 )
 RENAMED = {"and": "also", "shingle": "shingling"}  # options whose keyword has another name
 FUNCTIONS = {"dedup": "deduplicate_files", "sample": "sample"}  # commands that are functions, too

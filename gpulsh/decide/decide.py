@@ -82,6 +82,12 @@ class Undecided:
             return decision
 
     @cached_property
+    def all_copies(self) -> Numbers:
+        """All exact copies that may be dropped."""
+        copies = np.concatenate([self.copies, self.twins[0]])
+        return copies[self.relation.can_be_dropped(copies)]
+
+    @cached_property
     def meeting(self) -> Meeting:
         """The documents that share a bucket with others."""
         ascending = involved_in(self.met, len(self.rank)) if self.compared is None else self.compared.involved
@@ -116,7 +122,9 @@ class Undecided:
             joined = like[~stays], target[like[~stays]], similarity[like[~stays]]
         keep = target == place
         alike = self._count_copies(ops.asnumpy(target), funnel)
-        similarity[ops.asarray(alike)] = 1.0  # also where nothing is measured
+        exact_copy = np.zeros_like(keep)
+        exact_copy[ops.asarray(alike)] = True
+        similarity[exact_copy] = 1.0  # also where nothing is measured
 
         pairs = self._all_pairs(edges, *map(ops.asnumpy, joined[:2]))
         funnel.verified, funnel.kept = len(pairs), int(keep.sum())
@@ -128,7 +136,8 @@ class Undecided:
             pairs, how_similar = _in_order(pairs, np.concatenate([edges.similarity, ops.asnumpy(joined[2])]))
         found = ops.asarray(pairs)
         cluster = ops.components(count, found)
-        return Decision(keep, target, similarity.astype(np.float32), cluster, found, ops.asarray(how_similar), funnel)
+        measured = similarity.astype(np.float32), cluster, found, ops.asarray(how_similar)
+        return Decision(keep, target, *measured, exact_copy, funnel)
 
     def _count_copies(self, target: Numbers, funnel: Funnel) -> Numbers:
         """Count the exact copies by their witness, `target`; returns the copies whose witness has the same words."""
@@ -136,8 +145,7 @@ class Undecided:
         words = np.arange(len(target))  # the first document with the same words
         words[again] = before
         words[self.copies] = words[self.first]
-        copies = np.concatenate([self.copies, again])
-        copies = copies[self.relation.can_be_dropped(copies)]
+        copies = self.all_copies
         stays = target[copies] == copies
         is_alike = words[target[copies]] == words[copies]
         alike: Numbers = copies[is_alike & ~stays]

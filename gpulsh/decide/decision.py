@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import pairwise
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Arrays, Rows, Values, on_host
+from gpulsh.decide.counts.counts import Sightings, count, dates, seen
 from gpulsh.display import html_table
 from gpulsh.errors import BackendError, ParameterError
 from gpulsh.ragged import chosen_rows, offsets
@@ -18,6 +20,8 @@ from gpulsh.stats.stages import Funnel
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from gpulsh.decide.counts.weights import WeightBy
 
 Row = TypeVar("Row")
 Table = TypeVar("Table")
@@ -40,11 +44,13 @@ class Decision(Arrays):
     equal if they decide the same with the same evidence, however long they took.
 
     keep             bool [n]
-    duplicate_of     int64 [n]: position of the kept document it duplicates; its own where kept
+    duplicate_of     int64 [n]: position of the kept document it duplicates; its own where kept, or left out by
+                     `min_sources`
     similarity       float32 [n]: Jaccard similarity with that document; 1.0 where kept
     cluster          int64 [n]: smallest position of its connected component of verified pairs
     pairs            int64 [m, 2]: verified pairs, i < j, lexicographic
     pair_similarity  float32 [m]
+    exact_copy       bool [n]: dropped, with the same words in the same order as that document
     funnel           counts and seconds of every stage
 
     >>> import gpulsh
@@ -58,14 +64,16 @@ class Decision(Arrays):
     cluster: NDArray[np.int64]
     pairs: NDArray[np.int64]
     pair_similarity: NDArray[np.float32]
+    exact_copy: NDArray[np.bool_]
     funnel: Funnel = field(compare=False)
+    sightings: Sightings | None = field(default=None, compare=False)  # by `source_column` and `date_column`
 
     def __repr__(self) -> str:
-        kept = int(self.keep.sum())
-        return f"Decision(documents={len(self)}, kept={kept}, dropped={len(self) - kept}, pairs={len(self.pairs)})"
+        kept, dropped = int(self.keep.sum()), self.funnel.dropped
+        return f"Decision(documents={len(self)}, kept={kept}, dropped={dropped}, pairs={len(self.pairs)})"
 
     def _repr_html_(self) -> str:
-        first = np.flatnonzero(~self.keep)[:FIRST]
+        first = np.flatnonzero(self.duplicate_of != np.arange(len(self), like=self.duplicate_of))[:FIRST]
         columns = [first, *(getattr(self, name)[first] for name in COLUMNS[1:])]
         rows = zip(*(on_host(column).tolist() for column in columns), strict=True)
         return html_table(repr(self), ("dropped", *COLUMNS[1:]), rows)
@@ -78,7 +86,7 @@ class Decision(Arrays):
         keep: Array = self.keep
         if isinstance(keep, np.ndarray):
             return self
-        names = (*COLUMNS, "pairs", "pair_similarity")
+        names = (*COLUMNS, "pairs", "pair_similarity", "exact_copy")
         return replace(self, **{name: getattr(self, name).get() for name in names})
 
     def to_arrow(self) -> pa.Table:
@@ -116,7 +124,7 @@ class Decision(Arrays):
         import pyarrow as pa
 
         here = self.to_numpy()
-        row = np.flatnonzero(~here.keep)
+        row = np.flatnonzero(here.duplicate_of != np.arange(len(here)))
         other = here.duplicate_of[row]
         found: dict[str, Any] = {"row": row, "duplicate_of_row": other}
         found |= {"similarity": here.similarity[row], "cluster": here.cluster[row]}
@@ -155,6 +163,100 @@ class Decision(Arrays):
         rows = chosen_rows(Rows(np.argsort(here.cluster, kind="stable"), offsets(sizes)), ranked)
         columns: dict[str, Any] = {"cluster": labels[ranked], "size": sizes[ranked], "kept": kept[labels[ranked]]}
         return pa.table({**columns, "rows": pa.LargeListArray.from_arrays(rows.offset, rows.values)})
+
+    def counts(self) -> pa.Table:
+        """A pyarrow.Table with one row a kept document, in order: how many documents it stands for.
+
+        Its columns are `row`, `copies`, `near`, `component` and `sources`, all int64; `source_names`, a list of
+        strings; `first_seen` and `last_seen`, timestamp[us, tz=UTC]. `gpulsh.decide.counts.counts` defines them.
+        Sources are the values of `source_column`; without it all documents are of one source, which has no name.
+        Dates are those of `date_column`; without it they are null.
+
+        >>> import gpulsh
+        >>> texts = ["One, two, three.", "one two three", "four"]
+        >>> gpulsh.deduplicate(texts, backend="cpu").counts().select(
+        ...     ["row", "copies", "near", "component"]
+        ... ).to_pylist()
+        [{'row': 0, 'copies': 1, 'near': 0, 'component': 2}, {'row': 2, 'copies': 0, 'near': 0, 'component': 1}]
+        """
+        import pyarrow as pa
+
+        here = self.to_numpy()
+        row = np.flatnonzero(here.keep)
+        return pa.table({"row": row, **here._counts_of(row)})
+
+    def weights(self, recipe: str | Mapping[int, float], *, by: WeightBy = "verified") -> NDArray[np.float64]:
+        """float64 [k]: the sampling weight of each kept document, in order, from how many documents it stands for.
+
+        `recipe` is "txt360", "log", "cap:5", a file of FineWeb-2's bucket format as "weights.json", or a mapping of
+        least sizes to weights; `gpulsh.decide.counts.weights` defines them. `by` is "verified", for 1 + copies + near,
+        or "component". Raises ParameterError, or InputError for a file without weights.
+
+        >>> import gpulsh
+        >>> gpulsh.deduplicate(["One, two, three.", "one two three", "four"], backend="cpu").weights("txt360")
+        array([3., 1.])
+        """
+        from gpulsh.decide.counts.weights import chosen_recipe, sizes_by
+
+        here = self.to_numpy()
+        counts = count(here.duplicate_of, here.exact_copy, here.cluster)
+        return chosen_recipe(recipe).of(sizes_by(by, counts)[here.keep])
+
+    def mark(self, table: Any, *, ids: object = None) -> Any:
+        """The table, all its n rows, with columns that say what was decided; of pyarrow, pandas or polars.
+
+        The columns are `kept` bool, `duplicate_of_row` int64, `similarity` float32, `cluster` int64 and those of
+        `counts`. Of a kept row `duplicate_of_row` and `similarity` are null; of a dropped one the counts but for
+        `component`. `ids`, a column or list of n, adds `duplicate_of_id` of its type. To filter by `kept`, and leave
+        these columns out, is `filter`. Raises ParameterError where the length differs, or the table has one of the
+        columns.
+
+        >>> import gpulsh, pyarrow
+        >>> table = pyarrow.table({"text": ["One, two, three.", "one two three", "four"]})
+        >>> marked = gpulsh.deduplicate(table, text_column="text", backend="cpu").mark(table)
+        >>> marked.select(["kept", "duplicate_of_row", "similarity", "copies"]).to_pylist()[1]
+        {'kept': False, 'duplicate_of_row': 0, 'similarity': 1.0, 'copies': None}
+        """
+        import pyarrow as pa
+
+        from gpulsh.decide.counts.marks import with_columns
+
+        if not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
+            raise ParameterError(f"table is of type {type(table).__name__}; give the table that was decided")
+        if len(table) != len(self):
+            raise ParameterError(
+                f"table has {len(table)} rows and the decision {len(self)}; give the rows that were decided"
+            )
+        here = self.to_numpy()
+        kept, none = here.keep, here.duplicate_of == np.arange(len(here))
+        columns = {"kept": pa.array(kept), "duplicate_of_row": pa.array(here.duplicate_of, mask=none)}
+        if ids is not None:
+            column = _column(ids)
+            self._check_length("ids", len(column))
+            columns["duplicate_of_id"] = column.take(columns["duplicate_of_row"])
+        columns["similarity"] = pa.array(here.similarity, mask=none)
+        columns["cluster"] = pa.array(here.cluster)
+        row = np.flatnonzero(kept)
+        places = pa.array(np.cumsum(kept) - 1, mask=~kept)
+        counted = here._counts_of(row)
+        columns |= {name: column.take(places) for name, column in counted.items()}
+        columns["component"] = pa.array(count(here.duplicate_of, here.exact_copy, here.cluster).component)
+        return with_columns(table, columns)
+
+    def _counts_of(self, row: NDArray[np.int64]) -> dict[str, pa.Array]:
+        """The counts of the kept documents at `row`; the decision is in NumPy's arrays."""
+        import pyarrow as pa
+
+        found = count(self.duplicate_of, self.exact_copy, self.cluster)
+        sightings = self.sightings or Sightings(None, pa.array([], pa.string()), None)
+        where = seen(self.duplicate_of, row, sightings)
+        return {
+            **{name: pa.array(column[row]) for name, column in found._asdict().items()},
+            "sources": pa.array(where.sources),
+            "source_names": where.source_names,
+            "first_seen": dates(where.first),
+            "last_seen": dates(where.last),
+        }
 
     @overload
     def filter(self, table: tuple[Row, ...]) -> list[Row]: ...

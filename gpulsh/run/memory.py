@@ -9,7 +9,7 @@ Between the two, each document takes the memory of its digests, its hash and its
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -20,6 +20,8 @@ from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.decide.containment import containing_pairs
 from gpulsh.decide.copies import first_copies
+from gpulsh.decide.counts.counts import Sightings
+from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decide import Undecided, involved_in, is_read
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.readable import ShingledTexts
@@ -33,6 +35,7 @@ from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
 from gpulsh.run.progress import open_progress
+from gpulsh.run.sightings import sightings_in_memory
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
 from gpulsh.stats.hints import give_hints
@@ -60,6 +63,11 @@ def deduplicate(
     distance: int | None = None,
     priority: object = None,
     keep: Literal["first", "longest"] | None = None,
+    source_column: object = None,
+    date_column: object = None,
+    min_cluster: int | None = None,
+    max_copies: int | None = None,
+    min_sources: int | None = None,
     backend: BackendName = "auto",
     threads: int | None = None,
     devices: Sequence[int] | None = None,
@@ -102,6 +110,13 @@ def deduplicate(
                   ties by position
     keep          instead of `priority`: "first", by position, or "longest", by bytes of UTF-8. None: "first", and
                   "longest" with measure="containment"
+    source_column sources of documents, for `Decision.counts`: a column of the table `texts`, by name, or n values.
+                  None: all documents are of one source
+    date_column   likewise their dates: dates, times of dates, or strings of ISO 8601, in UTC if they name no offset
+    min_cluster   drop only in clusters, connected components of verified pairs, of at least so many documents. None: 1
+    max_copies    keep up to so many of a kept document and those dropped for it, the first in order. None: 1
+    min_sources   keep only what so many sources hold: leave out a kept document, and those dropped for it, where
+                  they have fewer different values of `source_column`. None: 1
     backend       "auto" (CUDA if it works, otherwise "cpu"), "cpu", "cuda" or "reference" (NumPy)
     threads       of the CPU backend; None: all processors
     devices       numbers of the CUDA devices that share the work; None: all visible devices
@@ -125,14 +140,23 @@ def deduplicate(
     sketch, also, distance = sketches_named(sketch, also, num_perm, seed, distance)
     asked = threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure, also, distance
     method = Method.chosen(*asked)
+    retention = Retention.chosen(min_cluster, max_copies, min_sources)
+    if retention.min_sources > 1 and source_column is None:
+        raise ParameterError(
+            f"min_sources is {retention.min_sources}, and all documents are of one source; give source_column"
+        )
     keys = evidence_keys(chosen_secret(secret))
     ops = select_backend(backend, threads=threads, devices=devices)
     source = open_texts(texts if text_column is None else column_of(texts, text_column), ops)
     if priority is None and (keep == "longest" or (keep is None and measure == "containment")):
         priority = source.choose(np.arange(len(source))).sizes()
     order = None if priority is None else _decision_order(priority, len(source))
+    sightings = None
+    if source_column is not None or date_column is not None:
+        sightings = sightings_in_memory(texts, len(source), source_column, date_column)
     shown = open_progress(progress)
-    decision = decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown)
+    policy = Policy(retention, sightings)
+    decision = decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown, policy)
     give_hints(method, decision.funnel)
     return decision
 
@@ -198,6 +222,17 @@ def _numbers(priority: object) -> Values:
     return values
 
 
+@dataclass(frozen=True)
+class Policy:
+    """What is done with duplicates, and what is known of documents besides their texts."""
+
+    retention: Retention = field(default_factory=Retention)
+    sightings: Sightings | None = None
+
+
+NO_POLICY = Policy()
+
+
 def sign(
     source: TextSource, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress, total: int | None = None
 ) -> SignedDocuments:
@@ -228,6 +263,7 @@ def decide(
     keys: EvidenceKeys,
     ops: Backend,
     progress: Progress,
+    policy: Policy = NO_POLICY,
 ) -> Decision:
     """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order.
 
@@ -250,7 +286,13 @@ def decide(
     with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
         chosen = source.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
         progress.count(size=int(chosen.sizes().sum()))
-    return Undecided(met, copies, first, rank, ALL, chosen, method, keys, ops).decide(funnel, progress)
+    case = Undecided(met, copies, first, rank, ALL, chosen, method, keys, ops)
+    decision = replace(case.decide(funnel, progress), sightings=policy.sightings)
+    if policy.retention == Retention():
+        return decision
+    found = policy.retention.applied(decision.to_numpy(), case.all_copies, rank, 0, policy.sightings)
+    changed = ("keep", "duplicate_of", "similarity", "exact_copy")
+    return replace(decision, **{name: ops.asarray(getattr(found, name)) for name in changed})
 
 
 def _containing(documents: Numbers, rank: Numbers, source: TextsReadAgain, method: Method, ops: Backend) -> Collisions:

@@ -2,7 +2,7 @@
 
 The funnel, the command's summary, report.json, the page and the README take names, meanings and sums from these tables.
 
-    documents     = protected + dropped + kept
+    documents     = protected + dropped + few_sources + kept
     dropped       = copies_of_kept + copies_of_dropped + near_duplicates
     exact_copies  = copies_of_kept + copies_of_dropped + copies_left
     empty         = nulls + wordless
@@ -29,7 +29,12 @@ class CountRow:
 
 _COPIES = ("copies_of_kept", "copies_of_dropped", "copies_left")
 _ROWS = (
-    CountRow("documents", "documents", "documents read, also of protected files", ("protected", "dropped", "kept")),
+    CountRow(
+        "documents",
+        "documents",
+        "documents read, also of protected files",
+        ("protected", "dropped", "few_sources", "kept"),
+    ),
     CountRow("rejected", "rejected", "bad records, listed in rejected.parquet; they are not documents"),
     CountRow("protected", "protected", "compared with others, but never dropped and not written"),
     CountRow("empty", "empty", "without a word, never duplicates", ("nulls", "wordless"), of="documents"),
@@ -46,7 +51,11 @@ _ROWS = (
     ),
     CountRow("copies_of_kept", "copies of kept", "exact copies of a kept document, dropped for it"),
     CountRow("copies_of_dropped", "copies of dropped", "exact copies of a document that was itself dropped"),
-    CountRow("copies_left", "copies left", "exact copies that stay because of --within or --across"),
+    CountRow(
+        "copies_left",
+        "copies left",
+        "exact copies that --within, --across, --min-cluster, --max-copies or --min-sources did not drop",
+    ),
     CountRow("crowded", "crowded", "in buckets of more than 256, compared with kept ones only", of="documents"),
     CountRow(
         "candidates",
@@ -69,7 +78,8 @@ _ROWS = (
     ),
     CountRow("near_duplicates", "near-duplicates", "dropped for a similar document, not as exact copies"),
     CountRow("earlier", "earlier", "dropped for documents of earlier runs", of="dropped"),
-    CountRow("kept", "kept", "documents of INPUT that are not dropped"),
+    CountRow("few_sources", "few sources", "left out by --min-sources, with all that would be dropped for them"),
+    CountRow("kept", "kept", "documents of INPUT that are not dropped, nor left out"),
 )
 COUNTS = {row.name: row for row in _ROWS}
 

@@ -149,6 +149,7 @@ class Funnel(Mapping[str, Any]):
     dropped: int = 0
     near_duplicates: int = 0
     earlier: int = 0
+    few_sources: int = 0
     kept: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # by stage, in order
     resumed: list[str] = field(default_factory=list)  # stages that an earlier run had begun
@@ -177,14 +178,19 @@ class Funnel(Mapping[str, Any]):
         """All counts, and the seconds by stage."""
         return asdict(self)
 
-    def leave_out(self, records: int, rows: int, protected: int) -> None:
-        """Take out bad records. Their rows were counted as documents without a word, `protected` of them protected."""
+    def leave_out(self, records: int, rows: int, protected: int, *, few_sources: bool = False) -> None:
+        """Take out bad records. Their rows were counted as documents without a word, `protected` of them protected, the
+        others as kept ones, or as of `few_sources`.
+        """
         self.rejected = records
         self.documents -= rows
         self.empty -= rows
         self.wordless -= rows
         self.protected -= protected
-        self.kept -= rows - protected
+        if few_sources:
+            self.few_sources -= rows - protected
+        else:
+            self.kept -= rows - protected
 
     @contextmanager
     def stage(self, progress: Progress, row: StageRow, total: int | None) -> Iterator[None]:

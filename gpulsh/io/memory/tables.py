@@ -39,11 +39,11 @@ def refuse_tables(texts: object) -> None:
         )
 
 
-def column_of(table: Any, text_column: object) -> object:
+def column_of(table: Any, text_column: object, parameter: str = "text_column") -> object:
     """The texts of a table that `text_column` names as `deduplicate_files` takes it; all of a table with columns.
 
-    A LazyFrame is collected, and a Dataset read, for these columns alone. Raises InputTypeError where there is no such
-    column, InputError where it holds no text.
+    `parameter` is its name in messages. A LazyFrame is collected, and a Dataset read, for these columns alone. Raises
+    InputTypeError where there is no such column, InputError where it holds no text.
     """
     from gpulsh.io.columns import Columns, text_named
 
@@ -51,7 +51,7 @@ def column_of(table: Any, text_column: object) -> object:
     kind = type(table).__name__
     if not has_columns(table):
         refuse_tables(table)
-        raise InputTypeError(f"text_column is {text_column!r}, and texts, a {kind}, has no columns; leave it out")
+        raise InputTypeError(f"{parameter} is {text_column!r}, and texts, a {kind}, has no columns; leave it out")
     columns = Columns(text_column)
     names = list(dict.fromkeys(name for name, *_ in columns.texts))
     present = _names(table)
@@ -60,7 +60,7 @@ def column_of(table: Any, text_column: object) -> object:
             meant = nearest(name, present)
             near = "" if meant is None else f"; did you mean {meant!r}?"
             raise InputTypeError(
-                f"text_column is {text_column!r}, and texts, a {kind}, has no column {name!r}; its columns are:"
+                f"{parameter} is {text_column!r}, and texts, a {kind}, has no column {name!r}; its columns are:"
                 f" {', '.join(map(str, present))}{near}"
             )
     if kind == "IterableDataset":

@@ -1,0 +1,118 @@
+"""How many documents each kept one stands for. Runs in memory, runs over files and indexes use these definitions.
+
+    copies        dropped documents whose witness it is, with the same words in the same order
+    near          all other dropped documents whose witness it is: near-duplicates, and exact copies of these
+    component     documents in its connected component of verified pairs, itself included
+    sources       different sources of itself and of the documents dropped for it; a null source is none
+    source_names  the names of these sources, ascending
+    first_seen    the earliest date of itself and of the documents dropped for it; null if none has a date
+    last_seen     the latest
+
+`copies` and `near` have evidence: each of these documents was compared, and is at least `threshold` similar to the kept
+one (`resolve="kept"`, `verify="exact"`). Every document is kept, or counted once, so 1 + copies + near adds up to the
+number of documents. `component` is the `minhash_cluster_size` of FineWeb-2 (Penedo et al. 2025, arXiv 2506.20920). It
+also counts documents that are connected through others alone, so it is never less than 1 + copies + near. Two kept
+documents of one component both have its size. With `resolve="components"` one document of a component stays, its
+witness is that one, and component = 1 + copies + near, unless some are protected.
+
+A document that is dropped stands for none: its counts are null, but for `component`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.ragged import offsets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+UNKNOWN = -1  # the number of a null source
+NO_DATE = np.iinfo(np.int64).min
+LATEST = np.iinfo(np.int64).max
+
+
+class Counts(NamedTuple):
+    """int64 [n] each, by document; those of dropped documents count nothing."""
+
+    copies: Numbers
+    near: Numbers
+    component: Numbers
+
+
+def count(target: Numbers, exact_copy: NDArray[np.bool_], cluster: Numbers) -> Counts:
+    """The counts of n documents, from the decision about them.
+
+    `target` [n] is the place of each one's witness, its own where it stays; `exact_copy` marks those with the words of
+    their witness; `cluster` [n] is the number of the component of each.
+
+    >>> count(np.array([0, 0, 0, 3]), np.array([False, True, False, False]), np.array([0, 0, 0, 0]))
+    Counts(copies=array([1, 0, 0, 0]), near=array([1, 0, 0, 0]), component=array([4, 4, 4, 4]))
+    """
+    documents = len(target)
+    dropped = target != np.arange(documents)
+    copies = np.bincount(target[dropped & exact_copy], minlength=documents)
+    near = np.bincount(target[dropped & ~exact_copy], minlength=documents)
+    sizes = np.bincount(cluster, minlength=documents) if documents else cluster
+    return Counts(copies, near, sizes[cluster])
+
+
+@dataclass(frozen=True)
+class Sightings:
+    """Where and when n documents were seen."""
+
+    source: Numbers | None  # [n] the number of each one's source in `names`, UNKNOWN if it is null; None: all have one
+    names: pa.Array  # ascending
+    date: Numbers | None  # [n] microseconds since 1970 in UTC, NO_DATE if it is null
+
+    def where(self, rows: Numbers) -> Sightings:
+        """Those of some documents."""
+        source = None if self.source is None else self.source[rows]
+        return Sightings(source, self.names, None if self.date is None else self.date[rows])
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Where and when k kept documents were seen, with the documents dropped for them."""
+
+    sources: Numbers  # [k]
+    source_names: pa.Array  # [k] lists of strings
+    first: Numbers  # [k] microseconds, or NO_DATE
+    last: Numbers
+
+
+def seen(target: Numbers, kept: Numbers, sightings: Sightings) -> Seen:
+    """Of the documents at `kept` [k]; `target` as in `count`."""
+    import pyarrow as pa
+
+    documents, names = len(target), len(sightings.names)
+    if sightings.source is None:
+        sources, start, found = np.ones(len(kept), np.int64), np.zeros(len(kept) + 1, np.int64), np.empty(0, np.int64)
+    else:
+        known = sightings.source != UNKNOWN
+        held = np.unique(target[known] * names + sightings.source[known]) if names else np.empty(0, np.int64)
+        holder = held // max(names, 1)
+        held = held[np.isin(holder, kept)]
+        sources = np.bincount(holder, minlength=documents)[kept]
+        start, found = offsets(sources), held % max(names, 1)
+    if sightings.date is None:
+        first = last = np.full(len(kept), NO_DATE)
+    else:
+        earliest, latest = np.full(documents, LATEST), np.full(documents, NO_DATE)
+        np.minimum.at(earliest, target, np.where(sightings.date == NO_DATE, LATEST, sightings.date))
+        np.maximum.at(latest, target, sightings.date)
+        first, last = np.where(latest == NO_DATE, NO_DATE, earliest)[kept], latest[kept]
+    listed = sightings.names.take(pa.array(found))
+    return Seen(sources, pa.ListArray.from_arrays(pa.array(start, pa.int32()), listed), first, last)
+
+
+def dates(microseconds: Numbers) -> pa.Array:
+    """The dates as a pyarrow.Array of timestamp[us, tz=UTC]."""
+    import pyarrow as pa
+
+    return pa.array(microseconds, pa.timestamp("us", "UTC"), mask=microseconds == NO_DATE)

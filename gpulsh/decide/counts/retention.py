@@ -1,0 +1,127 @@
+"""Policies that keep more than one of several duplicates, or only what several sources hold.
+
+min_cluster  documents are dropped only in components of at least so many documents (the column `cluster`)
+max_copies   up to so many of a kept document and those dropped for it stay: itself, and the first in decision order
+min_sources  a kept document stays only if so many sources hold it; otherwise it is left out, with all documents that
+             were dropped for it
+
+They apply to the finished decision, `min_cluster` before `max_copies`. A document that would have been dropped becomes
+kept; a kept one is never dropped for another one then. So the witness of each dropped document is the one that it has
+without a policy, and is kept: each policy keeps the promise of evidence. A document that is left out has no witness,
+and is no duplicate: it is not kept, it is in no list of duplicates, and counts have it apart, as `few_sources`.
+
+A document that is dropped for a protected one stays dropped, and protected documents stay.
+
+FineWeb (Penedo et al. 2024, arXiv 2406.17557) asks for the first, MixMinMatch (Alrashed, Orabona 2025, arXiv
+2512.18834) for the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.decide.counts.counts import Sightings, seen
+from gpulsh.errors import ParameterError
+from gpulsh.params import check_integer
+from gpulsh.ragged import within_runs
+from gpulsh.stats.stages import Funnel
+
+if TYPE_CHECKING:
+    from gpulsh.decide.decision import Decision
+
+MOST = 1 << 40
+
+
+@dataclass(frozen=True)
+class Retention:
+    """The policies of a run; 1 is no policy."""
+
+    min_cluster: int = 1
+    max_copies: int = 1
+    min_sources: int = 1
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check_integer(field.name, getattr(self, field.name), 1, MOST)
+        if self.min_sources > 1 and (self.min_cluster > 1 or self.max_copies > 1):
+            other = "min_cluster" if self.min_cluster > 1 else "max_copies"
+            raise ParameterError(f"min_sources and {other} are both given; give one of them")
+
+    @classmethod
+    def chosen(cls, min_cluster: int | None, max_copies: int | None, min_sources: int | None) -> Retention:
+        """With 1 for None."""
+        given = (min_cluster, max_copies, min_sources)
+        return cls(*(1 if value is None else value for value in given))
+
+    def to_json(self) -> dict[str, int]:
+        """The policies that are given."""
+        return {field.name: number for field in fields(self) if (number := getattr(self, field.name)) > 1}
+
+    def witnesses(self, target: Numbers, cluster: Numbers, rank: Numbers, fixed: NDArray[np.bool_]) -> Numbers:
+        """int64 [n]: the witness of each document by `min_cluster` and `max_copies`, its own place where it stays.
+
+        `target` [n] has those without a policy, `cluster` [n] the components, `rank` [n] ascends in decision order, and
+        `fixed` [n] marks protected documents.
+        """
+        place = np.arange(len(target))
+        dropped = np.flatnonzero((target != place) & ~fixed[target])
+        stays = np.zeros(len(target), bool)
+        if self.min_cluster > 1:
+            sizes = np.bincount(cluster, minlength=1)[cluster]
+            stays[dropped] = sizes[dropped] < self.min_cluster
+            dropped = dropped[~stays[dropped]]
+        if self.max_copies > 1:
+            ordered = dropped[np.lexsort((rank[dropped], target[dropped]))]
+            of_each = np.unique(target[ordered], return_counts=True)[1]
+            stays[ordered[within_runs(of_each) < self.max_copies - 1]] = True
+        return np.where(stays, place, target)
+
+    def left_out(self, target: Numbers, sightings: Sightings, fixed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """bool [n]: whether each document is left out by `min_sources`; arguments as above."""
+        kept, which = np.unique(target, return_inverse=True)
+        few = (seen(target, kept, sightings).sources < self.min_sources) & ~fixed[kept]
+        return few[which]
+
+    def applied(
+        self, decision: Decision, copies: Numbers, rank: Numbers, protected: int, sightings: Sightings | None
+    ) -> Decision:
+        """The decision, of NumPy's arrays, by these policies, with its funnel counted anew.
+
+        `copies` are all exact copies that may be dropped, and the first `protected` documents are fixed.
+        """
+        place = np.arange(len(decision))
+        fixed = place < protected
+        target = self.witnesses(decision.duplicate_of, decision.cluster, rank, fixed)
+        keep = target == place
+        if self.min_sources > 1:
+            found = sightings or Sightings(None, _no_names(), None)
+            left_out = self.left_out(target, found, fixed)
+            keep &= ~left_out
+            target = np.where(left_out, place, target)
+        dropped = target != place
+        exact_copy = decision.exact_copy & dropped
+        similarity = np.where(dropped, decision.similarity, np.float32(1))
+        _count_again(decision.funnel, dropped, keep, exact_copy, copies)
+        return replace(decision, keep=keep, duplicate_of=target, similarity=similarity, exact_copy=exact_copy)
+
+
+def _no_names() -> object:
+    import pyarrow as pa
+
+    return pa.array([], pa.string())
+
+
+def _count_again(
+    funnel: Funnel, dropped: NDArray[np.bool_], keep: NDArray[np.bool_], exact_copy: NDArray[np.bool_], copies: Numbers
+) -> None:
+    funnel.dropped, funnel.kept = int(dropped.sum()), int(keep.sum())
+    funnel.few_sources = len(keep) - funnel.dropped - funnel.kept
+    funnel.copies_left = int((~dropped[copies]).sum())
+    funnel.copies_of_kept = int(exact_copy.sum())
+    funnel.copies_of_dropped = len(copies) - funnel.copies_left - funnel.copies_of_kept
+    funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped

@@ -1,0 +1,129 @@
+"""Sampling weights from counts: how often a trainer should see a kept document.
+
+FILE.json       buckets: an object of least sizes and weights, as {"1": 1, "2": 3, "6": 5}. A document has the weight of
+                the largest size that is not above its own, and 1 below the least. This is the format of FineWeb-2's
+                upsampling weights (misc/rehydration of its repository); of a file with weights by language,
+                FILE.json:LANGUAGE names one
+txt360          3, 5, 8, 10 for sizes of 2 to 5, 6 to 100, 101 to 1,000, and more; 1 for 1 (TxT360, LLM360 2024)
+log             1 + ln(size)
+cap:N           the size, at most N
+
+A size is the number of documents that a kept one stands for: `verified`, 1 + copies + near, or `component`, the size of
+its connected component, which FineWeb-2's weights are made for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.decide.counts.counts import Counts
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.params import check_choice, shown
+
+WeightBy = Literal["verified", "component"]
+TXT360 = {1: 1.0, 2: 3.0, 6: 5.0, 101: 8.0, 1001: 10.0}
+ENDING = ".json"
+RULE = "give txt360, log, cap:N or a file FILE.json"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Weights of sizes: by `buckets` of least sizes, at most `cap`, or logarithmic where neither is given."""
+
+    buckets: tuple[tuple[int, float], ...] = ()  # ascending
+    cap: int | None = None
+
+    def of(self, sizes: Numbers) -> NDArray[np.float64]:
+        """float64 [n]: the weight of each size, which is 1 or more.
+
+        >>> chosen_recipe("txt360").of(np.array([1, 2, 5, 6, 100, 101, 1000, 1001]))
+        array([ 1.,  3.,  3.,  5.,  5.,  8.,  8., 10.])
+        """
+        if self.cap is not None:
+            return np.minimum(sizes, self.cap).astype(np.float64)
+        if not self.buckets:
+            return 1 + np.log(sizes)
+        least = np.array([least for least, _ in self.buckets])
+        weights = np.array([1.0, *(weight for _, weight in self.buckets)])
+        return weights[np.searchsorted(least, sizes, side="right")]
+
+    def to_json(self) -> Any:
+        """The recipe in a report."""
+        if self.cap is not None:
+            return f"cap:{self.cap}"
+        return {str(least): weight for least, weight in self.buckets} if self.buckets else "log"
+
+
+def sizes_by(by: WeightBy, counts: Counts) -> Numbers:
+    """int64 [n]: how many documents each one stands for."""
+    check_choice("weight_by", by, ("verified", "component"))
+    return counts.component if by == "component" else 1 + counts.copies + counts.near
+
+
+def chosen_recipe(given: object) -> Recipe:
+    """From the argument of --weights, or a mapping of least sizes to weights.
+
+    Raises ParameterError for anything else, InputError for a file that holds no weights.
+    """
+    if isinstance(given, Mapping):
+        return _buckets(given, "weights", ParameterError)
+    if not isinstance(given, str):
+        raise ParameterError(f"weights is {shown(given)}; {RULE}, or a mapping of sizes to weights")
+    if given == "txt360":
+        return Recipe(tuple(TXT360.items()))
+    if given == "log":
+        return Recipe()
+    if given.startswith("cap:"):
+        number = given.removeprefix("cap:")
+        if not (number.isascii() and number.isdigit() and int(number) > 0):
+            raise ParameterError(f"weights is {given!r}; give cap:N with N of 1 or more, as cap:5")
+        return Recipe(cap=int(number))
+    path, _, language = given.partition(f"{ENDING}:") if f"{ENDING}:" in given else (given, "", "")
+    if not (language or path.endswith(ENDING)):
+        raise ParameterError(f"weights is {given!r}; {RULE}")
+    return _from_file(Path(f"{path}{ENDING}" if language else path), language)
+
+
+def _from_file(path: Path, language: str) -> Recipe:
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; {RULE}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: is no JSON: {error}; give an object of least sizes and weights") from error
+    if isinstance(found, dict) and found and all(isinstance(value, dict) for value in found.values()):
+        if language not in found:
+            some = ", ".join(list(found)[:5])
+            raise InputError(f"{path}: has weights of {len(found)} languages, as {some}; give {path}:LANGUAGE")
+        found = found[language]
+    elif language:
+        raise InputError(f"{path}: has no languages; leave {language!r} out")
+    if not isinstance(found, dict):
+        raise InputError(f'{path}: is no object; give least sizes and weights, as {{"1": 1, "2": 3}}')
+    return _buckets(found, str(path), InputError)
+
+
+def _buckets(found: Mapping[Any, Any], name: str, error: type[InputError] | type[ParameterError]) -> Recipe:
+    buckets = {}
+    for size, weight in found.items():
+        is_size = (isinstance(size, int) and not isinstance(size, bool)) or (
+            isinstance(size, str) and size.isascii() and size.isdigit()
+        )
+        if not is_size or int(size) < 1 or int(size) in buckets:
+            raise error(f"{name}: {size!r} is no least size; give an integer of 1 or more, each once")
+        is_weight = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+        if not is_weight or not math.isfinite(weight) or weight < 0:
+            raise error(f"{name}: the weight of size {size} is {weight!r}; give a number of 0 or more")
+        buckets[int(size)] = float(weight)
+    if not buckets:
+        raise error(f'{name}: has no weights; give least sizes and weights, as {{"1": 1, "2": 3}}')
+    return Recipe(tuple(sorted(buckets.items())))

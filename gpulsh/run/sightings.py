@@ -1,0 +1,105 @@
+"""Where and when documents were seen: the values of `source_column` and `date_column`, as `Sightings`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpulsh.arrays import Numbers
+from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings
+from gpulsh.errors import InputError, InputTypeError, ParameterError
+from gpulsh.io.arrow.buffers import null_mask, numbers
+from gpulsh.io.arrow.ids import as_texts
+from gpulsh.io.arrow.rows import is_text
+from gpulsh.io.arrow.texts import as_strings
+from gpulsh.io.formats.keys import INSTANTS, SHOWN, Instant, parsed_key
+from gpulsh.io.memory.tables import column_of
+from gpulsh.params import shown_type
+
+Where = Callable[[int], str]  # how a message names a row
+
+
+def source_texts(values: pa.Array) -> pa.Array:
+    """Each source as a string: texts as they are, other values as JSON text."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    found = as_strings(values) if is_text(values.type) else as_texts(values)
+    return found.cast(pa.string())
+
+
+def sightings_of(sources: pa.Array | None, dates: Numbers | None) -> Sightings:
+    """From the sources of n documents, as strings, and their dates."""
+    if sources is None:
+        return Sightings(None, pa.array([], pa.string()), dates)
+    names = pc.unique(sources).drop_null()
+    names = names.take(pc.sort_indices(names))
+    places = pc.index_in(sources, value_set=names)
+    number = numbers(places).astype(np.int64)
+    if (missing := null_mask(places)) is not None:
+        number[missing] = UNKNOWN
+    return Sightings(number, names, dates)
+
+
+def instants(values: pa.Array, column: str, where: Where) -> Numbers:
+    """int64 [n]: dates, times of dates, or strings of ISO 8601, as microseconds since 1970 in UTC; null is NO_DATE.
+
+    A time without an offset is one of UTC. InputTypeError for a column of another type, InputError for the first string
+    that is no date.
+    """
+    types, kind = pa.types, values.type
+    if types.is_dictionary(kind):
+        values = values.dictionary_decode()
+        kind = values.type
+    if types.is_date(kind) or types.is_timestamp(kind):
+        values = values.cast(pa.timestamp("us", kind.tz if types.is_timestamp(kind) else None), safe=False)
+        found = values.view(pa.int64())
+    elif types.is_null(kind):
+        found = pa.nulls(len(values), pa.int64())
+    elif is_text(kind):
+        keys = [None if text is None else parsed_key(text) for text in as_strings(values).to_pylist()]
+        for row, key in enumerate(keys):
+            if key is not None and not isinstance(key, Instant):
+                given = repr(as_strings(values.slice(row, 1)).to_pylist()[0][:SHOWN])
+                raise InputError(
+                    f"{where(row)}: column {column!r} is {given}; --date-column takes dates as 2024-01-31T12:00:00Z"
+                )
+        found = pa.array(keys, INSTANTS).view(pa.int64())
+    else:
+        raise InputTypeError(f"{where(0)}: column {column!r} is {kind}; --date-column takes dates, or strings of them")
+    return np.asarray(found.fill_null(NO_DATE).to_numpy(zero_copy_only=False), np.int64)
+
+
+def sightings_in_memory(texts: object, count: int, source: object, date: object) -> Sightings:
+    """Of documents in memory, by `source_column` and `date_column`: a column of the table `texts`, or the n values.
+
+    Raises ParameterError for what is no column of n values, and what `instants` raises.
+    """
+    sources = None if source is None else source_texts(_values("source_column", source, texts, count))
+    if date is None:
+        return sightings_of(sources, None)
+    dates = _values("date_column", date, texts, count)
+    return sightings_of(sources, instants(dates, date if isinstance(date, str) else "date", lambda row: f"row {row}"))
+
+
+def _values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
+    column: Any = column_of(texts, _one(name, given), name) if isinstance(given, str) else given
+    try:
+        if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+            column = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ParameterError(f"{name} is {shown_type(given)}, no column: {error}") from error
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if len(column) != count:
+        raise ParameterError(f"{name} has {len(column)} values for {count} documents; give one for each document")
+    return column
+
+
+def _one(name: str, given: str) -> Sequence[str]:
+    if "," in given:
+        raise ParameterError(f"{name} is {given!r}; give the name of one column")
+    return [given]

@@ -1,0 +1,313 @@
+"""What each kept document stands for: as a naive count over the pairs has it, on real and random text."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh import Decision, InputError, InputTypeError, ParameterError, Shingling
+from tests.support import naive, naive_counts
+from tests.support.texts import licences
+
+EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
+NAMES = ["crawl-1", "crawl-2", "é", ""]
+
+
+def words_of(texts: list[str | None]) -> list[tuple[str, ...]]:
+    return [tuple(naive.tokens(text or "", "word")) for text in texts]
+
+
+@cache
+def real(name: str) -> tuple[str | None, ...]:
+    """Four corpora: licences, pieces of them, their lines, and near-copies of a few pages."""
+    if name == "licences":
+        return tuple(licences()[::6])
+    if name == "pieces":
+        return tuple(text[start : start + 400] for text in licences()[::40] for start in range(0, len(text), 400))[:900]
+    if name == "lines":
+        return tuple(line for text in licences()[::60] for line in text.splitlines())[:900]
+    random = Random(5)
+    pages = [[random.choice("abcdefghij") * random.randrange(1, 4) for _ in range(30)] for _ in range(6)]
+    found: list[str | None] = []
+    for _ in range(500):
+        page = list(random.choice(pages))
+        for _ in range(random.randrange(3)):
+            page[random.randrange(len(page))] = random.choice("xyz")
+        found.append(random.choice([" ".join(page), ", ".join(page).upper(), None, "?!"]))
+    return tuple(found)
+
+
+def sightings(count: int, seed: int = 3) -> dict[str, Any]:
+    random = Random(seed)
+    days = [EPOCH + timedelta(hours=random.randrange(5000)) for _ in range(count)]
+    return {
+        "source_column": [random.choice([*NAMES, None]) for _ in range(count)],
+        "date_column": [random.choice([day, None]) for day in days],
+    }
+
+
+def check(result: Decision, texts: list[str | None], source_column: Any = None, date_column: Any = None) -> None:
+    pairs = [tuple(pair) for pair in result.pairs.tolist()]
+    kept = np.flatnonzero(result.keep).tolist()
+    wanted = naive_counts.counts(pairs, result.duplicate_of.tolist(), words_of(texts), source_column, date_column, kept)
+    found = result.counts()
+    assert found.to_pylist() == [{"row": row, **columns} for row, columns in wanted.items()]
+    assert (
+        sum((found[name].to_numpy() for name in ("copies", "near")), 1).sum() == len(texts) - result.funnel.few_sources
+    )
+    assert result.exact_copy.sum() == sum(row["copies"] for row in wanted.values())
+
+
+@pytest.mark.parametrize("name", ["licences", "pieces", "lines", "pages"])
+@pytest.mark.parametrize("options", [{}, {"resolve": "components"}, {"verify": "none"}, {"measure": "containment"}])
+def test_counts_are_those_over_the_pairs(name: str, options: dict[str, Any]) -> None:
+    texts = list(real(name))
+    seen = sightings(len(texts))
+    result = gpulsh.deduplicate(texts, threshold=0.6, shingling="word:2", backend="cpu", **options, **seen)
+    check(result, texts, **seen)
+    counts = result.counts()
+    represented = 1 + counts["copies"].to_numpy() + counts["near"].to_numpy()
+    assert (represented <= counts["component"].to_numpy()).all() and result.funnel.dropped > 5
+    if options.get("resolve") == "components":
+        assert (represented == counts["component"].to_numpy()).all()
+
+
+pages = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "漢字", "हिन्दी"]), min_size=1, max_size=7).map(" ".join)
+awkward = st.sampled_from([None, "", "?!", "🙂", "\0", "e\u0301", "\ud800", "A b c", "a, B c!"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(st.one_of(pages, awkward), max_size=40),
+    seed=st.integers(0, 9),
+    resolve=st.sampled_from(["kept", "components"]),
+    policy=st.sampled_from(
+        [{}, {"min_cluster": 3}, {"max_copies": 2}, {"min_cluster": 2, "max_copies": 3}, {"min_sources": 2}]
+    ),
+    ordered=st.booleans(),
+)
+def test_counts_and_policies_of_random_text(
+    texts: list[str | None], seed: int, resolve: Any, policy: dict[str, Any], ordered: bool
+) -> None:
+    seen = sightings(len(texts), seed)
+    how: dict[str, Any] = {"threshold": 0.5, "shingling": "word:1", "resolve": resolve, "backend": "reference", **seen}
+    if ordered:
+        how["priority"] = [Random(seed + row).randrange(4) for row in range(len(texts))]
+    order = sorted(range(len(texts)), key=lambda row: (-how.get("priority", [0] * len(texts))[row], row))
+    plain = gpulsh.deduplicate(texts, **how)
+    result = gpulsh.deduplicate(texts, **how, **policy)
+    pairs = [tuple(pair) for pair in plain.pairs.tolist()]
+    wanted, left_out = naive_counts.with_policy(
+        pairs, plain.duplicate_of.tolist(), order, **policy, sources=seen["source_column"]
+    )
+    assert result.duplicate_of.tolist() == wanted
+    assert result.keep.tolist() == [row == target and row not in left_out for row, target in enumerate(wanted)]
+    dropped = np.flatnonzero(result.duplicate_of != np.arange(len(texts)))
+    assert result.keep[result.duplicate_of[dropped]].all(), "the promise of evidence"
+    assert (result.similarity[dropped] == plain.similarity[dropped]).all()
+    assert (result.pairs == plain.pairs).all() and (result.cluster == plain.cluster).all()
+    check(result, texts, **seen)
+    funnel = result.funnel
+    words = words_of(texts)
+    assert funnel.documents == funnel.dropped + funnel.few_sources + funnel.kept
+    assert (funnel.dropped, funnel.few_sources) == (len(dropped), len(left_out))
+    assert funnel.copies_of_kept == sum(words[row] == words[wanted[row]] for row in dropped.tolist())
+    assert funnel.dropped == funnel.copies_of_kept + funnel.copies_of_dropped + funnel.near_duplicates
+    assert funnel.exact_copies == funnel.copies_of_kept + funnel.copies_of_dropped + funnel.copies_left
+    assert funnel.exact_copies == plain.funnel.exact_copies
+
+
+def test_what_a_policy_keeps() -> None:
+    page = " ".join(f"w{number}" for number in range(30))
+    texts = [page, page, f"{page} more", "alone", f"{page} less", page]
+    given: dict[str, Any] = {"backend": "reference", "source_column": ["a", "a", "b", "c", "b", "a"]}
+    assert gpulsh.deduplicate(texts, **given).duplicate_of.tolist() == [0, 0, 0, 3, 0, 0]
+    assert gpulsh.deduplicate(texts, **given, max_copies=3).duplicate_of.tolist() == [0, 1, 2, 3, 0, 0]
+    assert gpulsh.deduplicate(texts, **given, min_cluster=6).duplicate_of.tolist() == [0, 1, 2, 3, 4, 5]
+    assert gpulsh.deduplicate(texts, **given, min_cluster=5).duplicate_of.tolist() == [0, 0, 0, 3, 0, 0]
+    shared = gpulsh.deduplicate(texts, **given, min_sources=2)
+    assert shared.keep.tolist() == [True, False, False, False, False, False]
+    assert len(shared.duplicates()) == 4 and shared.funnel.few_sources == 1
+    assert repr(shared) == "Decision(documents=6, kept=1, dropped=4, pairs=5)"
+    assert not gpulsh.deduplicate(texts, **given, min_sources=3).keep.any()
+    marked = gpulsh.deduplicate(texts, **given, min_sources=3).mark(pa.table({"text": texts}))
+    assert marked["kept"].to_pylist() == [False] * 6 and marked["duplicate_of_row"].null_count == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"min_cluster": 0}, "min_cluster is 0; give an integer from 1"),
+        ({"max_copies": 1.5}, "max_copies is 1.5; give an integer"),
+        ({"min_sources": 2}, "min_sources is 2, and all documents are of one source; give source_column"),
+        ({"min_sources": 2, "max_copies": 2, "source_column": ["a"]}, "min_sources and max_copies are both given"),
+        ({"min_sources": 2, "min_cluster": 2, "source_column": ["a"]}, "min_sources and min_cluster are both given"),
+        ({"source_column": ["a", "b"]}, "source_column has 2 values for 1 documents"),
+        ({"source_column": "lang"}, "source_column is 'lang', and texts, a list, has no columns"),
+        ({"date_column": 5}, "date_column is of type int, no column"),
+    ],
+)
+def test_parameters_that_are_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises((ParameterError, InputTypeError), match=told):
+        gpulsh.deduplicate(["one"], backend="reference", **options)
+
+
+@pytest.mark.parametrize(
+    ("dates", "told"),
+    [
+        (["2020-01-01", None, "soon"], "row 2: column 'date' is 'soon'; date_column takes dates"),
+        ([1, 2, 3], "row 0: column 'date' is int64; date_column takes dates, or strings of them"),
+    ],
+)
+def test_dates_that_are_none(dates: list[Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        gpulsh.deduplicate(["a", "b", "c"], backend="reference", date_column=dates)
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ["2024-02-29", "2024-02-29T12:00:00+02:00", None],
+        [datetime(2024, 2, 29), datetime(2024, 2, 29, 10), None],
+        pa.array([1709164800, 1709200800, None], pa.timestamp("s", "Asia/Tokyo")),
+        pa.array(["2024-02-29T00:00Z", "2024-02-29T10:00Z", None]).dictionary_encode(),
+        np.array(["2024-02-29T00", "2024-02-29T10", "NaT"], "datetime64[ns]"),
+    ],
+)
+def test_dates_of_every_kind(dates: Any) -> None:
+    found = gpulsh.deduplicate(["a b", "a b", "a b"], backend="reference", date_column=dates).counts()
+    first, last = datetime(2024, 2, 29, tzinfo=UTC), datetime(2024, 2, 29, 10, tzinfo=UTC)
+    assert found.select(["first_seen", "last_seen"]).to_pylist() == [{"first_seen": first, "last_seen": last}]
+    assert found.schema == gpulsh.deduplicate([], backend="reference").counts().schema
+
+
+# --- marks
+
+
+TEXTS = ["one two", "One, two!", None, "three", "one two", "three"]
+TABLE = pa.table({"text": TEXTS, "id": list("abcdef")})
+
+
+@pytest.mark.parametrize("kind", ["table", "batch", "pandas", "polars"])
+def test_marks_then_a_filter_are_what_filter_gives(kind: str) -> None:
+    table: Any = {
+        "table": TABLE,
+        "batch": TABLE.to_batches()[0],
+        "pandas": TABLE.to_pandas().set_index(pd.Index([7, 7, 1, 0, 7, 2])),
+        "polars": pl.from_arrow(TABLE),
+    }[kind]
+    result = gpulsh.deduplicate(table, text_column="text", source_column="id", backend="reference")
+    marked = result.mark(table, ids=TABLE["id"])
+    names = list(marked.schema.names) if kind in ("table", "batch") else list(marked.columns)
+    added = ["kept", "duplicate_of_row", "duplicate_of_id", "similarity", "cluster", *result.counts().column_names[1:]]
+    assert names == ["text", "id", *added]
+    plain = result.filter(table)
+    if kind == "pandas":
+        pd.testing.assert_frame_equal(marked[marked["kept"]][["text", "id"]], plain)
+        marked = pa.Table.from_pandas(marked, preserve_index=False)
+    elif kind == "polars":
+        assert marked.filter(pl.col("kept"))[["text", "id"]].equals(plain)
+        marked = marked.to_arrow()
+    else:
+        bare = marked.filter(marked["kept"]).select(["text", "id"])
+        assert bare.equals(plain if kind == "table" else pa.Table.from_batches([plain]))
+    assert marked["duplicate_of_id"].to_pylist() == [None, "a", None, None, "a", "d"]
+    assert marked["duplicate_of_row"].to_pylist() == [None, 0, None, None, 0, 3]
+    assert marked["similarity"].to_pylist() == [None, 1, None, None, 1, 1]
+    assert marked["copies"].to_pylist() == [2, None, 0, 1, None, None]
+    assert marked["component"].to_pylist() == [3, 3, 1, 2, 3, 2]
+    assert marked["source_names"].to_pylist() == [["a", "b", "e"], None, ["c"], ["d", "f"], None, None]
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (pa.table({"kept": TEXTS}), "table has a column 'kept', which would be added; rename it"),
+        (pd.DataFrame({"near": TEXTS}), "table has a column 'near', which would be added; rename it"),
+        (TABLE.slice(1), "table has 5 rows and the decision 6"),
+        (TEXTS, "table is of type list; give a Table of pyarrow"),
+        (5, "table is of type int"),
+    ],
+)
+def test_tables_that_cannot_be_marked(table: Any, told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        gpulsh.deduplicate(TEXTS, backend="reference").mark(table)
+
+
+# --- weights
+
+
+def naive_weight(recipe: Any, size: int) -> float:
+    if recipe == "log":
+        return 1 + math.log(size)
+    if str(recipe).startswith("cap:"):
+        return min(size, int(recipe[4:]))
+    table = {1: 1, 2: 3, 6: 5, 101: 8, 1001: 10} if recipe == "txt360" else recipe
+    expanded = [1]  # as FineWeb-2's example has it: each size has its own entry
+    for at in range(1, max(map(int, table)) + 1):
+        expanded.append({int(size): weight for size, weight in table.items()}.get(at, expanded[-1]))
+    return expanded[min(size, len(expanded) - 1)]
+
+
+@pytest.mark.parametrize("recipe", ["txt360", "log", "cap:3", {2: 2.5}, {"1": 1, "3": 4, "2": 0, "1000": 1}])
+def test_weights(recipe: Any, tmp_path: Path) -> None:
+    sizes = [1, 2, 3, 4, 5, 6, 99, 100, 101, 1000, 1001, 1002]
+    texts = [f"page {size}" for size in sizes for _ in range(size)]
+    result = gpulsh.deduplicate(texts, backend="cpu")
+    wanted = [naive_weight(recipe, size) for size in sizes]
+    assert result.weights(recipe).tolist() == pytest.approx(wanted)
+    assert result.weights(recipe).dtype == np.float64
+    if isinstance(recipe, dict):
+        (tmp_path / "own.json").write_text(json.dumps(recipe))
+        (tmp_path / "all.json").write_text(json.dumps({"ita_Latn": recipe, "fra_Latn": {"1": 7}}))
+        assert result.weights(str(tmp_path / "own.json")).tolist() == wanted
+        assert result.weights(f"{tmp_path}/all.json:ita_Latn").tolist() == wanted
+
+
+def test_weights_by_component() -> None:
+    chain = [" ".join(f"w{number}" for number in range(start, start + 30)) for start in range(0, 12, 4)]
+    result = gpulsh.deduplicate(chain, shingling=Shingling(size=1), threshold=0.7, backend="reference")
+    assert result.counts()["component"].to_pylist() == [3, 3] and result.keep.tolist() == [True, False, True]
+    assert result.weights("cap:9").tolist() == [2, 1] and result.weights("cap:9", by="component").tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "told"),
+    [
+        ("txt", "weights is 'txt'; give txt360, log, cap:N or a file FILE.json"),
+        ("cap:0", "give cap:N with N of 1 or more"),
+        ("cap:x", "give cap:N with N of 1 or more"),
+        (5, "weights is 5; give txt360"),
+        ({}, "weights: has no weights; give least sizes and weights"),
+        ({0: 1}, "weights: 0 is no least size"),
+        ({"1": True}, "weights: the weight of size 1 is True; give a number of 0 or more"),
+        ({1: math.inf}, "the weight of size 1 is inf"),
+        ({1: -1}, "the weight of size 1 is -1"),
+        ("missing.json", "missing.json: cannot be read"),
+        ("bad.json", "bad.json: is no JSON"),
+        ("list.json", "list.json: is no object"),
+        ("all.json", "all.json: has weights of 1 languages, as ita_Latn; give all.json:LANGUAGE"),
+        ("all.json:fra", "all.json: has weights of 1 languages"),
+        ("own.json:fra", "own.json: has no languages; leave 'fra' out"),
+    ],
+)
+def test_weights_that_are_refused(recipe: Any, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in {"bad": "{", "list": "[1]", "all": '{"ita_Latn": {"1": 1}}', "own": '{"1": 1}'}.items():
+        Path(f"{name}.json").write_text(content)
+    with pytest.raises((ParameterError, InputError), match=told):
+        gpulsh.deduplicate(["a"], backend="reference").weights(recipe)
