@@ -27,13 +27,14 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Literal
 
-Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text", "s3", "gs", "http", "hf"]
+Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text", "s3", "gs", "http", "hf", "url"]
 
 # Options in messages. The keyword of a switch is True; other options may have a value after them.
 SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines", "add-counts")
 OPTIONS = (
     *SWITCHES,
     *("and", "as-text", "backend", "compression", "delimiter", "encoding", "engine", "format", "id-column", "keep"),
+    "key",
     *("memory", "num-perm", "on-error", "reader", "shingle", "sketch", "text-column", "verify", "work"),
     *("source-column", "date-column", "min-cluster", "max-copies", "min-sources", "weights", "weight-by"),
 )

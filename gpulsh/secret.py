@@ -33,7 +33,8 @@ TOKEN_FAR = SHINGLE + LONGEST_SHINGLE  # [LEVELS, DIGITS]
 EXACT = TOKEN_FAR + LEVELS * DIGITS  # [2, EXACT_PLACES], of the tokens of a document, for each half of the exact hash
 EXACT_FAR = EXACT + 2 * EXACT_PLACES  # [2, LEVELS, DIGITS]
 EXACT_SPREAD = EXACT_FAR + 2 * LEVELS * DIGITS  # [2], the first factors of a token
-WORDS = EXACT_SPREAD + 2
+VALUES = EXACT_SPREAD + 2  # [2], the key of hashes of values
+WORDS = VALUES + 2
 
 Words = NDArray[np.uint64]
 
@@ -48,6 +49,11 @@ class EvidenceKeys:
     """
 
     words: Words = field(repr=False)
+
+    @property
+    def of_values(self) -> Words:
+        """uint64 [2]: the key of `backends.keyed.keyed_hashes`."""
+        return self.words[VALUES:WORDS]
 
 
 def chosen_secret(given: bytes | None) -> bytes:

@@ -18,6 +18,7 @@ SECTIONS = {  # first option -> heading
     "text_column": "Input",
     "output": "Output",
     "threshold": "Duplicates",
+    "key": "Copies by a key",
     "keep": "The kept one of two duplicates",
     "sketch": "Candidates",
     "backend": "Machine",
@@ -96,6 +97,14 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 )
 @method_options("threshold", "shingle", "normalize", "measure")
 @choice("--verify", "exact", "signature", "none", help="Way to compare candidates.")
+@click.option(
+    "--key",
+    metavar="COLUMN",
+    help="Column whose equal values make documents copies, such as a URL; the first by --keep stays. Empty values are"
+    " equal to nothing.",
+)
+@click.option("--normalize-url", is_flag=True, help="Compare the values of --key as URLs, in canonical form.")
+@click.option("--key-only", is_flag=True, help="Compare the values of --key, and no texts.")
 @click.option(
     "--keep",
     metavar="first|longest|source:INPUT,...|COLUMN",

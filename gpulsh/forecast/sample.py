@@ -38,7 +38,8 @@ SAMPLE_STARTS = 5.0  # the sample may take about so many starts of the program; 
 LEAST_TIMES = 4  # the sample is so many times as large as the very small run, or more
 NEARLY_ALL = 2 / 3  # share of the files; a larger sample becomes a run of all files
 START = "start"  # seconds outside of all stages: the program, checks, evidence and the report
-WITHIN = {"compare": "verify", **dict.fromkeys(OF_CONTAINMENT, "collide")}  # stages counted with another
+# Stages counted with another.
+WITHIN = {"compare": "verify", "keys": "copies", **dict.fromkeys(OF_CONTAINMENT, "collide")}
 WRONG_USAGE = 2  # exit status for wrong options
 # The child imports from the same places as this process. At its end it reports its memory and processor time.
 CHILD = r"""

@@ -63,6 +63,8 @@ class Columns:
     text: str
     key: str | None = None  # orders documents, for --keep
     id: str | None = None
+    identity: str | None = None  # documents with equal values are copies, for --key
+    unread: bool = False  # texts are not needed: each is given as an empty one
     texts: tuple[Place, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -74,7 +76,7 @@ class Columns:
         return self.texts[0][0] if len(self.texts) == len(self.texts[0]) == 1 else None
 
     def places(self) -> tuple[Place, ...]:
-        """All places that must exist. The key and the id are names for `place_named`."""
+        """All places that must exist. The key, the id and the identity are names for `place_named`."""
         return tuple(dict.fromkeys((*self.texts, *((name,) for name in self._others()))))
 
     def depth(self) -> int:
@@ -82,7 +84,7 @@ class Columns:
         return max(*map(len, self.texts), *(name.count(".") + 1 for name in self._others()), 1)
 
     def _others(self) -> list[str]:
-        return [name for name in (self.key, self.id) if name is not None]
+        return [name for name in (self.key, self.id, self.identity) if name is not None]
 
 
 def missing_column(file: File, place: Place, columns: Columns, present: Sequence[str]) -> InputError:

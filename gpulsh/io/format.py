@@ -67,6 +67,7 @@ class Block:
     key: Keys | None = None
     rejected: tuple[Rejection, ...] = ()
     stray: Stray = NO_STRAY
+    identity: pa.Array | None = None  # of `io.arrow.identities`
 
 
 class Part(NamedTuple):

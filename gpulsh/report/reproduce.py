@@ -16,6 +16,13 @@ _KEPT = {"first": "The first of two duplicates is kept.", "longest": "The longer
 
 def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
     """A sentence each."""
+    if "index" not in parameters and parameters.get("key") is not None:
+        what = "URL in" if parameters["normalize_url"] else "value of"
+        yield f"Documents with the same {what} {parameters['key']} are copies."
+        if parameters["key_only"]:
+            yield "No texts are compared."
+            yield _kept_one(parameters["keep"])
+            return
     shingling, threshold = Shingling(**parameters["shingling"]), parameters["threshold"]
     contained = measure_name(parameters) == "containment"
     tokens = "words" if shingling.unit == "word" else "characters"
@@ -40,14 +47,17 @@ def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
         )
     if also := parameters.get("also"):
         yield f"Candidates are compared only if their {_agreement(also)}."
-    keep = parameters["keep"]
-    yield _KEPT.get(keep, f"{keep} decides which of two duplicates is kept.")
+    yield _kept_one(parameters["keep"])
     if parameters["resolve"] == "kept":
         yield "A document is dropped only if a kept document duplicates it, never along a chain of others."
     else:
         yield "One document is kept of all that chains of duplicates connect."
     if parameters["within"] or parameters["across"]:
         yield f"Only documents of {'the same INPUT' if parameters['within'] else 'different INPUTs'} are duplicates."
+
+
+def _kept_one(keep: str) -> str:
+    return _KEPT.get(keep, f"{keep} decides which of two duplicates is kept.")
 
 
 def _agreement(bits: Mapping[str, Any]) -> str:
@@ -69,7 +79,10 @@ def command(report: Mapping[str, Any]) -> str | None:
     may_be_none = ("delimiter", "encoding", "id_column", "index", "format", "compression")
     given += [name for name in may_be_none if parameters.get(name) is not None]
     options = [part for name in given for part in (f"--{name.replace('_', '-')}", str(parameters[name]))]
-    flags = [f"--{name}" for name in ("within", "across", "lines") if parameters.get(name)]
+    if "index" not in parameters and parameters.get("key") is not None:
+        options += ["--key", parameters["key"]]
+    named = ("within", "across", "lines", "normalize_url", "key_only")
+    flags = [f"--{name.replace('_', '-')}" for name in named if parameters.get(name)]
     flags += [part for pattern in parameters.get("as_text", ()) for part in ("--as-text", pattern)]
     protected = [part for path in parameters["protect"] for part in ("--protect", path)]
     keep = ["--keep", parameters["keep"]] if "index" not in parameters else []

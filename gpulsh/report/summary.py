@@ -23,7 +23,9 @@ def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
     funnel = report["funnel"]
     documents, dropped = funnel["documents"] - funnel["protected"], funnel["dropped"]
     copies = funnel["copies_of_kept"] + funnel["copies_of_dropped"]
+    by_key = funnel.get("key_copies", 0)
     kinds = [
+        f"{by_key:,} {'copy' if by_key == 1 else 'copies'} by key" if by_key else "",
         f"{copies:,} exact {'copy' if copies == 1 else 'copies'}" if copies else "",
         many(funnel["near_duplicates"], "near-duplicate") if funnel["near_duplicates"] else "",
     ]
@@ -44,6 +46,8 @@ def _pairs(report: Mapping[str, Any]) -> str:
     funnel, parameters = report["funnel"], report["parameters"]
     similar, others = f"{funnel['similar']:,}", f"{funnel['dissimilar']:,}"
     pairs = many(funnel["candidates"], "candidate pair")
+    if parameters.get("key_only"):
+        return f"Keys in {parameters['key']!r} were compared, and no texts"
     if parameters["verify"] == "none":
         return f"{pairs} found, not compared: {similar} taken as duplicates"
     how = " by signature" if parameters["verify"] == "signature" else ""
@@ -95,7 +99,7 @@ def sum_of(row: CountRow, funnel: Mapping[str, Any]) -> str:
     >>> sum_of(COUNTS["empty"], {"empty": 3, "nulls": 1, "wordless": 2})
     '= 1 null + 2 wordless'
     """
-    parts = [f"{funnel[name]:,} {COUNTS[name].label}" for name in row.parts if funnel[name]]
+    parts = [f"{funnel[name]:,} {COUNTS[name].label}" for name in row.parts if funnel.get(name)]
     return f"= {' + '.join(parts)}" if parts else ""
 
 

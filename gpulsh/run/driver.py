@@ -22,6 +22,7 @@ from gpulsh.run.records.tables import (
     COPIES,
     FOREST,
     GROUPS,
+    KEY_COPIES,
     MEMBERS,
     MEMBERSHIPS,
     PAIRS,
@@ -32,7 +33,7 @@ from gpulsh.run.records.tables import (
 )
 from gpulsh.run.records.texts import GatheredTexts
 from gpulsh.run.stages.arrange import gather, route
-from gpulsh.run.stages.collide import collide, copies
+from gpulsh.run.stages.collide import collide, copies, keys
 from gpulsh.run.stages.connect import CONNECT, group
 from gpulsh.run.stages.containment import POSTING_COST, WEIGH, join, prefix, weigh
 from gpulsh.run.stages.evidence import evidence
@@ -61,6 +62,7 @@ class Decided:
     signed: Sequence[Mapping[str, Any]]  # of each partition, what was read
     gathered: GatheredTexts | None = None  # what was read again, while the work folder is there
     sample: Sample = NOTHING  # of the pairs that were compared
+    alike: tuple[Paths, Paths] = ((), ())  # files of KEY_COPIES and of COPIES
 
 
 # Decides instead of the stages before `write`, with documents of earlier runs. The decisions are durable then.
@@ -118,22 +120,31 @@ class _Run:
         """All stages before `write`."""
         signed = self.sign(partitions, total)
         layout = layout_of(self.job, signed)
-        copied, twins = self.copies(layout)
+        keyed = () if self.job.key is None else self.keys(layout)
+        if self.job.key is not None and self.job.key.only:
+            self.funnel.dropped = self.funnel.key_copies
+            self._count_kept(layout)
+            ids = self.collect(layout, len(keyed), signed)
+            return Decided(layout, ids, signed, alike=(keyed, ()))
+        copied, twins = self.copies(layout, keyed)
         meet = self.join if self.job.method.measure == "containment" else self.collide
-        pairs, memberships, forests, in_large = meet(layout, copied)
-        (groups,) = self._stage("connect", [Task(CONNECT, group, (layout, forests, copied))], 1)
+        pairs, memberships, forests, in_large = meet(layout, (*keyed, *copied))
+        alike = keyed, copied
+        (groups,) = self._stage("connect", [Task(CONNECT, group, (layout, forests, (*keyed, *copied)))], 1)
         members, shares = (table.path(self.folder, CONNECT) for table in (MEMBERS, SHARES))
-        routed: Mapping[Table[Any], Paths] = {PAIRS: pairs, MEMBERSHIPS: memberships, COPIES: copied, TWINS: twins}
-        pairs, memberships, copied, twins = self.route(members, routed)
+        found_in = ((PAIRS, pairs), (MEMBERSHIPS, memberships), (COPIES, copied), (TWINS, twins), (KEY_COPIES, keyed))
+        routed: Mapping[Table[Any], Paths] = dict(found_in)
+        pairs, memberships, copied, twins, keyed = self.route(members, routed)
         read = groups["meeting"] > 0 and is_read(self.job.method, in_large)
         if read:
             given = ((layout, partition, members) for partition in partitions)
             self._run("gather", gather, given, groups["meeting"], parallel=True)
         samples = self.compare(layout, groups, shares, pairs) if groups["shares"] else ()
-        found = shares, pairs, memberships, copied, twins, len(partitions) if read else 0
+        found = shares, pairs, memberships, copied, twins, keyed, len(partitions) if read else 0
         samples += self.verify(layout, groups, found)
         texts = GatheredTexts(self.folder, layout, members) if read else None
-        return Decided(layout, self.collect(layout, groups, signed), signed, texts, self.sample(samples))
+        ids = self.collect(layout, groups["groups"], signed)
+        return Decided(layout, ids, signed, texts, self.sample(samples), alike)
 
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Mapping[str, Any]]:
         """Sign every partition. Counts documents."""
@@ -147,10 +158,17 @@ class _Run:
         funnel.wordless = funnel.empty - funnel.nulls
         return signed
 
-    def copies(self, layout: Layout) -> tuple[Paths, Paths]:
+    def keys(self, layout: Layout) -> Paths:
+        """Find documents with equal keys in every range of their hashes: files of KEY_COPIES. Counts them."""
+        parts = self._ranges(EXACT_COST * len(layout))
+        tasks, facts = self._run("keys", keys, ((layout, part, parts) for part in range(parts)), parts)
+        self.funnel.key_copies = tallied(facts, "copies")
+        return self._files(tasks, KEY_COPIES)
+
+    def copies(self, layout: Layout, keyed: Paths) -> tuple[Paths, Paths]:
         """Find copies in every range of exact hashes: files of COPIES, and of TWINS where there may be any."""
         parts = self._ranges(EXACT_COST * len(layout))
-        tasks, _ = self._run("copies", copies, ((layout, part, parts) for part in range(parts)), parts)
+        tasks, _ = self._run("copies", copies, ((layout, keyed, part, parts) for part in range(parts)), parts)
         return self._files(tasks, COPIES), self._files(tasks if self.job.policy.by_source() else [], TWINS)
 
     def collide(self, layout: Layout, copied: Paths) -> Met:
@@ -193,8 +211,7 @@ class _Run:
         for name in TALLIED:
             setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
         funnel.dissimilar = funnel.candidates - funnel.similar
-        funnel.protected = layout.protected
-        funnel.kept = funnel.documents - funnel.protected - funnel.dropped
+        self._count_kept(layout)
         return self._files(tasks, SAMPLE)
 
     def sample(self, paths: Paths) -> Sample:
@@ -204,9 +221,9 @@ class _Run:
             found = found.and_of(SAMPLE.open(path).whole())
         return found
 
-    def collect(self, layout: Layout, groups: Groups, signed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
-        """Collect the decisions about every partition; the number of files of ids of each."""
-        given = ((layout, number, groups["groups"]) for number in range(len(signed)))
+    def collect(self, layout: Layout, groups: int, signed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+        """Collect the decisions of so many groups about every partition; the number of files of ids of each."""
+        given = ((layout, number, groups) for number in range(len(signed)))
         _, facts = self._run("collect", collect, given, len(signed), parallel=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
@@ -214,7 +231,7 @@ class _Run:
         """Write every file's kept rows, and the evidence."""
         job, layout = self.job, decided.layout
         tasks = [Task(step_of_run(run), write, (layout, run)) for run in runs_of(job)]
-        tasks.append(Task("evidence", evidence, (layout, decided.id_files)))
+        tasks.append(Task("evidence", evidence, (layout, decided.id_files, *decided.alike)))
         total = int(np.diff(layout.files)[written(job)].sum())
         *_, facts = self._stage("write", tasks, total, parallel=True)
         if job.on_error == "skip":
@@ -242,6 +259,11 @@ class _Run:
     ) -> list[Mapping[str, Any]]:
         stage = Stage(REPORTED[name], tasks, parallel)
         return run_stage(stage, total, self.runner, self.progress, self.funnel)
+
+    def _count_kept(self, layout: Layout) -> None:
+        funnel = self.funnel
+        funnel.protected = layout.protected
+        funnel.kept = funnel.documents - funnel.protected - funnel.dropped
 
     def _ranges(self, hashes: int) -> int:
         return max(1, -(-hashes // self.job.cut.digests))

@@ -45,6 +45,7 @@ from gpulsh.report.page import missing, write_page
 from gpulsh.run.driver import deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, check_engine, open_engine
 from gpulsh.run.job import Job, OnError, Terms, Workplace, Write
+from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.output.finished import Finished
 from gpulsh.run.output.folder import (
     PAGE,
@@ -122,6 +123,9 @@ def deduplicate_files(
     delimiter: str | None = None,
     encoding: str | None = None,
     id_column: str | None = None,
+    key: str | None = None,
+    normalize_url: bool = False,
+    key_only: bool = False,
     keep: str | None = None,
     protect: Input | Sequence[Input] = (),
     within: bool = False,
@@ -184,6 +188,12 @@ def deduplicate_files(
     encoding        of CSV, TSV and text files, such as "latin-1". None: UTF-8. Kept rows are copied unchanged
     id_column       names documents in the evidence and in an index; "meta.id" is a field of an object if no column has
                     that name. None: the record id in WARC files, and no id in others
+    key             column whose equal values make documents copies, such as a URL or a hash: text, bytes or integers.
+                    Of each value the first document by `keep` stays, before texts are compared. Null and empty values
+                    are equal to nothing. `similarity` is NaN for these copies, and duplicates.parquet has the column
+                    `reason`. Not with `across` or `index`
+    normalize_url   compare the values of `key` as URLs, in the canonical form of w3lib (the extra `url`)
+    key_only        compare no texts
     keep            which of two duplicates to keep: the "first", the "longest" text in bytes, the one with the highest
                     value of the column of this name (numbers, dates, or text with ISO 8601 dates: the latest), or by
                     "source:A,B" the one of the INPUT that is listed first. None: "longest" if `measure` is
@@ -236,6 +246,7 @@ def deduplicate_files(
     <BLANKLINE>
     """
     start = Start()
+    rule = KeyRule.chosen(key, normalize_url, key_only)
     given = _paths("inputs", inputs)
     guarded = _paths("protect", protect) if _is_given(protect) else []
     folders = Folders.chosen(output, work, index)
@@ -276,11 +287,13 @@ def deduplicate_files(
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
-        others = {"protect": guarded, "within": within, "across": across, "--and": also}
+        others = {"protect": guarded, "within": within, "across": across, "--and": also, "key": key}
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
+    if rule is not None:
+        _refuse_with_key(across, reader)
     streams = Streams(form)  # to the end of the run
     files = find_files(given, guarded, streams, form)
     refuse_unused(files, form)
@@ -300,11 +313,12 @@ def deduplicate_files(
         method=method,
         policy=policy,
         files=tuple(placed),
-        columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files)),
+        columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files), identity=key),
         on_error=on_error,
         write=write,
         stamps=Stamps.of(placed),
         earlier=earlier.to_job() if earlier else None,
+        key=rule,
         format=format,
         packing=packing,
         form=form,
@@ -365,6 +379,14 @@ def _results(
     job.stamps.check_all()
     folder.commit()
     return report
+
+
+def _refuse_with_key(across: bool, reader: Reader) -> None:
+    """ParameterError for parameters that a key cannot combine with."""
+    if across:  # the first document with a key may itself be dropped for one of the INPUT that its copy is of
+        raise ParameterError("key and across are both given, which cannot be combined; leave one of them out")
+    if reader == "cudf":
+        raise ParameterError("key is given, and reader is 'cudf', which reads no keys; give --reader arrow")
 
 
 def _refuse_dry_run(folders: Folders, engine: EngineName, inputs: Sequence[str]) -> None:

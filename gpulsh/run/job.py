@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
@@ -29,6 +29,7 @@ from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
 from gpulsh.method import Method
 from gpulsh.params import SCHEME
+from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.policy import Policy
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Progress, StageRow
@@ -60,6 +61,7 @@ class Terms:
     write: Write
     stamps: Stamps  # of `files`
     earlier: Earlier | None = None
+    key: KeyRule | None = None
     format: FormatName | None = None  # of what is written; None: as the inputs
     packing: Packing | None = None  # likewise
     form: Form = USUAL
@@ -76,6 +78,7 @@ class Terms:
             **self.form.facts(),
             **({} if self.format is None else {"format": self.format}),
             **({} if self.packing is None else {"compression": str(self.packing)}),
+            **({} if self.key is None else self.key.to_json()),
             **({} if self.earlier is None else {"index": self.earlier.index, "key": self.earlier.key}),
         }
 
@@ -108,6 +111,11 @@ class Job(Terms):
         """The documents of the files, for one of `parallel` readers at the same time."""
         given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(parallel), self.stamps
         return open_files(*given, held)
+
+    def others(self, ops: Backend, parallel: int = 1) -> FileTexts:
+        """The same, with texts read only where --keep needs them: they are not to be held for other stages."""
+        unread = self.policy.keep != "longest"
+        return replace(self, columns=replace(self.columns, unread=unread)).texts(ops, parallel)
 
     def limit(self, parallel: int = 1) -> Limit:
         """The memory of one of `parallel` readers or writers at the same time."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, Values, on_host
 from gpulsh.backends.parts import in_part
@@ -24,9 +25,11 @@ from gpulsh.decide.counts.counts import Sightings
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decide import Undecided, involved_in, is_read
 from gpulsh.decide.decision import Decision
+from gpulsh.decide.key_copies import with_key_copies
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
 from gpulsh.errors import ParameterError
+from gpulsh.io.memory.identities import given_identities
 from gpulsh.io.memory.tables import column_of
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import TextSource, TextsReadAgain
@@ -34,6 +37,7 @@ from gpulsh.lsh.collisions import Collisions, Memberships, collide
 from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
+from gpulsh.run.key_rule import KeyHashes, check_flags
 from gpulsh.run.progress import open_progress
 from gpulsh.run.sightings import sightings_in_memory
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
@@ -68,6 +72,9 @@ def deduplicate(
     min_cluster: int | None = None,
     max_copies: int | None = None,
     min_sources: int | None = None,
+    key: object = None,
+    normalize_url: bool = False,
+    key_only: bool = False,
     backend: BackendName = "auto",
     threads: int | None = None,
     devices: Sequence[int] | None = None,
@@ -117,6 +124,11 @@ def deduplicate(
     max_copies    keep up to so many of a kept document and those dropped for it, the first in order. None: 1
     min_sources   keep only what so many sources hold: leave out a kept document, and those dropped for it, where
                   they have fewer different values of `source_column`. None: 1
+    key           column or list of n strings, bytes or integers, such as URLs: documents with equal values are copies,
+                  of which the first in decision order stays, before texts are compared. None and empty values are
+                  equal to nothing. The similarity of these copies is NaN, and they are in no pair
+    normalize_url compare the values of `key` as URLs, in the canonical form of w3lib (the extra `url`)
+    key_only      compare no texts
     backend       "auto" (CUDA if it works, otherwise "cpu"), "cpu", "cuda" or "reference" (NumPy)
     threads       of the CPU backend; None: all processors
     devices       numbers of the CUDA devices that share the work; None: all visible devices
@@ -136,11 +148,14 @@ def deduplicate(
         check_choice("keep", keep, ("first", "longest"))
         if priority is not None:
             raise ParameterError(f"keep is {keep!r} and priority is given; give one of them")
+    check_flags(key, normalize_url, key_only)
     folding = normalizing(folding, normalize)
     sketch, also, distance = sketches_named(sketch, also, num_perm, seed, distance)
     asked = threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure, also, distance
     method = Method.chosen(*asked)
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
+    if key is not None and (given := list(retention.to_json())):
+        raise ParameterError(f"key and {given[0]} are both given, which cannot be combined; give one of them")
     if retention.min_sources > 1 and source_column is None:
         raise ParameterError(
             f"min_sources is {retention.min_sources}, and all documents are of one source; give source_column"
@@ -155,7 +170,14 @@ def deduplicate(
     if source_column is not None or date_column is not None:
         sightings = sightings_in_memory(texts, len(source), source_column, date_column)
     shown = open_progress(progress)
-    policy = Policy(retention, sightings)
+    keyed = None
+    if key is not None:
+        hashes = KeyHashes(keys, normalize_url)
+        hashes.append(given_identities(key, len(source)))
+        keyed = hashes.whole()
+    if keyed is not None and key_only:
+        return replace(decide_by_key(keyed, order, len(source), ops), sightings=sightings)
+    policy = Policy(retention, sightings, keyed)
     decision = decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown, policy)
     give_hints(method, decision.funnel)
     return decision
@@ -222,12 +244,16 @@ def _numbers(priority: object) -> Values:
     return values
 
 
+Keyed = tuple[NDArray[np.uint64], Numbers]  # `KeyHashes.whole`
+
+
 @dataclass(frozen=True)
 class Policy:
     """What is done with duplicates, and what is known of documents besides their texts."""
 
     retention: Retention = field(default_factory=Retention)
     sightings: Sightings | None = None
+    keyed: Keyed | None = None
 
 
 NO_POLICY = Policy()
@@ -267,17 +293,20 @@ def decide(
 ) -> Decision:
     """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order.
 
-    The digests of `signed` are used up.
+    The digests of `signed` are used up. Of documents with equal keys in `policy`, only the first takes part.
     """
     funnel = signed.funnel
     rank = _rank(order, funnel.documents)
     with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], method.banding.bands):
+        same, of = _key_copies(policy.keyed, rank, ops)
         filled = np.flatnonzero(signed.filled)
+        if len(same):
+            filled = ops.asarray(np.setdiff1d(ops.asnumpy(filled), same, assume_unique=True))
         copies, first = first_copies(signed.exact.whole(ops), filled, rank.__getitem__, ops)
         if method.measure == "containment":
             met = _containing(np.setdiff1d(ops.asnumpy(filled), copies, assume_unique=True), rank, source, method, ops)
         else:
-            signed.digests.fill(copies, np.uint64(NO_DIGEST), ops)
+            signed.digests.fill(np.union1d(copies, same), np.uint64(NO_DIGEST), ops)
             digests = DigestsByBand(signed.digests, method.banding.bands, funnel.documents, ops)
             met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
         signed.digests.release()
@@ -288,11 +317,36 @@ def decide(
         progress.count(size=int(chosen.sizes().sum()))
     case = Undecided(met, copies, first, rank, ALL, chosen, method, keys, ops)
     decision = replace(case.decide(funnel, progress), sightings=policy.sightings)
+    if len(same):
+        with ops.here():
+            return with_key_copies(decision, same, of, ops)
     if policy.retention == Retention():
         return decision
     found = policy.retention.applied(decision.to_numpy(), case.all_copies, rank, 0, policy.sightings)
     changed = ("keep", "duplicate_of", "similarity", "exact_copy")
     return replace(decision, **{name: ops.asarray(getattr(found, name)) for name in changed})
+
+
+def _key_copies(keyed: Keyed | None, rank: Numbers, ops: Backend) -> tuple[Numbers, Numbers]:
+    """The documents that share a key with an earlier one, ascending, and the first of each."""
+    if keyed is None:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    hashes, rows = keyed
+    ids = ops.asarray(np.arange(len(rows)))
+    later, first = first_copies(ops.asarray(hashes), ids, lambda some: rank[rows[some]], ops)
+    return rows[later], rows[first]
+
+
+def decide_by_key(keyed: Keyed, order: Numbers | None, documents: int, ops: Backend) -> Decision:
+    """Decide about all documents by their keys alone."""
+    funnel = Funnel(documents=documents, kept=documents)
+    with ops.here():
+        place = ops.asarray(np.arange(documents))
+        ones, none = np.ones_like(place, np.float32), place[:0]
+        pairs = none.reshape(0, 2)
+        nothing = pairs, none.astype(np.float32), place < 0
+        decision = Decision(place >= 0, place, ones, place, *nothing, funnel)
+        return with_key_copies(decision, *_key_copies(keyed, _rank(order, documents), ops), ops)
 
 
 def _containing(documents: Numbers, rank: Numbers, source: TextsReadAgain, method: Method, ops: Backend) -> Collisions:

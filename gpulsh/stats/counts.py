@@ -3,7 +3,7 @@
 The funnel, the command's summary, report.json, the page and the README take names, meanings and sums from these tables.
 
     documents     = protected + dropped + few_sources + kept
-    dropped       = copies_of_kept + copies_of_dropped + near_duplicates
+    dropped       = key_copies + copies_of_kept + copies_of_dropped + near_duplicates
     exact_copies  = copies_of_kept + copies_of_dropped + copies_left
     empty         = nulls + wordless
     candidates    = similar + dissimilar
@@ -56,6 +56,7 @@ _ROWS = (
         "copies left",
         "exact copies that --within, --across, --min-cluster, --max-copies or --min-sources did not drop",
     ),
+    CountRow("key_copies", "copies by key", "with the --key of an earlier document, dropped before texts are compared"),
     CountRow("crowded", "crowded", "in buckets of more than 256, compared with kept ones only", of="documents"),
     CountRow(
         "candidates",
@@ -74,7 +75,7 @@ _ROWS = (
         "dropped",
         "dropped",
         "duplicates, each with its kept, protected or earlier document in duplicates.parquet",
-        ("copies_of_kept", "copies_of_dropped", "near_duplicates"),
+        ("key_copies", "copies_of_kept", "copies_of_dropped", "near_duplicates"),
     ),
     CountRow("near_duplicates", "near-duplicates", "dropped for a similar document, not as exact copies"),
     CountRow("earlier", "earlier", "dropped for documents of earlier runs", of="dropped"),
@@ -137,4 +138,9 @@ DUPLICATES = (
     ColumnRow(
         "cluster", "int64", "position, over all files, of the first document in the same component of duplicates"
     ),
+)
+REASON = ColumnRow(
+    "reason",
+    "string",
+    "only with --key: key, exact (the same words in the same order as the kept duplicate) or near",
 )

@@ -60,7 +60,7 @@ def _of_bits(method: Method) -> Iterator[str]:
 
 def _of_texts(method: Method, funnel: Funnel) -> Iterator[str]:
     size, some = method.shingling.size, funnel.documents - funnel.empty
-    if size > 1 and some and funnel.shingles <= BRIEF * some:
+    if size > 1 and 0 < funnel.shingles <= BRIEF * some:
         of_words = method.shingling.unit == "word"
         tokens, shorter = ("words", "word:1 or --shingle char:4") if of_words else ("characters", "char:3")
         yield (

@@ -52,6 +52,9 @@ OF_FILES = _table(
     StageRow("write", "write kept rows and evidence", "documents", "bytes of text"),
 )
 
+# With --key, before "copies".
+OF_KEYS = _table(StageRow("keys", "find documents with equal keys", "ranges"))
+
 # With the measure containment, instead of "collide".
 OF_CONTAINMENT = _table(
     StageRow("weigh", "count how many documents have each shingle", "ranges"),
@@ -88,7 +91,7 @@ OF_INDEX = _table(
 )
 
 # All stages that a report may have.
-REPORTED = {**OF_FILES, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
+REPORTED = {**OF_FILES, **OF_KEYS, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
 # The stages that `gpulsh plan` estimates, in order.
 COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}
 ESTIMATED = tuple(COSTS)
@@ -141,6 +144,7 @@ class Funnel(Mapping[str, Any]):
     copies_of_kept: int = 0
     copies_of_dropped: int = 0
     copies_left: int = 0
+    key_copies: int = 0
     crowded: int = 0
     candidates: int = 0  # from large buckets only the similar pairs, so that no cut of the work changes it
     similar: int = 0

@@ -38,6 +38,7 @@ BANDING: dict[str, Any] = {"num_perm": 12, "bands": 6, "rows": 2}
 SHINGLING = Shingling(size=2)
 SMALL_BUCKET, SAMPLED = 4, 10
 EDGES = [-(2**63), -(2**53) - 1, -1, 0, 1, 2**53, 2**53 + 1, 2**53 + 2, 2**62, 2**63 - 1]
+URLS = ["http://a/", "HTTP://A:80/#top", "http://a/ ", "日本", "नमस्ते", "e\u0301", "\u00e9", "\0", "😀"] * 2
 DAY = datetime.date(1970, 1, 1)
 INSTANT = datetime.datetime(2024, 1, 1)
 
@@ -62,11 +63,14 @@ class Given:
     seed: int
     protected: int = 0
     keys: list[Any] = field(init=False)
+    urls: list[str | None] = field(init=False)  # for --key: few, some missing
 
     def __post_init__(self) -> None:
         source = Random(self.seed)
         draw = KEYS[self.kind][1]
         self.keys = [None if source.random() < 0.2 else draw(source) for _ in self.texts]
+        known = [None, "", *URLS, *map(str, range(len(self.texts)))]
+        self.urls = [source.choice(known) for _ in self.texts]
 
     def write(self, folder: Path) -> tuple[list[str], list[str]]:
         """The files, in their order; the paths of what is protected and of what is not."""
@@ -85,14 +89,19 @@ class Given:
 
     def _write_file(self, path: Path, rows: list[int], source: Random) -> None:
         kind = KEYS[self.kind][0]
-        columns = {"text": [self.texts[row] for row in rows], "key": [self.keys[row] for row in rows], "id": rows}
+        columns = {
+            "text": [self.texts[row] for row in rows],
+            "key": [self.keys[row] for row in rows],
+            "id": rows,
+            "url": [self.urls[row] for row in rows],
+        }
         if kind is None or (source.random() < 0.3 and self.kind in ("int", "float") and math.inf not in columns["key"]):
             finite = all(not isinstance(key, float) or math.isfinite(key) for key in columns["key"])
             if finite:
                 lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
                 path.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
                 return
-        schema = pa.schema([("text", pa.string()), ("key", kind), ("id", pa.int64())])
+        schema = pa.schema([("text", pa.string()), ("key", kind), ("id", pa.int64()), ("url", pa.string())])
         table = pa.table(columns, schema)
         if source.random() < 0.5:
             pq.write_table(table, path.with_suffix(".parquet"), row_group_size=source.choice([1, 4, 100]))

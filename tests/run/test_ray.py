@@ -36,6 +36,20 @@ SCORE = {"keep": "score", "resolve": "components", "id_column": "key"}
 CONTAINED = {"measure": "containment", "id_column": "key"}
 
 
+@pytest.mark.parametrize("only", [True, False])
+def test_keys_are_those_of_a_local_run(
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str], only: bool
+) -> None:
+    options = {**OPTIONS, "key": "score", "key_only": only, "keep": "longest", "id_column": "key"}
+    local = gpulsh.deduplicate_files(inputs, tmp_path / "local", **options, secret=SECRETS[0])
+    cuts(1)
+    steps.clear()
+    result = gpulsh.deduplicate_files(inputs, tmp_path / "ray", **options, engine="ray", address=joined)
+    assert results(tmp_path / "ray") == results(tmp_path / "local")
+    assert {**result.funnel, "seconds": None} == {**local.funnel, "seconds": None}
+    assert sum(step.startswith("keys-") for step in steps) and result.funnel["key_copies"] > 150
+
+
 @pytest.mark.parametrize(
     ("partitions", "size", "options", "killed_at"), [(2, 40_000, SCORE, None), (7, 1, CONTAINED, "verify")]
 )

@@ -41,6 +41,12 @@ def arrow_rows(array: pa.Array) -> Rows:
     return _OffsetRows(array) if _has_offsets(kind) else _ViewRows(array)
 
 
+def unread_rows(count: int) -> Rows:
+    """So many empty texts, for documents whose texts are not needed."""
+    offset = pa.py_buffer(np.zeros(count + 1, np.int64))
+    return _OffsetRows(pa.Array.from_buffers(pa.large_binary(), count, [None, offset, pa.py_buffer(b"")]))
+
+
 def array_of(rows: Rows) -> pa.Array | None:
     """The pyarrow.Array of the rows, where its texts are adjacent."""
     return rows._array if type(rows) is _OffsetRows else None  # cheaper than isinstance of a protocol

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.arrow.identities import TAKES, identities, is_identity
+from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
 from gpulsh.io.columns import BETWEEN, Columns, Place, missing_column, place_named
 from gpulsh.io.file import File
 from gpulsh.io.format import NO_STRAY, Stray
-from gpulsh.io.rows import Bytes
+from gpulsh.io.rows import Bytes, Rows
 
 BYTES = pa.large_binary()
 STEP = 1 << 20  # bytes decoded at once
@@ -24,6 +25,14 @@ STEP = 1 << 20  # bytes decoded at once
 def text_column(batch: pa.RecordBatch, columns: Columns) -> pa.Array:
     """The texts of a record batch, as a pyarrow.Array of a type that `is_text`."""
     return joined_texts([_value(batch, place) for place in columns.texts])
+
+
+def texts_of(batch: pa.RecordBatch, columns: Columns) -> tuple[Rows, Stray]:
+    """The same as rows, and which of them are not UTF-8."""
+    if columns.unread:
+        return unread_rows(len(batch)), NO_STRAY
+    found = text_column(batch, columns)
+    return arrow_rows(found), stray(found)
 
 
 def joined_texts(parts: Sequence[pa.Array]) -> pa.Array:
@@ -85,6 +94,11 @@ def column_named(batch: pa.RecordBatch, name: str) -> pa.Array:
     return _value(batch, place_named(name, batch.schema.names))
 
 
+def identity_column(batch: pa.RecordBatch, columns: Columns) -> pa.Array | None:
+    """The values of --key in a record batch; None where nothing is compared by them."""
+    return None if columns.identity is None else identities(column_named(batch, columns.identity))
+
+
 def is_ordered(kind: pa.DataType) -> bool:
     """Whether `--keep` may order by an Arrow type: integers, floats, dates and times, and strings that hold these."""
     types = pa.types
@@ -108,6 +122,8 @@ def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
         raise InputError(
             f"{file.name}: column {columns.key!r} is {kind}; --keep takes numbers, dates and times, or strings of them"
         )
+    if columns.identity is not None and not is_identity(kind := kinds[columns.identity]):
+        raise InputError(f"{file.name}: column {columns.identity!r} is {kind}; --key takes {TAKES}")
 
 
 def type_named(schema: pa.Schema, name: str) -> pa.DataType:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch, Values
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.rows import array_of
+from gpulsh.io.arrow.rows import array_of, unread_rows
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reason, wrong_length
 from gpulsh.io.files.read_ahead import read_ahead
@@ -64,14 +64,23 @@ class Batches(Protocol):
         """Add one."""
 
 
+class Identities(Protocol):
+    """A list of the values of --key, block by block, or what becomes of them."""
+
+    def append(self, values: pa.Array, /) -> None:
+        """Add those of the next rows."""
+
+
 @dataclass
 class PartitionFacts:
     """Facts of the documents of a partition, complete once they were read."""
 
     sizes: list[Values] = field(default_factory=list)  # bytes of text, in integers of any type
     keys: list[Keys] = field(default_factory=list)  # blocks of the key column
+    identities: Identities = field(default_factory=list)
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
+    bad: int = 0  # rejected rows, which are not among the nulls
     stray: Stray = NO_STRAY
     rejected: Batches = field(default_factory=list)  # of `gpulsh.io.files.rejected.rejections`
 
@@ -256,6 +265,8 @@ class FileTexts:
         last: Piece | None = None
         for piece, block in self._blocks(pieces, max_bytes):
             number = piece.file
+            if self.columns.unread:  # some formats have read them beside the other columns
+                block = replace(block, texts=unread_rows(len(block.texts)), stray=NO_STRAY)
             if piece != last:
                 self._end(last)
                 last = piece
@@ -263,12 +274,16 @@ class FileTexts:
             if self._held is not None and is_array:
                 self._held.add(piece, block.start, block.texts)
             facts.sizes.append(_narrow(block.texts.lengths()))
-            facts.nulls += block.texts.nulls() - sum(rejection.rows for rejection in block.rejected)
+            bad = sum(rejection.rows for rejection in block.rejected)
+            facts.nulls += 0 if self.columns.unread else block.texts.nulls() - bad
+            facts.bad += bad
             facts.stray = Stray(facts.stray.rows + block.stray.rows, facts.stray.bytes + block.stray.bytes)
             if block.rejected:
                 facts.rejected.append(rejections(number, block.rejected))
             if block.key is not None:
                 facts.keys.append(block.key)
+            if block.identity is not None:
+                facts.identities.append(block.identity)
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
             start = block.start
             for texts in block.texts.slices(max_bytes):

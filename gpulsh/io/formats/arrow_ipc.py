@@ -20,9 +20,9 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept
-from gpulsh.io.arrow.rows import arrow_rows, bytes_of
+from gpulsh.io.arrow.rows import bytes_of
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import check_columns, column_named, stray, text_column, type_named
+from gpulsh.io.arrow.texts import check_columns, column_named, identity_column, texts_of, type_named
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Writing, counting
@@ -49,20 +49,19 @@ class Ipc(Format):
         """Blocks of about BLOCK_BYTES of each record batch."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema, columns)
-            used = [column for column, *_ in columns.texts]
-            if columns.key is not None:
-                used.append(place_named(columns.key, source.schema.names)[0])
+            used = [] if columns.unread else [column for column, *_ in columns.texts]
+            others = (name for name in (columns.key, columns.identity) if name is not None)
+            used += [place_named(name, source.schema.names)[0] for name in others]
             keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
             start = 0
             for batch in source.batches(used):
                 for part in _slices(batch, BLOCK_BYTES):
                     if wanted is None or wanted[start : start + len(part)].any():
                         key = None if keys is None else keys.of(part, start)
-                        found = text_column(part, columns)
-                        texts = arrow_rows(found)
+                        texts, bad_bytes = texts_of(part, columns)
                         check_sizes(file, start, texts.lengths(), rules.limit)
-                        yield Block(start, texts, key, stray=stray(found))
-                        del key, texts, found
+                        yield Block(start, texts, key, stray=bad_bytes, identity=identity_column(part, columns))
+                        del key, texts
                     start += len(part)
                     del part
                 del batch  # before the next one is read

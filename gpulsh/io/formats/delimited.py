@@ -24,6 +24,7 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.backends.records import BEGIN, QUOTED, column_of, record_ends
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
+from gpulsh.io.arrow.identities import identities
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
 from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
@@ -129,8 +130,11 @@ class Delimited(Streamed):
                     values, _ = self._column(records, numbers[(columns.key,)], len(opened.names))
                     pairs = zip(records.lines(), as_strings(values).to_pylist(), strict=True)
                     key = typed_keys([keys.key(line, value) for line, value in pairs])
-                yield Block(start, texts, key, tuple(rejected), bad_bytes)
-                del found, texts, key  # each may be as large as a document may be
+                identity = None
+                if columns.identity is not None and wanted is None:
+                    identity = identities(self._column(records, numbers[(columns.identity,)], len(opened.names))[0])
+                yield Block(start, texts, key, tuple(rejected), bad_bytes, identity)
+                del found, texts, key, identity  # each may be as large as a document may be
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The column at `rows` as strings; invalid UTF-8 becomes U+FFFD."""

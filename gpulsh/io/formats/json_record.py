@@ -325,6 +325,16 @@ def id_value(file: File, record: Record, column: str, number: int, line: Line) -
     return value
 
 
+def identity_value(file: File, record: Record, column: str, number: int, line: Line) -> str | int | None:
+    """The value that --key compares; InputTypeError for another than a string, an integer or null."""
+    value = exact_value(file, record, column, number, line)
+    if value is None or (isinstance(value, (str, int)) and not isinstance(value, bool)):
+        return value
+    raise InputTypeError(
+        f"{file.name}: {file.unit} {number}: {column!r} is {kind_of(value)}; --key takes a string, an integer or null"
+    )
+
+
 def is_there(record: Record, place: Place, columns: Columns) -> bool:
     """Whether a value of one of the `columns` stands there, null or not."""
     if place not in columns.texts:

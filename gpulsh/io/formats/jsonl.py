@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
+from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column
@@ -31,6 +32,7 @@ from gpulsh.io.formats.json_record import (
     content_of,
     exact_value,
     id_value,
+    identity_value,
     is_blank,
     is_there,
     kind_of,
@@ -120,7 +122,7 @@ class JsonLines(Streamed):
             for group in self._groups(file, source, rules.limit, lost):
                 found, damage = _Found(row, damage), []
                 for number, line in group.each():
-                    text = key = key_value = None
+                    text = key = key_value = identity = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
                             record = parsed(file, number, line, rules.limit, depth)
@@ -135,10 +137,12 @@ class JsonLines(Streamed):
                                 id_value(file, record, columns.id, number, line)
                             if key_column is not None and columns.key is not None:
                                 key_value = exact_value(file, record, columns.key, number, line)
+                            if wanted is None and columns.identity is not None:
+                                identity = identity_value(file, record, columns.identity, number, line)
                         except (DamagedInputError, InputTypeError) as error:
                             if not rules.skip:
                                 raise
-                            text = None
+                            text = identity = None
                             found.rejected.append(_rejection(file, row, number, error))
                         else:
                             if key_column is not None:
@@ -147,6 +151,7 @@ class JsonLines(Streamed):
                             raise too_large(file, f"{file.unit} {number}", len(text), rules.limit)
                     found.texts.append(text)
                     found.keys.append(key)
+                    found.identity.append(identity)
                     row += 1
                     record = {}
                     del line, text  # each may be as large as a document may be
@@ -317,12 +322,14 @@ class _Found:
         self._start, self.rejected = start, rejected
         self.texts: list[Bytes | None] = []
         self.keys: list[Key] = []
+        self.identity: list[str | int | None] = []
         self.stray: list[int] = []  # bytes that are not UTF-8, of each record that may have some
 
     def block(self, columns: Columns) -> Block:
         keys = typed_keys(self.keys) if columns.key is not None else None
         stray = Stray(sum(map(bool, self.stray)), sum(self.stray))
-        return Block(self._start, piece_rows(self.texts), keys, tuple(self.rejected), stray)
+        identity = of_python(self.identity) if columns.identity is not None else None
+        return Block(self._start, piece_rows(self.texts), keys, tuple(self.rejected), stray, identity)
 
 
 def _rejection(file: File, row: int, number: int, error: InputError) -> Rejection:

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from gpulsh.backends.lru_cache import LruCache
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept, to_arrow
+from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import check_columns, column_named, stray, text_column, type_named
+from gpulsh.io.arrow.texts import check_columns, column_named, identity_column, texts_of, type_named
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading, reason, wrong_length
 from gpulsh.io.format import (
@@ -319,18 +320,19 @@ def _batches(file: File, source: pq.ParquetFile, run: Run, names: list[str] | No
 def _blocks(
     file: File, source: pq.ParquetFile, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
 ) -> Iterator[Block]:
-    names = list(dict.fromkeys([*map(".".join, columns.texts), *([] if columns.key is None else [columns.key])]))
+    others = (name for name in (columns.key, columns.identity) if name is not None)
+    texts_named = () if columns.unread else map(".".join, columns.texts)
+    names = list(dict.fromkeys([*texts_named, *others]))
     at = part.start
     keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
     for batch in _joined(_batches(file, source, _run_of(file, source, part), names), block_bytes):
         key = None if keys is None else keys.of(batch, at)
-        found = text_column(batch, columns)
-        texts, bad_bytes = arrow_rows(found), stray(found)
+        texts, bad_bytes, identity = *texts_of(batch, columns), identity_column(batch, columns)
         check_sizes(file, at, texts.lengths(), limit)
         at += len(batch)
-        del batch, found  # before the next one is decoded
-        yield Block(at - len(texts), texts, key, stray=bad_bytes)
-        del texts, key
+        del batch  # before the next one is decoded
+        yield Block(at - len(texts), texts, key, stray=bad_bytes, identity=identity)
+        del texts, key, identity
 
 
 def _joined(batches: Iterator[pa.RecordBatch], block_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -395,7 +397,8 @@ def _part_blocks(
 def _all_rejected(file: File, part: Part, columns: Columns, error: DamagedInputError) -> Block:
     key = None if columns.key is None else pa.nulls(part.rows)
     why = Rejection(part.start, part.rows, "row", part.start, f"row group {part.number} {reason(file, error)}")
-    return Block(part.start, piece_rows([None] * part.rows), key, (why,))
+    identity = None if columns.identity is None else of_python([None] * part.rows)
+    return Block(part.start, piece_rows([None] * part.rows), key, (why,), identity=identity)
 
 
 def _known_texts(source: pq.ParquetFile, run: Run, known: Known) -> pa.ChunkedArray | None:
@@ -491,7 +494,7 @@ def in_groups(
 
 def _sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """int64 [rows]: bytes of each text of a chunked array, 0 of other types."""
-    if not is_text(column.type):
+    if not is_text(column.type) or column.null_count == len(column):
         return np.zeros(len(column), np.int64)
     return np.concatenate([np.empty(0, np.int64), *(arrow_rows(chunk).lengths() for chunk in column.chunks)])
 

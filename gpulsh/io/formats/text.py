@@ -44,7 +44,7 @@ class PlainText(Streamed):
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Refuse another column than the text."""
-        for name in (columns.key, columns.id):
+        for name in (columns.key, columns.id, columns.identity):
             if name is not None:
                 raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")
         return self._size(file)

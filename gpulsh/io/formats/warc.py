@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.texts import BYTES, as_strings
 from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.file import File, first_line, reading, reason, wrong_length
@@ -70,11 +71,12 @@ class Warc(Format):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of text. A header that no document has is a missing column."""
-        missing = {columns.id} - {None} if wanted is None else set()
+        missing = {columns.id, columns.identity} - {None} if wanted is None else set()
         found: set[str] = set()
         start = row = size = 0
         texts: list[Bytes | None] = []
         dates: list[datetime | None] = []
+        identity: list[str | None] = []
         rejected: list[Rejection] = []
 
         def broken(offset: int, detail: str) -> None:
@@ -84,7 +86,8 @@ class Warc(Format):
 
         def block() -> Block:
             key = pa.array(dates, pa.timestamp("us", "UTC")) if columns.key is not None else None
-            return Block(start, piece_rows(texts), key, tuple(rejected))
+            same = of_python(identity) if columns.identity is not None else None
+            return Block(start, piece_rows(texts), key, tuple(rejected), identity=same)
 
         def is_wanted() -> bool:
             return wanted is None or (row < len(wanted) and bool(wanted[row]))
@@ -96,7 +99,7 @@ class Warc(Format):
         for record, document in self._entries(file, broken, is_read):
             if len(rejected) == BLOCK_ROWS:
                 yield block()
-                start, size, texts, dates = row, 0, [], []
+                start, size, texts, dates, identity = row, 0, [], [], []
                 rejected.clear()
             if document is None:
                 continue
@@ -107,12 +110,15 @@ class Warc(Format):
             text: Bytes | None = None
             if is_wanted():
                 try:
-                    text = _text(file, record, document, rules.limit)
+                    text = b"" if columns.unread else _text(file, record, document, rules.limit)
                 except DamagedInputError as error:
                     if not rules.skip:
                         raise
                     rejected.append(Rejection(row, 1, "byte", record.offset, reason(file, error)))
             texts.append(text)
+            if columns.identity is not None:
+                is_bad = bool(rejected) and rejected[-1].row == row and rejected[-1].rows > 0
+                identity.append(None if is_bad else record.header(columns.identity))
             if columns.key is not None:
                 dates.append(_date(file, record))
             row += 1
@@ -120,7 +126,7 @@ class Warc(Format):
             del record, document, text  # each may be as large as a document may be
             if size >= BLOCK_BYTES or len(texts) == BLOCK_ROWS:
                 yield block()
-                start, size, texts, dates = row, 0, [], []
+                start, size, texts, dates, identity = row, 0, [], [], []
                 rejected.clear()
         yield block()
         if row and missing:

@@ -88,11 +88,11 @@ class PostingRows(NamedTuple):
 
 
 class ExactRows(NamedTuple):
-    """Exact hashes, in runs ordered by the first half as `store.columns` has it."""
+    """Exact hashes, or hashes of keys, in runs ordered by the first half as `store.columns` has it."""
 
     hash_0: NDArray[np.uint64]
     hash_1: NDArray[np.uint64]
-    row: NDArray[np.uint32]  # within the partition; those without a token are left out
+    row: NDArray[np.uint32]  # within the partition; those without a token, or a key, are left out
 
 
 class Sizes(NamedTuple):
@@ -224,7 +224,9 @@ EXACT = Table("sign", "exact", ExactRows)  # copies
 SIZES = Table("sign", "documents", Sizes)  # connect, gather, write
 ORDER = Table("sign", "documents", Order)  # copies, compare, verify
 SIZES_AND_ORDER = Table("sign", "documents", OrderedSizes)
-COPIES = Table("copies", "copies", Copies)  # collide, connect, route
+KEYS = Table("sign", "keys", ExactRows)  # keys
+KEY_COPIES = Table("keys", "copies", Copies)  # copies, collide, connect, route, evidence
+COPIES = Table("copies", "copies", Copies)  # collide, connect, route, evidence
 TWINS = Table("copies", "twins", Copies)  # route
 POSTINGS = Table("sign", "postings", PostingRows)  # weigh, prefix, join
 WEIGHTS = Table("weigh", "weights", Weights)  # prefix
@@ -239,7 +241,7 @@ SHARES = Table("connect", "shares", Shares)  # compare, verify
 GROUPS = Table("route", "routed", Groups)  # compare, verify; the first column of what was routed
 PLACES = Table("gather", "places", TextPlaces)  # compare, verify
 EDGES = Table("compare", "edges", SimilarPairs)  # verify
-DECIDED = Table("verify", "decided", Decisions)  # collect
+DECIDED = Table("verify", "decided", Decisions)  # collect; `keys` writes some, too
 SAMPLE = Table("verify", "sample", Sample)  # who reports; `compare` writes some, too
 DECISIONS = Table("collect", "decisions", Decisions)  # write, evidence
 EARLIER = Table("collect", "earlier", EarlierDocuments)  # evidence

@@ -1,5 +1,7 @@
 """Find documents that are equal or share a bucket.
 
+keys         a range of hashes of keys: later documents with a key and the first one of each -> KEY_COPIES; with
+             --key-only the decisions about them, as `verify` makes them -> DECIDED
 copies       a range of exact hashes: later copies and the first one of each -> COPIES, TWINS
 collide      a range of digests, in all bands -> PAIRS of small buckets, MEMBERSHIPS (members of large ones), FOREST
 
@@ -18,44 +20,114 @@ from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.parts import in_part
 from gpulsh.decide.copies import first_copies
 from gpulsh.lsh.collisions import bucketed
+from gpulsh.ragged import first_of_runs
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import ranks_of
 from gpulsh.run.records.forest import ForestBuilder
 from gpulsh.run.records.ranges import Participants, rows_in_range
-from gpulsh.run.records.tables import COPIES, DIGESTS, EXACT, FOREST, MEMBERSHIPS, PAIRS, TWINS, Copies, Pairs
+from gpulsh.run.records.tables import (
+    COPIES,
+    DECIDED,
+    DIGESTS,
+    EXACT,
+    FOREST,
+    KEY_COPIES,
+    KEYS,
+    MEMBERSHIPS,
+    PAIRS,
+    TWINS,
+    Copies,
+    Decisions,
+    ExactRows,
+    Pairs,
+    Table,
+)
 
 
-def copies(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
-    """Find the copies whose hashes are in one of `parts` equal ranges."""
-    hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
-    for _, halves, documents in rows_in_range(EXACT, place.folder, layout, part, parts):
-        hashes.append(np.stack(halves, axis=1))
-        positions.append(documents)
-    exact, position = np.concatenate(hashes), np.concatenate(positions)
+def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
+    """Find the documents whose hashes of keys are in one of `parts` equal ranges, and which an earlier one has."""
+    found = _Hashed(place, layout, KEYS, part, parts).copies(within=place.job.policy.within)
+    dropped = found.document >= layout.protected  # protected ones are compared, whatever their keys
+    found = KEY_COPIES.rows(found, dropped)
+    facts, made = {"amount": 1, "copies": len(found.document)}, KEY_COPIES.write(place.folder, part, found)
+    place.progress.advance(1)
+    if place.job.key is not None and place.job.key.only:
+        made |= DECIDED.write(place.folder, part, _decided(found))
+        facts["dropped"] = len(found.document)
+        place.progress.count(dropped=len(found.document))
+    return Made(made, facts)
 
-    def rank(rows: Numbers) -> Numbers:
-        ascending = np.argsort(position[rows])
-        ranks = np.empty(len(rows), np.int64)
-        ranks[ascending] = ranks_of(position[rows][ascending], place.job.policy.keep == "first", place.folder, layout)
-        return ranks
 
-    source = (lambda rows: layout.source_of(position[rows])) if place.job.policy.by_source() else None
-    ops = place.ops
+def _decided(copies: Copies) -> Decisions:
+    """The decisions where nothing but the keys counts, about the copies and the first ones of each key."""
+    order = np.argsort(copies.first, kind="stable")
+    ordered = copies.first[order]
+    begins = np.flatnonzero(first_of_runs(ordered))
+    first = ordered[begins]
+    least = np.minimum(first, copies.document[order[begins]])  # the copies of each ascend
+    clusters = np.empty(len(order), np.int64)
+    clusters[order] = np.repeat(least, np.diff(begins, append=len(order)))
+    document = np.concatenate([copies.document, first])
+    rows = np.argsort(document, kind="stable")
+    is_first = np.arange(len(document)) >= len(order)
+    columns = Decisions(
+        document,
+        np.concatenate([copies.first, first]),
+        np.where(is_first, np.float32(1), np.float32(np.nan)),
+        np.concatenate([clusters, least]),
+        is_first,
+    )
+    return DECIDED.rows(columns, rows)
 
-    def ascending(later: Numbers, earlier: Numbers) -> Copies:
-        order = np.argsort(position[later])
-        return Copies(position[later][order], position[earlier][order])
 
-    with ops.here():
-        hashed, ids = ops.asarray(exact), ops.asarray(np.arange(len(exact)))
-        found = first_copies(hashed, ids, rank, ops, source)
-        made = COPIES.write(place.folder, part, ascending(*found))
-        if source is not None:
-            later, earlier = first_copies(hashed, ids, rank, ops)
-            is_twin = ~np.isin(later, found[0])
-            made |= TWINS.write(place.folder, part, ascending(later[is_twin], earlier[is_twin]))
+def copies(place: Workplace, layout: Layout, keyed: Sequence[Path], part: int, parts: int) -> Made:
+    """Find the copies whose hashes are in one of `parts` equal ranges; those that `keyed` files list are left out."""
+    hashed = _Hashed(place, layout, EXACT, part, parts, Participants(layout, keyed) if keyed else None)
+    by_source = place.job.policy.by_source()
+    found = hashed.copies(within=by_source)
+    made = COPIES.write(place.folder, part, found)
+    if by_source:
+        all_found = hashed.copies(within=False)
+        made |= TWINS.write(place.folder, part, TWINS.rows(all_found, ~np.isin(all_found.document, found.document)))
     place.progress.advance(1)
     return Made(made, {"amount": 1})
+
+
+class _Hashed:
+    """Documents whose hashes are in a range."""
+
+    def __init__(
+        self,
+        place: Workplace,
+        layout: Layout,
+        table: Table[ExactRows],
+        part: int,
+        parts: int,
+        participants: Participants | None = None,
+    ) -> None:
+        hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
+        for _, halves, documents in rows_in_range(table, place.folder, layout, part, parts, participants):
+            hashes.append(np.stack(halves, axis=1))
+            positions.append(documents)
+        self._place, self._layout = place, layout
+        self._hashes, self._position = np.concatenate(hashes), np.concatenate(positions)
+
+    def copies(self, *, within: bool) -> Copies:
+        """Those that share a hash with one before them in decision order, `within` an INPUT, and the first of each."""
+        ops, position, layout = self._place.ops, self._position, self._layout
+        source = (lambda rows: layout.source_of(position[rows])) if within else None
+        with ops.here():
+            hashed, ids = ops.asarray(self._hashes), ops.asarray(np.arange(len(position)))
+            later, first = first_copies(hashed, ids, self._rank, ops, source)
+        order = np.argsort(position[later])
+        return Copies(position[later][order], position[first][order])
+
+    def _rank(self, rows: Numbers) -> Numbers:
+        place, position = self._place, self._position[rows]
+        ascending = np.argsort(position)
+        ranks = np.empty(len(rows), np.int64)
+        ranks[ascending] = ranks_of(position[ascending], place.job.policy.keep == "first", place.folder, self._layout)
+        return ranks
 
 
 PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band

@@ -26,24 +26,32 @@ from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Job, Layout, Made, Workplace
 from gpulsh.run.records.documents import EarlierKeys, rejected
-from gpulsh.run.records.tables import DECISIONS, Ids, ids_table
-from gpulsh.stats.counts import DUPLICATES, OWN
+from gpulsh.run.records.tables import COPIES, DECISIONS, KEY_COPIES, Ids, ids_table
+from gpulsh.stats.counts import DUPLICATES, OWN, REASON
 from gpulsh.store.durable import durable_file
 
 REJECTED = "rejected.parquet"
 ROWS_AT_ONCE = 1 << 16
+REASONS = ("key", "exact", "near")
+KEY, EXACT, NEAR = range(3)
 SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
 
 
-def evidence(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
-    """Write the evidence; `id_files` is the number of files of ids of each partition."""
+def evidence(
+    place: Workplace, layout: Layout, id_files: Sequence[int], keyed: Sequence[Path], copies: Sequence[Path]
+) -> Made:
+    """Write the evidence; `id_files` is the number of files of ids of each partition, `keyed` and `copies` are files
+    of KEY_COPIES and COPIES.
+    """
     job, bad = place.job, rejected(place.folder, layout)
     partitions = len(layout.partitions) - 1
     earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
     declared = [*_declared(job, layout, bad), *(earlier.kinds() if earlier else [])]
     ids = _Ids(place.folder, layout, id_files, declared)
     names = strings([file.name for file in job.files])
-    schema = pa.schema([(row.name, ids.type if row.type == OWN else pa.type_for_alias(row.type)) for row in DUPLICATES])
+    rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
+    schema = pa.schema([(row.name, ids.type if row.type == OWN else pa.type_for_alias(row.type)) for row in rows])
+    reasons = _Reasons(keyed, copies)
 
     def where(positions: Numbers) -> list[pa.Array]:
         files = layout.file_of(positions)
@@ -61,7 +69,15 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
     with durable_file(place.folder / EVIDENCE) as sink:
         with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
             tables = (
-                pa.table([*where(document), *where_kept(partition, target), *map(to_arrow, rest)], schema)
+                pa.table(
+                    [
+                        *where(document),
+                        *where_kept(partition, target),
+                        *map(to_arrow, rest),
+                        *([] if job.key is None else [reasons.of(document, target)]),
+                    ],
+                    schema,
+                )
                 for partition, (document, target, *rest) in _fitting(_dropped(place.folder, partitions), ids)
             )
             for table in in_groups(tables, ("id", "duplicate_of_id")):
@@ -74,6 +90,26 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
     protected = sum(map(job.policy.protects, job.files))  # files, the first ones
     bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(protected)}
     return Made(made, {"records": bad.records, **bad_rows})
+
+
+class _Reasons:
+    """Why documents were dropped, by files of KEY_COPIES and COPIES."""
+
+    def __init__(self, keyed: Sequence[Path], copies: Sequence[Path]) -> None:
+        self._keyed = [KEY_COPIES.open(path).whole() for path in keyed]
+        self._copies = [COPIES.open(path).whole() for path in copies]
+
+    def of(self, documents: Numbers, targets: Numbers) -> pa.Array:
+        """A pyarrow.StringArray of REASON, of documents that are dropped for `targets`."""
+        found = np.full(len(documents), NEAR)
+        for tables, reason in ((self._copies, EXACT), (self._keyed, KEY)):
+            for known, first in tables:
+                if len(known):
+                    at = np.searchsorted(known, documents).clip(max=len(known) - 1)
+                    is_there = known[at] == documents
+                    # A copy of a document that is not kept has other words than its witness.
+                    found[is_there & ((reason == KEY) | (first[at] == targets))] = reason
+        return pa.array(REASONS).take(to_arrow(found))
 
 
 def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Values]]]:

@@ -1,7 +1,8 @@
 """sign: sign the documents of a partition, and record facts about them.
 
 Makes DIGESTS, a record batch for each run and band, or POSTINGS where the measure is containment; EXACT, one for each
-run; SIZES, and ORDER unless that is by position; and a file of rejected records, if there are any.
+run; SIZES, and ORDER unless that is by position; KEYS with --key; and a file of rejected records, if there are any.
+With --key-only nothing is signed.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Signed, Values
+from gpulsh.arrays import Numbers, Signed, TextBatch, Values
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.lsh.signing import SignedSets, sign_batches, sign_by_method, sign_sets
 from gpulsh.run.job import Made, Workplace
+from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.policy import kind_of
 from gpulsh.run.records.documents import RejectionsFile, write_facts
 from gpulsh.run.records.ranges import PostingsFile, postings_file
-from gpulsh.run.records.tables import DIGESTS, EXACT, POSTINGS, DigestRows, ExactRows
-from gpulsh.stats.stages import Funnel
+from gpulsh.run.records.tables import DIGESTS, EXACT, KEYS, POSTINGS, DigestRows, ExactRows
+from gpulsh.stats.stages import Funnel, Progress
 from gpulsh.store.columns import ColumnsFile, range_order
 from gpulsh.store.durable import FileFact
 
@@ -35,14 +37,23 @@ OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and 
 
 def sign(place: Workplace, partition: Partition) -> Made:
     """Sign a partition."""
-    texts, funnel = place.texts(), Funnel()
+    funnel, rule = Funnel(), place.job.key
+    is_signed = rule is None or not rule.only
+    texts = place.texts() if is_signed else place.job.others(place.ops, place.parallel)
     with RejectionsFile(place.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
+        made: dict[str, FileFact] = {}
+        hashes = None if rule is None else KeyHashes(place.keys, rule.normalize_url)
+        if hashes is not None:
+            facts.identities = hashes
         batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
         given = batches, place.job.method, place.keys, place.ops, funnel, place.progress
         where = place.folder, partition.number
         with place.unchanged(piece.file for piece in partition.pieces):
-            if place.job.method.measure == "containment":
+            if not is_signed:
+                funnel.bytes = _read(batches, place.progress)
+                counts = {"shingles": 0, "empty": facts.nulls + facts.bad}
+            elif place.job.method.measure == "containment":
                 with postings_file(POSTINGS, *where) as postings:
                     signed = _without_sets(sign_batches(*given, sign_sets), postings)
                     made, counts = _write_runs(*where, signed, 0, place.ops)
@@ -50,6 +61,8 @@ def sign(place: Workplace, partition: Partition) -> Made:
             else:
                 signed = sign_batches(*given, sign_by_method)
                 made, counts = _write_runs(*where, signed, place.job.method.banding.bands, place.ops)
+        if hashes is not None:
+            made |= _write_keys(*where, *hashes.whole())
         known = write_facts(place, partition, facts, rejected)
     return Made(
         {**made, **known.files},
@@ -61,6 +74,24 @@ def sign(place: Workplace, partition: Partition) -> Made:
             "kinds": sorted(set(map(kind_of, facts.keys))),
         },
     )
+
+
+def _read(batches: Iterable[TextBatch], progress: Progress) -> int:
+    """Read all texts, for what else is read with them; their bytes."""
+    total = 0
+    for batch in batches:
+        size = int(batch.offset[-1] - batch.offset[0])
+        progress.advance(size)
+        progress.count(documents=len(batch))
+        total += size
+    return total
+
+
+def _write_keys(folder: Path, partition: int, hashes: NDArray[np.uint64], rows: Numbers) -> dict[str, FileFact]:
+    """The file of hashes of keys."""
+    first = np.ascontiguousarray(hashes[:, 0])
+    order = range_order(first)
+    return KEYS.write(folder, partition, ExactRows(first[order], hashes[order, 1], rows[order].astype(np.uint32)))
 
 
 def _without_sets(found: Iterable[SignedSets], postings: PostingsFile) -> Iterator[Signed]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.decide import Compared, Undecided
+from gpulsh.decide.key_copies import with_key_copies
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import Edges
@@ -31,6 +32,7 @@ from gpulsh.run.records.tables import (
     COPIES,
     DECIDED,
     EDGES,
+    KEY_COPIES,
     MEMBERSHIPS,
     PAIRS,
     SAMPLE,
@@ -75,6 +77,7 @@ def verify(
     memberships_paths: Sequence[Path],
     copies: Sequence[Path],
     twins: Sequence[Path],
+    keyed: Sequence[Path],
     gathered: int,
 ) -> Made:
     """Decide about a group. `gathered` partitions have its texts; `compare` did the groups in `shares` before."""
@@ -82,13 +85,14 @@ def verify(
     memberships = rows_of(MEMBERSHIPS, memberships_paths, group)
     later, first = rows_of(COPIES, copies, group)
     again, before = rows_of(TWINS, twins, group)
+    same, of = rows_of(KEY_COPIES, keyed, group)
     texts = GroupTexts(place.folder, group, ((number, None) for number in range(gathered)))
     compared = shares_of(shares, group)
     met = rows_of(PAIRS, () if compared else pairs, group)
     meeting = (
         texts.documents if compared else np.unique(np.concatenate([*met, memberships.document, memberships.bucket]))
     )
-    members = np.unique(np.concatenate([meeting, later, first, again, before]))
+    members = np.unique(np.concatenate([meeting, later, first, again, before, same, of]))
 
     def number(documents: Numbers) -> Numbers:
         return np.searchsorted(members, documents)
@@ -118,7 +122,11 @@ def verify(
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
     progress = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
-    decision = case.decide(funnel, progress, ordered=False).to_numpy()
+    decision = case.decide(funnel, progress, ordered=False)
+    if len(same):
+        with place.ops.here():
+            decision = with_key_copies(decision, number(same), number(of), place.ops)
+    decision = decision.to_numpy()
     is_witness = np.zeros(len(members), bool)
     is_witness[decision.duplicate_of[~decision.keep]] = True
     witness, cluster = members[decision.duplicate_of], members[decision.cluster]

@@ -1,0 +1,32 @@
+"""Puts documents back that were left out of the comparison, because an earlier one has the same key.
+
+The text of such a copy is not compared. It is dropped for the first document with its key where that is kept, otherwise
+for the witness of that one. Its similarity is NaN: nothing was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpulsh.arrays import Numbers
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.decision import Decision
+
+
+def with_key_copies(decision: Decision, later: Numbers, first: Numbers, ops: Backend) -> Decision:
+    """The decision with the copies `later` [c] of `first` [c], which were decided as documents that meet nobody.
+
+    Each joins the cluster of its first document; no pair is added. The counts of the funnel are changed in place.
+    """
+    funnel = decision.funnel
+    funnel.key_copies = len(later)
+    funnel.dropped += len(later)
+    funnel.kept -= len(later)
+    like, of = ops.asarray(later), ops.asarray(first)
+    keep, target, similarity = decision.keep.copy(), decision.duplicate_of.copy(), decision.similarity.copy()
+    keep[like], target[like], similarity[like] = False, target[of], np.float32(np.nan)
+    edges = np.concatenate([decision.pairs, ops.asarray(np.stack([first, later], axis=1))])
+    cluster = ops.components(len(keep), edges)
+    return replace(decision, keep=keep, duplicate_of=target, similarity=similarity, cluster=cluster)

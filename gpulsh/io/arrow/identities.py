@@ -1,0 +1,90 @@
+"""Values of a key column, by which documents are copies: the bytes that are compared, or null.
+
+An integer is its decimal digits, so that 7 in Parquet, 7 in JSON and 7 in CSV are equal. An empty value counts as null:
+it says that a key is missing, and thousands of documents may have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpulsh.arrays import Numbers, Values
+from gpulsh.errors import BackendError, install
+from gpulsh.io.arrow.rows import has_views, is_text
+
+BYTES = pa.large_binary()
+TAKES = "text, bytes or integers"
+
+
+def is_identity(kind: pa.DataType) -> bool:
+    """Whether documents can be compared by values of an Arrow type.
+
+    >>> is_identity(pa.int32()), is_identity(pa.binary(16)), is_identity(pa.float64())
+    (True, True, False)
+    """
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_identity(kind.storage_type)
+    if types.is_dictionary(kind):
+        return is_identity(kind.value_type)
+    return bool(is_text(kind) or types.is_integer(kind) or types.is_fixed_size_binary(kind))
+
+
+def identities(values: pa.Array) -> pa.Array:
+    """Values of a type that `is_identity`, as a pyarrow.LargeBinaryArray whose empty values are null."""
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return identities(values.storage)
+    if pa.types.is_dictionary(kind):
+        return identities(values.dictionary_decode())
+    if pa.types.is_integer(kind):
+        values = values.cast(pa.string())
+    elif pa.types.is_fixed_size_binary(kind):
+        values = values.cast(pa.binary())
+    elif has_views(kind):
+        values = values.cast(pa.large_string() if str(kind) == "string_view" else BYTES)
+    found = values.cast(BYTES)
+    empty = pc.equal(pc.binary_length(found), 0)
+    return pc.if_else(empty, pa.scalar(None, BYTES), found) if pc.any(empty).as_py() else found
+
+
+def of_python(values: Sequence[str | int | None]) -> pa.Array:
+    """The same, of Python values; a lone surrogate keeps its own three bytes."""
+    found = [None if value is None else str(value).encode("utf-8", "surrogatepass") for value in values]
+    return pa.array([value or None for value in found], BYTES)
+
+
+def columns_of(found: pa.Array) -> tuple[Values, Numbers]:
+    """uint8 [bytes], int64 [n + 1]: the bytes and offsets of a pyarrow.LargeBinaryArray; a null may have some."""
+    _, offset, data = found.buffers()
+    starts = np.frombuffer(offset, np.int64)[found.offset :][: len(found) + 1] if len(found) else np.zeros(1, np.int64)
+    return np.frombuffer(data or b"", np.uint8), starts
+
+
+def normalized_urls(found: pa.Array) -> pa.Array:
+    """URLs in the canonical form of w3lib, which Scrapy compares them by; what it cannot parse stays as it is.
+
+    >>> normalized_urls(pa.array([b"HTTP://Example.com/b/../a?y=1&x=2#top"], BYTES))[0].as_py()
+    b'http://example.com/a?x=2&y=1'
+    """
+    from w3lib.url import canonicalize_url
+
+    def normalized(url: bytes) -> bytes:
+        try:
+            return str(canonicalize_url(url.decode())).encode()
+        except ValueError:  # no UTF-8, a port beyond 65535, a bracket that does not close
+            return url
+
+    return pa.array([None if url is None else normalized(url) for url in found.to_pylist()], BYTES)
+
+
+def require_extra() -> None:
+    """BackendError where the library of `normalized_urls` is missing."""
+    try:
+        import w3lib.url  # noqa: F401
+    except ImportError as error:
+        raise BackendError(f"normalize_url needs w3lib ({error}); {install('url')}") from error

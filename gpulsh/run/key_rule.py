@@ -1,0 +1,79 @@
+"""`--key`: documents with equal values of a column are copies, whatever their texts, before texts are compared.
+
+Of each value the first document in decision order stays, and the others are dropped for it. Null and empty values are
+equal to nothing. Values are compared by 128 bits of a hash whose key is secret (`backends.keyed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.backends.keyed import keyed_hashes
+from gpulsh.errors import ParameterError
+from gpulsh.io.arrow.buffers import null_mask
+from gpulsh.io.arrow.identities import columns_of, normalized_urls, require_extra
+from gpulsh.params import check_type, shown
+from gpulsh.secret import EvidenceKeys
+
+
+@dataclass(frozen=True)
+class KeyRule:
+    """A column whose values make documents copies."""
+
+    column: str
+    normalize_url: bool = False  # whether values are URLs, compared in canonical form
+    only: bool = False  # whether no text is compared
+
+    @classmethod
+    def chosen(cls, key: str | None, normalize_url: bool, key_only: bool) -> KeyRule | None:
+        """The rule for parameters; None without a key. ParameterError or BackendError where they cannot be used."""
+        if not isinstance(key, (str, NoneType)) or key == "":
+            raise ParameterError(f"key is {shown(key)}; give the name of a column")
+        check_flags(key, normalize_url, key_only)
+        return None if key is None else cls(key, normalize_url, key_only)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The parameters in a report."""
+        return {"key": self.column, "normalize_url": self.normalize_url, "key_only": self.only}
+
+
+def check_flags(key: object, normalize_url: bool, key_only: bool) -> None:
+    """ParameterError for an option of a key without one, BackendError where the library for URLs is missing."""
+    for name, flag in {"normalize_url": normalize_url, "key_only": key_only}.items():
+        check_type(name, flag, bool)
+        if flag and key is None:
+            raise ParameterError(f"{name} is given without a key; give --key")
+    if normalize_url:
+        require_extra()
+
+
+class KeyHashes:
+    """`io.files.file_texts.Identities` that keeps the hashes of values, in order."""
+
+    def __init__(self, keys: EvidenceKeys, normalize_url: bool) -> None:
+        self._key, self._normalize = keys.of_values, normalize_url
+        self._hashes = [np.empty((0, 2), np.uint64)]
+        self._numbers = [np.empty(0, np.int64)]
+        self._rows = 0
+
+    def append(self, values: pa.Array) -> None:
+        """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.identities`."""
+        found = normalized_urls(values) if self._normalize else values
+        null = null_mask(found)
+        hashes = keyed_hashes(*columns_of(found), self._key)
+        numbers = np.arange(len(found)) if null is None else np.flatnonzero(~null)
+        self._hashes.append(hashes if null is None else hashes[numbers])
+        self._numbers.append(numbers + self._rows)
+        self._rows += len(found)
+
+    def whole(self) -> tuple[NDArray[np.uint64], Numbers]:
+        """uint64 [m, 2], int64 [m]: the hashes of values that are not null, and the ascending rows that have them."""
+        return np.concatenate(self._hashes), np.concatenate(self._numbers)
