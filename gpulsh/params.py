@@ -38,6 +38,7 @@ Result = TypeVar("Result")
 Unit = Literal["word", "char"]
 Hash = Literal["mix64", "rabin", "karp_rabin"]
 NormalForm = Literal["NFC", "NFKC"]
+EvidenceName = Literal["index", "source"]  # where an index has the evidence of its documents
 MinHashFamily = Literal["affine32", "affine61", "multiply_shift", "xor", "tabulation"]
 FamilyName = Literal[MinHashFamily, "one_permutation", "fast_similarity", "c_minhash"]
 SKETCHES: dict[str, str] = {  # families, and the file in each backend that computes them

@@ -132,6 +132,12 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     help="Index of earlier runs, made if missing: also drop duplicates of its documents, and add the new ones by id or"
     " FILE:ROW.",
 )
+@click.option(
+    "--evidence",
+    type=click.Choice(["index", "source"]),
+    help="Evidence of a new index: the shingles of kept documents, or hashes alone, with texts read again from INPUT."
+    "  [default: index, or as in the index]",
+)
 @method_options("sketch", "num-perm", "bands", "rows", "seed")
 @click.option(
     "--and",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.options import DECISION, backend_options, method_options, parsed, text_options, together
+from gpulsh.cli.options import DECISION, backend_options, choice, method_options, parsed, text_options, together
 from gpulsh.cli.terminal import clean_end, conclude, say
 
 
@@ -21,6 +21,11 @@ def index() -> None:
     at all.
     """
 
+
+EVIDENCE = (
+    "Place of the evidence. index: the shingles of kept documents. source: hashes alone, at most 400 bytes a document;"
+    " the texts are read again where INPUT has them."
+)
 
 _files = together(
     click.argument("path", metavar="PATH"),
@@ -35,6 +40,7 @@ _files = together(
 @index.command(short_help="Make an index of files.")
 @_files
 @method_options(*DECISION)
+@choice("--evidence", "index", "source", help=EVIDENCE)
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Make an index of the documents of INPUT in the new folder PATH, without near-duplicates."""
@@ -46,6 +52,11 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
 @index.command(short_help="Add files to an index.")
 @_files
 @method_options(*DECISION, otherwise="default: as in the index; other values are refused")
+@click.option(
+    "--evidence",
+    type=click.Choice(["index", "source"]),
+    help=f"{EVIDENCE}  [default: as in the index; other values are refused]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Add the documents of INPUT to the index at PATH; duplicates add only their keys."""
@@ -99,6 +110,27 @@ def info(path: str, as_json: bool) -> None:
     counts = {name: value for name, value in facts.items() if name != "parameters"}
     lines = {**counts, "bytes": size(facts["bytes"]), **facts["parameters"]}
     say("\n".join(f"{name:<10} {_parameter(value)}" for name, value in lines.items()))
+
+
+@index.command(short_help="Show how often each document of an index occurred.")
+@click.argument("path", metavar="PATH")
+@click.option("-o", "--output", metavar="FILE", help="File for the counts, .parquet or .jsonl.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE, if gpulsh wrote it.")
+def counts(path: str, output: str | None, overwrite: bool) -> None:
+    """Print a JSON line for each kept document of the index at PATH: its key, copies and near-duplicates.
+
+    Copies are the documents that were dropped as its exact copies, near-duplicates all others that were dropped for
+    it. So it stands for 1 + copies + near documents, of all files that were added.
+    """
+    from gpulsh.run.indexing import index_counts
+
+    with clean_end():
+        found = index_counts(path, output=output, overwrite=overwrite)
+    if output is not None:
+        conclude(f"The counts of {len(found)} documents are in {output}.")
+        return
+    for line in found.lines():
+        say(line)
 
 
 @index.command(short_help="Remove documents from an index.")

@@ -265,10 +265,11 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
     yield row("all", "not known" if found.seconds is None else duration(found.seconds), "", *sums)
     if unknown := [name for name in ESTIMATED if rates[name] is None]:
         yield f"{'':<9}measure a sample and give {' '.join(f'--rate {name}=...' for name in unknown)}"
-    each = size(round(found.index / given["documents"]))
+    each, compact = (size(round(of / given["documents"])) for of in (found.index, found.index_at_source))
     yield ""
     yield f"OUT/_work at most      {size(int(found.work_disk)):>10}  plus {size(int(found.output))} of kept text"
     yield f"index of kept documents{size(int(found.index)):>10}  for later crawls, {each} a document"
+    yield f"  by --evidence source {size(int(found.index_at_source)):>10}  {compact} a document; it reads texts again"
     yield ""
     yield "False candidate pairs cost time and drop nothing. Their number, by the similarity of unrelated documents:"
     for similarity, pairs in found.false_candidates.items():

@@ -40,6 +40,9 @@ INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, doc
 INDEX_KEY_BYTES = 32  # of a key, such as a path and a row, or a URL
 # Of a document: number, witness, similarity, size; hash, row, share of a filter; key, its end, its hash and row.
 INDEX_ROW_BYTES = 32 + 24 + 12 / 8 + INDEX_KEY_BYTES + 24
+# With evidence at the source: digest, document, and share of a filter; no key, which is the place of the text, but that.
+COMPACT_BAND_BYTES = 12 + 16 / 8
+COMPACT_ROW_BYTES = 32 + 24 + 16 / 8 + 16 + 12
 UNRELATED = (0.0, 0.001, 0.01, 0.05, 0.1)  # similarities of unrelated documents, for the count of false candidates
 
 
@@ -132,6 +135,7 @@ class Estimate:
     work_disk: float  # greatest size of OUT/_work
     output: float
     index: float  # of the kept documents, for later crawls
+    index_at_source: float  # the same with `evidence="source"`
     false_candidates: dict[float, float]  # expected pairs, by the similarity of unrelated documents
     false_seconds: dict[float, float | None]  # to compare them, where that rate is known
 
@@ -209,6 +213,7 @@ def estimate(
         work_disk=work_disk(corpus, bands),
         output=works["write"].outputs,
         index=index_bytes(corpus, bands),
+        index_at_source=compact_index_bytes(corpus, bands),
         false_candidates=false,
         false_seconds={at: _seconds(PAIR_COST * pairs, rates.get("verify"), workers) for at, pairs in false.items()},
     )
@@ -273,6 +278,17 @@ def index_bytes(corpus: Corpus, bands: int) -> float:
     bits = 64 - np.log2(shingles) + np.log2(np.e)
     kept = (1 - corpus.dropped) * corpus.documents
     return float(kept * (INDEX_BAND_BYTES * bands + shingles * bits / 8) + corpus.documents * INDEX_ROW_BYTES)
+
+
+def compact_index_bytes(corpus: Corpus, bands: int) -> float:
+    """Size of a persistent index with evidence at the source: digests of kept documents; hash and place of every one.
+
+    >>> corpus = Corpus(documents=1, bytes=5000, met=0, pairs=0, dropped=0, bytes_per_shingle=6)
+    >>> compact_index_bytes(corpus, bands=21)
+    380.0
+    """
+    kept = (1 - corpus.dropped) * corpus.documents
+    return float(kept * COMPACT_BAND_BYTES * bands + corpus.documents * COMPACT_ROW_BYTES)
 
 
 def _seconds(amount: float, rate: float | None, workers: int, fixed: float = 0.0) -> float | None:

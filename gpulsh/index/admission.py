@@ -9,23 +9,20 @@ depend on how a sequence of documents is cut into batches.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Numbers, Signed, TextBatch
-from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts
+from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.relation import Relation
 from gpulsh.index.candidates import Candidates, possible_containers, sharing_buckets
+from gpulsh.index.evidence.texts import fingerprint_sets
 from gpulsh.index.segment import Documents, Segment, make_segment
 from gpulsh.index.snapshot import ABSENT, Snapshot
-from gpulsh.io.rows import gathered
 from gpulsh.method import Method
-from gpulsh.params import Shingling
-from gpulsh.ragged import chosen_rows, end_to_end, offsets
+from gpulsh.ragged import chosen_rows, offsets
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
 
@@ -154,28 +151,3 @@ def _segment(
     fingerprints = Fingerprints(sets.values[sets.offset[0] : sets.offset[-1]], offsets(size))
     digests = None if method.measure == "containment" else signed.digests
     return make_segment(Documents(numbers, witness, similarity, size), signed.exact, digests, fingerprints)
-
-
-def fingerprint_sets(
-    batch: TextBatch, rows: Numbers, shingling: Shingling, keys: EvidenceKeys, ops: Backend
-) -> Fingerprints:
-    """The unique fingerprints, as evidence, of the documents `rows` [m] of a batch, in host memory."""
-    begin, end = batch.offset[rows], batch.offset[rows + 1]
-    on_host = isinstance(batch.values, np.ndarray)
-    texts = gathered(batch.values, begin, end) if on_host else ops.gather(batch.values, begin, end)
-
-    def whole(part: TextBatch) -> Fingerprints:
-        return ops.shingle_sets(part, shingling, keys).moved(ops.asnumpy)
-
-    by_range = partial(_by_range, shingling=shingling, keys=keys, ops=ops)
-    return end_to_end([sets for _, sets in in_fitting_halves(texts, whole, halves_of_batch, by_range)])
-
-
-def _by_range(batch: TextBatch, shingling: Shingling, keys: EvidenceKeys, ops: Backend) -> Fingerprints:
-    """One document in ranges of fingerprints, which ascend."""
-
-    def found(parts: int) -> list[Array]:
-        return [ops.asnumpy(ops.shingle_part(batch, shingling, part, parts, keys).values) for part in range(parts)]
-
-    values = np.concatenate(in_fitting_parts(found, 2)[0])
-    return Fingerprints(values, np.array([0, len(values)], np.int64))

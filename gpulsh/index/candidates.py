@@ -22,7 +22,8 @@ from gpulsh.decide.containment import Owners, containing_pairs
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import Readable
 from gpulsh.decide.relation import Relation
-from gpulsh.index.blocks import in_places
+from gpulsh.index.evidence.blocks import in_places
+from gpulsh.index.evidence.texts import TEXT_BYTES
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
 from gpulsh.lsh.pairs import distinct, packed, unpacked
@@ -34,8 +35,8 @@ from gpulsh.ragged import chosen_rows, offsets, within_runs
 LARGE_BUCKET = 64
 AT_ONCE = 1 << 18  # digests of new documents, in as many bands as have no more together
 PAIRS_AT_ONCE = 1 << 22  # of held documents compared together; more in memory if one document has more
-Read = Callable[[Numbers], Fingerprints]
-TEXT_BYTES = 6  # about the text of one fingerprint; comparisons measure their work in bytes of text
+Read = Callable[[Numbers, Backend], Fingerprints]
+HELD_BYTES = 256 << 20  # of fingerprints whose texts are read again once; more are read again as often as needed
 NO_SETS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 NO_LARGE_BUCKETS = np.empty(0, np.int64), np.empty((0, 1), np.int32)
 
@@ -50,15 +51,21 @@ class HeldSets(Readable):
     @classmethod
     def of(cls, snapshot: Snapshot, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
         """First the documents `held` [h], by number, then those of `sets`."""
+        sizes = np.concatenate([snapshot.sizes(held), sets.lengths])
+        again = None
+        if snapshot.again is not None and 8 * int(sizes[: len(held)].sum()) <= HELD_BYTES:
+            again = snapshot.fingerprints(held, ops)
 
-        def read(places: Numbers) -> Fingerprints:
+        def read_held(places: Numbers, ops: Backend) -> Fingerprints:
+            return snapshot.fingerprints(held[places], ops) if again is None else chosen_rows(again, places)
+
+        def read(places: Numbers, ops: Backend) -> Fingerprints:
             old, new = np.flatnonzero(places < len(held)), np.flatnonzero(places >= len(held))
             if len(new) == 0:
-                return snapshot.fingerprints(held[places])
+                return read_held(places, ops)
             fresh = chosen_rows(sets, places[new] - len(held))
-            return in_places([snapshot.fingerprints(held[places[old]]), fresh], [old, new]) if len(old) else fresh
+            return in_places([read_held(places[old], ops), fresh], [old, new]) if len(old) else fresh
 
-        sizes = np.concatenate([snapshot.sizes(held), sets.lengths])
         return cls(np.arange(len(sizes)), ops, read, sizes * TEXT_BYTES)
 
     def text_sizes(self) -> Numbers:
@@ -67,11 +74,11 @@ class HeldSets(Readable):
 
     def fingerprints(self, places: Numbers) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""
-        return self.read(self.chosen[places]).moved(self.ops.asarray)
+        return self.read(self.chosen[places], self.ops).moved(self.ops.asarray)
 
     def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another."""
-        whole = self.read(self.chosen[places])
+        whole = self.read(self.chosen[places], self.ops)
         for part in range(parts):
             inside = in_part(whole.values, part, parts)
             yield Fingerprints(whole.values[inside], offsets(inside)[whole.offset]).moved(self.ops.asarray)

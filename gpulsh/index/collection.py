@@ -22,6 +22,8 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
 from gpulsh.index.admission import SignedBatch, admit, hold_all, similar
 from gpulsh.index.contents import Contents, compacted, discard, settled
+from gpulsh.index.evidence.places import Origin, PlaceStream
+from gpulsh.index.evidence.texts import Read, TextsAgain
 from gpulsh.index.folder import Folder
 from gpulsh.index.groups import grouped
 from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, refuse_kind, refuse_repeats, repeated, sorted_keys
@@ -30,7 +32,7 @@ from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.io.rows import TextSource
 from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Method
-from gpulsh.params import check_integer
+from gpulsh.params import EvidenceName, check_integer
 from gpulsh.ragged import within_runs
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Funnel
@@ -47,23 +49,34 @@ class Collection:
     with more than `spill` bytes in memory are written to the folder, if there is one.
     """
 
-    def __init__(self, method: Method, secret: bytes, ops: Backend, spill: int) -> None:
-        self.method, self.ops, self.spill = method, ops, spill
+    def __init__(
+        self,
+        method: Method,
+        secret: bytes,
+        ops: Backend,
+        spill: int,
+        evidence: EvidenceName = "index",
+        read: Read | None = None,
+    ) -> None:
+        self.method, self.ops, self.spill, self.evidence = method, ops, spill, evidence
         self._secret = secret
+        self._again = TextsAgain(method, evidence_keys(secret), read) if evidence == "source" else None
         self._folder: Folder | None = None
         self._contents, self._changed = Contents(), False
 
-    def opened(self, path: Path, *, check: bool) -> Self:
+    def opened(self, path: Path, *, check: bool, read: Read | None = None) -> Self:
         """The collection of the newest commit in a folder, with its method and secret, on this one's backend."""
         folder, contents = Folder.opened(path, contents=check)
         method = Method.restored(folder.manifest.parameters)
-        found = type(self)(method, bytes.fromhex(folder.manifest.secret), self.ops, self.spill)
+        manifest = folder.manifest
+        secret = bytes.fromhex(manifest.secret)
+        found = type(self)(method, secret, self.ops, self.spill, manifest.evidence, read)
         found._folder, found._contents = folder, contents
         return found
 
     def begin_in(self, path: Path) -> None:
         """Use a folder, absent or empty before; nothing is committed yet."""
-        self._folder = Folder.made(path, self.method, self._secret)
+        self._folder = Folder.made(path, self.method, self._secret, self.evidence)
         self._changed = True
 
     @property
@@ -75,6 +88,10 @@ class Collection:
     def commits(self) -> int:
         """The number of commits to its folder."""
         return self._folder.manifest.generation if self._folder else 0
+
+    def must_be_read(self) -> bool:
+        """Whether texts without a place could never be read again."""
+        return self._again is not None and self._again.read is None
 
     def counts(self) -> tuple[int, int]:
         """The numbers of documents that are held, and that were dropped."""
@@ -102,12 +119,14 @@ class Collection:
         tally: Funnel | None = None,
         names: KeyNames = GIVEN,
         known: Keys | None = None,
+        origin: Origin | None = None,
     ) -> range:
         """Add the documents of `source` and return their numbers; `tally` counts the decisions.
 
         `keys` is called after the last document was read. It gives all keys in order, in pieces of any length. `known`
-        are all keys, if each was found to be new. With a folder, memory stays bounded: segments are written once they
-        have `spill` bytes, and keys with their segment.
+        are all keys, if each was found to be new. With evidence at the source, the index holds the fingerprints of new
+        documents until the end; `origin` then locates their texts, and without it only the caller knows them. With a
+        folder, memory stays bounded: segments are written once they have `spill` bytes, and keys with their segment.
         """
         self.begin_change()
         ops, path = self.ops, self.path
@@ -123,12 +142,17 @@ class Collection:
                     snapshot.release(len(batch))
                 else:
                     segment = hold_all(batch, number, self.method, ops)
+                if self._again is not None:
+                    segment = replace(segment, at_source=True)
                 number += len(segment)
                 new = settled([*new, segment], path, self.spill)
                 if new[-1].files and path:
                     groups = grouped([*before.segments, *new], groups, path)
                     release_memory()
             stream = KeyStream(keys(), before.keys)
+            places = None
+            if self._again is not None:
+                places = PlaceStream(origin, before.sources)
             for place, segment in enumerate(new):
                 taken = stream.take(len(segment))
                 own = known if known is not None and len(new) == 1 else sorted_keys(taken)
@@ -137,7 +161,7 @@ class Collection:
                     first = int(segment.documents.number[0]) - before.next_number
                     self._refuse_known(own, snapshot, first, names)
                     snapshot.release(len(own.key))
-                new[place] = keyed(segment, own, path)
+                new[place] = keyed(segment, own, path, places.take(len(segment)) if places is not None else None)
                 del own
                 if segment.files and path:
                     groups = grouped([*before.segments, *new], groups, path)
@@ -148,7 +172,8 @@ class Collection:
         segments = settled([*before.segments, *new], path, self.spill)
         if path:
             groups = grouped(segments, groups, path)
-        self._set(Contents(tuple(segments), before.removed, number, stream.kind, groups))
+        sources = before.sources if places is None else places.sources
+        self._set(Contents(tuple(segments), before.removed, number, stream.kind, groups, sources))
         return range(before.next_number, number)
 
     def decisions(self, numbers: range) -> Iterator[Documents]:
@@ -192,16 +217,22 @@ class Collection:
         return self._contents.keys
 
     def facts(self) -> Mapping[str, Any]:
-        """The output of `gpulsh index info`, as JSON values; `bytes` is the size of the newest commit's files."""
+        """The output of `gpulsh index info`, as JSON values; `bytes` is the size of the newest commit's files.
+
+        `bytes_per_document` divides it by the documents in the index, held and dropped.
+        """
         held, dropped = self.counts()
         files = self._folder.manifest.files() if self._folder else {}
+        size = sum(fact.size for fact in files.values())
         return {
             "documents": held,
             "dropped": dropped,
             "removed": len(self._contents.removed),
             "keys": self._contents.keys,
             "segments": len(self._contents.segments),
-            "bytes": sum(fact.size for fact in files.values()),
+            "bytes": size,
+            "bytes_per_document": round(size / max(held + dropped, 1), 1),
+            "evidence": self.evidence,
             "commits": self.commits,
             "parameters": self.method.matching(),
         }
@@ -225,7 +256,7 @@ class Collection:
     def save(self, path: Path | None) -> None:
         """Commit all changes, to its own folder or to another one, which is its own from then on."""
         if path is not None and (self._folder is None or os.path.realpath(path) != os.path.realpath(self._folder.path)):
-            folder = Folder.made(path, self.method, self._secret)
+            folder = Folder.made(path, self.method, self._secret, self.evidence)
             loose = tuple(replace(segment, files=None) for segment in self._contents.segments)
             try:
                 self._contents = folder.commit(replace(self._contents, segments=loose))
@@ -285,7 +316,7 @@ class Collection:
 
     def _snapshot(self, contents: Contents) -> Snapshot:
         kind = KEY_TYPES[contents.keys or "string"]
-        return Snapshot(contents.segments, contents.removed, contents.groups, kind)
+        return Snapshot(contents.segments, contents.removed, contents.groups, self._again, kind)
 
     def begin_change(self) -> None:
         """Become the writer, of the newest commit; OutputError if there is another, or if it would lose changes."""

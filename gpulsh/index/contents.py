@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from gpulsh.arrays import Numbers
+from gpulsh.index.evidence.places import Source
 from gpulsh.index.groups import Group
 from gpulsh.index.merging import joined, stored
 from gpulsh.index.segment import NOTHING, Segment, remove_files
@@ -25,6 +26,7 @@ class Contents:
     next_number: int = 0
     keys: str | None = None  # their kind
     groups: Sequence[Group] = ()  # those with common filters
+    sources: Sequence[Source] = ()  # of the texts, with evidence at the source
 
 
 def spill_bytes(memory: int | None) -> int:

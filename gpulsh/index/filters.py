@@ -21,6 +21,7 @@ from gpulsh.arrays import Numbers
 
 BITS = 20  # per hash; filters written with 12 are read as well
 TOGETHER_BITS = 28  # per hash of several segments: a hash that passes is looked up in each of them
+COMPACT_BITS = 16  # the same where segments have no filters of their own, for few bytes a document
 BLOCK = 8  # words; a hash sets bits in two of them in a filter of several segments
 LENGTH_BITS = 4  # significant bits of a filter's length; the lower ones are 0
 
@@ -62,12 +63,14 @@ def make_filter(hashes: NDArray[np.uint64]) -> Words:
     return filter_of([hashes])
 
 
-def filter_of(parts: Sequence[NDArray[np.uint64]], *, together: bool = False) -> Words:
-    """The filter of the hashes of all parts; ascending parts take less time."""
+def filter_of(parts: Sequence[NDArray[np.uint64]], *, together: bool = False, bits: int | None = None) -> Words:
+    """The filter of the hashes of all parts, with `bits` for each; ascending parts take less time."""
     from gpulsh.backends.cpu.bloom import fill
 
     count = sum(map(len, parts))
-    length = -(-_length(count, TOGETHER_BITS) // BLOCK) * BLOCK if together else _length(count, BITS)
+    length = _length(count, bits or (TOGETHER_BITS if together else BITS))
+    if together:
+        length = -(-length // BLOCK) * BLOCK
     words = np.zeros(length, np.uint64)
     for hashes in parts:
         fill(words, hashes, together)

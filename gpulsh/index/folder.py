@@ -28,6 +28,7 @@ from gpulsh.index.manifest import (
 )
 from gpulsh.index.segment import INTACT, NOTHING, StoredSegment, file_name, mapped, new_name
 from gpulsh.method import Method
+from gpulsh.params import EvidenceName
 from gpulsh.store.columns import MappedColumns, write_columns
 from gpulsh.store.durable import writing
 
@@ -55,7 +56,7 @@ class Folder:
         self._is_removed = False
 
     @classmethod
-    def made(cls, path: Path, method: Method, secret: bytes) -> Folder:
+    def made(cls, path: Path, method: Method, secret: bytes, evidence: EvidenceName) -> Folder:
         """A new folder, absent or empty before, locked for writing; nothing is committed.
 
         Only its owner may read it: hashes of known texts would reveal the keys that they are computed under.
@@ -72,7 +73,7 @@ class Folder:
             strange = [name for name in os.listdir(path) if not _is_own(path, name)]
             if strange:
                 raise OutputError(f"{path}: is not empty, it holds {min(strange)}; give another folder")
-            folder = cls(path, Manifest(method.matching(), secret.hex()))
+            folder = cls(path, Manifest(method.matching(), secret.hex(), evidence=evidence))
             folder._existed = existed
             if folder.lock() is not None:  # another process committed in between
                 folder.unlock()
@@ -152,6 +153,7 @@ class Folder:
                 removed=self._written(contents.removed),
                 runs={**self.manifest.runs, **(runs or {})},
                 groups={group.name: group.fact for group in groups if group.fact},
+                sources=tuple(contents.sources),
             )
             commit_manifest(self.path, manifest, __version__)
             before, self.manifest = self.manifest, manifest
@@ -210,9 +212,10 @@ def _mapped(path: Path, manifest: Manifest, *, contents: bool) -> Contents:
     for name, fact in manifest.needed().items():
         if wrong := damage(path / name, fact, contents=contents):
             raise InputError(f"{path / name}: {wrong}; restore it from a copy, or build the index again")
-    segments = tuple(mapped(path, stored) for stored in manifest.segments)
+    segments = tuple(mapped(path, stored, manifest.sources) for stored in manifest.segments)
     removed = NOTHING
     if manifest.removed is not None:
         removed = MappedColumns(path / file_name("removed", manifest.removed.name), Removed).whole().number
     sound = {name: fact for name, fact in manifest.groups.items() if not damage(path / name, fact, contents=contents)}
-    return Contents(segments, removed, manifest.next_number, manifest.keys, kept_groups(path, sound, segments))
+    groups = kept_groups(path, sound, segments)
+    return Contents(segments, removed, manifest.next_number, manifest.keys, groups, manifest.sources)

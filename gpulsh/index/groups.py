@@ -5,6 +5,8 @@ segments of a group follow one another, and it has more than FOLD times the docu
 Without groups, an index of 16 segments adds documents 28 % slower and answers queries 60 % slower
 (`benchmarks/record/amd-epyc-2-cores/2026-11-25/index-groups.md`).
 
+Segments without fingerprints have no filters of their own, so one that is alone is a group, too.
+
 A writer makes filters when it writes a segment, in files without names, and the next commit keeps them for later
 processes. They hold nothing that segments do not: without a file, or with a damaged one, each segment is searched by
 itself until a writer makes the filters again.
@@ -22,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.errors import InputError
-from gpulsh.index.filters import Words, filter_of
+from gpulsh.index.filters import COMPACT_BITS, Words, filter_of
 from gpulsh.index.segment import FILTERS, INTACT, FilterWords, Segment, file_name
 from gpulsh.store.columns import Mapped, MappedColumns, columns_file
 from gpulsh.store.durable import FileFact, writing
@@ -77,7 +79,7 @@ def grouped(segments: Sequence[Segment], known: Sequence[Group], folder: Path) -
         with_keys = [*takewhile(lambda segment: segment.keys, in_files)]
         for keys, stored in ((False, in_files), (True, with_keys)):
             for run in _runs(stored):
-                if len(run) > 1:
+                if len(run) > 1 or (run[0].at_source and not keys):
                     found = next((group for group in known if group.keys == keys and group.is_of(run)), None)
                     groups.append(replace(found, segments=run) if found else _together(run, keys, folder))
     return groups
@@ -121,7 +123,7 @@ def _together(segments: Sequence[Segment], keys: bool, folder: Path) -> Group:
         hashes.append([segment.hashes.hash_0 for segment in segments])
     column, ends = Column(np.uint64, folder), [0]
     for parts in hashes:
-        words = filter_of(parts, together=True)
+        words = filter_of(parts, together=True, bits=COMPACT_BITS if segments[0].at_source else None)
         column.append(words)
         ends.append(ends[-1] + len(words))
         for segment in segments:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, get_args
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Arrays, Numbers, Values
+from gpulsh.arrays import Values
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
+from gpulsh.index.answers import Added, Counts, Matches, Pairs
 from gpulsh.index.candidates import held_buckets, similar_pairs
 from gpulsh.index.collection import Collection
 from gpulsh.index.contents import spill_bytes
+from gpulsh.index.evidence.texts import Read
 from gpulsh.index.keys import as_numpy, checked_keys
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import ABSENT
@@ -30,6 +29,7 @@ from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.method import Asked, MeasureName, Method
 from gpulsh.params import (
     BitSketch,
+    EvidenceName,
     Folding,
     Shingling,
     Sketch,
@@ -40,58 +40,6 @@ from gpulsh.params import (
 )
 from gpulsh.secret import chosen_secret
 from gpulsh.sketch.named import sketches_named
-
-SHOWN = 10  # rows of an answer that a notebook shows
-
-
-class _Answer(Arrays):
-    """Arrays of equal length, one row per document or pair."""
-
-    def __len__(self) -> int:
-        return len(next(column for _, column in self._shown()))
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Yield each row, as Python's own values in the order of the fields."""
-        return zip(*(column.tolist() for _, column in self._shown()), strict=True)
-
-    def _repr_html_(self) -> str:
-        names, columns = zip(*self._shown(), strict=True)
-        return html_table(self._caption(), names, zip(*(column[:SHOWN].tolist() for column in columns), strict=True))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Matches(_Answer):
-    """Similar held documents of each queried text, the most similar first, ties to the one inserted first.
-
-    `positions` int64 [m], `keys` int64 or object [m], `similarity` float64 [m]: exact Jaccard, or by containment the
-    share of the text that the held document contains. Iterating gives (position, key, similarity).
-    """
-
-    positions: Numbers
-    keys: Values
-    similarity: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Pairs(_Answer):
-    """Similar held documents, each pair once: `first` and `second` keys [m], in the order of insertion.
-
-    `similarity` float64 [m] is exact Jaccard, or by containment the share of the second that the first contains.
-    Iterating gives (first, second, similarity).
-    """
-
-    first: Values
-    second: Values
-    similarity: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Added(_Answer):
-    """Decisions of `Index.add`: `keep` bool [n], `duplicate_of` keys [n] (its own if kept), `similarity` f32 [n]."""
-
-    keep: NDArray[np.bool_]
-    duplicate_of: Values
-    similarity: NDArray[np.float32]
 
 
 class Index:
@@ -109,6 +57,13 @@ class Index:
     A document is *in the index* from `insert` or `add` until `remove`, even if `add` dropped it: `in`, `len` and
     `remove` mean these documents, and no other one may have their keys. A document that was not dropped is *held*.
     `query`, `buckets` and `pairs` find held documents, and `len(index) - index.dropped()` counts them.
+
+    With `evidence="source"`, the index is compact: it holds hashes instead of shingles, less than a tenth of the bytes
+    at web pages' length, and reads texts again when a new one may be similar. `read(keys)` gives the texts of a list
+    of keys, of any kind that `deduplicate` takes. A text is compared with its keyed hash, so a changed one is an error.
+    An index of files (`gpulsh index build --evidence source`) knows their places and needs no `read`. Decisions and
+    answers are the same. It does not support containment. Until a call of `add` or `insert` ends, the index holds the
+    shingles of its documents.
 
     An index is in memory until `save(path)`; `Index.open(path)` reads it again. Any number of processes may open it.
     The first one that changes it is the writer until it closes it, and others are refused. `save` commits all changes
@@ -145,17 +100,25 @@ class Index:
         threads: int | None = None,
         devices: Sequence[int] | None = None,
         memory: int | None = None,
+        evidence: EvidenceName = "index",
+        read: Read | None = None,
         secret: bytes | None = None,
     ) -> None:
         sketch, _, distance = sketches_named(sketch, None, num_perm, seed, distance)
         asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
         method = asked.method()
+        check_choice("evidence", evidence, get_args(EvidenceName))
+        _check_read(read, evidence)
+        if evidence == "source" and method.measure == "containment":
+            raise ParameterError(
+                "evidence is 'source' and measure 'containment', whose index is made of the shingles; leave one out"
+            )
         if memory is not None:
             memory = check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
         # The hashes of batches, and segments in memory, take the rest.
         part = None if memory is None else memory // 4
         ops = select_backend(backend, threads=threads, devices=devices, memory=part)
-        self.collection = Collection(method, chosen_secret(secret), ops, spill_bytes(memory))
+        self.collection = Collection(method, chosen_secret(secret), ops, spill_bytes(memory), evidence, read)
         self._writing = Lock()
 
     @classmethod
@@ -190,21 +153,28 @@ class Index:
         threads: int | None = None,
         devices: Sequence[int] | None = None,
         memory: int | None = None,
+        evidence: EvidenceName | None = None,
+        read: Read | None = None,
     ) -> Self:
         """The index in the folder `path`, as of its newest commit.
 
-        Any parameters given must be those of the index. With `check`, every file is read once and compared with its
-        checksum; without, only sizes are compared.
+        Any parameters given must be those of the index. `read` is for evidence at the source, as in `Index`. With
+        `check`, every file is read once and compared with its checksum; without, only sizes are compared.
 
         Raises InputError if there is no index, another version made it, or a file of it is missing or damaged, and
         ParameterError with each parameter that differs.
         """
         check_choice("check", check, (True, False))
+        check_choice("evidence", evidence, (None, *get_args(EvidenceName)))
         self = cls(backend=backend, threads=threads, devices=devices, memory=memory)
-        collection = self.collection.opened(Path(checked_folder("path", path)), check=check)
+        collection = self.collection.opened(Path(checked_folder("path", path)), check=check, read=read)
+        _check_read(read, collection.evidence)
         sketch, _, distance = sketches_named(sketch, None, num_perm, seed, distance)
         asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
-        if differences := asked.differences(collection.method):
+        differences = asked.differences(collection.method)
+        if evidence not in (None, collection.evidence):
+            differences = [*differences, f"evidence {collection.evidence!r} and {evidence!r} was given"]
+        if differences:
             raise ParameterError(
                 f"{path}: the index was made with {', with '.join(differences)}; give the index's parameters, or"
                 " none, or build another index"
@@ -320,6 +290,26 @@ class Index:
         first, second = (as_numpy(snapshot.keys(column)) for column in numbers.T)
         return Pairs(first, second, similarity)
 
+    def counts(self) -> Counts:
+        """How many exact copies and near-duplicates `add` dropped for each held document.
+
+        Documents that were removed do not count. The counts do not depend on the order of calls: halves that are added
+        one after the other give those of the whole.
+
+        >>> index = Index(threshold=0.5, backend="cpu")
+        >>> index.add(
+        ...     [1, 2, 3], ["one two three four five six", "One, two three four five six!", "one two"]
+        ... ).keep
+        array([ True, False,  True])
+        >>> for key, copies, near in index.counts():
+        ...     print(key, copies, near)
+        1 1 0
+        3 0 0
+        """
+        snapshot = self.collection.snapshot()
+        number, copies, near = snapshot.occurrences()
+        return Counts(as_numpy(snapshot.keys(number)), copies, near)
+
     def remove(self, keys: object) -> None:
         """Forget documents, held or dropped; with a held one also those that were dropped for it. Their keys are free.
 
@@ -383,5 +373,18 @@ class Index:
 
     def _take_in(self, keys: pa.Array, kind: str | None, source: MemoryTexts, *, decide: bool) -> range:
         """The documents' numbers."""
+        if self.collection.must_be_read():
+            raise ParameterError(
+                "evidence is 'source', and read is None; give read, a function from a list of keys to their texts"
+            )
         own = self.collection.new_keys(keys, kind)
         return self.collection.take_in(source, lambda: [keys], decide=decide, known=own)
+
+
+def _check_read(read: object, evidence: EvidenceName) -> None:
+    if read is None:
+        return
+    if not callable(read):
+        raise ParameterError(f"read is of type {type(read).__name__}; give a function from a list of keys to texts")
+    if evidence == "index":
+        raise ParameterError("read is given, and the index holds its evidence itself; leave it out")

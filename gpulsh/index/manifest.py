@@ -18,17 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from gpulsh.errors import InputError
+from gpulsh.index.evidence.places import Source
 from gpulsh.index.segment import StoredSegment, file_name
-from gpulsh.params import SCHEME
+from gpulsh.params import SCHEME, EvidenceName
 from gpulsh.store.durable import FileFact, durable_file, fact_of
 from gpulsh.store.manifest import file_facts
 
 NAME = "index.json"
 LOCK = "lock"
-# Of most indexes, of those with signatures of bits, and of those by containment. CHANGELOG.md lists the changes.
-FORMAT, OF_BITS, OF_CONTAINMENT = 3, 4, 5
+# Of most indexes, of those with signatures of bits, of those by containment, and of those with evidence at the source.
+# CHANGELOG.md lists the changes.
+FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE = 3, 4, 5, 6
 KNOWN_FILES = re.compile(
-    r"(documents|digests|hashes|fingerprints|filters|keys|removed|groups|key-groups)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
+    r"(documents|digests|hashes|fingerprints|filters|keys|places|removed|groups|key-groups)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
     r"|index\.json\.[0-9a-f]+\.part"
 )
 
@@ -49,6 +51,8 @@ class Manifest:
     removed: StoredSegment | None = None
     runs: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by name: first number, beyond the last
     groups: Mapping[str, FileFact] = field(default_factory=dict)  # files of filters, which can be made again
+    evidence: EvidenceName = "index"
+    sources: tuple[Source, ...] = ()  # of the texts, with evidence at the source
 
     def files(self) -> dict[str, FileFact]:
         """All files that it names."""
@@ -82,7 +86,7 @@ def read_manifest(folder: Path) -> Manifest:
     if checksum != _checksum(content):
         raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
     found = json.loads(content)
-    for name, own in (("format", (FORMAT, OF_BITS, OF_CONTAINMENT)), ("scheme", (SCHEME,))):
+    for name, own in (("format", (FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE)), ("scheme", (SCHEME,))):
         if found[name] not in own:
             raise InputError(
                 f"{folder}: is an index of {name} {found[name]}, written by gpulsh {found['version']}, and this version"
@@ -98,6 +102,8 @@ def read_manifest(folder: Path) -> Manifest:
         removed=_segment(found["removed"]) if found["removed"] else None,
         runs={name: (first, stop) for name, (first, stop) in found.get("runs", {}).items()},
         groups=file_facts({"groups": {}, **found}, "groups"),
+        evidence=found.get("evidence", "index"),
+        sources=tuple(Source(*source) for source in found.get("sources", ())),
     )
 
 
@@ -111,7 +117,9 @@ def commit_manifest(folder: Path, manifest: Manifest, version: str) -> None:
     Only the owner may read it, because it holds the secret.
     """
     form = FORMAT
-    if "near" in manifest.parameters:
+    if manifest.evidence == "source":
+        form = AT_SOURCE
+    elif "near" in manifest.parameters:
         form = OF_BITS
     elif "measure" in manifest.parameters:
         form = OF_CONTAINMENT

@@ -11,14 +11,17 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Values
-from gpulsh.index.blocks import HeldRows, write_blocks
-from gpulsh.index.filters import make_filter
+from gpulsh.index.evidence.blocks import HeldRows, write_blocks
+from gpulsh.index.evidence.places import PlaceKeys, Places, sources_of
+from gpulsh.index.filters import Words, make_filter
 from gpulsh.index.segment import (
+    COMPACT_DIGESTS,
     DIGESTS,
     FILTERS,
     INTACT,
     KINDS,
     NOTHING,
+    WIDE_DIGESTS,
     Documents,
     Hashes,
     HeldBands,
@@ -30,6 +33,7 @@ from gpulsh.index.segment import (
     mapped,
     new_name,
     remove_files,
+    write_keys,
 )
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.ragged import end_to_end
@@ -57,23 +61,27 @@ def joined(parts: Sequence[Segment], removed: Numbers = NOTHING) -> Segment:
     order = np.lexsort((hash_1, hash_0))
     hashes = Hashes(hash_0[order], hash_1[order], row[order])
     bands = HeldBands.joined([part.bands for part in parts if isinstance(part.bands, HeldBands)], removed)
-    fingerprints = end_to_end([part.fingerprints for part in parts if isinstance(part.fingerprints, HeldRows)])
-    if len(removed):
-        fingerprints = fingerprints.read(np.flatnonzero(np.concatenate([part.live(removed) for part in parts])))
+    fingerprints = places = None
+    if parts[0].fingerprints is not None:
+        fingerprints = end_to_end([part.fingerprints for part in parts if isinstance(part.fingerprints, HeldRows)])
+        if len(removed):
+            fingerprints = fingerprints.read(np.flatnonzero(np.concatenate([part.live(removed) for part in parts])))
+    if known := _all_places(parts):
+        places = Places.joined(own.where(rows.chosen()) for own, rows in zip(known, live, strict=True))
     keys = None
     if found := _all_keys(parts):
         key_hash, key_row = moved([(own.key_hash, own.key_row) for own in found])
         order = np.argsort(key_hash, kind="stable")
         keys = Keys(pa.concat_arrays(list(_live_stretches(found, live))), key_hash[order], key_row[order])
-    return Segment(documents, hashes, bands, fingerprints, keys)
+    return Segment(documents, hashes, bands, fingerprints, keys, places, parts[0].at_source)
 
 
 def stored(parts: Sequence[Segment], removed: Numbers, folder: Path) -> Segment:
     """The live documents of one or several segments, which ascend by number, as one in files of `folder`.
 
-    Keys are written if all parts have them.
+    Keys are written if all parts have them, and so are places, in place of fingerprints.
     """
-    name = new_name()
+    name, known = new_name(), _all_places(parts)
     try:
         with writing(folder, INTACT):
             merge = _Merge(parts, removed, folder)
@@ -82,7 +90,7 @@ def stored(parts: Sequence[Segment], removed: Numbers, folder: Path) -> Segment:
         with suppress(OSError):
             remove_files(folder, name)
         raise
-    return mapped(folder, StoredSegment(name, facts))
+    return mapped(folder, StoredSegment(name, facts), sources_of(known))
 
 
 class _LiveRows:
@@ -146,22 +154,48 @@ class _Merge:
             "documents": write_columns(path["documents"], documents._asdict()),
             "hashes": write_columns(path["hashes"], hashes._asdict()),
         }
-        of_hashes = make_filter(hashes.hash_0)
-        del documents, hashes
+        if parts[0].at_source:
+            number = documents.number
+            base, beyond = (int(number[0]), int(number[-1]) + 1) if len(number) else (0, 0)
+            del documents, hashes, number
+            self._release()
+            facts["digests"] = self._write_compact_digests(path["digests"], base, beyond)
+        else:
+            of_hashes = make_filter(hashes.hash_0)
+            del documents, hashes
+            self._release()
+            facts |= self._write_digests(path, of_hashes)
         self._release()
+        places = self._places()
+        if places is None:
+            facts["fingerprints"] = write_blocks(path["fingerprints"], self._fingerprints())
+        else:
+            facts["places"] = write_columns(path["places"], {"source": places.source, "row": places.row})
+        if found := _all_keys(parts):
+            key_hash, key_row = self._merged([(own.key_hash, own.key_row) for own in found], self._rows)
+            facts["keys"] = write_keys(path["keys"], Keys(self._keys(found, places), key_hash, key_row), places)
+        return facts
+
+    def _write_digests(self, path: dict[str, Path], of_hashes: Words) -> dict[str, FileFact]:
+        parts = self._parts
         with columns_file(path["digests"], DIGESTS) as file, columns_file(path["filters"], FILTERS) as filters:
             for band in range(len(parts[0].bands)):
                 digest, document = self._merged([part.bands[band] for part in parts], self._held)
                 file.append([np.full(len(digest), band, np.uint16), digest, document])
                 filters.append([make_filter(digest)])
             filters.append([of_hashes])
-            facts["digests"], facts["filters"] = file.finish(), filters.finish()
-        self._release()
-        facts["fingerprints"] = write_blocks(path["fingerprints"], self._fingerprints())
-        if found := _all_keys(parts):
-            key_hash, key_row = self._merged([(own.key_hash, own.key_row) for own in found], self._rows)
-            facts["keys"] = write_columns(path["keys"], Keys(self._keys(found), key_hash, key_row)._asdict())
-        return facts
+            return {"digests": file.finish(), "filters": filters.finish()}
+
+    def _write_compact_digests(self, path: Path, base: int, beyond: int) -> FileFact:
+        """Digests of documents from `base` to `beyond`, which are numbered from `base`."""
+        is_wide = beyond - base > 1 << 32
+        with columns_file(path, WIDE_DIGESTS if is_wide else COMPACT_DIGESTS) as file:
+            for band in range(len(self._parts[0].bands)):
+                digest, document = self._merged([part.bands[band] for part in self._parts], self._held)
+                before = self._parts[0].base if self._is_one else 0
+                own = document if before == base else document + np.int64(before - base)
+                file.append([digest, own.astype(np.int64 if is_wide else np.uint32, copy=False)])
+            return file.finish()
 
     def _merged(
         self, parts: Sequence[Columns], kept: Callable[[int, Columns], Columns], *, by: int = 1
@@ -172,7 +206,7 @@ class _Merge:
         """
         if self._is_one:
             return parts[0]
-        columns = [self._column(column.dtype) for column in parts[0]]
+        columns: list[Column] = []
         for rows in _ranges([part[0] for part in parts]):
             found = [
                 kept(number, tuple(column[chosen] for column in part))
@@ -180,6 +214,7 @@ class _Merge:
             ]
             whole = [np.concatenate(values) for values in zip(*found, strict=True)]
             order = np.lexsort(whole[by - 1 :: -1]) if by > 1 else np.argsort(whole[0], kind="stable")
+            columns = columns or [self._column(values.dtype) for values in whole]
             for column, values in zip(columns, whole, strict=True):
                 column.append(values[order])
             self._release()
@@ -195,7 +230,9 @@ class _Merge:
     def _rows(self, number: int, columns: Columns) -> Columns:
         return self._live[number].moved(columns)
 
-    def _held(self, _: int, columns: Columns) -> Columns:
+    def _held(self, number: int, columns: Columns) -> Columns:
+        digest, document = columns
+        columns = digest, document + np.int64(self._parts[number].base)
         return _without(self._removed, columns, columns[-1:])
 
     def _documents(self, _: int, columns: Columns) -> Columns:
@@ -205,14 +242,32 @@ class _Merge:
         for first in range(0, self._live[-1].stop, SETS_AT_ONCE):
             rows = [live.before(first, first + SETS_AT_ONCE) for live in self._live]
             parts = zip(self._parts, rows, strict=True)
-            yield end_to_end([part.fingerprints.read(own) for part, own in parts if len(own)])
+            found = [part.fingerprints.read(own) for part, own in parts if part.fingerprints is not None and len(own)]
+            yield end_to_end(found)
             self._release()
 
-    def _keys(self, found: Sequence[Keys]) -> pa.Array:
+    def _places(self) -> Places | None:
+        """The live places of all parts, one after another; None if they have none."""
+        known = _all_places(self._parts)
+        if not known or self._is_one:
+            return known[0] if known else None
+        source, row = self._column(np.uint32), self._column(np.int64)
+        for own, live in zip(known, self._live, strict=True):
+            for first in range(0, len(own), ROWS_AT_ONCE):
+                stretch = own.where(slice(first, first + ROWS_AT_ONCE))
+                chosen = stretch.where(live.chosen(first, first + len(stretch)))
+                source.append(chosen.source)
+                row.append(chosen.row)
+            self._release()
+        return Places(source.whole(), row.whole(), sources_of(known))
+
+    def _keys(self, found: Sequence[Keys], places: Places | None) -> pa.Array | PlaceKeys:
         """The live keys of all parts, one after another."""
         kind = found[0].key.type
         if self._is_one:
             return found[0].key
+        if places is not None and all(isinstance(own.key, PlaceKeys) for own in found):
+            return PlaceKeys(places)
         if pa.types.is_integer(kind):
             integers = self._column(np.int64)
             for stretch in _live_stretches(found, self._live):
@@ -253,6 +308,12 @@ def _ranges(hashes: Sequence[NDArray[np.uint64]]) -> Iterator[list[slice]]:
 def _all_keys(parts: Sequence[Segment]) -> list[Keys]:
     """The keys of all parts; none if one has none."""
     found = [part.keys for part in parts if part.keys is not None]
+    return found if len(found) == len(parts) else []
+
+
+def _all_places(parts: Sequence[Segment]) -> list[Places]:
+    """The places of all parts; none if one has none."""
+    found = [part.places for part in parts if part.places is not None]
     return found if len(found) == len(parts) else []
 
 

@@ -11,6 +11,11 @@ A segment has six Arrow IPC files, which never change once they are written:
 - `fingerprints`: the unique fingerprints of each row of `documents`, in blocks (`blocks`).
 - `filters`: word; one record batch per band, a Bloom filter (`filters`) of its digests, and a last one of hash_0.
 - `keys`: key, one row per document; key_hash and key_row, the sorted hashes of the keys and their rows.
+
+With evidence at the source, a segment has no `fingerprints` and no `filters`; those of `groups` are enough. Instead it
+has `places`, the source and row of each text. `digests` lack the band, and `document` counts from the segment's first
+number. `keys` lack the keys themselves if each is FILE:ROW of its place. Until a change ends, the segments that it has
+written hold fingerprints, and neither keys nor places.
 """
 
 from __future__ import annotations
@@ -27,16 +32,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.index.blocks import BlockRows, HeldRows
+from gpulsh.index.evidence.blocks import BlockRows, HeldRows
+from gpulsh.index.evidence.places import PlaceColumns, PlaceKeys, Places, Source
 from gpulsh.index.filters import Words, make_filter, passing, passing_own
 from gpulsh.ragged import run_bounds, within_runs
-from gpulsh.store.columns import Mapped, MappedColumns, write_columns
+from gpulsh.store.columns import Mapped, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
 
 KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
+COMPACT_DIGESTS = pa.schema([("digest", pa.uint64()), ("document", pa.uint32())])
+WIDE_DIGESTS = pa.schema([("digest", pa.uint64()), ("document", pa.int64())])  # of 2^32 documents and more
 FILTERS = pa.schema([("word", pa.uint64())])
-KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")
+KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys", "places")
 ALL = slice(None)
 NOTHING = np.empty(0, np.int64)
 INTACT = "; what was saved before is intact"
@@ -72,7 +80,14 @@ class Hashes(NamedTuple):
 class Keys(NamedTuple):
     """n keys; their hashes, ascending, and the rows of these."""
 
-    key: pa.Array
+    key: pa.Array | PlaceKeys
+    key_hash: NDArray[np.uint64]
+    key_row: Numbers
+
+
+class KeyHashes(NamedTuple):
+    """The same of keys that are places."""
+
     key_hash: NDArray[np.uint64]
     key_row: Numbers
 
@@ -81,7 +96,7 @@ class Band(NamedTuple):
     """Digests of one band, ascending, and the numbers of their documents, ascending where digests are equal."""
 
     digest: NDArray[np.uint64]
-    document: Numbers
+    document: NDArray[np.integer]  # from `Segment.base` on
 
 
 class FilterWords(NamedTuple):
@@ -143,14 +158,16 @@ class Segment:
     """Documents as they are looked up, in memory or mapped from files. `keys` arrive last and are None before.
 
     A segment with `files` has been written under its `name`. `filters` are of each band and of the hashes, None in
-    memory.
+    memory. With evidence `at_source`, `places` arrive with the keys, and replace `fingerprints` and `filters`.
     """
 
     documents: Documents
     hashes: Hashes
     bands: HeldBands | list[Band]
-    fingerprints: HeldRows | BlockRows
+    fingerprints: HeldRows | BlockRows | None
     keys: Keys | None = None
+    places: Places | None = None
+    at_source: bool = False
     filters: Sequence[Words] | None = None
     mapped: tuple[Mapped, ...] = ()
     name: str = ""
@@ -164,7 +181,13 @@ class Segment:
         """About the memory that it takes; 0 if it is mapped."""
         if not isinstance(self.bands, HeldBands):
             return 0
-        return int(8 * self.documents.size.sum()) + 16 * len(self.bands.digest) + 48 * len(self)
+        held = 0 if self.fingerprints is None else int(8 * self.documents.size.sum())
+        return held + 16 * len(self.bands.digest) + 48 * len(self)
+
+    @property
+    def base(self) -> int:
+        """The number from which the documents of `bands` count."""
+        return int(self.documents.number[0]) if self.at_source and self.mapped and len(self) else 0
 
     def release(self) -> None:
         """Release the pages that were read from its files to the operating system."""
@@ -191,8 +214,24 @@ class Segment:
             band = self.bands[bands[some[0]]]
             place, found = matches(band.digest, digests[some])
             places.append(some[place])
-            numbers.append(band.document[found])
+            numbers.append(band.document[found] + np.int64(self.base))
         return np.concatenate(places), np.concatenate(numbers)
+
+    def has_hashes(self, rows: Numbers, exact: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """bool [m]: whether the documents `rows` [m] have these exact hashes [m, 2]."""
+        found = np.zeros(len(rows), np.bool_)
+        order = np.argsort(exact[:, 0], kind="stable")
+        place, at = matches(self.hashes.hash_0, exact[order, 0])
+        place = order[place]
+        same = (self.hashes.hash_1[at] == exact[place, 1]) & (self.hashes.row[at] == rows[place])
+        found[place[same]] = True
+        return found
+
+    def keys_at(self, rows: Numbers) -> pa.Array:
+        """The keys of the documents `rows`."""
+        assert self.keys is not None
+        known = self.keys.key
+        return known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows))
 
     def rows_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
         """The places of those `numbers` [m] that the segment has, and their rows."""
@@ -245,40 +284,74 @@ def new_name() -> str:
     return secrets.token_hex(8)
 
 
-def mapped(folder: Path, stored: StoredSegment) -> Segment:
-    """The segment in these files, mapped."""
+def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source] = ()) -> Segment:
+    """The segment in these files, mapped; `sources` are those of its index."""
     path = {kind: folder / file_name(kind, stored.name) for kind in stored.files}
     documents, hashes = MappedColumns(path["documents"], Documents), MappedColumns(path["hashes"], Hashes)
-    digests, filters = MappedColumns(path["digests"], Band), MappedColumns(path["filters"], FilterWords)
+    digests = MappedColumns(path["digests"], Band)
     rows = documents.whole()
-    fingerprints = BlockRows(path["fingerprints"], rows.size)
+    files: list[Mapped] = [documents, digests, hashes]
+    fingerprints = filters = None
+    if "fingerprints" in path:
+        fingerprints = BlockRows(path["fingerprints"], rows.size)
+        files.append(fingerprints.mapped)
+    if "filters" in path:
+        own = MappedColumns(path["filters"], FilterWords)
+        filters = [filter.word for filter in own.runs()]
+        files.append(own)
     segment = Segment(
         rows,
         hashes.whole(),
         list(digests.runs()),
         fingerprints,
-        filters=[filter.word for filter in filters.runs()],
-        mapped=(documents, digests, hashes, filters, fingerprints.mapped),
+        at_source=filters is None,
+        filters=filters,
+        mapped=tuple(files),
         name=stored.name,
         files=stored.files,
     )
+    if "places" in path:
+        places = MappedColumns(path["places"], PlaceColumns)
+        found = Places(*places.whole(), sources)
+        segment = replace(segment, places=found, mapped=(*segment.mapped, places))
     return _with_keys(segment, path["keys"]) if "keys" in path else segment
 
 
-def keyed(segment: Segment, keys: Keys, folder: Path | None) -> Segment:
-    """The segment with its keys, which are written if the segment is in files."""
+def keyed(segment: Segment, keys: Keys, folder: Path | None, places: Places | None = None) -> Segment:
+    """The segment with its keys, which are written if the segment is in files.
+
+    With `places`, these are added, too, and the fingerprints are removed.
+    """
     if segment.files is None:
-        return replace(segment, keys=keys)
+        return replace(segment, keys=keys, places=places, fingerprints=None if places else segment.fingerprints)
     assert folder is not None
-    path = folder / file_name("keys", segment.name)
+    path = {kind: folder / file_name(kind, segment.name) for kind in KINDS}
     with writing(folder, INTACT):
-        files = {**segment.files, "keys": write_columns(path, keys._asdict())}
-    return replace(_with_keys(segment, path), files=files)
+        files = {**segment.files, "keys": write_keys(path["keys"], keys, places)}
+        if places is None:
+            return replace(_with_keys(segment, path["keys"]), files=files)
+        files["places"] = write_columns(path["places"], {"source": places.source, "row": places.row})
+        del files["fingerprints"]
+        path["fingerprints"].unlink()
+    return mapped(folder, StoredSegment(segment.name, files), places.sources)
+
+
+def write_keys(path: Path, keys: Keys, places: Places | None) -> FileFact:
+    """Write the file of keys: without the keys themselves, if these are the `places` of their documents."""
+    columns = keys._asdict()
+    if places is not None and (isinstance(keys.key, PlaceKeys) or places.name(keys.key)):
+        del columns["key"]
+    return write_columns(path, columns)
 
 
 def _with_keys(segment: Segment, path: Path) -> Segment:
     file = MappedColumns(path, Keys)
-    return replace(segment, keys=file.whole(), mapped=(*segment.mapped, file))
+    if file.has("key"):
+        return replace(segment, keys=file.whole(), mapped=(*segment.mapped, file))
+    if segment.places is None:
+        raise damaged_file(path, "it lacks the keys")
+    (hashes,) = file.beside(KeyHashes)
+    return replace(segment, keys=Keys(PlaceKeys(segment.places), *hashes), mapped=(*segment.mapped, file))
 
 
 def remove_files(folder: Path, name: str) -> None:

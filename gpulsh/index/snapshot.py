@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +12,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.index.blocks import in_places
+from gpulsh.backends.protocol import Backend
+from gpulsh.index.evidence.blocks import in_places
+from gpulsh.index.evidence.texts import TextsAgain
 from gpulsh.index.filters import passing, passing_own
 from gpulsh.index.groups import Group, in_groups
 from gpulsh.index.segment import KEY_TYPES, MANY, NOTHING, Keys, Segment, among, matches, runs
 
 ABSENT = -1  # in place of a document's number
+LOOKED_UP = 1 << 18  # hashes of dropped documents at once
+
+
+class Occurrences(NamedTuple):
+    """Held documents, ascending by number, and how many documents were dropped for each: int64 [h] all three."""
+
+    number: Numbers
+    copies: Numbers  # same tokens in the same order
+    near: Numbers  # all others
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +42,7 @@ class Snapshot:
     segments: Sequence[Segment]
     removed: Numbers
     groups: Sequence[Group] = ()
+    again: TextsAgain | None = None  # reads the texts of segments without fingerprints
     key_type: pa.DataType = KEY_TYPES["string"]
 
     def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
@@ -68,9 +81,10 @@ class Snapshot:
         digests, numbers = [np.empty(0, np.uint64)], [NOTHING]
         for segment in self.segments:
             known = segment.bands[band]
-            alive = ~among(known.document, self.removed)
+            document = known.document + np.int64(segment.base)
+            alive = ~among(document, self.removed)
             digests.append(known.digest[alive])
-            numbers.append(known.document[alive])
+            numbers.append(document[alive])
         return np.concatenate(digests), np.concatenate(numbers)
 
     def first_copies(self, exact: NDArray[np.uint64]) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
@@ -133,9 +147,7 @@ class Snapshot:
             return pa.array([], self.key_type)
         parts, places = [], []
         for segment, here, rows in self._rows(numbers):
-            assert segment.keys is not None
-            known = segment.keys.key
-            parts.append(known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows)))
+            parts.append(segment.keys_at(rows))
             places.append(here)
         self.release(len(numbers))
         if len(parts) == 1:
@@ -149,11 +161,18 @@ class Snapshot:
             sizes[here] = segment.documents.size[rows]
         return sizes
 
-    def fingerprints(self, numbers: Numbers) -> Fingerprints:
-        """The unique fingerprints of held documents, in that order, in host memory."""
+    def fingerprints(self, numbers: Numbers, ops: Backend) -> Fingerprints:
+        """The unique fingerprints of held documents, in that order, in host memory.
+
+        InputError if a text that must be read again is gone or has changed.
+        """
         parts, places = [], []
         for segment, here, rows in self._rows(numbers):
-            parts.append(segment.fingerprints.read(rows))
+            if segment.fingerprints is None:
+                assert self.again is not None
+                parts.append(self.again.fingerprints(segment, rows, ops))
+            else:
+                parts.append(segment.fingerprints.read(rows))
             places.append(here)
         return in_places(parts, places)
 
@@ -165,6 +184,38 @@ class Snapshot:
             own = segment.documents.number == segment.documents.witness
             held, dropped = held + int((live & own).sum()), dropped + int((live & ~own).sum())
         return held, dropped
+
+    def occurrences(self) -> Occurrences:
+        """How often each held document occurred; takes 24 bytes of memory for each.
+
+        No file holds these counts. They follow from the decisions and exact hashes of dropped documents, so removed
+        documents do not count, and indexes of earlier versions have them, too.
+        """
+        live = [segment.live(self.removed) for segment in self.segments]
+        parts = [NOTHING]
+        for segment, alive in zip(self.segments, live, strict=True):
+            documents = segment.documents
+            parts.append(documents.number[alive & (documents.witness == documents.number)])
+        held = np.concatenate(parts)
+        dropped, copies = np.zeros(len(held), np.int64), np.zeros(len(held), np.int64)
+        for segment, alive in zip(self.segments, live, strict=True):
+            documents = segment.documents
+            is_dropped = alive & (documents.witness != documents.number)
+            np.add.at(dropped, np.searchsorted(held, documents.witness[is_dropped]), 1)
+            for start in range(0, len(segment.hashes.row), LOOKED_UP):
+                witness = self._copied(segment, slice(start, start + LOOKED_UP), is_dropped)
+                np.add.at(copies, np.searchsorted(held, witness), 1)
+                self.release(LOOKED_UP)
+        return Occurrences(held, copies, dropped - copies)
+
+    def _copied(self, segment: Segment, some: slice, is_dropped: NDArray[np.bool_]) -> Numbers:
+        """The witnesses of those dropped documents with `some` of the hashes that are exact copies of them."""
+        hash_0, hash_1, row = (column[some] for column in segment.hashes)
+        chosen = is_dropped[row]
+        witness = segment.documents.witness[row[chosen]]
+        first, _, is_own = self.first_copies(np.stack([hash_0[chosen], hash_1[chosen]], axis=1))
+        copied: Numbers = witness[is_own & (first == witness)]
+        return copied
 
     def _rows(self, numbers: Numbers) -> Iterator[tuple[Segment, Numbers, Numbers]]:
         """Each segment that has some of `numbers`, their places in `numbers`, and their rows."""

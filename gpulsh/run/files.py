@@ -29,6 +29,7 @@ from gpulsh.io.packing import Packing
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
 from gpulsh.params import (
     BitSketch,
+    EvidenceName,
     Folding,
     NormalForm,
     Shingling,
@@ -131,6 +132,7 @@ def deduplicate_files(
     within: bool = False,
     across: bool = False,
     index: Input | None = None,
+    evidence: EvidenceName | None = None,
     write: Write = "data",
     format: FormatName | None = None,
     compression: str | None = None,
@@ -205,6 +207,9 @@ def deduplicate_files(
                     FILE:ROW. Open parameters are taken from the index. `keep` orders the documents of a run; any value
                     but "first" copies their texts to the work folder. This process verifies them exactly, with either
                     engine
+    evidence        of a new index: "index" holds the shingles of kept documents. "source" holds at most 400 bytes a
+                    document, and reads texts again where INPUT has them, so INPUT must stay there. None: "index", or
+                    as an existing index does
     write           "data", or "duplicates" for the evidence alone
     format          "parquet" or "jsonl": the format, and the ending, of files of kept rows. None: the format of the
                     input. A field of JSON lines gets a type that holds all its values; WARC gives the columns id, url,
@@ -257,6 +262,8 @@ def deduplicate_files(
     check_choice("reader", reader, get_args(Reader))
     check_choice("on_error", on_error, get_args(OnError))
     check_choice("measure", measure, (None, *get_args(MeasureName)))
+    if evidence is not None and index is None:
+        raise ParameterError(f"evidence is {evidence!r}, which is for an index; give --index, or leave it out")
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     flags = {"within": within, "across": across, "overwrite": overwrite, "resume": resume, "dry_run": dry_run}
     for name, flag in flags.items():
@@ -306,7 +313,7 @@ def deduplicate_files(
     if folders.index is not None:
         own_threads = threads if engine == "local" else None  # of this process, not of a worker
         where = {"backend": backend, "threads": own_threads, "devices": devices, "memory": budget}
-        earlier = EarlierRuns(folders.index, id_column, asked, where, run_secret)
+        earlier = EarlierRuns(folders.index, id_column, asked, where, run_secret, evidence)
         method = earlier.method()
     placed = files if engine == "local" else [_with_absolute_path(file) for file in files]
     terms = Terms(

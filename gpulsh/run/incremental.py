@@ -22,13 +22,15 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.select import select_backend
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index.collection import Collection
+from gpulsh.index.evidence.places import place_keys
 from gpulsh.index.index import Index
 from gpulsh.index.manifest import has_index
 from gpulsh.index.segment import Documents, among
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
+from gpulsh.params import EvidenceName
 from gpulsh.run.driver import Decided, Decider, layout_of
-from gpulsh.run.indexing import place_keys, refuse_places
+from gpulsh.run.indexing import refuse_places
 from gpulsh.run.job import ADMIT, Earlier, Layout, Made, Runner, Workplace, report_done, tallied
 from gpulsh.run.ordered_input import InDecisionOrder, Numbered, OrderedInput
 from gpulsh.run.records.documents import rejected
@@ -46,13 +48,23 @@ EVIDENCE = "evidence"
 class EarlierRuns:
     """The index of earlier runs, or of this first one; `where` are the parameters of `Index` that affect no result.
 
+    `evidence` is that of the index, or None for that of an existing one.
+
     Raises InputError if the index is damaged, ParameterError if it was made with other parameters.
     """
 
-    def __init__(self, path: str, key: str | None, asked: Asked, where: Mapping[str, Any], secret: bytes) -> None:
+    def __init__(
+        self,
+        path: str,
+        key: str | None,
+        asked: Asked,
+        where: Mapping[str, Any],
+        secret: bytes,
+        evidence: EvidenceName | None = None,
+    ) -> None:
         self.path, self.key = Path(path), key
-        self._asked, self._where, self._secret = asked, where, secret
-        self._index = Index.open(path, **asked.given(), **where) if has_index(self.path) else None
+        self._asked, self._where, self._secret, self._evidence = asked, where, secret, evidence
+        self._index = Index.open(path, **asked.given(), **where, evidence=evidence) if has_index(self.path) else None
         if self._index is not None:
             refuse_places(self._index.collection, path, key)
 
@@ -74,7 +86,8 @@ class EarlierRuns:
     def opened(self) -> Index:
         """The index, made if there is none."""
         if self._index is None:
-            self._index = Index.create(self.path, **self._asked.given(), **self._where, secret=self._secret)
+            parameters = {**self._asked.given(), **self._where, "evidence": self._evidence or "index"}
+            self._index = Index.create(self.path, **parameters, secret=self._secret)
         return self._index
 
     def taken_in_by(self, run: str) -> range | None:
@@ -153,7 +166,10 @@ class Admission:
             collection = index.collection
             if taken_in is None:
                 self._refuse_known(index)
-                numbers = collection.take_in(source, source.keys, decide=True, tally=tally, names=source.names())
+                origin = source.origin() if collection.evidence == "source" else None
+                numbers = collection.take_in(
+                    source, source.keys, decide=True, tally=tally, names=source.names(), origin=origin
+                )
                 before: Mapping[str, Any] = {name: tally[name] for name in COUNTS}
             else:
                 source.read_again()

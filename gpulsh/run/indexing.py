@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -20,10 +19,11 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.index.collection import Collection
+from gpulsh.index.evidence.places import Origin, Source, place_keys
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames
 from gpulsh.index.segment import Documents
-from gpulsh.index.snapshot import Snapshot
+from gpulsh.index.snapshot import Occurrences, Snapshot
 from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
@@ -43,6 +43,7 @@ ROWS_AT_ONCE = 1 << 16  # written together
 KEYS_AT_ONCE = 1 << 18  # read together; each part reads its file again up to the end of the part
 
 COLUMNS = ("file", "row", "id", "duplicate_of", "similarity")  # of the output
+COUNT_COLUMNS = ("key", "copies", "near")
 
 
 @dataclass(frozen=True)
@@ -79,22 +80,73 @@ class Duplicates:
 
     def lines(self) -> Iterator[str]:
         """Yield the duplicates as JSON lines."""
-        for table in self.tables():
-            for row in table.to_pylist():
-                yield json.dumps(row, ensure_ascii=False, default=str)
+        return lines_of(self.tables())
 
     def write(self, path: Path) -> None:
         """Write a complete file or none, as Parquet or JSON lines by its ending."""
-        with writing(path), durable_file(path) as file, self.texts.unchanged():
-            if path.suffix == ".jsonl":
-                for line in self.lines():
-                    file.write(line.encode("utf-8", "replace") + b"\n")
-                return
-            tables = self.tables()
-            first = next(tables)
-            with pq.ParquetWriter(file, marked(first.schema), compression="zstd", version="2.6") as out:
-                for table in (first, *tables):
-                    out.write_table(table.replace_schema_metadata(marked(table.schema).metadata))
+        with self.texts.unchanged():
+            write_tables(path, self.tables())
+
+
+def lines_of(tables: Iterator[pa.Table]) -> Iterator[str]:
+    """Yield the rows of tables as JSON lines."""
+    for table in tables:
+        for row in table.to_pylist():
+            yield json.dumps(row, ensure_ascii=False, default=str)
+
+
+def write_tables(path: Path, tables: Iterator[pa.Table]) -> None:
+    """Write one or more tables as a complete file or none, as Parquet or JSON lines by its ending."""
+    with writing(path), durable_file(path) as file:
+        if path.suffix == ".jsonl":
+            for line in lines_of(tables):
+                file.write(line.encode("utf-8", "replace") + b"\n")
+            return
+        first = next(tables)
+        with pq.ParquetWriter(file, marked(first.schema), compression="zstd", version="2.6") as out:
+            for table in (first, *tables):
+                out.write_table(table.replace_schema_metadata(marked(table.schema).metadata))
+
+
+@dataclass(frozen=True)
+class Occurred:
+    """How often the held documents of an index occurred: tables with key, copies and near, in order of insertion."""
+
+    snapshot: Snapshot
+    counts: Occurrences
+
+    def __len__(self) -> int:
+        return len(self.counts.number)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """One table or more, some rows at a time."""
+        for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
+            number, copies, near = (column[start : start + ROWS_AT_ONCE] for column in self.counts)
+            keys = self.snapshot.keys(number)
+            yield pa.table([keys, to_arrow(copies), to_arrow(near)], names=list(COUNT_COLUMNS))
+
+    def lines(self) -> Iterator[str]:
+        """Yield the rows as JSON lines."""
+        return lines_of(self.tables())
+
+
+def index_counts(
+    path: str | os.PathLike[str], *, output: str | os.PathLike[str] | None = None, overwrite: bool = False
+) -> Occurred:
+    """How many exact copies and near-duplicates were dropped for each held document of the index at `path`.
+
+    The table is written to `output` if given, as Parquet or JSON lines by its ending.
+    """
+    refuse_ending(output)
+    snapshot = Index.open(path, backend="reference").collection.snapshot()
+    if output is not None:
+        refuse_url(os.fspath(output))
+        refuse_inside(os.fspath(output), os.fspath(path), "index")
+        refuse_present(output, overwrite=overwrite, columns=COUNT_COLUMNS)
+    found = Occurred(snapshot, snapshot.occurrences())
+    if output is not None:
+        write_tables(Path(output), found.tables())
+    return found
 
 
 @dataclass(frozen=True)
@@ -148,10 +200,13 @@ def _grown(
     shown = open_progress(progress)
     with open_index(path, **parameters) as index:
         refuse_places(index.collection, path, id_column)
+        origin = origin_of(texts) if index.collection.evidence == "source" else None
         with shown.stage("index", texts.check(), OF_INDEX["index"].unit):
             with texts.unchanged():
                 watched, names = _Watched(texts, shown), names_of_files(texts)
-                numbers = index.collection.take_in(watched, lambda: keys_of_files(texts), decide=True, names=names)
+                numbers = index.collection.take_in(
+                    watched, lambda: keys_of_files(texts), decide=True, names=names, origin=origin
+                )
             decided = index.collection.decisions(numbers)
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
             snapshot = index.collection.snapshot()
@@ -251,6 +306,11 @@ def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
                 yield place_keys(file.name, positions - first)
 
 
+def origin_of(texts: FileTexts) -> Origin:
+    """Where documents of files can be read again; ParameterError for a stream, where they cannot."""
+    return Origin([Source.of(file, texts.columns.text) for file in texts.files], texts.locate)
+
+
 def names_of_files(texts: FileTexts) -> KeyNames:
     """How messages name the keys of documents: by file and row."""
 
@@ -260,13 +320,6 @@ def names_of_files(texts: FileTexts) -> KeyNames:
 
     known = "leave out what was added before, or give --id-column" if texts.columns.id is None else "leave it out"
     return KeyNames(of, known)
-
-
-def place_keys(file: str, rows: Numbers) -> pa.Array:
-    """The keys FILE:ROW of documents without an id."""
-    kind = pa.large_string()
-    (name,) = strings([f"{file}:"]).to_pylist()
-    return pc.binary_join_element_wise(pa.scalar(name, kind), to_arrow(rows).cast(kind), pa.scalar("", kind))
 
 
 def _ids(texts: FileTexts, positions: Numbers) -> pa.Array:

@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.index.collection import Collection
+from gpulsh.index.evidence.places import Origin
 from gpulsh.index.keys import KeyNames, KeyStream
 from gpulsh.index.segment import Documents
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.rows import cut
 from gpulsh.run.driver import layout_of, run_stage, tasks_of
-from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files
+from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files, origin_of
 from gpulsh.run.job import Made, Runner, Stage, Task, Workplace, tallied
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records.documents import RejectionsFile, write_facts
@@ -76,6 +77,10 @@ class OrderedInput:
     def keys(self) -> Iterator[pa.Array]:
         """Their keys, when all were read."""
         return keys_of_files(self._named)
+
+    def origin(self) -> Origin:
+        """Where they can be read again."""
+        return origin_of(self._named)
 
     def names(self) -> KeyNames:
         """How messages name their keys."""
@@ -147,6 +152,11 @@ class InDecisionOrder(OrderedInput):
         by_position = KeyStream(keys_of_files(self._named), None).take(len(self._named))
         for start in range(0, len(self._ordered), KEYS_AT_ONCE):
             yield by_position.take(pa.array(self._ordered[start : start + KEYS_AT_ONCE]))
+
+    def origin(self) -> Origin:
+        """Where they can be read again."""
+        found = super().origin()
+        return replace(found, locate=lambda places: found.locate(self._ordered[places]))
 
     def names(self) -> KeyNames:
         """Those in messages."""

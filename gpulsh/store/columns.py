@@ -121,6 +121,10 @@ class MappedColumns(Generic[Row]):
     def __init__(self, path: Path, row: Callable[..., Row]) -> None:
         self._mapped, self._row = MappedBatches(path), row
 
+    def has(self, name: str) -> bool:
+        """Whether the file has a column of that name."""
+        return all(name in batch.schema.names for batch in self._mapped.batches)
+
     def whole(self) -> Row:
         """All rows, in place, of a file that was written in one run."""
         batches = self._mapped.batches
@@ -150,7 +154,7 @@ class MappedColumns(Generic[Row]):
         if kind is None:
             return column
         if not len(column):
-            return np.empty(0, np.int64 if kind is np.signedinteger else kind)
+            return np.empty(0, np.int64 if kind in (np.signedinteger, np.integer) else kind)
         if kind is np.bool_ and pa.types.is_uint8(column.type):
             return numbers(column).view(np.bool_)
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):

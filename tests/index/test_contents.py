@@ -25,10 +25,12 @@ from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.protocol import Sizes
 from gpulsh.decide import meeting
 from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError
-from gpulsh.index import blocks, candidates, contents, merging
+from gpulsh.index import candidates, contents, merging
 from gpulsh.index import segment as segments
+from gpulsh.index.evidence import blocks
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
+from tests.support.naive import tokens
 from tests.support.naive_index import NaiveIndex
 from tests.support.texts import WORDS, known, licences
 
@@ -84,6 +86,7 @@ def assert_same(index: Index, naive: NaiveIndex, asked: list[str | None]) -> Non
     assert told == naive.query(asked)
     assert len(index) == len(naive.keys())
     assert index.dropped() == sum(not document.held for document in naive.documents)
+    assert list(index.counts()) == naive.counts()
 
 
 class Machine(RuleBasedStateMachine):
@@ -93,6 +96,9 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.texts: dict[Any, str | None] = {}
+        self.made: dict[str, Any] = {}  # further parameters of a new index
+        self.opened: dict[str, Any] = {}  # and of one that is opened
         self.limits = small_limits()
         self.limits.__enter__()
         self.folder = Path(tempfile.mkdtemp()) / "index"
@@ -104,7 +110,8 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(kind=st.sampled_from([str, int]))
     def begin(self, kind: Any) -> None:
-        self.index, self.naive, self.saved = new_index(measure=self.measure), naive_index(self.measure), None
+        self.index = new_index(measure=self.measure, **self.made)
+        self.naive, self.saved = naive_index(self.measure), None
         self.kind, self.count = kind, 0
 
     def keys(self, count: int) -> list[Any]:
@@ -114,12 +121,14 @@ class Machine(RuleBasedStateMachine):
     @rule(given=st.lists(texts, max_size=6))
     def insert(self, given: list[Any]) -> None:
         keys = self.keys(len(given))
+        self.texts.update(zip(keys, given, strict=True))
         self.index.insert(keys, given)
         self.naive.insert(keys, given)
 
     @rule(given=st.lists(texts, max_size=12))
     def add(self, given: list[Any]) -> None:
         keys = self.keys(len(given))
+        self.texts.update(zip(keys, given, strict=True))
         assert_added(self.index.add(keys, given), self.naive.add(keys, given), keys)
 
     @rule(asked=st.lists(texts, max_size=6))
@@ -144,7 +153,7 @@ class Machine(RuleBasedStateMachine):
     @rule(check=st.booleans())
     def reopen(self, check: bool) -> None:
         self.index.close()
-        self.index = Index.open(self.folder, check=check, backend="cpu", threads=1)
+        self.index = Index.open(self.folder, check=check, backend="cpu", threads=1, **self.opened)
         self.naive = self.saved.copy()
 
     @rule()
@@ -182,6 +191,29 @@ def test_any_cut_decides_as_one_run(given: list[Any], data: st.DataObject, batch
             np.testing.assert_array_equal(added.similarity, wanted.similarity[start:stop])
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.lists(texts, max_size=40), st.data(), st.sampled_from([60, 1 << 20]))
+def test_parts_count_as_the_whole(given: list[Any], data: st.DataObject, batch: int) -> None:
+    """Loops over the decisions of one run give the counts of an index to which its parts were added."""
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(given)), max_size=4)))
+    whole = gpulsh.deduplicate(given, threshold=THRESHOLD, shingling=SHINGLING, **SHAPE, backend="cpu")
+    words = [tokens(text or "", "word") for text in given]
+    wanted = {at: [at, 0, 0] for at in np.flatnonzero(whole.keep).tolist()}
+    for at, witness in enumerate(whole.duplicate_of.tolist()):
+        if at != witness:
+            wanted[witness][1 if words[at] == words[witness] else 2] += 1
+    with small_limits(batch), tempfile.TemporaryDirectory() as folder:
+        index = new_index()
+        index.save(Path(folder) / "index")
+        for start, stop in zip([0, *cuts], [*cuts, len(given)], strict=True):
+            index.add(range(start, stop), given[start:stop])
+            index.save()
+        for _ in range(2):
+            assert [list(row) for row in index.counts()] == list(wanted.values())
+            index.compact()
+        index.close()
+
+
 def test_real_text_is_decided_as_by_one_run(tmp_path: Path) -> None:
     given = licences()[::2]
     wanted = gpulsh.deduplicate(given, backend="cpu")
@@ -200,6 +232,11 @@ def test_real_text_is_decided_as_by_one_run(tmp_path: Path) -> None:
     assert len(index) == len(given) and index.dropped() == wanted.funnel.dropped
     index.compact()
     fingerprints = gpulsh.shingle(given, backend="cpu")
+    counts = index.counts()
+    funnel = wanted.funnel
+    assert int(counts.copies.sum()) == funnel.copies_of_kept > 0
+    assert int(counts.near.sum()) == funnel.dropped - funnel.copies_of_kept > 0
+    np.testing.assert_array_equal(counts.keys, np.flatnonzero(wanted.keep))
     found = index.query(given)
     assert bool((found.similarity >= 0.8).all())
     np.testing.assert_array_equal(

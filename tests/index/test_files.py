@@ -89,6 +89,45 @@ def test_keys_are_file_and_row_or_integers(folder: Path, capsys: pytest.CaptureF
     assert pq.read_schema("none.parquet").field("duplicate_of").type == pa.int64()
 
 
+def test_counts_grow_with_runs_and_shrink_with_removals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = "a b c d e f g h i j k l"
+    write("a.jsonl", [page, "m n o p q r", page, None], url=["u0", "u1", "u2", "u3"])
+    write("b.parquet", [page.upper(), f"{page} z", f"{page} z", "M n o p q r"], url=["u4", "u5", "u6", "u7"])
+    for name in ("a.jsonl", "b.parquet"):
+        run = ["dedup", name, "-o", f"out/{name}", "--index", "known", "--id-column", "url", *REFERENCE]
+        assert main(run) == 0
+    capsys.readouterr()
+
+    def counts() -> list[dict[str, Any]]:
+        assert main(["index", "counts", "known"]) == 0
+        return told(capsys.readouterr().out)
+
+    assert counts() == [
+        {"key": "u0", "copies": 2, "near": 2},
+        {"key": "u1", "copies": 1, "near": 0},
+        {"key": "u3", "copies": 0, "near": 0},
+    ]
+    assert main(["index", "remove", "known", "u2", "u6", "u7"]) == 0
+    capsys.readouterr()
+    assert counts() == [
+        {"key": "u0", "copies": 1, "near": 1},
+        {"key": "u1", "copies": 0, "near": 0},
+        {"key": "u3", "copies": 0, "near": 0},
+    ]
+    assert main(["index", "remove", "known", "u0"]) == 0
+    for name in ("counts.parquet", "counts.jsonl"):
+        assert main(["index", "counts", "known", "-o", name]) == 0
+        assert main(["index", "counts", "known", "-o", name]) == 1
+        assert "is there already" in capsys.readouterr().err
+        assert main(["index", "counts", "known", "-o", name, "--overwrite"]) == 0
+        assert f"The counts of 2 documents are in {name}." in capsys.readouterr().out
+    written = pq.read_table("counts.parquet")
+    assert written.to_pylist() == told(Path("counts.jsonl").read_text()) == counts()
+    assert [row["key"] for row in written.to_pylist()] == ["u1", "u3"]
+    assert main(["index", "counts", "known", "-o", "known/counts.parquet"]) == 1
+    assert "is inside the index known" in capsys.readouterr().err
+
+
 def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write("a.jsonl", ["a b c d e f g", "h i j k l m"], n=["x", "x"], m=[1, None])
     write("in/a.jsonl", ["x"])

@@ -23,8 +23,9 @@ from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.reference import backend as reference
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.index import blocks, collection, contents, merging
-from gpulsh.index.blocks import BlockRows, write_blocks
+from gpulsh.index import collection, contents, merging
+from gpulsh.index.evidence import blocks
+from gpulsh.index.evidence.blocks import BlockRows, write_blocks
 from gpulsh.index.keys import KeyStream
 from gpulsh.run import indexing
 from gpulsh.store.scratch import Column

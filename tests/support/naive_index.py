@@ -96,6 +96,15 @@ class NaiveIndex:
             for similarity, other in self.near(self.described(None, text))
         ]
 
+    def counts(self) -> list[tuple[Any, int, int]]:
+        """(key, exact copies, other documents dropped for it) of each held document."""
+        found = []
+        for held in (document for document in self.documents if document.held):
+            dropped = [d for d in self.documents if d.live and d.witness is held and d is not held]
+            copies = sum(d.words == held.words for d in dropped)
+            found.append((held.key, copies, len(dropped) - copies))
+        return found
+
     def remove(self, keys: Sequence[Any]) -> None:
         chosen = set(keys)
         for document in self.documents:

@@ -1,0 +1,169 @@
+"""Places of texts: the file or URL and the row of each document of a segment. Most keys are places, too: FILE:ROW."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.errors import ParameterError
+from gpulsh.io.arrow.buffers import strings, to_arrow
+from gpulsh.io.file import File
+
+NOWHERE = (1 << 32) - 1  # in place of a source: only the caller knows the text
+COMPARED = 1 << 18  # keys at once
+KEY = pa.large_string()
+
+
+class Source(NamedTuple):
+    """A file or URL with texts, and how to read it: everything that a later process needs."""
+
+    name: str  # in keys and messages
+    path: str  # absolute, or a URL
+    text: str  # as in `io.columns.Columns`
+    lines: bool = False
+    as_text: bool = False
+    delimiter: str | None = None
+    encoding: str | None = None
+    intact_only: bool = False
+
+    @classmethod
+    def of(cls, file: File, text: str) -> Self:
+        """From a file of the present run; ParameterError for a stream, which cannot be read again."""
+        if file.copied:
+            raise ParameterError(f"evidence is 'source', and {file.name} is a stream, which is gone later; give files")
+        path = os.path.abspath(file.path) if file.filesystem is None else file.name
+        how = file.lines, file.as_text, file.delimiter, file.encoding, file.intact_only
+        return cls(file.name, path, text, *how)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The sources of documents that arrive, and the way from positions to (number of the source, row)."""
+
+    sources: Sequence[Source]
+    locate: Callable[[Numbers], tuple[Numbers, Numbers]]
+
+
+class PlaceColumns(NamedTuple):
+    """The columns of the file of places."""
+
+    source: NDArray[np.uint32]  # its number, or NOWHERE
+    row: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Places of n documents; `sources` are all of the index."""
+
+    source: NDArray[np.uint32]  # [n] its number, or NOWHERE
+    row: Numbers  # [n]
+    sources: Sequence[Source]
+
+    @classmethod
+    def nowhere(cls, count: int, sources: Sequence[Source]) -> Self:
+        """Of documents whose texts only the caller knows."""
+        return cls(np.full(count, NOWHERE, np.uint32), np.zeros(count, np.int64), sources)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Places]) -> Self:
+        """Several parts of one index, end to end."""
+        parts = list(parts)
+        source, row = (np.concatenate([getattr(part, name) for part in parts]) for name in ("source", "row"))
+        return cls(source, row, sources_of(parts))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def where(self, rows: NDArray[np.bool_] | Numbers | slice) -> Places:
+        """Some of them."""
+        return Places(self.source[rows], self.row[rows], self.sources)
+
+    def keys(self) -> pa.Array:
+        """The keys FILE:ROW, a pyarrow.Array of large_string, of documents none of which is nowhere."""
+        known, which = np.unique(self.source, return_inverse=True)
+        names = strings([f"{self.sources[number].name}:" for number in known.tolist()])
+        return _joined(names.take(to_arrow(which)).cast(KEY), self.row)
+
+    def name(self, keys: pa.Array) -> bool:
+        """Whether each of the keys [n] is FILE:ROW of its document."""
+        if not pa.types.is_large_string(keys.type) or bool((self.source == NOWHERE).any()):
+            return False
+        starts = range(0, len(self), COMPARED)
+        parts = ((self.where(slice(start, start + COMPARED)).keys(), keys.slice(start, COMPARED)) for start in starts)
+        return all(pc.all(pc.equal(own, given)).as_py() for own, given in parts)
+
+
+def sources_of(parts: Sequence[Places]) -> Sequence[Source]:
+    """All sources of the index: they are only ever appended, so the longest list has all."""
+    return max((part.sources for part in parts), key=len, default=())
+
+
+class PlaceKeys:
+    """Keys that are the places of their documents, made when they are used, in place of a pyarrow.Array."""
+
+    type = KEY
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, row: int) -> pa.Scalar:
+        return self.slice(row, 1)[0]
+
+    def slice(self, start: int, count: int) -> pa.Array:
+        """The keys of `count` documents from row `start` on."""
+        return self._places.where(slice(start, start + count)).keys()
+
+    def take(self, rows: pa.Array) -> pa.Array:
+        """The keys of the documents `rows`."""
+        return self._places.where(rows.to_numpy(zero_copy_only=False)).keys()
+
+
+def place_keys(file: str, rows: Numbers) -> pa.Array:
+    """The keys FILE:ROW of documents without an id, a pyarrow.Array of large_string."""
+    (name,) = strings([f"{file}:"]).to_pylist()
+    return _joined(pa.scalar(name, KEY), rows)
+
+
+def _joined(files: pa.Array | pa.Scalar, rows: Numbers) -> pa.Array:
+    return pc.binary_join_element_wise(files, to_arrow(rows).cast(KEY), pa.scalar("", KEY))
+
+
+class PlaceStream:
+    """Places of documents that arrive, in pieces of any length; sources that the index lacks are appended."""
+
+    def __init__(self, origin: Origin | None, known: Sequence[Source]) -> None:
+        self._origin, self._done = origin, 0
+        places: dict[Source, int] = {source: number for number, source in enumerate(known)}
+        own = () if origin is None else origin.sources
+        numbers = [places.setdefault(source, len(places)) for source in own]
+        self.sources = tuple(places)
+        self._numbers = np.array(numbers, np.uint32)
+
+    def take(self, count: int) -> Places:
+        """The next `count`."""
+        positions = np.arange(self._done, self._done + count)
+        self._done += count
+        if self._origin is None:
+            return Places.nowhere(count, self.sources)
+        source, row = self._origin.locate(positions)
+        return Places(self._numbers[source], row, self.sources)
+
+
+def by_source(places: Places) -> Iterator[tuple[Source | None, Numbers]]:
+    """Each source with the positions of its documents, which ascend by row; None for those that are nowhere."""
+    order = np.lexsort((places.row, places.source))
+    bounds = np.flatnonzero(np.diff(places.source[order])) + 1
+    for own in np.split(order, bounds) if len(order) else ():
+        number = int(places.source[own[0]])
+        yield (None if number == NOWHERE else places.sources[number]), own

@@ -1,0 +1,191 @@
+"""Fingerprints of documents from their texts: of new ones, and of held ones whose texts are read again.
+
+A text that is read again must have the exact hash that the index holds of it, which is keyed. So a changed text is an
+error, never evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts
+from gpulsh.backends.protocol import Backend
+from gpulsh.errors import ChangedInputError, InputError, ParameterError
+from gpulsh.index.evidence.places import Source, by_source
+from gpulsh.index.segment import Segment
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File, first_line, missing_package
+from gpulsh.io.files.file_texts import FileTexts, Piece
+from gpulsh.io.memory.texts import open_texts
+from gpulsh.io.rows import Bytes, concatenated, cut, gathered, joined, normalized
+from gpulsh.lsh.signing import LEAST
+from gpulsh.method import Method
+from gpulsh.params import Shingling
+from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
+from gpulsh.secret import EvidenceKeys
+
+Read = Callable[[list[Any]], object]  # from a list of keys to their texts, of any kind that `deduplicate` takes
+TEXT_BYTES = 6  # about the text of one fingerprint
+READ_AT_ONCE = 64 << 20  # about the bytes of text in memory
+
+
+@dataclass(frozen=True, eq=False)
+class TextsAgain:
+    """Reads the texts of held documents again: by `read` if there is one, otherwise from their places.
+
+    Threads may share it; one of them reads at a time.
+    """
+
+    method: Method
+    keys: EvidenceKeys
+    read: Read | None = None
+    lock: Lock = field(default_factory=Lock)
+
+    def fingerprints(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
+        """The unique fingerprints of the documents `rows` [m] of a segment, in that order, in host memory.
+
+        InputError or ChangedInputError if one of their texts is gone or is another one now.
+        """
+        assert segment.places is not None
+        places = segment.places.where(rows)
+        order = np.lexsort((places.row, places.source))
+        sizes = segment.documents.size[rows[order]] * TEXT_BYTES
+        with self.lock:
+            parts = [self._sets(segment, rows[order[a:b]], ops) for a, b in cuts(offsets(sizes), READ_AT_ONCE)]
+        return chosen_rows(end_to_end(parts), np.argsort(order))
+
+    def _sets(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
+        reading = self.method.reading
+        found = self._from_places(segment, rows, ops) if self.read is None else self._from_caller(segment, rows, ops)
+        batch = normalized(found, self.method.folding.form)
+        with ops.here():
+            parts = [ops.asnumpy(ops.sign(part, reading, *LEAST, self.keys).exact) for part in cut(batch, _most(ops))]
+        others = np.flatnonzero(~segment.has_hashes(rows, np.concatenate(parts)))
+        if len(others):
+            raise self._changed(segment, rows[others[:1]])
+        return fingerprint_sets(batch, np.arange(len(batch)), reading, self.keys, ops)
+
+    def _from_places(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
+        assert segment.places is not None
+        places = segment.places.where(rows)
+        texts: list[Bytes] = [b""] * len(rows)
+        groups = list(by_source(places))
+        for source, own in groups:
+            if source is None:
+                key = segment.keys_at(rows[own[:1]])[0].as_py()
+                raise ParameterError(
+                    f"the index has neither the text of {key!r} nor its place; open it in Python with read=, a function"
+                    " from a list of keys to their texts"
+                )
+
+        def read(group: tuple[Source | None, Numbers]) -> None:
+            source, own = group
+            assert source is not None
+            for place, text in zip(own.tolist(), texts_at(source, places.row[own]), strict=True):
+                texts[place] = text
+
+        with ThreadPoolExecutor(max(min(len(groups), ops.sizes().readers), 1)) as pool:
+            for _ in pool.map(read, groups):
+                pass
+        return joined(texts)
+
+    def _from_caller(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
+        assert self.read is not None
+        keys = segment.keys_at(rows).to_pylist()
+        source = open_texts(self.read(keys))
+        if len(source) != len(keys):
+            raise ParameterError(
+                f"read gave {len(source)} texts for {len(keys)} keys; give a text for each key, in their order"
+            )
+        return concatenated([*source.batches(_most(ops)), *open_texts([]).batches(1)])
+
+    def _changed(self, segment: Segment, row: Numbers) -> ChangedInputError:
+        assert segment.places is not None
+        (key,) = segment.keys_at(row).to_pylist()
+        ((source, _),) = by_source(segment.places.where(row))
+        by_key = self.read is not None or source is None
+        where = f"key {key!r}" if by_key else f"{source.path}: row {segment.places.row[row[0]]}"  # type: ignore[union-attr]
+        return ChangedInputError(
+            f"{where}: is not the text that was added to the index; bring that text back, or remove {key!r} from the"
+            " index"
+        )
+
+
+def _most(ops: Backend) -> int:
+    return ops.sizes().batch
+
+
+def texts_at(source: Source, rows: Numbers) -> list[bytes]:
+    """The texts at ascending rows of a source; an InputError of one line if they cannot be read."""
+    file = _file(source)
+    try:
+        found = FileTexts([file], Columns(source.text), skip=source.intact_only).chosen(
+            Piece(0, None), rows, int(rows[-1]) + 1
+        )
+        return [bytes(text) for pieces in found for text in pieces]  # copies, for a piece keeps its block in memory
+    except ChangedInputError:
+        raise ChangedInputError(
+            f"{file.name}: has fewer rows than when it was added to the index; bring it back as it was"
+        ) from None
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise InputError(
+                f"{file.name}: is gone, and the index reads texts there again; bring it back, or remove its documents"
+                " from the index"
+            ) from None
+        raise
+
+
+def _file(source: Source) -> File:
+    """The file of a source, which messages call by its whole path."""
+    path, filesystem = source.path, None
+    if "://" in path:
+        try:
+            import fsspec
+
+            filesystem, path = fsspec.core.url_to_fs(path)
+        except Exception as error:  # a storage service's own exceptions share no base
+            raise InputError(missing_package(path) or f"{path}: cannot be opened: {first_line(error)}") from error
+    return File(
+        source.path,
+        source.name,
+        path,
+        filesystem,
+        lines=source.lines,
+        as_text=source.as_text,
+        delimiter=source.delimiter,
+        encoding=source.encoding,
+    )
+
+
+def fingerprint_sets(
+    batch: TextBatch, rows: Numbers, shingling: Shingling, keys: EvidenceKeys, ops: Backend
+) -> Fingerprints:
+    """The unique fingerprints, as evidence, of the documents `rows` [m] of a batch, in host memory."""
+    begin, end = batch.offset[rows], batch.offset[rows + 1]
+    on_host = isinstance(batch.values, np.ndarray)
+    texts = gathered(batch.values, begin, end) if on_host else ops.gather(batch.values, begin, end)
+
+    def whole(part: TextBatch) -> Fingerprints:
+        return ops.shingle_sets(part, shingling, keys).moved(ops.asnumpy)
+
+    by_range = partial(_by_range, shingling=shingling, keys=keys, ops=ops)
+    return end_to_end([sets for _, sets in in_fitting_halves(texts, whole, halves_of_batch, by_range)])
+
+
+def _by_range(batch: TextBatch, shingling: Shingling, keys: EvidenceKeys, ops: Backend) -> Fingerprints:
+    """One document in ranges of fingerprints, which ascend."""
+
+    def found(parts: int) -> list[Array]:
+        return [ops.asnumpy(ops.shingle_part(batch, shingling, part, parts, keys).values) for part in range(parts)]
+
+    values = np.concatenate(in_fitting_parts(found, 2)[0])
+    return Fingerprints(values, np.array([0, len(values)], np.int64))

@@ -1,0 +1,300 @@
+"""Evidence at the source: a compact index decides and answers as the full one, and reads texts again to do so."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from unittest import mock
+
+import fsspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpulsh import Index
+from gpulsh.cli import main
+from gpulsh.errors import ChangedInputError, InputError, ParameterError
+from gpulsh.index import candidates
+from gpulsh.index.evidence import texts as reading
+from tests.index.test_contents import Machine, new_index, small_limits
+from tests.index.test_contents import texts as any_text
+from tests.support.texts import licences
+
+OPTIONS = ["--backend", "cpu", "--threshold", "0.7", "--num-perm", "32"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def by_key(texts: dict[Any, Any]) -> Callable[[list[Any]], list[Any]]:
+    return lambda keys: [texts[key] for key in keys]
+
+
+class SourceMachine(Machine):
+    """Any sequence of verbs decides and answers as the naive index, which holds everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = {"read": by_key(self.texts)}
+        self.made = {"evidence": "source", **self.opened}
+
+
+SourceMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
+TestSourceMachine = SourceMachine.TestCase
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["add", "add", "insert"]), st.lists(any_text, max_size=15)), max_size=5),
+    st.sampled_from([60, 1 << 20]),
+    st.sampled_from([0, 1 << 28]),
+)
+def test_the_compact_index_is_the_full_one(calls: list[tuple[str, list[Any]]], batch: int, held: int) -> None:
+    """Whether all texts are read again at once, or as often as they are compared."""
+    texts: dict[int, Any] = {}
+    full, compact = new_index(), new_index(evidence="source", read=by_key(texts))
+    at_once = mock.patch.object(candidates, "HELD_BYTES", held)
+    with small_limits(batch), at_once, mock.patch.object(reading, "READ_AT_ONCE", 300):
+        for verb, rows in calls:
+            keys = range(len(texts), len(texts) + len(rows))
+            answers = [getattr(index, verb)(keys, rows) for index in (full, compact)]
+            texts.update(zip(keys, rows, strict=True))
+            if verb == "add":
+                assert list(answers[0]) == list(answers[1])
+        asked = [*texts.values()]
+        assert list(full.query(asked)) == list(compact.query(asked))
+        assert list(full.query(asked, top=2)) == list(compact.query(asked, top=2))
+        assert list(full.counts()) == list(compact.counts())
+        assert sorted(full.pairs()) == sorted(compact.pairs())
+
+
+# --- files of every kind
+
+
+def write(name: str, texts: list[str]) -> None:
+    table = pa.table({"id": [f"{name} {row}" for row in range(len(texts))], "body": texts})
+    lines = "".join(json.dumps({"id": f"{name} {row}", "body": text}) + "\n" for row, text in enumerate(texts))
+    if name.endswith(".parquet"):
+        pq.write_table(table, name, row_group_size=7)
+    elif name.endswith(".arrow"):
+        pyarrow.feather.write_feather(table, name, chunksize=7)
+    elif name.endswith(".csv"):
+        pa.csv.write_csv(table, name)
+    elif name.endswith(".gz"):
+        Path(name).write_bytes(gzip.compress(lines.encode()))
+    else:
+        Path(name).write_text(lines)
+
+
+def corpus() -> list[str]:
+    """Real texts on one line each, some of them again as they are, and some with a change."""
+    texts = [" ".join(text.split()) for text in licences()[::6]]
+    chosen = random.Random(7).sample(texts, len(texts) // 2)
+    return [*texts, *(text if len(text) % 2 else f"{text} and more" for text in chosen)]
+
+
+NAMES = ("a.parquet", "b.jsonl", "c.jsonl.gz", "d.csv", "e.arrow")
+
+
+def told(name: str) -> list[Any]:
+    if name.endswith(".jsonl"):
+        return [json.loads(line) for line in Path(name).read_text().splitlines()]
+    return pq.read_table(name).to_pylist()
+
+
+@pytest.mark.parametrize("ids", [(), ("--id-column", "id")])
+def test_files_are_read_again(folder: Path, ids: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    texts = corpus()
+    options = [*OPTIONS, "--text-column", "body", *ids]
+    for number, name in enumerate(NAMES):
+        write(name, texts[number :: len(NAMES)])
+    for kind in ("index", "source"):
+        assert main(["index", "build", kind, *NAMES[:2], *options, "--evidence", kind, "-o", f"0{kind}.jsonl"]) == 0
+        for name in NAMES[2:4]:
+            assert main(["index", "add", kind, name, *options[:2], *options[6:], "-o", f"{name}{kind}.jsonl"]) == 0
+        run = ["dedup", NAMES[4], "-o", f"out-{kind}", "--index", kind, *options, "--keep", "longest"]
+        assert main(run) == 0
+        other = "source" if kind == "index" else "index"
+        assert main(["index", "add", kind, NAMES[0], "--evidence", other]) == 2
+        assert f"evidence {kind!r} and {other!r} was given" in capsys.readouterr().err
+    for name in ("0{}.jsonl", "c.jsonl.gz{}.jsonl", "d.csv{}.jsonl", "out-{}/duplicates.parquet"):
+        full, compact = (told(name.format(kind)) for kind in ("index", "source"))
+        assert full == compact and len(full) > 3
+    os.chdir("out-source")  # places are absolute, and keys are as given
+    full, compact = (Index.open(f"../{kind}", backend="cpu") for kind in ("index", "source"))
+    for _ in range(2):
+        assert list(full.query(texts)) == list(compact.query(texts))
+        assert list(full.counts()) == list(compact.counts())
+        compact.remove(compact.query(texts).keys[:1].tolist())
+        full.remove(full.query(texts).keys[:1].tolist())
+        compact.compact()
+        full.compact()
+    key = compact.query(texts).keys[0]
+    assert key.startswith("a.parquet") and key in compact and "a.parquet:0:" not in compact
+    for index in (full, compact):
+        index.close()
+
+
+def test_moved_and_remote_texts(folder: Path) -> None:
+    texts = corpus()
+    files = fsspec.filesystem("memory")
+    write("a.jsonl", texts)
+    files.put("a.jsonl", "/known/a.jsonl")
+    options = [*OPTIONS, "--text-column", "body", "--evidence", "source"]
+    assert main(["index", "build", "remote", "memory://known/a.jsonl", *options]) == 0
+    assert main(["index", "build", "local", "a.jsonl", *options]) == 0
+    wanted = [(at, key, how) for at, key, how in Index.open("local", backend="cpu").query(texts)]
+    os.unlink("a.jsonl")
+    found = [(at, key, how) for at, key, how in Index.open("remote", backend="cpu").query(texts)]
+    assert [(at, key.removeprefix("memory://known/"), how) for at, key, how in found] == wanted and len(wanted) > 99
+    moved = Index.open("local", backend="cpu", read=lambda keys: [texts[int(key.split(":")[1])] for key in keys])
+    assert list(moved.query(texts)) == wanted
+    files.rm("/known/a.jsonl")
+
+
+def test_400_bytes_a_document(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of documents all of which are held, with the default banding, before and after segments are merged."""
+    words = random.Random(3)
+    for number in range(3):
+        texts = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=30)) for _ in range(2000 * 4**number)]
+        pq.write_table(
+            pa.table({"text": texts, "n": range(number << 20, (number << 20) + len(texts))}), f"{number}.parquet"
+        )
+    for ids in ([], ["--id-column", "n"]):
+        name = "ids" if ids else "places"
+        assert main(["index", "build", name, "0.parquet", "--backend", "cpu", "--evidence", "source", *ids]) == 0
+        for number in (1, 2):
+            assert main(["index", "add", name, f"{number}.parquet", "--backend", "cpu", *ids]) == 0
+        for merged in (False, True):
+            if merged:
+                assert main(["index", "compact", name]) == 0
+            capsys.readouterr()
+            assert main(["index", "info", name, "--json"]) == 0
+            facts = json.loads(capsys.readouterr().out)
+            assert facts["documents"] == 42_000 and facts["dropped"] == 0 and facts["evidence"] == "source"
+            in_folder = sum(path.stat().st_size for path in Path(name).iterdir())
+            assert facts["bytes_per_document"] == pytest.approx(facts["bytes"] / 42_000, abs=0.1)
+            assert facts["bytes_per_document"] <= 400 and in_folder < facts["bytes"] + 5000
+
+
+# --- a text that is gone or another one
+
+
+def test_a_text_that_is_gone_or_changed_ends_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [" ".join(f"{letter}{number}" for number in range(20)) for letter in "abc"]
+    write("a.jsonl", texts)
+    assert main(["index", "build", "known", "a.jsonl", *OPTIONS, "--text-column", "body", "--evidence", "source"]) == 0
+    before = Path("a.jsonl").read_text()
+    write("asked.jsonl", [f"{texts[1]} more"])
+    capsys.readouterr()
+
+    def asked() -> str:
+        status = main(["index", "query", "known", "asked.jsonl", "--text-column", "body", "--backend", "cpu"])
+        out, err = capsys.readouterr()
+        assert (status, err.count("gpulsh: error: ")) == ((0, 0) if out else (1, 1))
+        return out or err.splitlines()[-1]
+
+    place = f"{folder}/a.jsonl"
+    assert json.loads(asked())["duplicate_of"] == "a.jsonl:1"
+    Path("a.jsonl").write_text(before.replace("b3 b4", "b3, B4!").replace("a1", "x"))
+    assert json.loads(asked())["duplicate_of"] == "a.jsonl:1"  # the same words, and nobody meets the other
+    Path("a.jsonl").write_text(before.replace("b3", "x"))
+    assert f"{place}: row 1: is not the text that was added to the index; bring that text back" in asked()
+    assert "or remove 'a.jsonl:1' from the index" in asked()
+    Path("a.jsonl").write_text(before.splitlines()[0])
+    assert f"{place}: has fewer rows than when it was added to the index; bring it back as it was" in asked()
+    Path("a.jsonl").write_text(before.replace("body", "text"))
+    assert f"{place}: row 1: is not the text" in asked()
+    Path("a.jsonl").write_text("[")
+    assert place in asked()
+    Path("a.jsonl").unlink()
+    assert f"{place}: is gone, and the index reads texts there again; bring it back, or remove" in asked()
+    for command in (["index", "add", "known"], ["dedup", "-o", "out", "--index", "known"]):
+        kept = {path.name: path.read_bytes() for path in Path("known").iterdir()}
+        assert main([*command, "asked.jsonl", "--text-column", "body", "--backend", "cpu"]) == 1
+        assert f"{place}: is gone" in capsys.readouterr().err
+        assert {path.name: path.read_bytes() for path in Path("known").iterdir()} == kept
+    assert main(["index", "remove", "known", "a.jsonl:1"]) == 0
+    assert main(["index", "query", "known", "asked.jsonl", "--text-column", "body", "--backend", "cpu"]) == 0
+
+
+def test_what_read_gives_is_checked(tmp_path: Path) -> None:
+    texts = {"a": "one two three four", "b": "five six seven eight"}
+    given = dict(texts)
+    index = new_index(evidence="source", read=by_key(given))
+    index.add(["a", "b"], list(texts.values()))
+    given["a"] = "one two three"
+    assert index.query(["five six seven eight nine"]).keys.tolist() == ["b"]
+    for wrong in ("one two three", None, ""):
+        given["a"] = wrong
+        with pytest.raises(ChangedInputError, match=r"^key 'a': is not the text that was added to the index; bring"):
+            index.query(["one two three four"])
+    given.update(texts)
+    assert index.query(["one two three four"]).keys.tolist() == ["a"]
+    index.save(tmp_path / "i")
+    index.close()
+    for read, error, message in (
+        (None, ParameterError, "neither the text of 'a' nor its place; open it in Python with read="),
+        (lambda keys: [], ParameterError, "read gave 0 texts for 1 keys; give a text for each key"),
+        (lambda keys: "text", InputError, "texts is one str"),
+    ):
+        opened = Index.open(tmp_path / "i", backend="cpu", read=read)
+        with pytest.raises(error, match=message):
+            opened.query(["one two three four"])
+    with pytest.raises(ParameterError, match="evidence is 'source', and read is None; give read, a function"):
+        Index.open(tmp_path / "i", backend="cpu").add(["c"], ["x"])
+    with pytest.raises(ParameterError, match="with evidence 'source' and 'index' was given; give the index's"):
+        Index.open(tmp_path / "i", backend="cpu", evidence="index")
+    for wrong, message in (
+        ({"evidence": "both"}, "evidence is 'both'"),
+        ({"evidence": "source", "measure": "containment"}, "whose index is made of the shingles; leave one out"),
+        ({"evidence": "source", "read": 5}, "read is of type int; give a function"),
+        ({"read": by_key({})}, "read is given, and the index holds its evidence itself; leave it out"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            Index(backend="cpu", **wrong)
+
+
+def test_a_stream_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe.jsonl")
+    lines = b'{"text": "one two three"}\n'
+    for command in (["index", "build", "known"], ["dedup", "-o", "out", "--index", "known"]):
+        writer = Thread(target=Path("pipe.jsonl").write_bytes, args=(lines,))
+        writer.start()
+        assert main([*command, "pipe.jsonl", *OPTIONS, "--evidence", "source"]) == 2
+        writer.join()
+        assert "pipe.jsonl is a stream, which is gone later; give files" in capsys.readouterr().err
+        assert not os.path.exists("known")
+    assert main(["dedup", "pipe.jsonl", "-o", "out", "--evidence", "source"]) == 2
+    assert "evidence is 'source', which is for an index; give --index" in capsys.readouterr().err
+
+
+def test_a_missing_or_damaged_filter_costs_time_alone(tmp_path: Path) -> None:
+    texts = corpus()
+    index = new_index(evidence="source", read=lambda keys: [texts[key] for key in keys])
+    index.add(range(len(texts)), texts)
+    wanted = list(index.query(texts))
+    index.save(tmp_path / "i")
+    index.close()
+    (groups,) = (tmp_path / "i").glob("groups-*")
+    whole = groups.read_bytes()
+    for content in (None, whole[: len(whole) // 2], bytes(len(whole))):
+        groups.unlink()
+        if content is not None:
+            groups.write_bytes(content)
+        opened = Index.open(tmp_path / "i", backend="cpu", read=lambda keys: [texts[key] for key in keys])
+        assert list(opened.query(texts)) == wanted
+        groups.write_bytes(whole)
