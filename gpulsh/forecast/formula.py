@@ -40,7 +40,7 @@ INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, doc
 INDEX_KEY_BYTES = 32  # of a key, such as a path and a row, or a URL
 # Of a document: number, witness, similarity, size; hash, row, share of a filter; key, its end, its hash and row.
 INDEX_ROW_BYTES = 32 + 24 + 12 / 8 + INDEX_KEY_BYTES + 24
-# With evidence at the source: digest, document, share of a filter; of a key its hash and row, and the place of the text.
+# With evidence at the source: digest, document, share of a filter; hash and row of a key, and the place of the text.
 COMPACT_BAND_BYTES = 12 + 16 / 8
 COMPACT_ROW_BYTES = 32 + 24 + 16 / 8 + 16 + 12
 UNRELATED = (0.0, 0.001, 0.01, 0.05, 0.1)  # similarities of unrelated documents, for the count of false candidates
