@@ -119,6 +119,7 @@ def render(report: Mapping[str, Any]) -> str:
         candidates=candidates if curve or sampled else None,
         similarity=similarity_picture(evidence["similarity"], threshold, measure),
         contained=measure == "containment",
+        by_key={"dropped": report["funnel"].get("key_copies", 0), "alone": parameters.get("key_only", False)},
         sampled=sampled,
         sampled_ones=sample["one"],
         found=f"{100 * float(curve.probability(threshold)):.2f} %" if curve else "",
@@ -137,7 +138,7 @@ def _steps(funnel: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     shown = [("documents", "all"), ("protected", "kept"), *((name, "gone") for name in COUNTS["dropped"].parts)]
     found, before = [], 0.0
     for name, kind in [*shown, ("kept", "stays")]:
-        count, row = funnel[name], COUNTS[name]
+        count, row = funnel.get(name, 0), COUNTS[name]  # reports of 0.2.0 have fewer
         if not count and name not in ("documents", "kept"):
             continue
         part = 100 * count / documents if documents else 0.0

@@ -140,8 +140,17 @@ def test_the_page_shows_candidates_below_the_threshold() -> None:
     content = render(report)
     assert content.count('class="under less"') == 2 and content.count('class="under"') == 1
     assert "a random sample of 11 of 12" in content and "2 pairs of similarity 1 are not shown" in content
-    del report["sampled"]  # as 0.2.0 wrote it
+    del report["sampled"], report["funnel"]["key_copies"], report["funnel"]["few_sources"]  # as 0.2.0 wrote it
     assert "The bars are the dropped documents" in render(report)
+
+
+@pytest.mark.parametrize("only", [True, False])
+def test_copies_by_a_key_are_not_compared(only: bool) -> None:
+    pq.write_table(pa.table({"text": [page(1), page(2), page(2)], "key": [1, 1, 2]}), "a.parquet")
+    report = run("a.parquet", key="key", key_only=only).report
+    assert report["evidence"]["similarity"]["unmeasured"] == report["funnel"]["key_copies"] == 1
+    told = "each for a document with the same key." if only else "1 of them for a document with the same key"
+    assert told in Html(html()).text and ("No texts were compared" in html()) == only
 
 
 @pytest.mark.parametrize("options", [{"resolve": "components"}, {"verify": "none"}, {"verify": "signature"}])
