@@ -56,6 +56,17 @@ def test_no_decision_depends_on_backend_or_secret(selected: CudaBackend, options
 
 
 @DEFAULT_CUT
+@pytest.mark.parametrize("options", [{"key_only": True}, {}, {"measure": "containment", "threshold": 0.5}])
+def test_copies_by_a_key(selected: CudaBackend, options: dict[str, Any]) -> None:
+    documents = texts(30)
+    given = {"key": [number % 23 or None for number in range(len(documents))], **options}
+    wanted = gpulsh.deduplicate(documents, backend="reference", secret=SECRETS[0], **given)
+    found = gpulsh.deduplicate(documents, backend="cuda", secret=SECRETS[-1], **given)
+    assert wanted.funnel.key_copies
+    assert_decisions(found, wanted)
+
+
+@DEFAULT_CUT
 @pytest.mark.parametrize("indexed", [False, True], ids=["files", "index"])
 def test_no_byte_of_the_results_depends_on_the_secret(selected: CudaBackend, indexed: bool, tmp_path: Path) -> None:
     pytest.importorskip("orjson", reason="orjson is not installed")

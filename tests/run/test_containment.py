@@ -88,6 +88,18 @@ def test_the_longest_is_kept_unless_a_policy_says_otherwise(tmp_path: Path) -> N
         assert report["funnel"]["candidates"] == report["funnel"]["similar"] + report["funnel"]["dissimilar"]
 
 
+def test_the_better_page_stays_for_a_longer_one_that_holds_it(tmp_path: Path) -> None:
+    """And the longer one, of whose words many are in no better page, stays too."""
+    page = LONG[0]
+    rows = [(f"{page} {LONG[1]}", 0.2), (page, 0.9), (QUOTES[0], 0.5), (f"{page} more", 0.1)]
+    lines = (json.dumps({"text": text, "score": score}) + "\n" for text, score in rows)
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    for keep, kept in ((None, [0]), ("score", [0, 1])):
+        report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / f"{keep}", keep=keep, **OPTIONS).report
+        dropped = pq.read_table(tmp_path / f"{keep}/duplicates.parquet").to_pylist()
+        assert report["funnel"]["kept"] == len(kept) and {row["duplicate_of_row"] for row in dropped} == {kept[-1]}
+
+
 def test_sources_apart(tmp_path: Path) -> None:
     a, b = write(tmp_path, "a.jsonl", [QUOTES[0], LONG[0], QUOTES[2]]), write(tmp_path, "b.jsonl", [QUOTES[1], LONG[1]])
     for relation, wanted in (("within", [(a, 0, a)]), ("across", [(a, 2, b), (b, 0, a)])):
