@@ -32,6 +32,10 @@ from gpulsh.lsh.similarity import cosine as cosine
 from gpulsh.lsh.similarity import jaccard as jaccard
 from gpulsh.params import Folding as Folding
 from gpulsh.params import Shingling as Shingling
+from gpulsh.repeats.cut import Cut as Cut
+from gpulsh.repeats.cut import cut as cut
+from gpulsh.repeats.passages import Passages as Passages
+from gpulsh.repeats.passages import passages as passages
 from gpulsh.run.files import deduplicate_files as deduplicate_files
 from gpulsh.run.memory import deduplicate as deduplicate
 from gpulsh.sketch.b_bit import BBit as BBit

@@ -43,6 +43,21 @@ def within_runs(counts: Numbers) -> Numbers:
     return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
+def ranges(begin: Array, size: Array) -> Array:
+    """int64: begin, begin + 1, ... for each of `begin` [n], as many as its `size` [n], end to end; no size is 0.
+
+    Takes and returns arrays of NumPy or CuPy.
+
+    >>> ranges(np.array([5, 3]), np.array([2, 3]))
+    array([5, 6, 3, 4, 5])
+    """
+    starts = offsets(size)
+    steps = np.ones(int(starts[-1]), np.int64, like=begin)
+    steps[starts[:-1]] = begin
+    steps[starts[1:-1]] -= begin[:-1] + size[:-1] - 1
+    return np.cumsum(steps)
+
+
 def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
     """[start, stop) ranges that cover all rows of `offset` [n + 1], each of at most `most` values and `longest` rows.
 

@@ -258,6 +258,20 @@ class Backend:
         label, so equal fingerprints are labelled in one part.
         """
 
+    def winnow(self, fingerprints: Fingerprints, size: int) -> Array:
+        """int64 [s], ascending: where in `values` the least of `size` consecutive fingerprints of a row is.
+
+        The last of equal ones counts; places are named once; a row of fewer fingerprints has none (Schleimer,
+        Wilkerson, Aiken 2003).
+        """
+
+    def token_bounds(self, text: TextBatch, shingling: Shingling, row: Array, token: Array) -> Array:
+        """int64 [m, 2]: where in its document each token begins and ends, in bytes.
+
+        `row` int64 [m] are documents and `token` int64 [m] tokens, counted from 0 in each document; they ascend by
+        document, then token. The tokens are those of `tokens`, for shinglings without stop words, stems and anchors.
+        """
+
     def set_sketch(self, family: Family) -> SketchFold:
         """The sketch of sets by `family`."""
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.composed import COMPOSED, one_pass
-from gpulsh.backends.cpu import buckets, intersect, prefixes, shingle, simhash, texts, unique, weighted
+from gpulsh.backends.cpu import buckets, intersect, passages, prefixes, shingle, simhash, texts, unique, weighted
 from gpulsh.backends.cpu.sketches import Minima, sketch_of
 from gpulsh.backends.cpu.threads import MEMORY, Threads, by_count, by_weight
 from gpulsh.backends.parallel import pipelined_map, processors
@@ -96,6 +96,8 @@ def _method(operation: Callable[..., Any]) -> Callable[..., Any]:
     return one_pass(run) if operation.__name__ in COMPOSED else run
 
 
-for _name, _operation in operations(buckets, intersect, prefixes, shingle, simhash, texts, unique, weighted).items():
+for _name, _operation in operations(
+    buckets, intersect, passages, prefixes, shingle, simhash, texts, unique, weighted
+).items():
     if _name not in vars(CpuBackend):
         setattr(CpuBackend, _name, _method(_operation))

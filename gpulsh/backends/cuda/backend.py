@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, Tokens
 from gpulsh.backends.composed import one_pass
-from gpulsh.backends.cuda import buckets, rows, texts, weighted
+from gpulsh.backends.cuda import buckets, passages, rows, texts, weighted
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, Staging, done, free_bytes, on_device, on_host, text_sizes, wait
@@ -82,6 +82,7 @@ class CudaBackend(Backend):
 
     gather = _method(texts.gather)
     unique = _method(rows.unique)
+    winnow = _method(passages.winnow)
     frequencies = _method(rows.frequencies)
     prefixes = _method(rows.prefixes)
     intersect = _method(rows.intersect)
@@ -159,6 +160,11 @@ class CudaBackend(Backend):
         self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
     ) -> Fingerprints:
         return shingle_part(self._pieces(shingling, keys), text, part, parts)
+
+    @_on_device
+    def token_bounds(self, text: TextBatch, shingling: Shingling, row: Array, token: Array) -> Array:
+        there = self._staging.on_device(text)
+        return passages.token_bounds(self._machine, self._unicode(shingling), there, shingling.unit, row, token)
 
     @_on_device
     def set_sketch(self, family: Family) -> SketchFold:

@@ -31,6 +31,11 @@ class Table(NamedTuple):
     stage2: Array
     plain: bool  # of ASCII, letters and digits alone belong to words, and fold
 
+    @property
+    def way(self) -> str:
+        """The end of the names of kernels that read text with it."""
+        return "" if self.plain else "_by_table"
+
 
 class DeviceKeys(NamedTuple):
     """Keys on the device."""
@@ -57,46 +62,66 @@ class TokenSums(NamedTuple):
         return arrays.maximum(arrays.diff(self.starts) - self.skip, 0)
 
 
+class Marks(NamedTuple):
+    """Where code points and tokens begin in a batch of some bytes, as bit masks of strips."""
+
+    code_points: Array  # uint32 [strips]
+    token_starts: Array  # uint32 [strips]
+    state: Array  # uint32 [strips]: what precedes a strip in its block
+    block_tokens: Array  # int64 [blocks]: tokens that start in each block
+    block_open: Array  # int64 [blocks]: code points since the last start
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of strips."""
+        return len(self.block_tokens)
+
+
+def marks_of(machine: Machine, table: Table, text: TextBatch, unit: Unit, length: int) -> Marks:
+    """The marks of `length` bytes."""
+    xp, geometry = machine.arrays, machine.geometry
+    documents, threads = len(text), geometry.text_threads
+    blocks = -(-length // (threads * STRIP))
+    begins = xp.zeros(blocks * threads + 2, np.uint32)
+    marks = Marks(
+        *(xp.empty(blocks * threads, np.uint32) for _ in range(3)), *(xp.empty(blocks, np.int64) for _ in range(2))
+    )
+    offset = (text.offset, np.int64(documents))
+    machine.run("tokens", "tokens_documents", documents, geometry.threads, *offset, begins)
+    machine.run(
+        *("tokens", f"tokens_count{table.way}", length, threads * STRIP),
+        *(text.values, *offset, begins, table.stage1, table.stage2, np.int32(unit == "char"), *marks),
+        threads=threads,
+    )
+    return marks
+
+
 def token_sums(
     machine: Machine, table: Table, text: TextBatch, unit: Unit, keys: DeviceKeys, proof: DeviceKeys | None = None
 ) -> TokenSums:
     """Tokens under `keys`, and packed tokens under `proof`, if it is given."""
     xp, geometry = machine.arrays, machine.geometry
     documents, threads = len(text), geometry.text_threads
-    characters = unit == "char"
+    characters = np.int32(unit == "char")
     length = machine.number(text.offset[-1] - text.offset[0])
     if length == 0:
         nothing = xp.zeros(0, np.uint64)
         return TokenSums(nothing, xp.zeros(documents + 1, np.int64), int(characters), nothing if proof else None)
-    tile = threads * STRIP
-    blocks = -(-length // tile)
-    begins = xp.zeros(blocks * threads + 2, np.uint32)
-    code_points, token_starts, state = (xp.empty(blocks * threads, np.uint32) for _ in range(3))
-    block_tokens, block_open = xp.empty(blocks, np.int64), xp.empty(blocks, np.int64)
-    offset = (text.offset, np.int64(documents))
-    way = "" if table.plain else "_by_table"
-    stages = (table.stage1, table.stage2)
-    masks = (np.int32(characters), code_points, token_starts, state)
-    machine.run("tokens", "tokens_documents", documents, geometry.threads, *offset, begins)
-    machine.run(
-        *("tokens", f"tokens_count{way}", length, tile),
-        *(text.values, *offset, begins, *stages, *masks, block_tokens, block_open),
-        threads=threads,
-    )
-    tokens_end, open_end = xp.cumsum(block_tokens), xp.cumsum(block_open)
+    marks = marks_of(machine, table, text, unit, length)
+    tokens_end, open_end = xp.cumsum(marks.block_tokens), xp.cumsum(marks.block_open)
+    offset, masks = (text.offset, np.int64(documents)), marks[:3]
     sums = xp.zeros(1 + machine.number(tokens_end[-1]), np.uint64)
     packed = xp.zeros(len(sums), np.uint64) if proof else None
     machine.run(
-        *("tokens", f"tokens_sum{'_packed' if proof else ''}{way}", length, tile),
-        *(text.values, *offset, *stages, *masks, tokens_end, open_end, keys.words, np.int32(keys.secret), sums),
-        *((proof.words, packed) if proof else ()),
+        *("tokens", f"tokens_sum{'_packed' if proof else ''}{table.way}", length, threads * STRIP),
+        *(text.values, *offset, table.stage1, table.stage2, characters, *masks),
+        *(tokens_end, open_end, keys.words, np.int32(keys.secret), sums, *((proof.words, packed) if proof else ())),
         threads=threads,
     )
     starts = xp.empty(documents + 1, np.int64)
     machine.run(
         *("tokens", "tokens_starts", documents + 1, geometry.threads),
-        *(*offset, np.int32(characters), np.int32(threads), np.int64(blocks)),
-        *(*masks[1:], tokens_end, starts),
+        *(*offset, characters, np.int32(threads), np.int64(marks.blocks), *masks, tokens_end, starts),
     )
     return TokenSums(sums[1:], starts, int(characters), None if packed is None else packed[1:])
 

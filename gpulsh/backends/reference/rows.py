@@ -31,6 +31,16 @@ def unique(fingerprints: Fingerprints) -> Fingerprints:
     return from_rows(map(np.unique, rows_of(fingerprints)))
 
 
+def winnow(fingerprints: Fingerprints, size: int) -> NDArray[np.int64]:
+    found = set()
+    for row, start in zip(rows_of(fingerprints), fingerprints.offset.tolist(), strict=False):
+        values = row.tolist()
+        for first in range(len(values) - size + 1):
+            _, place = min((values[place], -place) for place in range(first, first + size))
+            found.add(start - place)
+    return np.array(sorted(found), np.int64)
+
+
 def intersect(pairs: NDArray[np.int64], fingerprints: Fingerprints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     sets = [set(row.tolist()) for row in rows_of(fingerprints)]
     both = [len(sets[i] & sets[j]) for i, j in pairs.tolist()]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from hashlib import sha1 as digest_of
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +95,49 @@ def _characters(classified: list[tuple[int, int]]) -> list[list[int]]:
         found.append([folded])
         gap = False
     return found
+
+
+def token_bounds(
+    text: TextBatch, shingling: Shingling, row: NDArray[np.int64], token: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    documents = rows_of(text)
+    bounds = {number: _bounds(documents[number].tobytes(), shingling) for number in set(row.tolist())}
+    found = [bounds[number][place] for number, place in zip(row.tolist(), token.tolist(), strict=True)]
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def _bounds(document: bytes, shingling: Shingling) -> list[tuple[int, int]]:
+    """Where each token begins and ends. Bytes that are in no character separate, each by itself."""
+    places = [0]
+    while places[-1] < len(document):
+        rest = document[places[-1] :]
+        size = next((size for size in (1, 2, 3, 4) if _is_character(rest[:size])), 1)
+        places.append(places[-1] + size)
+    classes = [
+        classify(ord(document[start:stop].decode("utf-8", "replace")[:1]), shingling.reading)[0]
+        for start, stop in pairwise(places)
+    ]
+    found: list[tuple[int, int]] = []
+    gap = inside = False
+    for (start, stop), klass in zip(pairwise(places), classes, strict=True):
+        if klass == SEPARATOR:
+            gap, inside = True, False
+            continue
+        if shingling.unit == "char" and gap and found:
+            found.append((found[-1][1], start))
+        if shingling.unit == "word" and klass != SINGLE and inside:
+            found[-1] = found[-1][0], stop
+        else:
+            found.append((start, stop))
+        gap, inside = False, klass != SINGLE
+    return found
+
+
+def _is_character(piece: bytes) -> bool:
+    try:
+        return len(piece.decode("utf-8")) == 1
+    except UnicodeDecodeError:
+        return False
 
 
 def word_hashes(document: list[list[int]], shingling: Shingling, keys: Keys) -> list[int]:

@@ -106,6 +106,20 @@ def code_points(ops: Backend, rows: list[str], unit: Any) -> None:
     texts(ops, batch_of([row.encode("utf-8", "surrogatepass") for row in rows]), Shingling(unit=unit, size=2))
 
 
+@case(any_text, all_shinglings, st.integers(1, 5))
+def bounds_of_tokens(ops: Backend, text: TextBatch, shingling: Shingling, step: int) -> None:
+    counts = said("tokens", text, shingling).lengths
+    row = np.repeat(np.arange(len(text)), counts)
+    token = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    agree(ops, "token_bounds", text, shingling, row[::step], token[::step])
+
+
+@case(tables, any_gap, st.integers(1, 12))
+def samples_of_windows(ops: Backend, rows: list[list[int]], before: int, size: int) -> None:
+    agree(ops, "winnow", table(rows, before), size)
+    agree(ops, "winnow", table([[value % 3 for value in row] for row in rows], before), size)
+
+
 @case(any_text, any_shingling, st.sampled_from([1, 2, 3, 7, 2**64]))
 def parts(ops: Backend, text: TextBatch, shingling: Shingling, number: int) -> None:
     whole = REFERENCE.shingle_sets(text, shingling)

@@ -1,0 +1,146 @@
+"""winnow and token_bounds: samples of windows of tokens, and the bytes of tokens.
+
+winnow: rows are cut into blocks of a window's size. A window is the end of one block and the beginning of the next, so
+the least of both is known after two comparisons a fingerprint (van Herk 1992), whatever the fingerprints are.
+
+token_bounds: blocks of 64 ASCII bytes in which no wanted token begins or ends are counted by their bit masks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch
+from gpulsh.backends.cpu.fingerprinting.characters import (
+    BLOCK,
+    EXCLAMATION_MARK,
+    decode,
+    high_mask,
+    table_entry,
+    visible_mask,
+    word_mask,
+)
+from gpulsh.backends.cpu.fingerprinting.keys import kernel_table
+from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.threads import Threads, by_weight
+from gpulsh.backends.cpu.vectors import byte, get, ones
+from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
+from gpulsh.params import Shingling
+from gpulsh.ragged import first_of_runs, offsets
+
+CHUNK_FINGERPRINTS = 1 << 16
+CHUNK_BYTES = 1 << 19
+
+_U = np.uint64
+_ZERO, _ONE, _LAST = _U(0), _U(1), _U(BLOCK - 1)
+
+
+@kernel
+def _winnowed(values, offset, size, least, places):
+    """Fill `places` [fingerprints]; how many there are. `least` int64 [size] is room."""
+    count = 0
+    for row in range(offset.size - 1):
+        begin, end = offset[row], offset[row + 1]
+        last = -1
+        for block in range(begin, end - size + 1, size):
+            best = block + size - 1
+            for at in range(best, block - 1, -1):  # the least from here to the end of the block
+                if get(values + 8 * at) < get(values + 8 * best):
+                    best = at
+                least[at - block] = best
+            best = -1
+            for first in range(block, min(block + size, end - size + 1)):
+                at, found = first + size - 1, least[first - block]
+                if first > block:
+                    if best < 0 or get(values + 8 * at) <= get(values + 8 * best):
+                        best = at
+                    if get(values + 8 * best) <= get(values + 8 * found):
+                        found = best
+                if found != last:
+                    places[count] = last = found
+                    count += 1
+    return count
+
+
+def winnow(threads: Threads, fingerprints: Fingerprints, size: int) -> Numbers:
+    values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
+
+    def work(start: int, stop: int) -> Numbers:
+        least, places = np.empty(size, np.int64), np.empty(int(offset[stop] - offset[start]), np.int64)
+        count = _winnowed(values.ctypes.data, offset[start : stop + 1], size, least, places)
+        return places[:count].copy()
+
+    longest = int(fingerprints.lengths.max(initial=0))
+    if size > longest:
+        return np.empty(0, np.int64)
+    return np.concatenate(threads.map(work, by_weight(offset, CHUNK_FINGERPRINTS)))
+
+
+@kernel
+def _bounds(address, offset, words, table, row, token, bounds):
+    """Fill `bounds` [m, 2]. `table` is the address of the Unicode table."""
+    symbols = table_entry(EXCLAMATION_MARK, table) & 3 != SEPARATOR
+    wanted = 0
+    while wanted < row.size:
+        document = row[wanted]
+        text, stop = address + offset[document], offset[document + 1] - offset[document]
+        last = wanted
+        while last < row.size and row[last] == document:
+            last += 1
+        at, count, begin, end = 0, 0, 0, 0  # `count` tokens have begun, the last of them at `begin`
+        inside = False  # the last token may go on
+        while wanted < last and at < stop:
+            until = min(at + BLOCK, stop)
+            if at + BLOCK <= stop and words and high_mask(text + at) == _ZERO:
+                word = word_mask(text + at)
+                begins = word & ~(word << _ONE | _U(inside))
+                if symbols:
+                    begins |= visible_mask(text + at) & ~word
+                if token[wanted] >= count + ones(begins):
+                    count += ones(begins)
+                    inside = word >> _LAST != _ZERO
+                    at += BLOCK
+                    continue
+            while at < until and wanted < last:
+                point, size = byte(text + at), 1
+                if point >= 0x80:
+                    point, size = decode(text, at, stop)
+                klass = table_entry(point, table) & 3
+                if klass == SEPARATOR:
+                    inside = False
+                elif words and inside and klass == WORD:
+                    end = at + size
+                else:
+                    while wanted < last and token[wanted] == count - 1:
+                        bounds[wanted, 0], bounds[wanted, 1] = begin, end
+                        wanted += 1
+                    if not words and count > 0 and not inside:
+                        while wanted < last and token[wanted] == count:
+                            bounds[wanted, 0], bounds[wanted, 1] = end, at
+                            wanted += 1
+                        count += 1
+                    count += 1
+                    begin, end = at, at + size
+                    inside = klass != SINGLE or not words
+                at += size
+        while wanted < last:
+            bounds[wanted, 0], bounds[wanted, 1] = begin, end
+            wanted += 1
+
+
+def token_bounds(
+    threads: Threads, text: TextBatch, shingling: Shingling, row: Numbers, token: Numbers
+) -> NDArray[np.int64]:
+    values, offset = np.ascontiguousarray(text.values), np.ascontiguousarray(text.offset)
+    row, token = np.ascontiguousarray(row), np.ascontiguousarray(token)
+    table, words, bounds = kernel_table(shingling.reading), shingling.unit == "word", np.empty((len(row), 2), np.int64)
+    starts = np.append(np.flatnonzero(first_of_runs(row)), len(row))
+    weight = offsets(text.lengths[row[starts[:-1]]])
+
+    def work(start: int, stop: int) -> None:
+        here = slice(starts[start], starts[stop])
+        _bounds(values.ctypes.data, offset, words, table.address, row[here], token[here], bounds[here])
+
+    threads.map(work, by_weight(weight, CHUNK_BYTES))
+    return bounds

@@ -1,0 +1,179 @@
+"""`gpulsh.cut`: texts without marked spans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sized
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Arrays, Numbers, TextBatch, on_host
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName
+from gpulsh.errors import ParameterError
+from gpulsh.io.memory.texts import MemoryTexts, is_null
+from gpulsh.io.rows import normalized
+from gpulsh.params import (
+    Folding,
+    NormalForm,
+    Shingling,
+    Unit,
+    check_integer,
+    known_keywords,
+    normalizing,
+    shown_type,
+)
+from gpulsh.ragged import chosen_rows, end_to_end, offsets
+from gpulsh.repeats.passages import Passages
+from gpulsh.text.documents import BATCH_BYTES, Documents
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST = 2**63 - 1
+COLUMNS = ("row", "start", "stop")
+
+_NO_TEXT = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cut(Arrays):
+    """What `cut` left of n documents.
+
+    texts   pyarrow large_string [n]: without the spans; null where null was given, empty if an iterator gave it
+    keep    bool [n]: whether to keep a document; False where a cut left too few tokens
+    tokens  int64 [n]: tokens left, of documents that were cut; -1 of the others
+
+    `cut` makes it; its errors are ParameterError and InputTypeError.
+
+    >>> import pyarrow as pa
+    >>> span = pa.table({"row": [1], "start": [3], "stop": [7]})
+    >>> left = cut(["one", "two three"], span, min_left=1, min_occurrences=1, backend="cpu")
+    >>> left.texts.to_pylist(), left.keep
+    (['one', 'twoee'], array([ True,  True]))
+    """
+
+    texts: pa.Array
+    keep: NDArray[np.bool_]
+    tokens: Numbers
+
+    def __len__(self) -> int:
+        return len(self.keep)
+
+
+@known_keywords
+def cut(
+    texts: object,
+    spans: object,
+    *,
+    min_left: int = 20,
+    min_occurrences: int = 2,
+    unit: Unit = "word",
+    symbols: bool = False,
+    folding: Folding | None = None,
+    normalize: NormalForm | None = None,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+) -> Cut:
+    """Texts without marked spans.
+
+    A cut joins what was before and behind a span, so it may make windows that repeat: `passages` of the result may find
+    new ones.
+
+    texts            the texts that the spans were found in
+    spans            what `passages` returned, or a table with its columns row, start and stop
+    min_left         documents that lose something and have fewer tokens left are not kept
+    min_occurrences  spans that occur less often stay; needs the column occurrences, if it is above 1
+    unit, symbols, folding, normalize, backend, threads  as `passages`; they count the tokens left
+
+    Returns Cut. Raises ParameterError where spans are outside of the texts, and InputTypeError where a row is no text.
+
+    >>> from gpulsh import passages
+    >>> texts = ["One: please read this!", "Two. Please read this? No."]
+    >>> cut(texts, passages(texts, tokens=3), min_left=1, backend="cpu").texts.to_pylist()
+    ['One: please read this!', 'Two. ? No.']
+    """
+    check_integer("min_left", min_left, 0, MOST)
+    check_integer("min_occurrences", min_occurrences, 1, MOST)
+    reading = Shingling(unit=unit, symbols=symbols)
+    documents = Documents.opened(texts, reading, normalizing(folding, normalize), backend, threads)
+    count, ops = len(documents.source), documents.ops
+    row, start, stop = _columns(spans, count, min_occurrences)
+    parts, tokens, first = [_NO_TEXT], np.full(count, -1, np.int64), 0
+    for batch in documents.source.batches(BATCH_BYTES):
+        here = slice(*np.searchsorted(row, [first, first + len(batch)]))
+        if here.start == here.stop:
+            parts.append(batch.moved(on_host))
+        else:
+            parts.append(without(ops, batch, row[here] - first, start[here], stop[here]))
+            changed = np.unique(row[here])
+            read = normalized(chosen_rows(parts[-1], changed - first), documents.folding.form)
+            tokens[changed] = ops.asnumpy(ops.tokens(read, documents.shingling).lengths)
+        first += len(batch)
+    keep = (tokens < 0) | (tokens >= min_left)
+    return Cut(_strings(end_to_end(parts), _nulls(texts, documents.source)), keep, tokens)
+
+
+def without(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: Numbers) -> TextBatch:
+    """A batch without the spans [start, stop), in bytes of documents `row`, by row and then start; on the host.
+
+    Raises ParameterError where a span is outside of its text.
+    """
+    offset = ops.asnumpy(text.offset)
+    begin, end = offset[row] + start, offset[row] + stop
+    wrong = np.flatnonzero((start < 0) | (stop < start) | (end > offset[row + 1]))
+    if len(wrong):
+        span = f"{start[wrong[0]]} to {stop[wrong[0]]} of a text of {offset[row + 1][wrong[0]] - offset[row][wrong[0]]}"
+        raise ParameterError(f"spans have bytes {span}; give the spans of these texts")
+    end = np.maximum.accumulate(end)
+    apart = np.ones(len(row), bool)
+    apart[1:] = (begin[1:] > end[:-1]) | (row[1:] != row[:-1])
+    row, begin, end = row[apart], begin[apart], end[np.append(apart[1:], True)]
+    first, last = np.sort(np.concatenate([offset[:-1], end])), np.sort(np.concatenate([begin, offset[1:]]))
+    pieces = ops.gather(ops.asarray(text.values), ops.asarray(first), ops.asarray(last)).moved(ops.asnumpy)
+    return TextBatch(pieces.values, pieces.offset[offsets(1 + np.bincount(row, minlength=len(text)))])
+
+
+def _columns(spans: object, count: int, min_occurrences: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Row, start and stop of the spans that occur often enough, by row and then start."""
+    import pyarrow as pa
+
+    table: Any = spans.spans if isinstance(spans, Passages) else spans
+    if not isinstance(table, pa.Table):
+        raise ParameterError(f"spans is {shown_type(spans)}; give what gpulsh.passages returns, or a pyarrow.Table")
+    for name in (*COLUMNS, *(["occurrences"] if min_occurrences > 1 else [])):
+        if name not in table.column_names or table[name].type != pa.int64() or table[name].null_count:
+            raise ParameterError(
+                f"spans has no column {name} of int64 without nulls; give the spans of gpulsh.passages"
+            )
+    if min_occurrences > 1:
+        table = table.filter(pa.array(table["occurrences"].to_numpy() >= min_occurrences))
+    row, start, stop = (table[name].to_numpy() for name in COLUMNS)
+    order = np.lexsort((start, row))
+    row = row[order]
+    if len(row) and not 0 <= row[0] <= row[-1] < count:
+        raise ParameterError(f"spans name rows {row[0]} to {row[-1]} of {count} texts; give the spans of these texts")
+    return row, start[order], stop[order]
+
+
+def _nulls(texts: object, source: MemoryTexts) -> NDArray[np.bool_]:
+    """bool [n]: which texts are null. An iterator has forgotten."""
+    rows = texts.to_arrow() if hasattr(texts, "to_arrow") else texts
+    if source.nulls() and isinstance(rows, Iterable) and isinstance(rows, Sized):
+        return np.fromiter(map(is_null, rows), bool, len(source))
+    return np.zeros(len(source), bool)
+
+
+def _strings(text: TextBatch, null: NDArray[np.bool_]) -> pa.Array:
+    """As Arrow strings. What is no UTF-8 becomes U+FFFD."""
+    import pyarrow as pa
+
+    valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
+    array = pa.Array.from_buffers(pa.large_binary(), len(text), [valid, *map(pa.py_buffer, (text.offset, text.values))])
+    try:
+        return array.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        rows = (None if one is None else one.decode("utf-8", "replace") for one in array.to_pylist())
+        return pa.array(rows, pa.large_string())

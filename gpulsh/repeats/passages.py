@@ -1,0 +1,193 @@
+"""`gpulsh.passages`: what repeats inside documents in memory, as spans of their original texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+
+from gpulsh.arrays import Array, Arrays, Numbers, TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName
+from gpulsh.io.rows import normalized
+from gpulsh.params import (
+    Folding,
+    NormalForm,
+    Shingling,
+    Unit,
+    check_choice,
+    check_integer,
+    check_type,
+    known_keywords,
+    normalizing,
+)
+from gpulsh.ragged import offsets
+from gpulsh.repeats.lines import WholeLines
+from gpulsh.repeats.lines import whole_lines as widened
+from gpulsh.repeats.marks import Keep, bridged, mark
+from gpulsh.repeats.places import byte_bounds, chosen_batches
+from gpulsh.repeats.windows import Repeats, Windows, find_repeats, hash_windows, met_again, sample_windows
+from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
+from gpulsh.text.documents import Documents
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_TOKENS = 4096  # of a window
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Passages(Arrays):
+    """What `passages` found in n documents.
+
+    spans      a pyarrow.Table with a row a span, by row, then start:
+
+        row          int64: the document
+        start, stop  int64: bytes of its original text as UTF-8, at boundaries of characters
+        first_row    int64: the document with the first occurrence; null for a stretch that does not repeat itself
+        first_start  int64: the byte at which the first token of that occurrence begins
+        tokens       int64: the tokens of the span
+        occurrences  int64: how often each window of the span occurs, the first included
+
+    documents  n
+    windows    how many windows occur more than once, their first occurrences included
+
+    `passages` makes it; its errors are ParameterError and InputTypeError.
+
+    >>> found = passages(["one two three", "one two three"], tokens=3, backend="cpu")
+    >>> found.spans["stop"].to_pylist(), found.windows
+    ([13], 2)
+    """
+
+    spans: pa.Table
+    documents: int
+    windows: int
+
+
+@known_keywords
+def passages(
+    texts: object,
+    *,
+    tokens: int = 50,
+    keep: Keep = "first",
+    bridge: int = 0,
+    whole_lines: bool = False,
+    unit: Unit = "word",
+    symbols: bool = False,
+    folding: Folding | None = None,
+    normalize: NormalForm | None = None,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+    secret: bytes | None = None,
+) -> Passages:
+    """Find text that repeats inside documents, and mark it exactly.
+
+    A window is `tokens` consecutive tokens of one document. It repeats if an equal window comes earlier, in an earlier
+    document or in its own. A document with fewer tokens has no window. The marks depend on the sequence of documents
+    alone.
+
+    texts      any kind that `deduplicate` takes
+    tokens     of a window, 1 to 4096
+    keep       "first": a token is marked if it is in a window that repeats and in no window that is the first of
+               several equal ones, so the first occurrence of every marked window stays whole. "minimal": every token of
+               every window that repeats is marked. "none": every token of every window that occurs more than once
+    bridge     marks also what is left of fewer tokens than this between two marks, 0 to `tokens`
+    whole_lines  marks also the rest of a line with a mark, with its end; a line stays as it is if it has a token of a
+               first occurrence that stays (keep="first")
+    unit       of tokens, "word" or "char"
+    symbols    whether each symbol is a token
+    folding    applied to texts first; None: Folding(), which folds case
+    normalize  "NFC" or "NFKC", short for folding=Folding(form=...)
+    backend    "auto" (CUDA if it works, otherwise "cpu"), "cpu", "cuda" or "reference" (NumPy)
+    threads    of the CPU backend; None: all processors
+    secret     32 bytes that key the evidence, for tests; no result depends on them
+
+    Returns Passages. Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
+    Source: exact substring deduplication, Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini 2022 ("none");
+    winnowing, Schleimer, Wilkerson, Aiken 2003.
+
+    >>> text = "please read the licence"
+    >>> found = passages([f"One: {text}!", f"Two. {text.upper()}?"], tokens=3, backend="cpu")
+    >>> found.spans.to_pylist()
+    [{'row': 1, 'start': 5, 'stop': 28, 'first_row': 0, 'first_start': 5, 'tokens': 4, 'occurrences': 2}]
+    """
+    check_integer("tokens", tokens, 1, MOST_TOKENS)
+    check_choice("keep", keep, get_args(Keep))
+    check_integer("bridge", bridge, 0, tokens)
+    check_type("whole_lines", whole_lines, bool)
+    reading = Shingling(unit=unit, symbols=symbols)
+    documents = Documents.opened(texts, reading, normalizing(folding, normalize), backend, threads)
+    found, base = repeats(documents, tokens, evidence_keys(chosen_secret(secret)))
+    spans = bridged(mark(found, tokens, keep), base, bridge)
+    kept = found.place[found.place == found.first] if keep == "first" else found.place[:0]
+    lines = widened(documents, base, spans, kept, tokens) if whole_lines else WholeLines.none(spans)
+    return Passages(span_table(documents, base, lines), len(base) - 1, len(found.place))
+
+
+def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repeats, Numbers]:
+    """The windows that occur more than once, on the host; and int64 [n + 1]: the place of each document's first token,
+    and the place after the last.
+    """
+    ops, reading = documents.ops, documents.shingling
+    none = np.empty(0, np.int64)
+    values, places, lengths = [none.view(np.uint64)], [none], [none]
+    start = 0
+    for samples in ops.pipelined_map(documents.batches(), lambda ops, text: sample_windows(ops, text, reading, tokens)):
+        values.append(ops.keep(samples.values))
+        places.append(ops.keep(samples.place + start))
+        lengths.append(ops.asnumpy(samples.lengths))
+        start += int(lengths[-1].sum())
+    base = offsets(np.concatenate(lengths))
+    met = ops.asnumpy(met_again(ops, _whole(ops, values), _whole(ops, places)))
+    del values, places
+    rows = np.unique(np.searchsorted(base, met, side="right") - 1)
+
+    def hashed(ops: Backend, chosen: tuple[slice, TextBatch]) -> Windows:
+        here = rows[chosen[0]]
+        of_batch = met[slice(*np.searchsorted(met, base[[here[0], here[-1] + 1]]))]
+        text = normalized(chosen[1], documents.folding.form)
+        return hash_windows(ops, text, ops.asarray(base[here]), ops.asarray(of_batch), reading, tokens, keys)
+
+    parts = [Windows(*(none.view(np.uint64),) * 2, none)]
+    for part in ops.pipelined_map(chosen_batches(documents, rows), hashed):
+        parts.append(Windows(*map(ops.keep, part)))
+    found = find_repeats(ops, Windows(*(_whole(ops, column) for column in zip(*parts, strict=True))))
+    return Repeats(*map(ops.asnumpy, found)), base
+
+
+def _whole(ops: Backend, parts: list[Array] | tuple[Array, ...]) -> Array:
+    with ops.here():
+        return np.concatenate([ops.asarray(part) for part in parts])
+
+
+def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Table:
+    """Spans of places as the table of `Passages`."""
+    import pyarrow as pa
+
+    spans = lines.spans
+    repeat = spans.first >= 0
+    places = np.unique(np.concatenate([spans.start, spans.stop - 1, spans.first[repeat]]))
+    bounds = byte_bounds(documents, base, places)
+
+    def found(place: Numbers, side: int) -> Numbers:
+        column: Numbers = bounds[np.searchsorted(places, place), side]
+        return column
+
+    row = np.searchsorted(base, spans.start, side="right") - 1
+    start = np.where(lines.start < 0, found(spans.start, 0), lines.start)
+    stop = np.where(lines.stop < 0, found(spans.stop - 1, 1), lines.stop)
+    touching = spans.stop[:-1] == spans.start[1:]
+    stop[:-1][touching] = start[1:][touching]
+    first = np.where(repeat, spans.first, places[0] if len(places) else 0)
+    columns = {
+        "row": row,
+        "start": start,
+        "stop": stop,
+        "first_row": pa.array(np.searchsorted(base, first, side="right") - 1, mask=~repeat),
+        "first_start": pa.array(found(first, 0), mask=~repeat),
+        "tokens": spans.stop - spans.start,
+        "occurrences": spans.occurrences,
+    }
+    table = pa.table(columns)
+    return table if bool((start < stop).all()) else table.filter(pa.array(start < stop))

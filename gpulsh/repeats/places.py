@@ -1,0 +1,115 @@
+"""From places of tokens to bytes of the original texts.
+
+`Backend.token_bounds` knows the bytes of the text that a backend reads. That is the original, or its normal form. Of a
+normal form, the original is cut into stretches that are normalized independently of each other: a stretch begins with a
+character that no normalization joins with the one before. A bound within a stretch, which is rare, moves inwards to one
+of the stretch's ends, so that a span never takes bytes of another token.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers, TextBatch, on_host
+from gpulsh.io.rows import batch_cuts, normalized
+from gpulsh.params import NormalForm
+from gpulsh.ragged import offsets
+from gpulsh.text.documents import BATCH_BYTES, Documents
+
+REPLACEMENT = "\ufffd"
+HANGUL_JAMO = range(0x1160, 0x1200)  # vowels and finals, which join the consonant before
+
+
+def chosen_batches(documents: Documents, rows: Numbers) -> Iterator[tuple[slice, TextBatch]]:
+    """The texts of documents `rows`, ascending, in batches, each with its slice of `rows`."""
+    chosen = documents.source.choose(rows)
+    for start, stop in batch_cuts(offsets(documents.ops.asnumpy(chosen.sizes())), BATCH_BYTES):
+        yield slice(start, stop), chosen.take(np.arange(start, stop))
+
+
+def byte_bounds(documents: Documents, base: Numbers, places: Numbers) -> Numbers:
+    """int64 [q, 2]: the first byte of the token at each of `places` [q], and the byte after it, in its original text.
+
+    `places` ascend; `base` int64 [n] is the place of the first token of each document.
+    """
+    bounds = np.empty((len(places), 2), np.int64)
+    row = np.searchsorted(base, places, side="right") - 1
+    rows = np.unique(row)
+    for part, text in chosen_batches(documents, rows):
+        here = slice(*np.searchsorted(row, [rows[part][0], rows[part][-1] + 1]))
+        number = np.searchsorted(rows[part], row[here])
+        bounds[here] = byte_bounds_of(documents, text, number, places[here] - base[row[here]])
+    return bounds
+
+
+def byte_bounds_of(documents: Documents, text: TextBatch, row: Numbers, token: Numbers) -> Numbers:
+    """int64 [q, 2]: the same for tokens of documents `row` of a batch, both int64 [q], ascending."""
+    ops, form = documents.ops, documents.folding.form
+    read = normalized(text, form)
+    bounds: Numbers = ops.asnumpy(ops.token_bounds(read, documents.shingling, ops.asarray(row), ops.asarray(token)))
+    if form is None or read is text:
+        return bounds
+    return _original(text.moved(on_host), read, row, bounds, form)
+
+
+def _original(text: TextBatch, read: TextBatch, row: Numbers, bounds: Numbers, form: NormalForm) -> Numbers:
+    """Bounds in the bytes of `text`, for bounds in those of its normal form `read`; `row`, ascending, are documents."""
+    found = bounds.copy()
+    for number in np.unique(row).tolist():
+        start, stop = text.offset[number : number + 2].tolist()
+        document = bytes(text.values[start:stop])
+        if not document.isascii():
+            here = slice(*np.searchsorted(row, [number, number + 1]))
+            before, after = _stretches(document, form)
+            assert after[-1] == read.offset[number + 1] - read.offset[number]
+            begin, end = bounds[here].T
+            found[here, 0] = before[np.searchsorted(after, begin, side="left")]
+            found[here, 1] = before[np.searchsorted(after, end, side="right") - 1]
+    return found
+
+
+def _stretches(document: bytes, form: NormalForm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """int64 [s + 1], int64 [s + 1]: where stretches begin and the last ends, in bytes of a document and of its form."""
+    before, after, stretch, taken, given = [0], [0], "", 0, 0
+    for character in document.decode("utf-8", "replace"):
+        if stretch and _begins_stretch(character, form):
+            given += len(unicodedata.normalize(form, stretch).encode())
+            before.append(taken)
+            after.append(given)
+            stretch = ""
+        stretch += character
+        is_invalid = character == REPLACEMENT and document[taken : taken + 3] != REPLACEMENT.encode()
+        taken += _invalid_size(document[taken : taken + 4]) if is_invalid else len(character.encode())
+    before.append(taken)
+    after.append(given + len(unicodedata.normalize(form, stretch).encode()))
+    return np.array(before, np.int64), np.array(after, np.int64)
+
+
+def _invalid_size(piece: bytes) -> int:
+    """How many bytes at the front of a piece, which is no UTF-8, one U+FFFD replaces."""
+    try:
+        piece.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.end
+    raise AssertionError(piece)
+
+
+def _begins_stretch(character: str, form: NormalForm) -> bool:
+    return character.isascii() or (
+        unicodedata.combining(character) == 0
+        and unicodedata.is_normalized(form, character)
+        and ord(character) not in HANGUL_JAMO
+        and ord(character) not in _second_of_pairs()
+    )
+
+
+@cache
+def _second_of_pairs() -> frozenset[int]:
+    """The code points that compose with one before them."""
+    pairs = (unicodedata.decomposition(chr(point)).split() for point in range(0x110000))
+    return frozenset(int(pair[1], 16) for pair in pairs if len(pair) == 2 and not pair[0].startswith("<"))

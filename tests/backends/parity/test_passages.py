@@ -1,0 +1,105 @@
+"""winnow and token_bounds: samples of windows, and the bytes of tokens; examples."""
+
+from __future__ import annotations
+
+import itertools
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch
+from gpulsh.backends.protocol import NO_DIGEST, Backend
+from gpulsh.params import Shingling, Unit
+from tests.backends.parity.agreement import REFERENCE, agree, far_array, fewer, said
+from tests.support import naive
+from tests.support.rows import LENGTHS, random_table, table
+from tests.support.texts import ALL_READINGS, AWKWARD, UNITS, batch_of, known
+
+every_unit = pytest.mark.parametrize("unit", UNITS)
+
+
+def check_samples(ops: Backend, rows: Fingerprints, size: int) -> None:
+    """Each window has the last of its least among the samples."""
+    chosen = agree(ops, "winnow", rows, size)
+    found = set(chosen.tolist())
+    wanted = set()
+    for start, stop in pairwise(rows.offset.tolist()):
+        for first in range(start, stop - size + 1):
+            window = rows.values[first : first + size].tolist()
+            wanted.add(first + size - 1 - window[::-1].index(min(window)))
+    assert found == wanted and len(found) == len(chosen)
+
+
+@pytest.mark.parametrize("universe", [2, 5, 2**64])
+def test_samples_of_rows_of_every_length(ops: Backend, universe: int) -> None:
+    lengths = LENGTHS[: fewer(ops, 60, 30)]
+    for size in (1, 2, 3, 31, 64, 200):
+        check_samples(ops, random_table(lengths, universe), size)
+
+
+def test_samples_of_awkward_rows(ops: Backend) -> None:
+    up = list(range(90))
+    rows = [up, up[::-1], [7] * 90, [NO_DIGEST] * 40, [], [3], [1, 0] * 30]
+    for size in (1, 2, 7, 90, 91):
+        check_samples(ops, table(rows, 3), size)
+        check_samples(ops, table([[], []]), size)
+    agree(ops, "winnow", table([]), 3)
+
+
+def test_samples_beyond_4_gib(ops: Backend) -> None:
+    far = 2**29 + 5
+    for judged in (ops, REFERENCE):
+        values = far_array(judged, far, np.array([5, 4, 6, 7], np.uint64))
+        rows = Fingerprints(values, judged.asarray(np.array([far, far + 4])))
+        assert judged.asnumpy(judged.winnow(rows, 2)).tolist() == [far + 1, far + 2]
+
+
+def all_tokens(text: TextBatch, shingling: Shingling) -> tuple[Numbers, Numbers]:
+    """Every token of a batch: its document and its number there."""
+    counts = np.diff(said("tokens", text, shingling).offset)
+    row = np.repeat(np.arange(len(text)), counts)
+    return row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def check_bounds(ops: Backend, text: TextBatch, shingling: Shingling) -> Numbers:
+    row, token = all_tokens(text, shingling)
+    for step in (1, 2, 7):
+        bounds: Numbers = agree(ops, "token_bounds", text, shingling, row[step // 2 :: step], token[step // 2 :: step])
+    return bounds
+
+
+@every_unit
+def test_bounds_are_those_of_the_tokens(ops: Backend, unit: Unit) -> None:
+    texts = ["One, two — drei 四五 six", "", "...", "नमस्ते दुनिया", "é", " x  y ", "a" * 300 + " b", "+ C++ 👍🏽 +"]
+    text = batch_of([one.encode() for one in texts], b"zz\xc3", b"\xa9a")
+    shingling = Shingling(unit=unit)
+    row, token = all_tokens(text, shingling)
+    bounds = agree(ops, "token_bounds", text, shingling, row, token)
+    for document, one in enumerate(texts):
+        found = [one.encode()[start:stop].decode() for start, stop in bounds[row == document].tolist()]
+        words = naive.tokens(known(one), unit)
+        assert [naive.tokens(piece, unit) or [" "] for piece in found] == [[word] for word in words]
+
+
+@pytest.mark.parametrize("shingling", ALL_READINGS)
+def test_bounds_of_awkward_documents(ops: Backend, shingling: Shingling) -> None:
+    rows = [b"", b"x", b" ", *AWKWARD, *(b"a" + piece + b"b " + piece for piece in AWKWARD)]
+    check_bounds(ops, batch_of(rows, b"ab\xe4", b"\xb8\x80c"), shingling)
+    cuts = [(piece[:cut], piece[cut:]) for piece in AWKWARD for cut in range(1, len(piece))]
+    check_bounds(ops, batch_of([part for one, other in cuts for part in (b"a" + one, other + b"b")]), shingling)
+
+
+@pytest.mark.parametrize("shingling", ALL_READINGS)
+def test_bounds_around_blocks(ops: Backend, shingling: Shingling) -> None:
+    """Words and gaps that end at, before and behind 28 and 64 bytes."""
+    rows = []
+    for gap, word in itertools.product((0, 1, 27, 28, 29, 63, 64, 65), (1, 27, 28, 29, 63, 64, 65, 200)):
+        rows.append(b" " * gap + b"w" * word + b"+" + b" " * gap + b"v" * word)
+    check_bounds(ops, batch_of([*rows, "é".encode().join(rows[:20]), b"w" * 5000, b" " * 3000 + b"x"]), shingling)
+
+
+def test_no_bounds_are_wanted(ops: Backend) -> None:
+    none = np.empty(0, np.int64)
+    for rows in ([], [b"", b"a b"]):
+        assert agree(ops, "token_bounds", batch_of(rows), Shingling(), none, none).shape == (0, 2)

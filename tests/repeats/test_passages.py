@@ -1,0 +1,238 @@
+"""`gpulsh.passages`: marks, first occurrences and spans of bytes, against tuples of tokens in dictionaries."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh.errors import ParameterError
+from tests.support import naive
+from tests.support.naive_passages import Marks, bsade, lee, left, lost, marked, pieces, windows
+from tests.support.texts import SECRETS, WORDS, known, licences, strings
+
+KEEPS = ["first", "minimal", "none"]
+every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
+every_keep = pytest.mark.parametrize("keep", KEEPS)
+some_documents = st.lists(
+    st.one_of(st.text("ab", max_size=30), st.text("abcd", max_size=60), st.text("a", max_size=20)), max_size=8
+)
+
+
+def spelled(documents: list[str]) -> list[str]:
+    """Documents of one-letter words."""
+    return [" ".join(document) for document in documents]
+
+
+def numbers_at(text: str, unit: str) -> dict[int, int]:
+    """The number of the token that begins at a byte of a text, by that byte."""
+    found, taken = {}, 0
+    for character in text:
+        before, taken = taken, taken + len(character.encode())
+        counts = [len(naive.tokens(text.encode()[:stop].decode(), unit)) for stop in (before, taken)]
+        if unit == "word" and naive.tokens(character, unit):
+            found[before] = counts[1] - 1
+    return found
+
+
+def check(texts: list[str], size: int, keep: Any, **options: Any) -> list[dict[str, int]]:
+    """The spans of words, which are those of the definition."""
+    result = gpulsh.passages(texts, tokens=size, keep=keep, **options)
+    spans: list[dict[str, int]] = result.spans.to_pylist()
+    documents = [naive.tokens(text, "word") for text in texts]
+    repeated = windows(documents, size)
+    assert result.windows == sum(len(places) for places in repeated.values() if len(places) > 1)
+    assert result.documents == len(texts)
+    marks, found = marked(documents, size, keep), [[False] * len(document) for document in documents]
+    encoded = [text.encode() for text in texts]
+    for span in spans:
+        row, start, stop, other = span["row"], span["start"], span["stop"], span["first_row"]
+        body = encoded[row][start:stop].decode()
+        words = naive.tokens(body, "word")
+        first = len(naive.tokens(encoded[row][:start].decode(), "word"))
+        source = len(naive.tokens(encoded[other][: span["first_start"]].decode(), "word"))
+        assert len(words) == span["tokens"] > 0 and (other, source) <= (row, first)
+        assert documents[row][first : first + len(words)] == documents[other][source : source + len(words)] == words
+        # Every token is in a window that occurs as often, and whose first copy is where the span says.
+        shift = source - first
+        for token in range(first, first + len(words)):
+            around = range(max(token - size + 1, 0), min(token, len(documents[row]) - size) + 1)
+            places = [(at, repeated[tuple(documents[row][at : at + size])]) for at in around]
+            assert any(len(of) == span["occurrences"] and of[0] == (other, at + shift) for at, of in places)
+        found[row][first : first + len(words)] = [True] * len(words)
+    assert found == marks
+    ordered = [(span["row"], span["start"], span["stop"]) for span in spans]
+    assert ordered == sorted(ordered) and all(a[0] < b[0] or a[2] <= b[1] for a, b in pairwise(ordered))
+    return spans
+
+
+@every_backend
+@settings(max_examples=150)
+@given(some_documents, st.sampled_from([1, 2, 3, 5]), st.sampled_from(KEEPS))
+def test_marks_are_those_of_the_definition(backend: Any, documents: list[str], size: int, keep: str) -> None:
+    check(spelled(documents), size, keep, backend=backend)
+
+
+@every_keep
+@pytest.mark.parametrize("size", [1, 2, 5, 50, 64, 65, 127, 128, 200])
+def test_lengths_around_that_of_a_window(keep: str, size: int) -> None:
+    words = [f"w{number}" for number in range(size + 2)]
+    texts = [" ".join(words[:count]) for count in (size - 1, size, size - 1, size + 1, size, size + 2)]
+    spans = check(texts, size, keep, backend="cpu")
+    assert {span["row"] for span in spans} == {"first": {3, 4, 5}, "minimal": {3, 4, 5}, "none": {1, 3, 4, 5}}[keep]
+
+
+@every_backend
+@every_keep
+def test_periodic_texts(backend: Any, keep: str) -> None:
+    for size in (1, 2, 3, 5):
+        check(spelled(["a" * 20, "ab" * 9, "ba" * 9, "a" * 4, "abc" * 7, "b" * size]), size, keep, backend=backend)
+
+
+def words_left(texts: list[str], **options: Any) -> list[str]:
+    result = gpulsh.passages(texts, backend="cpu", **options)
+    return gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist()
+
+
+def test_a_first_occurrence_that_overlaps_a_repeat_stays() -> None:
+    """Other rules leave no whole copy of "bbb" and "bbc"."""
+    tokens = [list("bbbbbcbb"), list("bbbc")]
+    assert [lost(tokens, 3, marks) for marks in (marked(tokens, 3, "first"), bsade(tokens, 3), lee(tokens, 3))] == [
+        0,
+        2,
+        2,
+    ]
+    assert words_left(spelled(["bbbbbcbb", "bbbc"]), tokens=3) == ["b b b b b c b b", ""]
+
+
+def test_a_cut_may_make_a_new_repeat() -> None:
+    texts = spelled(["WXYZ", "abWXYZcd", "abcd"])
+    once = words_left(texts, tokens=4)
+    assert once == ["W X Y Z", "a b  c d", "a b c d"]
+    assert words_left(once, tokens=4) == ["W X Y Z", "a b  c d", ""]
+
+
+@given(some_documents, st.sampled_from([1, 2, 3, 5]))
+def test_the_rules_of_other_tools(documents: list[str], size: int) -> None:
+    tokens = [list(document) for document in documents]
+    assert marked(tokens, size, "none") == lee(tokens, size)
+    assert marked(tokens, size, "minimal") == bsade(tokens, size)
+
+
+def marks_of(texts: list[str], size: int, keep: Any) -> Marks:
+    """The marks that the spans say, of one-letter words between single spaces."""
+    marks = [[False] * len(text.split()) for text in texts]
+    for span in gpulsh.passages(texts, tokens=size, keep=keep, backend="cpu").spans.to_pylist():
+        marks[span["row"]][span["start"] // 2 : (span["stop"] + 1) // 2] = [True] * span["tokens"]
+    return marks
+
+
+@settings(max_examples=100)
+@given(some_documents, st.sampled_from([1, 2, 3, 5]))
+def test_laws(documents: list[str], size: int) -> None:
+    """ "first" leaves the first copy of each marked window whole, and "minimal" leaves no window twice."""
+    marks = marks_of(spelled(documents), size, "first")
+    tokens = [list(document) for document in documents]
+    for places in windows(tokens, size).values():
+        number, start = places[0]
+        assert len(places) == 1 or not any(marks[number][start : start + size])
+    found = [window for window, _ in left(tokens, size, marks_of(spelled(documents), size, "minimal"))]
+    assert len(found) == len(set(found))
+
+
+awkward = st.lists(st.lists(st.sampled_from([*WORDS, "a", "b", "+"]), max_size=30).map(" ".join), max_size=6)
+
+
+@every_backend
+@given(st.lists(st.one_of(strings, awkward.map(" ".join)).map(known), max_size=5), st.sampled_from([1, 2, 5]))
+def test_texts_of_many_scripts(backend: Any, texts: list[str], size: int) -> None:
+    check([*texts, *texts[::2]], size, "first", backend=backend)
+
+
+@settings(max_examples=60)
+@given(st.lists(strings.map(known), max_size=5), st.sampled_from([1, 3, 8]), st.sampled_from(KEEPS), st.booleans())
+def test_characters(texts: list[str], size: int, keep: Any, symbols: bool) -> None:
+    """The bytes that spans take are those of marked characters and of the gaps that are marked."""
+    texts = [*texts, *texts[:2]]
+    tokens = [naive.tokens(text, "char", symbols) for text in texts]
+    marks = marked(tokens, size, keep)
+    for backend in ("reference", "cpu"):
+        options: dict[str, Any] = {"tokens": size, "keep": keep, "unit": "char", "symbols": symbols, "backend": backend}
+        spans = gpulsh.passages(texts, **options).spans.to_pylist()
+        assert sum(span["tokens"] for span in spans) == sum(map(sum, marks))
+        kept = [bytearray(text.encode()) for text in texts]
+        for span in spans[::-1]:
+            del kept[span["row"]][span["start"] : span["stop"]]
+        for rest, document, row in zip(kept, tokens, marks, strict=True):
+            characters = [token for token, mark in zip(document, row, strict=True) if not mark and token != " "]
+            assert [one for one in naive.tokens(rest.decode(), "char", symbols) if one != " "] == characters
+
+
+@given(some_documents, st.sampled_from([1, 2, 5]), st.sampled_from(KEEPS), st.integers(1, 40), st.sampled_from(SECRETS))
+def test_batches_and_secrets_change_nothing(
+    documents: list[str], size: int, keep: Any, most: int, secret: bytes
+) -> None:
+    texts = spelled(documents)
+    wanted = gpulsh.passages(texts, tokens=size, keep=keep, backend="reference", secret=SECRETS[0])
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("text.documents", "repeats.places"):
+            patch.setattr(f"gpulsh.{module}.BATCH_BYTES", most)
+        found = gpulsh.passages(iter(texts), tokens=size, keep=keep, backend="cpu", secret=secret)
+        assert found.spans.equals(wanted.spans) and found == wanted
+
+
+def test_windows_with_equal_public_hashes_do_not_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The public hashes of all windows are made equal: the secret ones tell them apart."""
+    monkeypatch.setattr("gpulsh.repeats.windows._digests", lambda values: values & np.uint64(1))
+    texts = spelled(["abcdefgh", "efghabcd", "hgfedcba", "abcdxfgh"])
+    for keep in KEEPS:
+        check(texts, 3, keep, backend="cpu")
+
+
+def test_real_texts() -> None:
+    texts = licences()[:150]
+    for keep in KEEPS:
+        tokens = [naive.tokens(text, "word") for text in texts]
+        result = gpulsh.passages(texts, tokens=50, keep=keep, backend="cpu")  # type: ignore[arg-type]
+        marks = marked(tokens, 50, keep)
+        assert sum(result.spans["tokens"].to_pylist()) == sum(map(sum, marks)) > 1000
+        after = gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist()
+        assert [naive.tokens(text, "word") for text in after] == [
+            [word for start, stop in pieces(row) for word in words[start:stop]]
+            for words, row in zip(tokens, marks, strict=True)
+        ]
+
+
+def test_hot_texts_take_linear_time() -> None:
+    """One header in many documents, one line many times, one letter many times."""
+    header = " ".join(f"h{number}" for number in range(60))
+    texts = [f"{header} own{number}" for number in range(20_000)] + [
+        "the same line again\n" * 200_000,
+        "x " * 1_000_000,
+    ]
+    spans = gpulsh.passages(texts, tokens=50, backend="cpu").spans
+    assert spans["tokens"].to_pylist()[:3] == [60, 60, 60] and spans["occurrences"].to_pylist()[0] == 20_000
+
+
+@pytest.mark.parametrize("texts", [[], [""], [None, "..."], ["one"], ["one two"]])
+def test_nothing_repeats(texts: list[Any]) -> None:
+    for backend in ("reference", "cpu"):
+        result = gpulsh.passages(texts, tokens=2, backend=backend)  # type: ignore[arg-type]
+        names = ["row", "start", "stop", "first_row", "first_start", "tokens", "occurrences"]
+        assert result.spans.schema == pa.schema({name: pa.int64() for name in names})
+        assert (result.spans.num_rows, result.windows, result.documents) == (0, 0, len(texts))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"tokens": 0}, {"tokens": 4097}, {"keep": "last"}, {"bridge": 51}, {"bridge": -1}, {"unit": "page"}, {"size": 3}],
+)
+def test_wrong_parameters(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        gpulsh.passages(["a"], **wrong, backend="cpu")
