@@ -24,4 +24,5 @@ CASES = (
     "index_growth",
     "drop_in",
     "forecast",
+    "host_costs",
 )

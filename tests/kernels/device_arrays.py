@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,6 +81,33 @@ def _workspace(size: int) -> Iterator[None]:
         MEMORY.give(size)
 
 
+class Transfer(NamedTuple):
+    """A copy between the host and a device."""
+
+    to_host: bool
+    items: int
+    nbytes: int
+
+
+_transfers: list[Transfer] | None = None  # None: they are not counted
+
+
+@contextmanager
+def counted_transfers() -> Iterator[list[Transfer]]:
+    """Inside, every copy between the host and a device, of any thread."""
+    global _transfers
+    _transfers = []
+    try:
+        yield _transfers
+    finally:
+        _transfers = None
+
+
+def _count(to_host: bool, host: np.ndarray) -> None:
+    if _transfers is not None:
+        _transfers.append(Transfer(to_host, host.size, host.nbytes))
+
+
 class _Places:
     """On which device memory lies that no DeviceArray holds; on the first where nobody said."""
 
@@ -121,9 +148,11 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def set(self, host: np.ndarray, stream: Any = None) -> None:
         assert host.flags.c_contiguous and host.dtype == self.dtype and host.shape == self.shape
+        _count(False, host)
         self.host[...] = host
 
     def get(self, stream: Any = None, order: str = "C", out: np.ndarray | None = None) -> np.ndarray:
+        _count(True, self.host)
         if out is None:
             return self.host.copy(order)
         out[...] = self.host
@@ -155,9 +184,15 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self.host)
 
     def __int__(self) -> int:
+        _count(True, self.host)
         return int(self.host)
 
+    def __float__(self) -> float:
+        _count(True, self.host)
+        return float(self.host)
+
     def __bool__(self) -> bool:
+        _count(True, self.host)
         return bool(self.host)
 
     dtype = property(lambda self: self.host.dtype)
@@ -197,9 +232,9 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return _wrap(self.host.view(dtype))
 
     def __getattr__(self, name: str) -> Any:
-        if name not in {"all", "any", "max", "min", "sum", "mean"}:
+        if name not in {"all", "any", "max", "min", "sum", "mean", "take", "compress"}:
             raise AttributeError(f"{name} is not among the methods known to be CuPy's")
-        return lambda **options: _wrap(getattr(self.host, name)(**options))
+        return lambda *given, **options: _wrap(getattr(self.host, name)(*map(_unwrap, given), **options))
 
 
 class DeviceModule:
@@ -235,7 +270,9 @@ class DeviceModule:
             made = DeviceArray(np.asarray(_Interface(array)))
             made.number = PLACES.of(array.__cuda_array_interface__["data"][0])
             return self.asarray(made)
-        return DeviceArray(np.array(array))
+        made = DeviceArray(np.array(array))
+        _count(False, made.host)
+        return made
 
     def array(self, array: DeviceArray) -> DeviceArray:
         assert isinstance(array, DeviceArray)

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import gpulsh
+from benchmarks.cases import host_costs as deduplicated
 from benchmarks.corpora.respelled import respelled
 from benchmarks.engines.decider import only, without
 from benchmarks.gpu import host_costs
@@ -19,6 +21,7 @@ from benchmarks.race import page
 from benchmarks.race.__main__ import Heat, Race
 from benchmarks.race.course import course
 from benchmarks.race.process import measure
+from gpulsh.stats.stages import OF_MEMORY
 
 MEGABYTES = 60
 # Its child works and stays behind when it ends; both have memory of their own.
@@ -124,6 +127,14 @@ def test_respelled_copies_share_no_word() -> None:
 def test_kept_rows_are_those_that_were_not_dropped() -> None:
     assert np.array_equal(without(4, [1, 3]), only(4, [0, 2]))
     assert without(3, []).all() and not only(3, []).any()
+
+
+def test_the_host_costs_of_a_decision() -> None:
+    texts = deduplicated.made(3000, 14)
+    decision, seconds = deduplicated.costs(texts)
+    assert decision == gpulsh.deduplicate(texts, threshold=deduplicated.THRESHOLD, backend="cpu")
+    assert decision.funnel.exact_copies and decision.funnel.near_duplicates
+    assert list(seconds) == list(OF_MEMORY) and all(0 < value < 5 for value in seconds.values())
 
 
 @pytest.mark.parametrize("size", [2700, 100])
