@@ -434,6 +434,14 @@ class Backend:
         """An array from `pipelined_map`, moved to stay in this backend's memory, or in NumPy's if that is full."""
         return array
 
+    def stage(self, text: TextBatch) -> TextBatch | None:
+        """A batch of host memory in the backend's own, which is a device's; None without such memory or room in it."""
+        return None
+
+    def hold(self, text: TextBatch) -> TextBatch | None:
+        """A batch that `stage` put on any device, copied to stay on this one; None if its share for texts is full."""
+        return None
+
 
 def operations(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
     """The functions of modules that are operations of `Backend`, by name."""

@@ -7,6 +7,8 @@ Bounds rule out most pairs before fingerprints are compared: the sizes of two se
 of each document. A bitmap has at most a tenth of the bytes of the fingerprints, and comparing two takes a few
 instructions. A bound never rules out a pair at or above the threshold. An index of shingles would not help where many
 documents share much but few share enough: it lists the same pairs.
+
+All of it is array code, in the memory of the backend: NumPy's or CuPy's arrays.
 """
 
 from __future__ import annotations
@@ -14,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Numbers
-from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves, in_fitting_parts
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.parts import in_fitting_halves, in_fitting_parts
 from gpulsh.backends.protocol import Backend, Sizes
-from gpulsh.decide.readable import Readable, row_sizes
+from gpulsh.decide.readable import Readable
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import chosen_pairs, order_of, renumbered, share
 from gpulsh.method import Method
@@ -36,49 +38,42 @@ PAIRS_AT_ONCE = 1 << 18  # pairs compared between two reports of progress
 BOUNDS_AT_ONCE = 1 << 18  # pairs whose bitmaps are compared together
 FEWEST_WORDS, MOST_WORDS = 16, 256  # of a bitmap
 BITMAP_BYTES = 32 << 20  # of all bitmaps, unless documents are very many
-NONE = np.empty(0, np.int64)
 
-# A measure gives float64 [m], the similarity of pairs [m, 2] of rows of fingerprints, or NaN where it is unknown. The
-# fingerprints come whole or in ranges of values.
-Measure = Callable[[Numbers, Iterable[Fingerprints], Backend], NDArray[np.float64]]
+# A measure gives float64 [m], the similarity of pairs int64 [m, 2] of rows of fingerprints, or NaN where it is unknown.
+# The fingerprints come whole or in ranges of values.
+Measure = Callable[[Array, Iterable[Fingerprints], Backend], Array]
 
 
-def exact(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+def exact(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
     """Exact Jaccard similarity."""
-    both, either = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    pairs = ops.asarray(rows)
+    both = either = np.zeros(len(rows), np.int64, like=rows)
     for part in parts:
-        shared, together = ops.intersect(pairs, part)
-        both, either = both + ops.asnumpy(shared), either + ops.asnumpy(together)
-    found: NDArray[np.float64] = share(both, either)
-    return found
+        shared, together = ops.intersect(rows, part)
+        both, either = both + shared, either + together
+    return share(both, either)
 
 
-def contained(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+def contained(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
     """The share of the second document of each pair that the first one contains."""
-    both, whole = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    pairs = ops.asarray(rows)
+    both = whole = np.zeros(len(rows), np.int64, like=rows)
     for part in parts:
-        both = both + ops.asnumpy(ops.intersect(pairs, part)[0])
-        whole = whole + row_sizes(part, ops)[rows[:, 1]]
-    found: NDArray[np.float64] = share(both, whole)
-    return found
+        both, whole = both + ops.intersect(rows, part)[0], whole + part.lengths[rows[:, 1]]
+    return share(both, whole)
 
 
 def estimated(family: Family) -> Measure:
     """The share of equal signature values."""
 
-    def measure(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+    def measure(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
         sketch = ops.set_sketch(family)
-        signatures = sketch.finish(reduce(sketch.merge, map(sketch.fold, parts)))
-        return ops.asnumpy(estimates(signatures, ops.asarray(rows)))  # type: ignore[no-any-return]
+        return estimates(sketch.finish(reduce(sketch.merge, map(sketch.fold, parts))), rows)
 
     return measure
 
 
-def unmeasured(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+def unmeasured(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
     """NaN for every pair: all of them count, and none is measured."""
-    return np.full(len(rows), np.nan)
+    return np.full_like(rows[:, 0], np.nan, np.float64)
 
 
 def measure_of(method: Method) -> Measure:
@@ -89,81 +84,93 @@ def measure_of(method: Method) -> Measure:
 
 
 def compare(
-    pairs: Numbers,
+    pairs: Array,
     texts: Readable,
     measure: Measure,
     threshold: float,
     ops: Backend,
     advance: Advance = no_progress,
-    drawn: Numbers = NONE,
-) -> NDArray[np.float64]:
-    """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where a bound rules out `threshold`.
+    drawn: Array | None = None,
+) -> Array:
+    """Similarity float64 [m] of `pairs` int64 [m, 2] of places; -1 where a bound rules out `threshold`.
 
     Pairs that `drawn` lists are measured in any case.
     """
-    similarity, text_sizes = np.full(len(pairs), -1.0), texts.text_sizes()
-    is_drawn = np.zeros(len(pairs), bool)
-    is_drawn[drawn] = True
+    text_sizes, is_drawn = texts.text_sizes(), np.zeros(len(pairs), bool, like=pairs)
+    if drawn is not None:
+        is_drawn[drawn] = True
+    order, spans = grouped_by_tile(pairs, text_sizes, ops)
     reporting = Lock()
 
     def report(done: int) -> None:
         with reporting:
             advance(done)
 
-    def measured(lane: Backend, group: Numbers) -> list[tuple[Numbers, NDArray[np.float64]]]:
-        tile = _Tile(pairs, is_drawn, texts.on(lane), text_sizes, measure, threshold, lane, report)
-        return list(in_fitting_halves(group, tile.whole, halves_of_numbers, tile.by_range))
+    def measured(lane: Backend, span: tuple[int, int]) -> Array:
+        with ops.here():  # the lane may have another device
+            numbers = order[slice(*span)]
+            some, flags = chosen_pairs(pairs, numbers), is_drawn[numbers]
+        some, flags = lane.asarray(some), lane.asarray(flags)
+        tile = _Tile(some, flags, texts.on(lane), text_sizes, measure, threshold, lane, report)
+        parts = in_fitting_halves(range(len(numbers)), tile.whole, _halves, tile.by_range)
+        return np.concatenate([values for _, values in parts])
 
-    for parts in ops.pipelined_map(grouped_by_tile(pairs, text_sizes, ops), measured):
-        for part, values in parts:
-            similarity[part] = values
+    similarity = np.empty(len(pairs), np.float64, like=pairs)
+    found = [ops.asarray(ops.keep(values)) for values in ops.pipelined_map(spans, measured)]
+    if found:
+        similarity[order] = np.concatenate(found)
     return similarity
+
+
+def _halves(numbers: range) -> tuple[range, range]:
+    middle = len(numbers) // 2
+    return numbers[:middle], numbers[middle:]
 
 
 @dataclass(frozen=True)
 class _Tile:
     """Pairs whose documents are read together."""
 
-    pairs: Numbers
-    is_drawn: NDArray[np.bool_]  # [pairs] whether a pair is measured whatever bounds say
+    pairs: Array  # int64 [m, 2]
+    is_drawn: Array  # bool [m] whether a pair is measured whatever bounds say
     texts: Readable
-    text_sizes: Numbers
+    text_sizes: Array
     measure: Measure
     threshold: float
     ops: Backend
     report: Advance
 
-    def whole(self, numbers: Numbers) -> NDArray[np.float64]:
+    def whole(self, numbers: range) -> Array:
         """The similarity of the pairs `numbers`; DeviceMemoryError where memory does not hold all fingerprints."""
-        places, rows = renumbered(chosen_pairs(self.pairs, numbers), len(self.text_sizes))
+        places, rows, is_drawn = self._rows(numbers)
         if self._ranges(places) > 1:
             raise DeviceMemoryError("the texts of a tile are more than the budget allows")
-        ops, similarity, done = self.ops, np.full(len(rows), -1.0), 0
+        ops, similarity, done = self.ops, np.full_like(rows[:, 0], -1.0, np.float64), 0
         try:
             fingerprints = self.texts.fingerprints(places)
-            sizes = row_sizes(fingerprints, ops)
-            bitmaps = None
+            sizes, bitmaps = fingerprints.lengths, None
             if self.threshold > 0 and len(rows) > BITMAPS_PAY * len(places):
                 bitmaps = ops.bitmaps(fingerprints, words_for(sizes, len(sizes), self.threshold))
             at_once = PAIRS_AT_ONCE if self.threshold > 0 else max(len(rows), 1)  # each call may make signatures
             for start in range(0, len(rows), at_once):
-                some = slice(start, min(start + at_once, len(rows)))
+                stop = min(start + at_once, len(rows))
+                some = rows[start:stop]
                 if bitmaps is None:
-                    possible = sizes_allow(sizes[rows[some, 0]], sizes[rows[some, 1]], self.threshold)
+                    possible = sizes_allow(sizes[some[:, 0]], sizes[some[:, 1]], self.threshold)
                 else:
-                    possible = bounds_allow(rows[some], bitmaps, fingerprints.lengths, self.threshold, ops)
-                chosen = start + np.flatnonzero(possible | self.is_drawn[numbers[some]])
-                similarity[chosen] = self.measure(chosen_pairs(rows, chosen), [fingerprints], ops)
-                self.report(some.stop - start)
-                done = some.stop
+                    possible = bounds_allow(some, bitmaps, sizes, self.threshold, ops)
+                chosen = np.flatnonzero(possible | is_drawn[start:stop])
+                similarity[start + chosen] = self.measure(chosen_pairs(some, chosen), [fingerprints], ops)
+                self.report(stop - start)
+                done = stop
         except DeviceMemoryError:
             self.report(-done)
             raise
         return similarity
 
-    def by_range(self, numbers: Numbers) -> NDArray[np.float64]:
+    def by_range(self, numbers: range) -> Array:
         """The similarity of one pair that memory does not hold, from ranges of fingerprints."""
-        places, rows = renumbered(chosen_pairs(self.pairs, numbers), len(self.text_sizes))
+        places, rows, _ = self._rows(numbers)
         found, _ = in_fitting_parts(
             lambda parts: self.measure(rows, self.texts.fingerprints_by_range(places, parts), self.ops),
             max(2, self._ranges(places)),
@@ -171,7 +178,12 @@ class _Tile:
         self.report(1)
         return found
 
-    def _ranges(self, places: Numbers) -> int:
+    def _rows(self, numbers: range) -> tuple[Array, Array, Array]:
+        """The places of the pairs `numbers`, the pairs by row of these, and which are drawn."""
+        some = slice(numbers.start, numbers.stop)
+        return *renumbered(self.pairs[some], len(self.text_sizes)), self.is_drawn[some]
+
+    def _ranges(self, places: Array) -> int:
         """The number of ranges of fingerprints so that memory holds one range."""
         whole = self.ops.sizes().whole
         return max(1, -(-int(self.text_sizes[places].sum()) // whole)) if whole is not None else 1
@@ -180,7 +192,7 @@ class _Tile:
 # --- bounds
 
 
-def words_for(sizes: Numbers, documents: int, threshold: float) -> int:
+def words_for(sizes: Array, documents: int, threshold: float) -> int:
     """Words of a bitmap, a power of two, for `documents` of about `sizes` [n] fingerprints.
 
     Sets of n that are just similar enough differ in 2 n (1 - t) / (1 + t) elements. Four times as many bits tell most
@@ -193,52 +205,50 @@ def words_for(sizes: Numbers, documents: int, threshold: float) -> int:
     return words
 
 
-def bounds_allow(pairs: Numbers, bitmaps: Array, sizes: Array, threshold: float, ops: Backend) -> NDArray[np.bool_]:
+def bounds_allow(pairs: Array, bitmaps: Array, sizes: Array, threshold: float, ops: Backend) -> Array:
     """bool [m]: whether `bitmaps` [n, words] and `sizes` [n] let rows `pairs` [m, 2] reach `threshold`."""
-    allowed = np.empty(len(pairs), bool)
+    allowed = np.empty(len(pairs), bool, like=pairs)
     for start in range(0, len(pairs), BOUNDS_AT_ONCE):
-        some = ops.asarray(pairs[start : start + BOUNDS_AT_ONCE])
+        some = pairs[start : start + BOUNDS_AT_ONCE]
         bound = ops.overlap_bounds(some, bitmaps, sizes)
         either = sizes[some[:, 0]] + sizes[some[:, 1]] - bound
-        allowed[start : start + BOUNDS_AT_ONCE] = ops.asnumpy(share(bound, either) >= threshold)
+        allowed[start : start + BOUNDS_AT_ONCE] = share(bound, either) >= threshold
     return allowed
 
 
-def sizes_allow(left: Numbers, right: Numbers, threshold: float) -> NDArray[np.bool_]:
+def sizes_allow(left: Array, right: Array, threshold: float) -> Array:
     """bool [m]: whether sets of these sizes can reach `threshold`: J <= smaller / larger, rounding included."""
-    smaller, larger = np.minimum(left, right), np.maximum(left, right)
-    allowed: NDArray[np.bool_] = share(smaller, larger) >= threshold
-    return allowed
+    return share(np.minimum(left, right), np.maximum(left, right)) >= threshold
 
 
 # --- tiles
 
 
-def grouped_by_tile(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> list[Numbers]:
-    """Pair numbers grouped by the tiles of their places."""
+def grouped_by_tile(pairs: Array, text_sizes: Array, ops: Backend) -> tuple[Array, list[tuple[int, int]]]:
+    """The order int64 [m] of pairs by the tiles of their places, and each tile's [start, stop) in it."""
+    order, sizes = np.arange(len(pairs), like=pairs), ops.sizes()
     if len(pairs) == 0:
-        return []
-    sizes = ops.sizes()
+        return order, []
     if int(text_sizes.sum()) < sizes.tile:
-        return [np.arange(len(pairs))]
-    is_read = np.zeros(len(text_sizes), bool)  # documents of large buckets alone take no room in a tile
+        return order, [(0, len(pairs))]
+    is_read = np.zeros(len(text_sizes), bool, like=pairs)  # documents of large buckets alone take no room in a tile
     is_read[pairs] = True
-    component = ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs)))
-    tiles = _tiles(component, np.where(is_read, text_sizes, 0), sizes)
+    tiles = _tiles(ops.components(len(text_sizes), pairs), np.where(is_read, text_sizes, 0), sizes)
     first, second = tiles[pairs[:, 0]], tiles[pairs[:, 1]]
     both = np.minimum(first, second) << 32 | np.maximum(first, second) if bool((first != second).any()) else first
     order = order_of(both, int(both.max()) + 1)
-    return np.split(order, np.flatnonzero(first_of_runs(both[order]))[1:])
+    starts = ops.asnumpy(np.flatnonzero(first_of_runs(both[order])))
+    return order, list(pairwise([*starts.tolist(), len(pairs)]))
 
 
-def _tiles(component: Numbers, text_sizes: Numbers, sizes: Sizes) -> Numbers:
+def _tiles(component: Array, text_sizes: Array, sizes: Sizes) -> Array:
     """int64 [n]: a tile for each place; components stay whole where they fit, in the order of their first place."""
     order = order_of(component, len(component))
     begins = np.cumsum(text_sizes[order]) - text_sizes[order]
-    component_start = np.maximum.accumulate(np.where(first_of_runs(component[order]), begins, 0))
+    is_first = first_of_runs(component[order])
+    component_start = begins[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
     # A component goes into the tile that it begins in, and into further ones where it is larger than a tile.
     inside = (begins - component_start) // sizes.largest_tile
-    tile = component_start // sizes.tile + inside
-    tile_of = np.empty(len(order), np.int64)
-    tile_of[order] = np.maximum.accumulate(tile)
+    tile_of = np.empty_like(order)
+    tile_of[order] = np.cumsum(first_of_runs(component_start // sizes.tile) | first_of_runs(inside)) - 1
     return tile_of

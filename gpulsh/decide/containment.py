@@ -33,7 +33,7 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers
 
     Places are in decision order; no text is empty.
     """
-    text_sizes, at_once = texts.text_sizes(), ops.sizes().tile
+    text_sizes, at_once = ops.asnumpy(texts.text_sizes()), ops.sizes().tile
     every = np.arange(len(text_sizes))
     counts = _frequencies(texts, text_sizes, ops)
     share = least_share(threshold)
@@ -51,7 +51,8 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers
         for earlier, later in owned_by.met_by(ops.asnumpy(rows.values), holders):
             may = (earlier < later) & (sizes[earlier] >= share * sizes[later])
             found.append(distinct(packed(earlier[may], later[may])))
-    return unpacked(distinct(np.concatenate(found)))
+    pairs: Numbers = unpacked(distinct(np.concatenate(found)))
+    return pairs
 
 
 class Owners:

@@ -5,56 +5,57 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.collisions import bucket_of_member
+from gpulsh.lsh.pairs import order_by, order_of_pairs
 from gpulsh.ragged import first_of_runs
 
-Ids = NDArray[np.int64]
+ByRow = Callable[[Array], Array]
 SPARSE = 8  # documents per copy from which the numbers of copies are sorted
 
 
 def first_copies(
-    exact: Array, ids: Array, rank: Callable[[Ids], Ids], ops: Backend, source: Callable[[Ids], Ids] | None = None
-) -> tuple[Ids, Ids]:
+    exact: Array, ids: Array, rank: ByRow | None, ops: Backend, source: ByRow | None = None
+) -> tuple[Array, Array]:
     """The later copies, ascending, and the first copy of each in decision order: int64 [c], int64 [c].
 
-    `exact` [n, 2] are hashes, and `ids` the ascending rows that count, both in the backend's memory. `rank` gives rows
-    distinct numbers that ascend in decision order. With `source`, only documents of one source are copies.
+    `exact` [n, 2] are hashes, and `ids` the rows that count, in decision order. In any other order, `rank` gives rows
+    distinct numbers that ascend in it. With `source`, only documents of one source are copies. All arrays are in the
+    backend's memory.
 
     The backend sorts the first halves of the hashes, so rows that share one are neighbours. Hardly ever do their second
     halves differ; only then all are sorted by these, too.
     """
-    if len(ids) < 2:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    met = ops.collisions(exact[ids, 0], ids)  # usually few
-    if len(met) == 0:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    of_bucket = bucket_of_member(met)
-    second = exact[met.ids, 1]
-    whole = bool((second == second[met.offset[:-1]][of_bucket]).all())
-    members, group = ops.asnumpy(met.ids), ops.asnumpy(of_bucket)
-    if not whole or source is not None:
-        sources = np.zeros(len(members), np.int64) if source is None else source(members)
-        order = np.lexsort((sources, ops.asnumpy(second), group))
-        members, sources, hashes, group = members[order], sources[order], ops.asnumpy(second)[order], group[order]
-        begins = first_of_runs(group) | first_of_runs(hashes) | first_of_runs(sources)
-        group = np.cumsum(begins) - 1
-    return _later(members, group, rank(members), int(exact.shape[0]))
+    met = ops.collisions(exact[ids, 0], np.arange(len(ids), like=ids))  # usually few
+    members = ids[met.ids]
+    if len(members) == 0:
+        return members, members
+    group, second = bucket_of_member(met), exact[members, 1]
+    same = second == second[met.offset[:-1]][group]
+    by = [group]
+    if source is not None or not bool(same.all()):
+        by += [second] if source is None else [second, source(members)]
+    if len(by) > 1:
+        order = order_by(*by)
+        members, by = members[order], [column[order] for column in by]
+    is_first = first_of_runs(group)
+    for column in by[1:]:
+        is_first |= first_of_runs(column)
+    if rank is not None:
+        members = members[order_of_pairs(np.cumsum(is_first), rank(members))]
+    first = members[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
+    later = np.flatnonzero(~is_first)
+    return _ascending(members[later], first[later], len(exact))
 
 
-def _later(members: Ids, group: Ids, ranks: Ids, count: int) -> tuple[Ids, Ids]:
-    """`members` [m], below `count`, except the first of each `group` [m], ascending; and that first."""
-    starts = np.flatnonzero(first_of_runs(group))
-    is_first = ranks == np.minimum.reduceat(ranks, starts)[group]
-    first = members[is_first]
-    copies, first = members[~is_first], first[group[~is_first]]
+def _ascending(copies: Array, first: Array, count: int) -> tuple[Array, Array]:
+    """`copies`, distinct numbers below `count`, ascending, and the `first` of each."""
     if len(copies) * SPARSE < count:
-        order = np.argsort(copies)
+        order = np.argsort(copies, kind="stable")
         return copies[order], first[order]
-    first_of = np.full(count, -1, np.int64)
+    first_of = np.zeros(count, np.int64, like=copies) - 1
     first_of[copies] = first
     copies = np.flatnonzero(first_of >= 0)
     return copies, first_of[copies]

@@ -1,7 +1,7 @@
 """Decides about documents whose shared buckets are known: resolves their `Meeting`, then puts exact copies back.
 
 The documents may be all of a run, or a group that shares no bucket and no copy with other documents. The decision about
-a group is the same as in the whole run.
+a group is the same as in the whole run. All is array code, in the memory of the backend: NumPy's or CuPy's arrays.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.meeting import Meeting
@@ -27,13 +26,11 @@ from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import OF_MEMORY, Funnel, Progress
 
-NO_TWINS = (np.empty(0, np.int64), np.empty(0, np.int64))
 
-
-def involved_in(met: Collisions, documents: int) -> Numbers:
+def involved_in(met: Collisions, documents: int, ops: Backend) -> Array:
     """The documents that share a bucket with others, ascending."""
-    meets = np.zeros(documents, bool)
-    meets[met.pairs] = meets[met.in_large] = True
+    meets = np.zeros(documents, bool, like=met.pairs)
+    meets[met.pairs] = meets[ops.asarray(met.in_large)] = True
     return np.flatnonzero(meets)
 
 
@@ -46,7 +43,7 @@ def is_read(method: Method, in_large: int) -> bool:
 class Compared:
     """One connected component, by position, whose pairs of small buckets were compared before."""
 
-    involved: Numbers  # [v] ascending: documents that share a bucket with others
+    involved: Array  # int64 [v] ascending: documents that share a bucket with others
     edges: Callable[[], Edges]  # reads the pairs at or above the threshold, which are many; called once
 
 
@@ -54,10 +51,11 @@ class Compared:
 class Undecided:
     """n documents to decide about, by position."""
 
+    documents: int
     met: Collisions
-    copies: Numbers  # [c] ascending: exact copies, which are in no pair
-    first: Numbers  # [c] the first copy of each in decision order
-    rank: Numbers  # [n] numbers that ascend in decision order
+    copies: Array  # int64 [c] ascending: exact copies, which are in no pair
+    first: Array  # int64 [c] the first copy of each in decision order
+    rank: Array | None  # int64 [n] numbers that ascend in decision order; None: positions do
     relation: Relation
     texts: ChosenTexts  # of the documents that share a bucket with others, ascending
     method: Method
@@ -65,7 +63,7 @@ class Undecided:
     ops: Backend
     compared: Compared | None = None  # then `met` has no pairs
     draw: Draw | None = None  # samples the compared pairs
-    twins: tuple[Numbers, Numbers] = NO_TWINS  # [t] documents of `first` that are copies, too; [t] their first copies
+    twins: tuple[Array, Array] | None = None  # int64 [t] documents of `first` that are copies, too; their first copies
 
     def decide(self, funnel: Funnel, progress: Progress, *, ordered: bool = True) -> Decision:
         """The decision; adds the counts of pairs and documents to `funnel`, which has counted the documents.
@@ -82,19 +80,22 @@ class Undecided:
             return decision
 
     @cached_property
-    def all_copies(self) -> Numbers:
+    def all_copies(self) -> Array:
         """All exact copies that may be dropped."""
-        copies = np.concatenate([self.copies, self.twins[0]])
+        copies = self.copies if self.twins is None else np.concatenate([self.copies, self.twins[0]])
         return copies[self.relation.can_be_dropped(copies)]
 
     @cached_property
     def meeting(self) -> Meeting:
         """The documents that share a bucket with others."""
-        ascending = involved_in(self.met, len(self.rank)) if self.compared is None else self.compared.involved
-        order = np.argsort(self.rank[ascending], kind="stable")
-        texts = ShingledTexts(order, self.ops, self.texts, self.method, self.keys)
-        parts = self.met, ascending[order], self.relation, texts, self.method, self.ops
-        return Meeting(*parts, connected=self.compared is not None)
+        compared, ops = self.compared, self.ops
+        numbers = involved_in(self.met, self.documents, ops) if compared is None else compared.involved
+        order = np.arange(len(numbers), like=numbers)
+        if self.rank is not None:
+            order = np.argsort(self.rank[numbers], kind="stable")
+            numbers = numbers[order]
+        texts = ShingledTexts(order, ops, self.texts, self.method, self.keys)
+        return Meeting(self.met, numbers, self.relation, texts, self.method, ops, connected=compared is not None)
 
     def _small(self, progress: Progress) -> Edges:
         """The pairs of small buckets at or above the threshold."""
@@ -102,68 +103,59 @@ class Undecided:
             return self.meeting.similar(progress.advance, self.draw)
         return self.compared.edges().named(self.meeting.places)
 
-    def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel, ordered: bool) -> Decision:
+    def _put_back(self, kept: Array, edges: Edges, funnel: Funnel, ordered: bool) -> Decision:
         """The decision about all documents: each copy follows its first copy; documents without a bucket stay."""
-        count, ops, numbers = len(self.rank), self.ops, self.meeting.numbers
+        count, numbers = self.documents, self.meeting.numbers
         counted = self.relation.can_be_dropped(self.copies)
         copies, first = self.copies[counted], self.first[counted]
-        like, first_of = ops.asarray(copies), ops.asarray(first)
-        place = np.arange(count, dtype=np.int64, like=like)
+        place = np.arange(count, dtype=np.int64, like=copies)
         target, similarity = place.copy(), np.ones_like(place, np.float64)
         dropped = self.meeting.dropped(kept, edges)
-        later = ops.asarray(numbers[dropped.later])
-        target[later] = ops.asarray(numbers[dropped.earlier])
-        similarity[later] = ops.asarray(dropped.similarity)
-        target[like], similarity[like] = target[first_of], similarity[first_of]
-        joined = like, first_of, np.ones_like(similarity[like])
+        later = numbers[dropped.later]
+        target[later], similarity[later] = numbers[dropped.earlier], dropped.similarity
+        target[copies], similarity[copies] = target[first], similarity[first]
+        joined = Edges(first, copies, np.ones_like(similarity[copies]))
         if self.relation.across:  # both are of one source: a copy can only have its first copy's witness
-            stays = target[like] == first_of
-            target[like[stays]] = like[stays]
-            joined = like[~stays], target[like[~stays]], similarity[like[~stays]]
+            stays = target[copies] == first
+            target[copies[stays]] = copies[stays]
+            gone = copies[~stays]
+            joined = Edges(target[gone], gone, similarity[gone])
         keep = target == place
-        alike = self._count_copies(ops.asnumpy(target), funnel)
         exact_copy = np.zeros_like(keep)
-        exact_copy[ops.asarray(alike)] = True
+        exact_copy[self._count_copies(target, funnel)] = True
         similarity[exact_copy] = 1.0  # also where nothing is measured
 
-        pairs = self._all_pairs(edges, *map(ops.asnumpy, joined[:2]))
-        funnel.verified, funnel.kept = len(pairs), int(keep.sum())
+        joined = Edges.joined([edges.named(numbers), joined])
+        funnel.verified, funnel.kept = len(joined.later), int(keep.sum())
         funnel.similar, funnel.dissimilar = len(edges.later), funnel.candidates - len(edges.later)
         funnel.dropped = count - funnel.kept
         funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
-        how_similar = np.empty(0, np.float32)
         if ordered:
-            pairs, how_similar = _in_order(pairs, np.concatenate([edges.similarity, ops.asnumpy(joined[2])]))
-        found = ops.asarray(pairs)
-        cluster = ops.components(count, found)
-        measured = similarity.astype(np.float32), cluster, found, ops.asarray(how_similar)
+            pairs, how_similar = _in_order(joined)
+        else:
+            pairs, how_similar = np.stack([joined.earlier, joined.later], axis=1), similarity[:0]
+        cluster = self.ops.components(count, pairs)
+        measured = similarity.astype(np.float32), cluster, pairs, how_similar.astype(np.float32)
         return Decision(keep, target, *measured, exact_copy, funnel)
 
-    def _count_copies(self, target: Numbers, funnel: Funnel) -> Numbers:
+    def _count_copies(self, target: Array, funnel: Funnel) -> Array:
         """Count the exact copies by their witness, `target`; returns the copies whose witness has the same words."""
-        again, before = self.twins
-        words = np.arange(len(target))  # the first document with the same words
-        words[again] = before
+        words = np.arange(len(target), like=target)  # the first document with the same words
+        if self.twins is not None:
+            again, before = self.twins
+            words[again] = before
         words[self.copies] = words[self.first]
         copies = self.all_copies
         stays = target[copies] == copies
         is_alike = words[target[copies]] == words[copies]
-        alike: Numbers = copies[is_alike & ~stays]
+        alike = copies[is_alike & ~stays]
         funnel.exact_copies, funnel.copies_left = len(copies), int(stays.sum())
         funnel.copies_of_kept, funnel.copies_of_dropped = len(alike), int((~is_alike).sum())
         return alike
 
-    def _all_pairs(self, edges: Edges, later: Numbers, earlier: Numbers) -> Numbers:
-        """int64 [m, 2]: the verified pairs, then the copies, by position."""
-        count, numbers = len(edges.later), self.meeting.numbers
-        pairs = np.empty((count + len(later), 2), np.int64)
-        pairs[:count, 0], pairs[count:, 0] = numbers[edges.earlier], earlier
-        pairs[:count, 1], pairs[count:, 1] = numbers[edges.later], later
-        return pairs
 
-
-def _in_order(pairs: Numbers, similarity: NDArray[np.float64]) -> tuple[Numbers, NDArray[np.float32]]:
-    """Pairs [m, 2], the lower position first, lexicographic, and their similarities."""
-    both = packed(np.minimum(*pairs.T), np.maximum(*pairs.T))
+def _in_order(edges: Edges) -> tuple[Array, Array]:
+    """Pairs [m, 2] of positions, the lower first, lexicographic, and their similarities."""
+    both = packed(np.minimum(edges.earlier, edges.later), np.maximum(edges.earlier, edges.later))
     order = np.argsort(both, kind="stable")
-    return unpacked(both[order]), similarity[order].astype(np.float32)
+    return unpacked(both[order]), edges.similarity[order]

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.decision import Decision
 
 
-def with_key_copies(decision: Decision, later: Numbers, first: Numbers, ops: Backend) -> Decision:
+def with_key_copies(decision: Decision, later: Array, first: Array, ops: Backend) -> Decision:
     """The decision with the copies `later` [c] of `first` [c], which were decided as documents that meet nobody.
 
     Each joins the cluster of its first document; no pair is added. The counts of the funnel are changed in place.
@@ -24,9 +24,8 @@ def with_key_copies(decision: Decision, later: Numbers, first: Numbers, ops: Bac
     funnel.key_copies = len(later)
     funnel.dropped += len(later)
     funnel.kept -= len(later)
-    like, of = ops.asarray(later), ops.asarray(first)
     keep, target, similarity = decision.keep.copy(), decision.duplicate_of.copy(), decision.similarity.copy()
-    keep[like], target[like], similarity[like] = False, target[of], np.float32(np.nan)
-    edges = np.concatenate([decision.pairs, ops.asarray(np.stack([first, later], axis=1))])
+    keep[later], target[later], similarity[later] = False, target[first], np.float32(np.nan)
+    edges = np.concatenate([decision.pairs, np.stack([first, later], axis=1)])
     cluster = ops.components(len(keep), edges)
     return replace(decision, keep=keep, duplicate_of=target, similarity=similarity, cluster=cluster)

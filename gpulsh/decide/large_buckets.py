@@ -75,7 +75,7 @@ class LargeBucketJoin:
     def __post_init__(self) -> None:
         self.known = np.empty(0, np.int64)  # kept documents
         self._rows = np.searchsorted(self.collisions.in_large, self.documents)
-        self._text_sizes, self._is_exact = self.texts.text_sizes(), self.method.verify == "exact"
+        self._text_sizes, self._is_exact = self.ops.asnumpy(self.texts.text_sizes()), self.method.verify == "exact"
         self._block_bytes, self._largest_join, most_bytes = BLOCK_BYTES, LARGEST_JOIN, MOST_BYTES
         whole = self.ops.sizes().whole
         if whole is not None:
@@ -214,12 +214,13 @@ class LargeBucketJoin:
 
     def _counted(self, pairs: Numbers) -> Numbers:
         """The `pairs` [m, 2] that count."""
-        return chosen_pairs(pairs, self._counts(pairs))
+        counted: Numbers = chosen_pairs(pairs, self._counts(pairs))
+        return counted
 
     def _counts(self, pairs: Numbers) -> NDArray[np.bool_]:
         """bool [m]: whether `pairs` [m, 2] count: the relation allows them, and they share a large bucket."""
         earlier, later = pairs.T
-        allowed = self.relation.allows(self.documents[earlier], self.documents[later])
+        allowed: NDArray[np.bool_] = self.relation.allows(self.documents[earlier], self.documents[later])
         return allowed & self.collisions.share_large_bucket(self._rows[earlier], self._rows[later])
 
     def _verified(self, pairs: Numbers) -> Edges:
@@ -228,7 +229,8 @@ class LargeBucketJoin:
         if measure is not unmeasured:
             places, rows = renumbered(pairs, len(self._rows))
             bound = self.method.threshold if self._is_exact else 0.0  # sizes bound the Jaccard, not its estimate
-            similarity = compare(rows, self.texts.renumbered(places), measure, bound, self.ops)
+            texts = self.texts.renumbered(places)
+            similarity = self.ops.asnumpy(compare(self.ops.asarray(rows), texts, measure, bound, self.ops))
         edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
         return edges.where(~(similarity < self.method.threshold))  # NaN, which is not measured, counts as similar
 
@@ -237,7 +239,8 @@ class Bitmaps:
     """Bitmaps of documents, each made when it first pays; then all pairs take a few instructions each."""
 
     def __init__(self, texts: Readable, threshold: float, ops: Backend) -> None:
-        self._texts, self._text_sizes, self._threshold, self._ops = texts, texts.text_sizes(), threshold, ops
+        self._texts, self._threshold, self._ops = texts, threshold, ops
+        self._text_sizes = ops.asnumpy(texts.text_sizes())
         self._made = np.zeros(len(self._text_sizes), bool)
         self._bitmaps: Array | None = None  # uint64 [c, words]
         self._sizes: Array | None = None  # int64 [c]
@@ -254,7 +257,8 @@ class Bitmaps:
             pairs = product(known[start : start + at_once], asking)
             if len(asking) and known[-1] >= asking[0]:  # both of one block: each pair occurs twice
                 pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
-            yield chosen_pairs(pairs, bounds_allow(pairs, self._bitmaps, self._sizes, self._threshold, self._ops))
+            given = self._ops.asarray(pairs), self._bitmaps, self._sizes
+            yield chosen_pairs(pairs, self._ops.asnumpy(bounds_allow(*given, self._threshold, self._ops)))
 
     def _missing(self, *documents: Numbers) -> Numbers:
         wanted = np.zeros(len(self._made), bool)

@@ -5,7 +5,8 @@
                    -> the witness of each dropped document                                      (`dropped`)
 
 The callers know which documents share buckets, and how to read their fingerprints: a run shingles its texts again
-(`decide.decide`), and an index holds sets of fingerprints (`index.candidates`).
+(`decide.decide`), and an index holds sets of fingerprints (`index.candidates`). All is array code, in the memory of the
+backend; only the documents of large buckets pass through the host.
 """
 
 from __future__ import annotations
@@ -14,15 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare import NONE, compare, measure_of
+from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.large_buckets import LargeBucketJoin
 from gpulsh.decide.readable import Readable, ShingledTexts
 from gpulsh.decide.relation import ALL, Edges, Relation, near_relation
-from gpulsh.decide.resolve import distinct_edges, first_places, resolve_kept, witnesses
+from gpulsh.decide.resolve import distinct_edges, resolve_kept, witnesses
 from gpulsh.decide.sample import Draw
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs
@@ -35,7 +35,7 @@ class Meeting:
     """Documents that share a bucket with others, by place: 0, 1, ... in decision order."""
 
     met: Collisions
-    numbers: Numbers  # [v] distinct: the number of each place in `met` and `relation`
+    numbers: Array  # int64 [v] distinct: the number of each place in `met` and `relation`
     relation: Relation
     texts: Readable  # by place
     method: Method
@@ -43,102 +43,106 @@ class Meeting:
     connected: bool = False  # whether they are one component, by pairs that `met` may lack
 
     @cached_property
-    def places(self) -> Numbers:
+    def places(self) -> Array:
         """int64: the place of each of `numbers`."""
-        places = np.empty(int(self.numbers.max(initial=-1)) + 1, np.int64)
-        places[self.numbers] = np.arange(len(self.numbers))
+        numbers = self.numbers
+        places = np.empty(int(numbers.max()) + 1 if len(numbers) else 0, np.int64, like=numbers)
+        places[numbers] = np.arange(len(numbers), like=numbers)
         return places
 
     @cached_property
     def allowed(self) -> Relation:
         """The relation, and the distance of bits that the method adds."""
-        also, texts = self.method.also, self.texts
+        also, texts, relation = self.method.also, self.texts, self.relation.moved(self.ops.asarray)
         if also is None or not isinstance(texts, ShingledTexts):
-            return self.relation
-        return near_relation(self.relation, also, texts, self.places, self.ops)
+            return relation
+        return near_relation(relation, also, texts, self.places, self.ops)
 
     def similar(self, advance: Advance = no_progress, draw: Draw | None = None) -> Edges:
         """The allowed pairs of small buckets at or above the threshold; all of them without a measure.
 
         `draw` samples the allowed pairs, except by containment: there the cut of the work changes the candidates.
         """
-        pairs, numbers, method = self._pairs, self.numbers, self.method
+        pairs, numbers, method, ops = self._pairs, self.numbers, self.method, self.ops
         if self.allowed is not ALL:
             pairs = chosen_pairs(pairs, self.allowed.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]]))
         if method.verify == "none":
-            return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
+            return Edges(pairs[:, 0], pairs[:, 1], np.full_like(pairs[:, 0], np.nan, np.float64))
         bounded = method.verify == "exact" and method.measure == "jaccard"  # by sizes
         bound = method.threshold if bounded else 0.0
         draw = None if method.measure == "containment" else draw
-        drawn = NONE if draw is None else draw.of(pairs, numbers)
-        similarity = compare(pairs, self.texts, measure_of(method), bound, self.ops, advance, drawn)
+        drawn = None if draw is None else ops.asarray(draw.of(pairs, numbers, ops))
+        similarity = compare(pairs, self.texts, measure_of(method), bound, ops, advance, drawn)
         if draw is not None:
-            draw.measured(similarity[drawn])
+            draw.measured(ops.asnumpy(similarity[drawn]))
         return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < method.threshold))
 
-    def resolve(self, small: Edges, advance: Advance = no_progress) -> tuple[NDArray[np.bool_], Edges]:
+    def resolve(self, small: Edges, advance: Advance = no_progress) -> tuple[Array, Edges]:
         """(kept bool [v], all verified pairs), from the verified pairs of small buckets."""
-        count = len(self.numbers)
-        in_large = self.met.in_large
+        count, ops, in_large = len(self.numbers), self.ops, self.met.in_large
         if len(in_large):
-            in_large = np.flatnonzero(np.isin(self.numbers, in_large))
+            in_large = ops.asnumpy(np.flatnonzero(np.isin(self.numbers, ops.asarray(in_large))))
         if len(in_large) == 0:
-            return resolve_kept(count, small, None, in_large)
+            return resolve_kept(count, small, None, in_large, ops)
         if self.method.verify == "exact":
-            return resolve_kept(count, small, self._join(in_large, advance), in_large)
+            return resolve_kept(count, small, self._join(in_large, advance), in_large, ops)
         # Without an exact measure the frequencies of the prefix filter decide which pairs count. They are counted
         # within one connected component, so that nothing depends on what else is decided together with it.
         label = self._component_of(in_large)
-        kept, found = np.ones(count, bool), []
-        for component in np.unique(label[in_large]).tolist():
+        of_large = label[ops.asarray(in_large)]
+        of_each = ops.asnumpy(of_large)
+        kept, found = np.ones_like(label, bool), []
+        for component in np.unique(of_each).tolist():
             members = np.flatnonzero(label == component)
             own = small.where(label[small.later] == component)
             own = Edges(np.searchsorted(members, own.earlier), np.searchsorted(members, own.later), own.similarity)
-            chosen = in_large[label[in_large] == component]
-            join = self._join(chosen, advance)
-            stays, edges = resolve_kept(len(members), own, join, np.searchsorted(members, chosen))
-            kept[members] = stays
+            chosen = in_large[of_each == component]
+            places = ops.asnumpy(np.searchsorted(members, ops.asarray(chosen)))
+            kept[members], edges = resolve_kept(len(members), own, self._join(chosen, advance), places, ops)
             found.append(edges.named(members))
-        rest = small.where(~np.isin(label[small.later], label[in_large]))
-        stays, edges = resolve_kept(count, rest, None, in_large[:0])
+        rest = small.where(~np.isin(label[small.later], of_large))
+        stays, edges = resolve_kept(count, rest, None, in_large[:0], ops)
         return kept & stays, distinct_edges([*found, edges])
 
-    def dropped(self, kept: NDArray[np.bool_], edges: Edges) -> Edges:
+    def dropped(self, kept: Array, edges: Edges) -> Edges:
         """Each dropped document, ascending, with its witness, by `resolve` of the method."""
         if self.method.resolve == "kept":
             return witnesses(kept, edges)
-        pairs = np.stack([edges.earlier, edges.later], axis=1)
-        first = first_places(self.ops.asnumpy(self.ops.components(len(self.numbers), self.ops.asarray(pairs))))
-        later = np.flatnonzero((first != np.arange(len(first))) & self.relation.can_be_dropped(self.numbers))
+        # The label of a component is its first place.
+        first = self.ops.components(len(self.numbers), np.stack([edges.earlier, edges.later], axis=1))
+        later = np.flatnonzero(
+            (first != np.arange(len(first), like=first)) & self.relation.can_be_dropped(self.numbers)
+        )
+        first = first[later]
         if self.method.verify == "none":
-            return Edges(first[later], later, np.full(len(later), np.nan))
-        pairs = np.stack([first[later], later], axis=1)
-        return Edges(first[later], later, compare(pairs, self.texts, measure_of(self.method), 0.0, self.ops))
+            return Edges(first, later, np.full_like(first, np.nan, np.float64))
+        pairs = np.stack([first, later], axis=1)
+        return Edges(first, later, compare(pairs, self.texts, measure_of(self.method), 0.0, self.ops))
 
     @property
-    def _pairs(self) -> Numbers:
+    def _pairs(self) -> Array:
         """The pairs of small buckets, the earlier document first."""
         pairs = self.places[self.met.pairs]
-        first, second = pairs.T
+        first, second = pairs[:, 0], pairs[:, 1]
         if bool((first < second).all()):  # decision order is the order of numbers
             return pairs
         return np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
 
-    def _component_of(self, in_large: Numbers) -> Numbers:
+    def _component_of(self, in_large: Numbers) -> Array:
         """int64 [v]: the component of each document, by candidate pairs and large buckets."""
         if self.connected:
-            return np.zeros(len(self.numbers), np.int64)
-        rows = np.searchsorted(self.met.in_large, self.numbers[in_large])
+            return np.zeros_like(self.numbers)
+        ops = self.ops
+        rows = np.searchsorted(self.met.in_large, ops.asnumpy(self.numbers[ops.asarray(in_large)]))
         edges = [self._pairs]
         for band in self.met.bucket.T:
             bucket = band[rows]
             members, bucket = in_large[bucket >= 0], bucket[bucket >= 0]
             _, first, which = np.unique(bucket, return_index=True, return_inverse=True)
-            edges.append(np.stack([members[first][which], members], axis=1))
-        ops = self.ops
-        label: Numbers = ops.asnumpy(ops.components(len(self.numbers), ops.asarray(np.concatenate(edges))))
-        return label
+            edges.append(ops.asarray(np.stack([members[first][which], members], axis=1)))
+        return ops.components(len(self.numbers), np.concatenate(edges))
 
     def _join(self, in_large: Numbers, advance: Advance) -> LargeBucketJoin:
-        texts, numbers = self.texts.renumbered(in_large), self.numbers[in_large]
-        return LargeBucketJoin(numbers, self.met, texts, self.method, self.ops, self.allowed, advance)
+        ops, allowed = self.ops, self.allowed.moved(self.ops.asnumpy)
+        numbers = ops.asnumpy(self.numbers[ops.asarray(in_large)])
+        return LargeBucketJoin(numbers, self.met, self.texts.renumbered(in_large), self.method, ops, allowed, advance)

@@ -151,7 +151,7 @@ class Prefixes:
 
         `exact` says that an exact measure follows: then any counts serve, and shingles may be mistaken for others.
         """
-        self._places, self._texts, self._text_sizes = places, texts, texts.text_sizes()
+        self._places, self._texts, self._text_sizes = places, texts, ops.asnumpy(texts.text_sizes())
         self._ops, self._exact = ops, exact
         self._share = least_share(threshold)
         self._at_once, self._most_held, self._largest_table = AT_ONCE, math.inf, LARGEST_TABLE

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
+import numpy as np
+
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves
 from gpulsh.backends.protocol import Backend, lengths_with_rare, overlaps
@@ -29,42 +31,49 @@ TEXT_OF_A_SHINGLE = 7  # bytes; only the sizes of bitmaps and of tables of count
 
 @dataclass(frozen=True)
 class Readable(ABC):
-    """Documents by place, whose fingerprints can be read any number of times."""
+    """Documents by place, whose fingerprints can be read any number of times.
 
-    chosen: Numbers  # [places] the document at each place
+    Places may be in NumPy's memory or the backend's.
+    """
+
+    chosen: Array  # int64 [places] the document at each place
     ops: Backend
 
     def on(self, ops: Backend) -> Self:
         """The same documents, read by another backend."""
         return replace(self, ops=ops)
 
-    def renumbered(self, places: Numbers) -> Self:
+    def renumbered(self, places: Array) -> Self:
         """The documents at `places`: new place i is place `places[i]` here."""
-        return replace(self, chosen=self.chosen[places])
+        return replace(self, chosen=self.documents(places))
+
+    def documents(self, places: Array) -> Array:
+        """int64 [m]: the documents at `places`, in the backend's memory."""
+        return self.ops.asarray(self.chosen)[self.ops.asarray(places)]
 
     @abstractmethod
-    def text_sizes(self) -> Numbers:
+    def text_sizes(self) -> Array:
         """int64 [places]: about the bytes of text of each document; stages measure their work by them."""
 
     @abstractmethod
-    def fingerprints(self, places: Numbers) -> Fingerprints:
+    def fingerprints(self, places: Array) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order, on the backend's device."""
 
     @abstractmethod
-    def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
+    def fingerprints_by_range(self, places: Array, parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another, for documents larger than the device."""
 
-    def frequencies(self, places: Numbers, counts: Array) -> Array:
+    def frequencies(self, places: Array, counts: Array) -> Array:
         """`counts` plus the counts of the fingerprints at `places`, as `Backend.frequencies` defines them."""
         return self.ops.frequencies(self.fingerprints(places), counts)
 
-    def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
+    def prefixes(self, places: Array, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
         """The prefixes at `places`, as `Backend.text_prefixes` defines them, and the number of fingerprints of each."""
         sets = self.fingerprints(places)
         lengths = lengths_with_rare(sets, counts, rare, share)
         return self.ops.prefixes(sets, counts, lengths), sets.lengths
 
-    def overlaps(self, places: Numbers, known: Fingerprints) -> tuple[Array, Array]:
+    def overlaps(self, places: Array, known: Fingerprints) -> tuple[Array, Array]:
         """The overlaps at `places` with `known`, as `Backend.text_overlaps` defines them, and the number of each."""
         sets = self.fingerprints(places)
         return overlaps(self.ops, known, sets), sets.lengths
@@ -104,37 +113,40 @@ class ShingledTexts(Readable):
         """The keys of the fingerprints."""
         return self.evidence if self.method.verify == "exact" else None
 
-    def text_sizes(self) -> Numbers:
+    def text_sizes(self) -> Array:
         """int64 [places]: bytes of UTF-8."""
-        return self.texts.sizes()[self.chosen]
+        return self.ops.asarray(self.texts.sizes())[self.ops.asarray(self.chosen)]
 
-    def fingerprints(self, places: Numbers) -> Fingerprints:
+    def fingerprints(self, places: Array) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""
         return self.ops.shingle_sets(self._batch(places), self.method.reading, self.keys)
 
-    def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
+    def fingerprints_by_range(self, places: Array, parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another; holds one text at a time."""
         for part in range(parts):
             one_by_one = (self._batch(places[at : at + 1]) for at in range(len(places)))
             asked = self.method.reading, part, parts, self.keys
             yield end_to_end([self.ops.shingle_part(one, *asked) for one in one_by_one])
 
-    def simhash(self, places: Numbers, near: NearBits) -> Array:
+    def simhash(self, places: Array, near: NearBits) -> Array:
         """uint64 [m, bits / 64]: SimHash signatures of the documents at `places`, from public fingerprints."""
         asked = self.method.reading, keys_of(near.bits, near.seed), near.weights == "set"
         return self.ops.text_simhash(self._batch(places), *asked)
 
-    def frequencies(self, places: Numbers, counts: Array) -> Array:
+    def frequencies(self, places: Array, counts: Array) -> Array:
         """`Readable.frequencies`, without fingerprints in memory."""
         return self.ops.text_frequencies(self._batch(places), self.method.reading, counts, self.keys)
 
-    def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
+    def prefixes(self, places: Array, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
         """`Readable.prefixes`, without fingerprints in memory."""
         return self.ops.text_prefixes(self._batch(places), self.method.reading, counts, rare, share, self.keys)
 
-    def overlaps(self, places: Numbers, known: Fingerprints) -> tuple[Array, Array]:
+    def overlaps(self, places: Array, known: Fingerprints) -> tuple[Array, Array]:
         """`Readable.overlaps`, without fingerprints in memory."""
         return self.ops.text_overlaps(self._batch(places), self.method.reading, known, self.keys)
 
-    def _batch(self, places: Numbers) -> TextBatch:
-        return normalized(self.texts.take(self.chosen[places]), self.method.folding.form)
+    def _batch(self, places: Array) -> TextBatch:
+        chosen = self.documents(places)
+        if isinstance(self.texts.sizes(), np.ndarray):
+            chosen = self.ops.asnumpy(chosen)
+        return normalized(self.texts.take(chosen), self.method.folding.form)

@@ -1,18 +1,22 @@
-"""Similar pairs (`Edges`), and the rules for which document may be dropped for which other one (`Relation`)."""
+"""Similar pairs (`Edges`), and the rules for which document may be dropped for which other one (`Relation`).
+
+Both are array code, for NumPy's and CuPy's arrays; `moved` puts them into other memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.params import NearBits
-from gpulsh.ragged import cuts, offsets
+from gpulsh.ragged import first_of_runs, offsets
 from gpulsh.sketch.bits import distances
 
 
@@ -20,9 +24,13 @@ from gpulsh.sketch.bits import distances
 class Edges:
     """Verified pairs: `earlier` and `later` int64 [m] in decision order, `similarity` float64 [m]."""
 
-    earlier: Numbers
-    later: Numbers
-    similarity: NDArray[np.float64]
+    earlier: Array
+    later: Array
+    similarity: Array
+
+    def moved(self, asarray: Callable[[Array], Array]) -> Edges:
+        """The same edges in other memory."""
+        return Edges(*map(asarray, (self.earlier, self.later, self.similarity)))
 
     @classmethod
     def joined(cls, parts: Sequence[Edges]) -> Edges:
@@ -30,13 +38,13 @@ class Edges:
         columns = zip(*((part.earlier, part.later, part.similarity) for part in parts), strict=True)
         return cls(*map(np.concatenate, columns))
 
-    def where(self, chosen: NDArray[np.bool_] | Numbers | slice) -> Edges:
+    def where(self, chosen: Array | slice) -> Edges:
         """The edges that `chosen` marks (bool [m]), lists (int64) or spans (slice)."""
         if not isinstance(chosen, slice) and chosen.dtype == bool:
             chosen = np.flatnonzero(chosen)  # once for all columns
         return Edges(self.earlier[chosen], self.later[chosen], self.similarity[chosen])
 
-    def named(self, numbers: Numbers) -> Edges:
+    def named(self, numbers: Array) -> Edges:
         """The same edges between numbers: place i becomes `numbers[i]`."""
         return Edges(numbers[self.earlier], numbers[self.later], self.similarity)
 
@@ -50,20 +58,24 @@ class Relation:
     from position `asking` on are never a witness.
     """
 
-    source: Numbers | None = None
+    source: Array | None = None
     protected: int = 0
     across: bool = False
     asking: int | None = None
 
-    def can_be_witness(self, documents: Numbers) -> NDArray[np.bool_]:
-        """bool [m]: whether others may be dropped for each of `documents` [m]."""
-        return np.ones(len(documents), bool) if self.asking is None else documents < self.asking
+    def moved(self, asarray: Callable[[Array], Array]) -> Self:
+        """The same rules in other memory."""
+        return self if self.source is None else replace(self, source=asarray(self.source))
 
-    def can_be_dropped(self, documents: Numbers) -> NDArray[np.bool_]:
+    def can_be_witness(self, documents: Array) -> Array:
+        """bool [m]: whether others may be dropped for each of `documents` [m]."""
+        return np.ones_like(documents, bool) if self.asking is None else documents < self.asking
+
+    def can_be_dropped(self, documents: Array) -> Array:
         """bool [m]: whether each of `documents` [m] may be dropped for others."""
         return documents >= self.protected
 
-    def allows(self, earlier: Numbers, later: Numbers) -> NDArray[np.bool_]:
+    def allows(self, earlier: Array, later: Array) -> Array:
         """bool [m]: whether each later document may be dropped for the earlier one."""
         allowed = self.can_be_dropped(later) & self.can_be_witness(earlier)
         if self.source is not None:
@@ -78,22 +90,27 @@ ALL = Relation()
 class NearRelation(Relation):
     """`also=` of a run: in addition, bit signatures must differ in at most `distance` bits."""
 
-    words: NDArray[np.uint64]  # [v, words] by place
-    places: Numbers  # the place of each document
+    words: Array  # uint64 [v, words] by place
+    places: Array  # the place of each document
     distance: int
 
-    def allows(self, earlier: Numbers, later: Numbers) -> NDArray[np.bool_]:
+    def moved(self, asarray: Callable[[Array], Array]) -> Self:
+        """The same rules in other memory."""
+        return replace(super().moved(asarray), words=asarray(self.words), places=asarray(self.places))
+
+    def allows(self, earlier: Array, later: Array) -> Array:
         """bool [m]: whether each later document may be dropped for the earlier one."""
         apart = distances(self.words[self.places[earlier]], self.words[self.places[later]])
-        allowed: NDArray[np.bool_] = super().allows(earlier, later) & (apart <= self.distance)
-        return allowed
+        return super().allows(earlier, later) & (apart <= self.distance)
 
 
 def near_relation(
-    relation: Relation, near: NearBits, texts: ShingledTexts, places: Numbers, ops: Backend
+    relation: Relation, near: NearBits, texts: ShingledTexts, places: Array, ops: Backend
 ) -> NearRelation:
     """`relation` and the distance of `near`; `texts` go by place, and `places` has the place of each document."""
-    words = [np.empty((0, near.bits // 64), np.uint64)]
-    for start, stop in cuts(offsets(texts.text_sizes()), ops.sizes().batch):
-        words.append(ops.asnumpy(texts.simhash(np.arange(start, stop), near)))
+    words = [ops.asarray(np.empty((0, near.bits // 64), np.uint64))]
+    begins = offsets(texts.text_sizes())[:-1]
+    starts = ops.asnumpy(np.flatnonzero(first_of_runs(begins // ops.sizes().batch))).tolist()
+    for start, stop in pairwise([*starts, len(begins)]):
+        words.append(texts.simhash(np.arange(start, stop, like=begins), near))
     return NearRelation(**vars(relation), words=np.concatenate(words), places=places, distance=near.distance)

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Array, Numbers
+from gpulsh.backends.protocol import Backend
 from gpulsh.permutations import mixed
 
 MOST = 4096  # pairs
@@ -41,11 +42,11 @@ class Draw:
     def __init__(self, positions: Numbers) -> None:
         self._positions, self._hash, self.sample = positions, NOTHING.hash, NOTHING
 
-    def of(self, pairs: Numbers, numbers: Numbers) -> Numbers:
+    def of(self, pairs: Array, numbers: Array, ops: Backend) -> Numbers:
         """int64 [s]: the drawn ones of `pairs` [m, 2] of places, whose documents have `numbers`."""
         hashes, drawn = NOTHING.hash, np.empty(0, np.int64)
         for start in range(0, len(pairs), AT_ONCE):
-            first, second = self._positions[numbers[pairs[start : start + AT_ONCE]]].astype(np.uint64).T
+            first, second = self._positions[ops.asnumpy(numbers[pairs[start : start + AT_ONCE]])].astype(np.uint64).T
             found = mixed(mixed(first) + second)
             near = np.flatnonzero(found < hashes[-1]) if len(hashes) == MOST else np.arange(len(found))
             hashes, drawn = np.concatenate([hashes, found[near]]), np.concatenate([drawn, start + near])

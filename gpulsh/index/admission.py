@@ -70,7 +70,7 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
 
     rest = with_token[~is_known]
     with ops.here():
-        copies, first = first_copies(ops.asarray(signed.exact), ops.asarray(rest), lambda rows: rows, ops)
+        copies, first = map(ops.asnumpy, first_copies(ops.asarray(signed.exact), ops.asarray(rest), None, ops))
     taking_part = np.setdiff1d(rest, copies, assume_unique=True) if len(copies) else rest
     sets = fingerprint_sets(signed.batch, taking_part, method.reading, signed.keys, ops)
     with ops.here():
@@ -79,7 +79,7 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
         meeting = found.compared_by(sets, snapshot, Relation(protected=base), method, ops)
         small = meeting.similar()
         kept, edges = meeting.resolve(small)
-        dropped = meeting.dropped(kept, edges)
+        dropped = meeting.dropped(kept, edges).moved(ops.asnumpy)
     later = taking_part[dropped.later - base]
     witness[later] = np.concatenate([found.held, numbers[taking_part]])[dropped.earlier]
     similarity[later] = dropped.similarity
@@ -114,7 +114,7 @@ def similar(
         found = _candidates(signed, rows, sets, snapshot, method, ops, one_another=False)
         base = len(found.held)
         meeting = found.compared_by(sets, snapshot, Relation(protected=base, asking=base), method, ops)
-        _, edges = meeting.resolve(meeting.similar())
+        edges = meeting.resolve(meeting.similar())[1].moved(ops.asnumpy)
     number, row = found.held[edges.earlier], rows[edges.later - base]
     order = np.lexsort((number, -edges.similarity, row))
     return row[order], number[order], edges.similarity[order]

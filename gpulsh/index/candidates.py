@@ -9,12 +9,12 @@ document to contain enough of it, nothing is looked up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Buckets, Fingerprints, Numbers
+from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers
 from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.compare import compare, measure_of
@@ -68,20 +68,23 @@ class HeldSets(Readable):
 
         return cls(np.arange(len(sizes)), ops, read, sizes * TEXT_BYTES)
 
-    def text_sizes(self) -> Numbers:
+    def text_sizes(self) -> Array:
         """int64 [places]: about the bytes of text of each."""
-        return self.text_bytes[self.chosen]
+        return self.ops.asarray(self.text_bytes)[self.ops.asarray(self.chosen)]
 
-    def fingerprints(self, places: Numbers) -> Fingerprints:
+    def fingerprints(self, places: Array) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""
-        return self.read(self.chosen[places], self.ops).moved(self.ops.asarray)
+        return self._sets(places).moved(self.ops.asarray)
 
-    def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
+    def fingerprints_by_range(self, places: Array, parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another."""
-        whole = self.read(self.chosen[places], self.ops)
+        whole = self._sets(places)
         for part in range(parts):
             inside = in_part(whole.values, part, parts)
             yield Fingerprints(whole.values[inside], offsets(inside)[whole.offset]).moved(self.ops.asarray)
+
+    def _sets(self, places: Array) -> Fingerprints:
+        return self.read(self.ops.asnumpy(self.documents(places)), self.ops)
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,8 @@ class Candidates:
     ) -> Meeting:
         """The comparison that decides; `sets` are the unique fingerprints of the new documents, row after row."""
         readable = HeldSets.of(snapshot, self.held, sets, ops)
-        return Meeting(self.collisions, np.arange(len(readable.text_sizes())), relation, readable, method, ops)
+        met = replace(self.collisions, pairs=ops.asarray(self.collisions.pairs))
+        return Meeting(met, ops.asarray(np.arange(len(readable.text_bytes))), relation, readable, method, ops)
 
 
 def sharing_buckets(
@@ -153,7 +157,7 @@ class _Buckets:
         count = self.new[bucket]
         starts = np.cumsum(self.new) - self.new
         partner = self.rows[np.repeat(starts[bucket], count) + within_runs(count)]
-        found = packed(np.repeat(held[small], count), partner + base)
+        found: NDArray[np.uint64] = packed(np.repeat(held[small], count), partner + base)
         several = ~self.is_large & (self.new > 1)
         if ops is None or not several.any():
             return found
@@ -230,7 +234,7 @@ def similar_pairs(snapshot: Snapshot, method: Method, ops: Backend) -> tuple[Num
         sets = HeldSets.of(snapshot, held, NO_SETS, ops)
         with ops.here():
             pairs = containing_pairs(sets, threshold, ops)
-            found = compare(pairs, sets, measure, 0.0, ops)  # sizes bound no containment
+            found = ops.asnumpy(compare(ops.asarray(pairs), sets, measure, 0.0, ops))  # sizes bound no containment
         enough = found >= threshold
         return held[pairs[enough]], found[enough]
     buckets = list(held_buckets(snapshot, method.banding.bands, ops))
@@ -241,7 +245,7 @@ def similar_pairs(snapshot: Snapshot, method: Method, ops: Backend) -> tuple[Num
         members = [ops.asarray(np.searchsorted(held, band.ids)) for band in buckets]
         sizes = [ops.asarray(band.lengths) for band in buckets]
         for piece in SmallBuckets.joined(members, sizes, len(held), ops).pieces(PAIRS_AT_ONCE):
-            found = compare(piece, sets, measure, threshold, ops)
+            found = ops.asnumpy(compare(ops.asarray(piece), sets, measure, threshold, ops))
             similar.append(piece[found >= threshold])
             similarity.append(found[found >= threshold])
     return held[np.concatenate(similar)], np.concatenate(similarity)

@@ -56,12 +56,12 @@ class Rows(Protocol):
 
 
 class ChosenTexts(Protocol):
-    """Documents that can be read in any order, any number of times."""
+    """Documents that can be read in any order, any number of times; places and sizes are in one memory."""
 
-    def take(self, places: Numbers) -> TextBatch:
+    def take(self, places: Array) -> TextBatch:
         """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
 
-    def sizes(self) -> Numbers:
+    def sizes(self) -> Array:
         """int64 [chosen]: UTF-8 bytes of each document of the choice."""
 
 
@@ -94,7 +94,7 @@ class TextSource(Protocol):
 class TextsReadAgain(TextSource, Protocol):
     """Documents that can be chosen and read again."""
 
-    def choose(self, ids: Numbers) -> ChosenTexts:
+    def choose(self, ids: Array) -> ChosenTexts:
         """The documents `ids` [chosen], ascending positions, for reading again. Called after `batches`."""
 
 

@@ -60,14 +60,14 @@ class Memberships(NamedTuple):
 
 @dataclass(frozen=True)
 class Collisions:
-    """Which documents share a bucket."""
+    """Which documents share a bucket; those of large buckets are on the host."""
 
-    pairs: Numbers  # [m, 2] i < j, lexicographic: all pairs of the small buckets
+    pairs: Array  # int64 [m, 2] i < j, lexicographic: all pairs of the small buckets, in the backend's memory
     in_large: Numbers  # [c] ascending: documents in a large bucket
     bucket: NDArray[np.signedinteger]  # [c, bands]: the large bucket of each in each band, by any number, or -1
 
     @classmethod
-    def of(cls, pairs: Numbers, large: Memberships, bands: int) -> Collisions:
+    def of(cls, pairs: Array, large: Memberships, bands: int) -> Collisions:
         """From pairs and memberships."""
         in_large, place = renumbered(large.document, int(large.document.max(initial=-1)) + 1)
         bucket = np.full((len(in_large), bands), -1, np.int64)
@@ -141,10 +141,10 @@ class SmallBuckets:
         return np.searchsorted(involved, self.ids), involved
 
 
-def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[Numbers, Memberships]:
+def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[Array, Memberships]:
     """All pairs [m, 2] of the small buckets, i < j, lexicographic, and the members of large ones."""
     small, large = bucketed(digests, ops, advance)
-    return ops.asnumpy(small.pairs()), large
+    return small.pairs(), large
 
 
 def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Memberships]:

@@ -1,35 +1,38 @@
-"""Pairs of documents as one number each, which sorts and compares faster than two columns, and their similarity."""
+"""Pairs of documents as one number each, which sorts and compares faster than two columns, and their similarity.
+
+The functions take arrays of NumPy or CuPy.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers
+from gpulsh.arrays import Array
 from gpulsh.ragged import first_of_runs
 
 FLAGS = 64  # bytes a pair up to which flags take less time than a sort
 
 
-def packed(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.uint64]:
+def packed(i: Array, j: Array) -> Array:
     """Pairs as i << 32 | j, whose order is the lexicographic order of pairs."""
     return i.astype(np.uint64) << np.uint64(32) | j.astype(np.uint64)
 
 
-def unpacked(pairs: NDArray[np.uint64]) -> Numbers:
-    """int64 [m, 2] of packed pairs [m], of any array library."""
+def unpacked(pairs: Array) -> Array:
+    """int64 [m, 2] of packed pairs [m]."""
     both = np.empty((len(pairs), 2), np.int64, like=pairs)
     both[:, 0], both[:, 1] = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
     return both
 
 
-def distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def distinct(pairs: Array) -> Array:
     """Packed pairs ascending, each once, by a vector sort; `numpy.unique` would hash them."""
     pairs = np.sort(pairs)
     return pairs[first_of_runs(pairs)]
 
 
-def distinct_of(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.uint64]:
+def distinct_of(i: NDArray[np.integer], j: NDArray[np.integer]) -> Array:
     """Packed pairs of i and j (at least 0), ascending, each once; flags save a sort where many pairs are possible."""
     columns = int(j.max(initial=0)) + 1
     flags = (int(i.max(initial=0)) + 1) * columns
@@ -40,17 +43,32 @@ def distinct_of(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.ui
     return packed(*np.divmod(np.flatnonzero(occurs), columns))
 
 
-def chosen_pairs(pairs: Numbers, which: Numbers | NDArray[np.bool_]) -> Numbers:
+def chosen_pairs(pairs: Array, which: Array) -> Array:
     """The `pairs` [m, 2] that are marked (bool [m]) or listed (int64), in a tenth of the time of an index."""
     return pairs.compress(which, axis=0) if which.dtype == bool else pairs.take(which, axis=0)
 
 
-def order_of(numbers: Numbers, below: int) -> Numbers:
+def order_of(numbers: Array, below: int) -> Array:
     """The stable order of numbers below `below`; a radix sort takes a tenth of the time for small ones."""
     return np.argsort(numbers.astype(np.uint16) if below <= 1 << 16 else numbers, kind="stable")
 
 
-def renumbered(pairs: Numbers, count: int) -> tuple[Numbers, Numbers]:
+def order_by(*columns: Array) -> Array:
+    """The stable order of rows by all columns, the first one above the others; CuPy's lexsort takes one dtype alone."""
+    order = np.argsort(columns[-1], kind="stable")
+    for column in reversed(columns[:-1]):
+        order = order[np.argsort(column[order], kind="stable")]
+    return order
+
+
+def order_of_pairs(i: Array, j: Array) -> Array:
+    """The order of pairs (i, j) of numbers from 0 on, almost linear if i ascends already and its runs are short."""
+    if max(int(i.max()), int(j.max())) >= 1 << 32:
+        return order_by(i, j)
+    return np.argsort(packed(i, j), kind="stable")
+
+
+def renumbered(pairs: Array, count: int) -> tuple[Array, Array]:
     """The numbers below `count` in `pairs` [m, 2] or [m], ascending, and `pairs` by their places among these.
 
     Flags for all numbers cost a tenth of a sort, unless few numbers occur.
@@ -59,13 +77,13 @@ def renumbered(pairs: Numbers, count: int) -> tuple[Numbers, Numbers]:
         every = np.sort(pairs, axis=None)
         places = every[first_of_runs(every)]
         return places, np.searchsorted(places, pairs)
-    occurs = np.zeros(count, bool)
+    occurs = np.zeros(count, bool, like=pairs)
     occurs[pairs] = True
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[pairs]
 
 
 def share(part: Array, whole: Array) -> Array:
-    """float64 [m]: `part` [m] / `whole` [m], integers of NumPy or CuPy; 0 where the whole is 0.
+    """float64 [m]: `part` [m] / `whole` [m], integers; 0 where the whole is 0.
 
     All similarities of counts that are compared with a threshold come from here, so they are the same float64
     everywhere. Rounding is monotone: bounds of counts give bounds of shares.

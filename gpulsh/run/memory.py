@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers, Values, on_host
+from gpulsh.arrays import Array, Numbers, Signed, TextBatch, Values, on_host
 from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
@@ -32,11 +33,14 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.memory.identities import given_identities
 from gpulsh.io.memory.tables import column_of
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.io.rows import TextSource, TextsReadAgain
+from gpulsh.io.rows import TextsReadAgain
 from gpulsh.lsh.collisions import Collisions, Memberships, collide
+from gpulsh.lsh.pairs import order_by
 from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
+from gpulsh.ragged import offsets
+from gpulsh.run.held_texts import HeldTexts
 from gpulsh.run.key_rule import KeyHashes, check_flags
 from gpulsh.run.progress import open_progress
 from gpulsh.run.sightings import sightings_in_memory
@@ -260,25 +264,37 @@ NO_POLICY = Policy()
 
 
 def sign(
-    source: TextSource, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress, total: int | None = None
+    source: TextsReadAgain,
+    method: Method,
+    keys: EvidenceKeys,
+    ops: Backend,
+    progress: Progress,
+    total: int | None = None,
 ) -> SignedDocuments:
     """Sign all documents in one pass; `total` is their bytes, where known, for the progress alone."""
     digests, exact = CollectedRows(np.uint64, method.banding.bands), CollectedRows(np.uint64, 2)
-    shingles = CollectedRows(np.int64)
-    funnel = Funnel()
+    # Comparing would normalize a text again, and on the host.
+    texts = HeldTexts(source, ops, wanted=method.folding.form is None and is_read(method, in_large=0))
+    shingles, funnel, most = CollectedRows(np.int64), Funnel(), ops.sizes().batch
+
+    def staged(batch: TextBatch, method: Method, keys: EvidenceKeys, lane: Backend) -> tuple[Signed, TextBatch | None]:
+        fits = isinstance(batch.values, np.ndarray) and int(batch.offset[-1] - batch.offset[0]) <= most
+        there = lane.stage(batch) if fits and not texts.is_full else None
+        return sign_by_method(batch if there is None else there, method, keys, lane), there
+
     with funnel.stage(progress, OF_MEMORY["sign"], total):
-        batches = source.batches(ops.sizes().batch)
-        for part in sign_batches(batches, method, keys, ops, funnel, progress, sign_by_method):
+        for part, text in sign_batches(source.batches(most), method, keys, ops, funnel, progress, staged):
             digests.append(ops.keep(part.digests))
             exact.append(ops.keep(part.exact))
             shingles.append(ops.keep(part.shingles))
+            texts.append(text)
     with ops.here():
         counts = shingles.whole(ops)
         filled = counts > 0
         funnel.documents, funnel.nulls, funnel.shingles = len(counts), source.nulls(), int(counts.sum())
         funnel.empty = len(counts) - int(filled.sum())
         funnel.wordless = funnel.empty - funnel.nulls
-    return SignedDocuments(digests, exact, filled, funnel)
+    return SignedDocuments(digests, exact, filled, funnel, texts)
 
 
 def decide(
@@ -296,44 +312,53 @@ def decide(
     The digests of `signed` are used up. Of documents with equal keys in `policy`, only the first takes part.
     """
     funnel = signed.funnel
-    rank = _rank(order, funnel.documents)
     with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], method.banding.bands):
+        rank, filled = None, np.flatnonzero(signed.filled)
+        if order is not None:
+            rank, filled = _rank(ops.asarray(order)), ops.asarray(order)
+            filled = filled[signed.filled[filled]]
         same, of = _key_copies(policy.keyed, rank, ops)
-        filled = np.flatnonzero(signed.filled)
         if len(same):
-            filled = ops.asarray(np.setdiff1d(ops.asnumpy(filled), same, assume_unique=True))
-        copies, first = first_copies(signed.exact.whole(ops), filled, rank.__getitem__, ops)
+            has_key_before = np.zeros(funnel.documents, bool, like=same)
+            has_key_before[same] = True
+            filled = filled[~has_key_before[filled]]
+        copies, first = first_copies(signed.exact.whole(ops), filled, None, ops)
         if method.measure == "containment":
-            met = _containing(np.setdiff1d(ops.asnumpy(filled), copies, assume_unique=True), rank, source, method, ops)
+            documents = np.setdiff1d(ops.asnumpy(filled), ops.asnumpy(copies))
+            met = _containing(documents, order, source, method, ops)
         else:
-            signed.digests.fill(np.union1d(copies, same), np.uint64(NO_DIGEST), ops)
+            signed.digests.fill(np.sort(np.concatenate([copies, same])), np.uint64(NO_DIGEST), ops)
             digests = DigestsByBand(signed.digests, method.banding.bands, funnel.documents, ops)
             met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
         signed.digests.release()
         funnel.crowded = len(met.in_large)
-    involved = involved_in(met, funnel.documents)
+    with ops.here():
+        involved = involved_in(met, funnel.documents, ops)
     with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
-        chosen = source.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
-        progress.count(size=int(chosen.sizes().sum()))
-    case = Undecided(met, copies, first, rank, ALL, chosen, method, keys, ops)
+        chosen = signed.texts.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
+        with ops.here():
+            progress.count(size=int(chosen.sizes().sum()))
+    case = Undecided(funnel.documents, met, copies, first, rank, ALL, chosen, method, keys, ops)
     decision = replace(case.decide(funnel, progress), sightings=policy.sightings)
     if len(same):
         with ops.here():
             return with_key_copies(decision, same, of, ops)
     if policy.retention == Retention():
         return decision
-    found = policy.retention.applied(decision.to_numpy(), case.all_copies, rank, 0, policy.sightings)
+    ranks = np.arange(funnel.documents) if rank is None else ops.asnumpy(rank)
+    found = policy.retention.applied(decision.to_numpy(), ops.asnumpy(case.all_copies), ranks, 0, policy.sightings)
     changed = ("keep", "duplicate_of", "similarity", "exact_copy")
     return replace(decision, **{name: ops.asarray(getattr(found, name)) for name in changed})
 
 
-def _key_copies(keyed: Keyed | None, rank: Numbers, ops: Backend) -> tuple[Numbers, Numbers]:
+def _key_copies(keyed: Keyed | None, rank: Array | None, ops: Backend) -> tuple[Array, Array]:
     """The documents that share a key with an earlier one, ascending, and the first of each."""
     if keyed is None:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    hashes, rows = keyed
-    ids = ops.asarray(np.arange(len(rows)))
-    later, first = first_copies(ops.asarray(hashes), ids, lambda some: rank[rows[some]], ops)
+        none = ops.asarray(np.empty(0, np.int64))
+        return none, none
+    hashes, rows = map(ops.asarray, keyed)
+    by_rank = None if rank is None else lambda some: rank[rows[some]]
+    later, first = first_copies(hashes, np.arange(len(rows), like=rows), by_rank, ops)
     return rows[later], rows[first]
 
 
@@ -346,22 +371,24 @@ def decide_by_key(keyed: Keyed, order: Numbers | None, documents: int, ops: Back
         pairs = none.reshape(0, 2)
         nothing = pairs, none.astype(np.float32), place < 0
         decision = Decision(place >= 0, place, ones, place, *nothing, funnel)
-        return with_key_copies(decision, *_key_copies(keyed, _rank(order, documents), ops), ops)
+        rank = None if order is None else _rank(ops.asarray(order))
+        return with_key_copies(decision, *_key_copies(keyed, rank, ops), ops)
 
 
-def _containing(documents: Numbers, rank: Numbers, source: TextsReadAgain, method: Method, ops: Backend) -> Collisions:
+def _containing(
+    documents: Numbers, order: Numbers | None, source: TextsReadAgain, method: Method, ops: Backend
+) -> Collisions:
     """Which of `documents` [p], ascending, may contain which: no sketch finds them, but a join over their shingles."""
-    order = np.argsort(rank[documents], kind="stable")
-    texts = ShingledTexts(order, ops, source.choose(documents), method, None)  # what is only proposed proves nothing
-    pairs = np.sort(documents[order][containing_pairs(texts, method.threshold, ops)], axis=1)
+    ordered = np.arange(len(documents)) if order is None else np.argsort(_rank(order)[documents], kind="stable")
+    texts = ShingledTexts(ordered, ops, source.choose(documents), method, None)  # what is only proposed proves nothing
+    pairs = np.sort(documents[ordered][containing_pairs(texts, method.threshold, ops)], axis=1)
     none = Memberships(*(np.empty(0, np.int64) for _ in range(3)))
-    return Collisions.of(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], none, method.banding.bands)
+    return Collisions.of(ops.asarray(pairs[order_by(pairs[:, 0], pairs[:, 1])]), none, method.banding.bands)
 
 
-def _rank(order: Numbers | None, count: int) -> Numbers:
-    rank = np.arange(count, dtype=np.int64)
-    if order is not None:
-        rank[order] = np.arange(count)
+def _rank(order: Array) -> Array:
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order), like=order)
     return rank
 
 
@@ -385,13 +412,13 @@ class CollectedRows:
         """A column in pieces."""
         return (chunk[:, number] for chunk in self._chunks)
 
-    def fill(self, rows: Numbers, value: np.generic, ops: Backend) -> None:
-        """Set all of the `rows`, ascending."""
-        start = 0
-        for chunk in self._chunks:
-            here = rows[slice(*np.searchsorted(rows, [start, start + len(chunk)]))] - start
-            chunk[here if isinstance(chunk, np.ndarray) else ops.asarray(here)] = value
-            start += len(chunk)
+    def fill(self, rows: Array, value: np.generic, ops: Backend) -> None:
+        """Set all of the `rows`, ascending, in the backend's memory."""
+        starts = offsets([len(chunk) for chunk in self._chunks])
+        cuts = ops.asnumpy(np.searchsorted(rows, ops.asarray(starts))).tolist()
+        for chunk, start, (first, last) in zip(self._chunks, starts.tolist(), pairwise(cuts), strict=False):
+            here = rows[first:last] - np.int64(start)
+            chunk[ops.asnumpy(here) if isinstance(chunk, np.ndarray) else here] = value
 
     def release(self) -> None:
         """Release all rows."""
@@ -406,6 +433,7 @@ class SignedDocuments:
     exact: CollectedRows  # uint64 [n, 2]
     filled: Array  # bool [n] in the backend's memory: whether a document has a shingle
     funnel: Funnel
+    texts: HeldTexts
 
 
 class DigestsByBand:

@@ -452,7 +452,7 @@ def test_the_greedy_in_rounds_and_in_order(pairs: list[tuple[int, int]], cut: in
         patch.setattr(resolving, "ROUNDS", rounds)
         for start, stop in ((0, cut), (cut, 15)):
             inside = (later >= start) & (later < stop)
-            resolving.settle(status, start, stop, earlier[inside], later[inside])
+            resolving.settle(status, start, stop, earlier[inside], later[inside], select_backend("reference"))
     assert (status == resolving.KEPT).tolist() == wanted
 
 
@@ -478,8 +478,10 @@ def test_copies_are_those_of_a_plain_search(
     firsts = {number: min(group, key=rank.__getitem__) for group in groups.values() for number in group}
     wanted = sorted((number, first) for number, first in firsts.items() if number != first)
     ops, ranks = select_backend(backend), np.array(rank, np.int64)
-    found = first_copies(exact, ids, ranks.__getitem__, ops, source.__getitem__ if by_source else None)
-    assert list(zip(*(part.tolist() for part in found), strict=True)) == wanted
+    of_row = source.__getitem__ if by_source else None
+    for some, by in ((ids, ranks.__getitem__), (ids[np.argsort(ranks[ids])], None)):
+        found = first_copies(exact, some, by, ops, of_row)
+        assert list(zip(*(part.tolist() for part in found), strict=True)) == wanted
 
 
 def test_the_witness_is_the_most_similar_and_ties_go_to_the_earlier() -> None:

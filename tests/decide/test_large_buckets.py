@@ -45,7 +45,7 @@ def joined(texts: list[str], ops: Backend, relation: Relation = ALL) -> Outcome:
     ids = np.arange(len(texts))
     met = Collisions.of(np.empty((0, 2), np.int64), Memberships(ids, np.zeros_like(ids), np.zeros_like(ids)), 1)
     join = LargeBucketJoin(ids, met, readable_of(texts, ops), Method.chosen(), ops, relation)
-    kept, edges = resolve_kept(len(texts), Edges(NONE, NONE, np.empty(0)), join, ids)
+    kept, edges = resolve_kept(len(texts), Edges(NONE, NONE, np.empty(0)), join, ids, ops)
     found = zip(edges.earlier.tolist(), edges.later.tolist(), edges.similarity.tolist(), strict=True)
     return kept.tolist(), list(found)
 

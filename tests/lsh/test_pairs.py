@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpulsh.lsh.pairs import distinct_of, order_of, unpacked
+from gpulsh.lsh.pairs import distinct_of, order_by, order_of, order_of_pairs, unpacked
 
 
 @settings(max_examples=30)
@@ -22,3 +22,11 @@ def test_distinct_pairs_of_near_and_far_documents(pairs: list[tuple[int, int]], 
 def test_the_order_of_small_and_large_numbers(numbers: list[int]) -> None:
     expected = sorted(range(len(numbers)), key=numbers.__getitem__)
     assert order_of(np.array(numbers, np.int64), max(numbers, default=0) + 1).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30), st.sampled_from([1, 2**33]))
+@settings(max_examples=30)
+def test_the_order_of_columns(pairs: list[tuple[int, int]], scale: int) -> None:
+    expected = sorted(range(len(pairs)), key=pairs.__getitem__)
+    i, j = np.array(pairs, np.int64).T * scale
+    assert order_of_pairs(i, j).tolist() == order_by(i, j).tolist() == expected

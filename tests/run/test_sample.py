@@ -12,6 +12,7 @@ import pytest
 
 import gpulsh
 from gpulsh.backends.protocol import Sizes
+from gpulsh.backends.select import select_backend
 from gpulsh.budget import Cut
 from gpulsh.decide import sample
 from gpulsh.decide.sample import NOTHING, Draw, Sample
@@ -32,7 +33,7 @@ def test_that_of_all_pairs_is_that_of_the_samples_of_their_parts(monkeypatch: py
 
     def sampled(some: Any) -> Sample:
         draw = Draw(positions)
-        draw.measured(similarity[some][draw.of(pairs[some], np.arange(300))])
+        draw.measured(similarity[some][draw.of(pairs[some], np.arange(300), select_backend("reference"))])
         return draw.sample
 
     whole, parts = sampled(np.arange(len(pairs))), NOTHING

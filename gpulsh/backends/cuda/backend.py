@@ -24,7 +24,7 @@ from gpulsh.backends.composed import one_pass
 from gpulsh.backends.cuda import buckets, passages, rows, texts, weighted
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
-from gpulsh.backends.cuda.memory import RESIDENT, Staging, done, free_bytes, on_device, on_host, text_sizes, wait
+from gpulsh.backends.cuda.memory import HELD, RESIDENT, Staging, done, free_bytes, on_device, on_host, text_sizes, wait
 from gpulsh.backends.cuda.sign import Signer, TextPieces, shingle_part
 from gpulsh.backends.cuda.sketches import AnywhereSketch, DeviceSketch, sketch_of
 from gpulsh.backends.cuda.texts import DeviceKeys, Table, TokenSums
@@ -115,7 +115,7 @@ class CudaBackend(Backend):
         self._keys = LruCache[EvidenceKeys | None, DeviceKeys](KEPT)
         self._sketches = LruCache[Family, DeviceSketch](KEPT)
         self._stream: Any = None  # of a lane, made for its first work
-        self._room: int | None = None  # bytes that `keep` may still leave on the device
+        self._room: dict[float, int] = {}  # bytes that `keep` and `hold` may still leave on the device, by their share
 
     def here(self) -> AbstractContextManager[None]:
         return self._machine.here()
@@ -187,20 +187,37 @@ class CudaBackend(Backend):
                     lane._release()
 
     def keep(self, array: Array) -> Array:
+        kept = self._resident(RESIDENT, array)
+        return self.asnumpy(array) if kept is None else kept[0]
+
+    def stage(self, text: TextBatch) -> TextBatch | None:
         try:
             with self._machine.here():
-                if self._room is None:
-                    self._room = int(RESIDENT * free_bytes(self._machine.arrays))
-                self._room -= array.nbytes
-                if self._room >= 0:
+                return self._staging.on_device(text)
+        except DeviceMemoryError:
+            return None
+
+    def hold(self, text: TextBatch) -> TextBatch | None:
+        kept = self._resident(HELD, text.values, text.offset)
+        return None if kept is None else TextBatch(*kept)
+
+    def _resident(self, share: float, *arrays: Array) -> list[Array] | None:
+        """Copies that stay on this device; None where that `share` of its memory is full."""
+        try:
+            with self._machine.here():
+                if not self._room:
+                    free = free_bytes(self._machine.arrays)
+                    self._room = {share: int(share * free) for share in (RESIDENT, HELD)}
+                self._room[share] -= sum(array.nbytes for array in arrays)
+                if self._room[share] >= 0:
                     # Copied even on the same device: the original is part of a lane's memory, which has to become
                     # whole again for the next batch.
-                    kept = self._machine.arrays.array(array)
+                    kept = [self._machine.arrays.array(array) for array in arrays]
                     wait(self._machine.arrays)  # before a lane may reuse the original
                     return kept
         except DeviceMemoryError:
-            self._room = 0
-        return self.asnumpy(array)
+            self._room[share] = 0
+        return None
 
     def _work(self, work: Callable[[Backend, Item], Result], item: Item) -> Result:
         """`work` of an item on the stream of this lane."""

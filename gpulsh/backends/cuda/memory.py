@@ -29,6 +29,7 @@ TILE_FACTOR = 240  # two tiles are held where a component is larger than one
 USED = 0.8  # of the free memory: allocators round up, and others use the device, too
 SMALLEST = 1 << 20
 RESIDENT = 0.4  # of the memory free at the start may hold the digests of documents signed so far
+HELD = 0.25  # the same for their texts; those that met others are copied before these are released
 
 LEAST_PINNED = 1 << 20  # bytes of a buffer
 MOST_PINNED = 256 << 20  # a longer text goes through the buffer in parts: the host cannot use pinned memory otherwise

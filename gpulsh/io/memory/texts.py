@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from gpulsh.arrays import Numbers, TextBatch, Values, on_host
+from gpulsh.arrays import Array, Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
@@ -326,7 +326,8 @@ class _RowTexts:
     def nulls(self) -> int:
         return sum(block.nulls() for block in self._blocks) if self._nulls is None else self._nulls
 
-    def choose(self, ids: Numbers) -> Chosen:
+    def choose(self, ids: Array) -> Chosen:
+        ids = on_host(ids)
         sizes = np.zeros(len(ids), np.int64)
         owner = self._owner(ids)
         for number in np.unique(owner).tolist():

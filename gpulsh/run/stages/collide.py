@@ -115,19 +115,22 @@ class _Hashed:
     def copies(self, *, within: bool) -> Copies:
         """Those that share a hash with one before them in decision order, `within` an INPUT, and the first of each."""
         ops, position, layout = self._place.ops, self._position, self._layout
-        source = (lambda rows: layout.source_of(position[rows])) if within else None
+
+        def source(rows: Array) -> Array:
+            return ops.asarray(layout.source_of(position[ops.asnumpy(rows)]))
+
         with ops.here():
-            hashed, ids = ops.asarray(self._hashes), ops.asarray(np.arange(len(position)))
-            later, first = first_copies(hashed, ids, self._rank, ops, source)
+            given = ops.asarray(self._hashes), ops.asarray(np.arange(len(position))), self._rank, ops
+            later, first = map(ops.asnumpy, first_copies(*given, source if within else None))
         order = np.argsort(position[later])
         return Copies(position[later][order], position[first][order])
 
-    def _rank(self, rows: Numbers) -> Numbers:
-        place, position = self._place, self._position[rows]
+    def _rank(self, rows: Array) -> Array:
+        place, position = self._place, self._position[self._place.ops.asnumpy(rows)]
         ascending = np.argsort(position)
         ranks = np.empty(len(rows), np.int64)
         ranks[ascending] = ranks_of(position[ascending], place.job.policy.keep == "first", place.folder, self._layout)
-        return ranks
+        return place.ops.asarray(ranks)
 
 
 PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band

@@ -141,7 +141,8 @@ def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Number
     size = set_sizes_of(documents, place.folder, layout)
     holder, owner = pairs.T
     may = (rank[holder] < rank[owner]) & (size[holder] >= least_share(job.method.threshold) * size[owner])
-    return distinct(packed(*np.sort(met[may], axis=1).T))
+    found: NDArray[np.uint64] = distinct(packed(*np.sort(met[may], axis=1).T))
+    return found
 
 
 class _Found:

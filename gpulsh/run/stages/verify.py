@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,14 +52,15 @@ def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: S
     members = np.unique(np.concatenate(met))
     rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
     candidates = unpacked(distinct(packed(*(np.searchsorted(members, column) for column in met))))
-    involved = np.argsort(rank)
+    involved, there = np.argsort(rank), place.ops.asarray
     wanted = ((number, members[part]) for number, part in layout.by_partition(members))
     texts = ShingledTexts(involved, place.ops, GroupTexts(place.folder, group, wanted), job.method, place.keys)
-    met_here = Collisions.of(candidates, Memberships.joined([]), job.method.banding.bands)
+    met_here = Collisions.of(there(candidates), Memberships.joined([]), job.method.banding.bands)
     relation = relation_of(members, job.policy, layout)
     draw = Draw(members)
     with place.ops.here():
-        edges = Meeting(met_here, involved, relation, texts, job.method, place.ops).similar(draw=draw)
+        meeting = Meeting(met_here, there(involved), relation, texts, job.method, place.ops)
+        edges = meeting.similar(draw=draw).moved(place.ops.asnumpy)
     document = members[involved]
     found = SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
     place.progress.advance(len(met.i))
@@ -97,8 +97,9 @@ def verify(
     def number(documents: Numbers) -> Numbers:
         return np.searchsorted(members, documents)
 
+    there = place.ops.asarray
     collisions = Collisions.of(
-        unpacked(distinct(packed(*map(number, met)))),  # a pair may meet in several ranges
+        there(unpacked(distinct(packed(*map(number, met))))),  # a pair may meet in several ranges
         Memberships(number(memberships.document), memberships.band, number(memberships.bucket)),
         job.method.banding.bands,
     )
@@ -107,25 +108,26 @@ def verify(
     rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
     draw = Draw(members)
     case = Undecided(
+        len(members),
         collisions,
-        number(later),
-        number(first),
-        rank,
+        there(number(later)),
+        there(number(first)),
+        there(rank),
         relation_of(members, job.policy, layout),
         texts,
         job.method,
         place.keys,
         place.ops,
-        Compared(number(meeting), partial(_edges, place.folder, compared, number)) if compared else None,
+        Compared(there(number(meeting)), lambda: _edges(place, compared, number)) if compared else None,
         draw,
-        (number(again), number(before)),
+        (there(number(again)), there(number(before))),
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
     progress = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
     decision = case.decide(funnel, progress, ordered=False)
     if len(same):
         with place.ops.here():
-            decision = with_key_copies(decision, number(same), number(of), place.ops)
+            decision = with_key_copies(decision, there(number(same)), there(number(of)), place.ops)
     decision = decision.to_numpy()
     is_witness = np.zeros(len(members), bool)
     is_witness[decision.duplicate_of[~decision.keep]] = True
@@ -169,7 +171,7 @@ class _GroupProgress(Progress):
         self._reported = documents
 
 
-def _edges(folder: Path, shares: Sequence[int], number: Callable[[Numbers], Numbers]) -> Edges:
+def _edges(place: Workplace, shares: Sequence[int], number: Callable[[Numbers], Numbers]) -> Edges:
     """The pairs at or above the threshold that `compare` found in some shares, with documents by their `number`."""
-    found = EDGES.joined(EDGES.read(folder, share) for share in shares)
-    return Edges(number(found.earlier), number(found.later), found.similarity)
+    found = EDGES.joined(EDGES.read(place.folder, share) for share in shares)
+    return Edges(number(found.earlier), number(found.later), found.similarity).moved(place.ops.asarray)
