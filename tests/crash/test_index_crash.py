@@ -168,6 +168,7 @@ def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Change]:
     shape = ["--threshold", "0.5", "--shingle", "word:2", "--num-perm", "16", "--bands", "8", "--rows", "2"]
     backend = ["--backend", BACKEND]
     assert main(["index", "build", str(folder / "built"), old, *shape, *backend]) == 0
+    assert main(["index", "build", str(folder / "at source"), old, *shape, *backend, "--evidence", "source"]) == 0
     shutil.copytree(folder / "built", folder / "added")
     assert main(["index", "add", str(folder / "added"), new, *backend]) == 0
     with open_index(folder / "added") as index:
@@ -179,13 +180,14 @@ def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Change]:
     return {
         "build": Change(folder / "nothing", ["index", "build", "PATH", old, new, *evidence, *shape, *backend], 100),
         "add": Change(folder / "built", ["index", "add", "PATH", new, *evidence, *backend], whole),
+        "add at source": Change(folder / "at source", ["index", "add", "PATH", new, *evidence, *backend], 100),
         "compact": Change(folder / "added", ["index", "compact", "PATH"], whole),
         "add and remove": Change(folder / "two", ["step", "PATH", "2"], 100),
         "add and compact": Change(folder / "three", ["step", "PATH", "3"], whole),
     }
 
 
-CHANGES = ("build", "add", "compact", "add and remove", "add and compact")
+CHANGES = ("build", "add", "add at source", "compact", "add and remove", "add and compact")
 
 
 def outcomes(change: Change, mortals: Mortals, path: Path) -> tuple[Any, Any, Death]:
@@ -214,7 +216,7 @@ def finish(change: Change, mortals: Mortals, path: Path, before: Any, after: Any
     return bool(left == after)
 
 
-@pytest.mark.parametrize("name", ["add and remove"])
+@pytest.mark.parametrize("name", ["add and remove", "add at source"])
 def test_a_power_cut_between_switches_leaves_before_or_after(
     name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
 ) -> None:
