@@ -15,13 +15,11 @@ from gpulsh.index.evidence.blocks import HeldRows, write_blocks
 from gpulsh.index.evidence.places import PlaceKeys, Places, sources_of
 from gpulsh.index.filters import Words, make_filter
 from gpulsh.index.segment import (
-    COMPACT_DIGESTS,
     DIGESTS,
     FILTERS,
     INTACT,
     KINDS,
     NOTHING,
-    WIDE_DIGESTS,
     Documents,
     Hashes,
     HeldBands,
@@ -44,6 +42,10 @@ from gpulsh.store.scratch import Column
 ROWS_AT_ONCE = 1 << 18  # merged at once
 SAMPLED = 1 << 12  # rows of a part for each sample of its hashes
 SETS_AT_ONCE = 1 << 13  # rows whose fingerprints are in memory while they are written
+NARROW = 1 << 32  # documents of a segment that 32 bits can number
+
+COMPACT_DIGESTS = pa.schema([("digest", pa.uint64()), ("document", pa.uint32())])
+WIDE_DIGESTS = pa.schema([("digest", pa.uint64()), ("document", pa.int64())])  # of more than NARROW documents
 
 Columns = tuple[Values, ...]
 
@@ -188,7 +190,7 @@ class _Merge:
 
     def _write_compact_digests(self, path: Path, base: int, beyond: int) -> FileFact:
         """Digests of documents from `base` to `beyond`, which are numbered from `base`."""
-        is_wide = beyond - base > 1 << 32
+        is_wide = beyond - base > NARROW
         with columns_file(path, WIDE_DIGESTS if is_wide else COMPACT_DIGESTS) as file:
             for band in range(len(self._parts[0].bands)):
                 digest, document = self._merged([part.bands[band] for part in self._parts], self._held)

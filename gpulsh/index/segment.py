@@ -41,8 +41,6 @@ from gpulsh.store.durable import FileFact, writing
 
 KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
-COMPACT_DIGESTS = pa.schema([("digest", pa.uint64()), ("document", pa.uint32())])
-WIDE_DIGESTS = pa.schema([("digest", pa.uint64()), ("document", pa.int64())])  # of 2^32 documents and more
 FILTERS = pa.schema([("word", pa.uint64())])
 KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys", "places")
 ALL = slice(None)
