@@ -209,14 +209,18 @@ class Rows(_ByOffset):
 
     def slice(self, start: int, stop: int) -> Self:
         """Rows [start, stop) as a view, which shares `values`."""
-        return type(self)(self.values, self.offset[start : stop + 1])
+        return self.remade(self.values, self.offset[start : stop + 1])
+
+    def remade(self, values: Array, offset: Array) -> Self:
+        """Other rows of the same kind."""
+        return type(self)(values, offset)
 
     def moved(self, asarray: Callable[[Array], Array]) -> Self:
         """The rows in other memory, by `asarray`; checks offsets that come from a device."""
         values, offset = asarray(self.values), asarray(self.offset)
         if values is self.values and offset is self.offset and isinstance(offset, np.ndarray):
             return self
-        there = type(self)(values, offset)
+        there = self.remade(values, offset)
         if not isinstance(there.offset, np.ndarray):
             _check_ascends(self, there.offset, there.values)
         return there

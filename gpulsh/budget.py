@@ -71,6 +71,13 @@ def held_bytes(memory: int) -> int:
     return memory // HELD_SHARE if memory >= LEAST_HOLDING else 0
 
 
+def shares(memory: int, sizes: Sizes) -> dict[str, int]:
+    """The bytes of a budget: of the `host`; of these, with a device, `read_ahead` and `pinned`; of each `device`."""
+    if not sizes.device:
+        return {"host": memory}
+    return {"host": memory, "read_ahead": sizes.ahead or 0, "pinned": sizes.pinned, "device": sizes.device}
+
+
 def _machine() -> int:
     """Bytes of memory that this process may use."""
     known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]

@@ -6,13 +6,14 @@ The functions take NumPy arrays, and CuPy arrays where their docstring says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers, Rows
+from gpulsh.arrays import Array, Numbers, Rows, TextBatch
 
 SomeRows = TypeVar("SomeRows", bound=Rows)
 
@@ -64,6 +65,9 @@ def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = Non
     One row alone may be larger than `most`.
     """
     count, start = len(offset) - 1, 0
+    if 0 < count <= (longest or count) and int(offset[-1]) - int(offset[0]) <= most:
+        yield 0, count
+        return
     while start < count:
         stop = int(np.searchsorted(offset, int(offset[start]) + most, side="right")) - 1
         stop = min(max(stop, start + 1), start + longest if longest else count, count)
@@ -75,10 +79,10 @@ def chosen_rows(rows: SomeRows, which: Numbers) -> SomeRows:
     """The rows `which` [m], in that order; a view where they are consecutive."""
     if len(which) == 1 or (len(which) and bool((which[1:] == which[:-1] + 1).all())):
         offset = rows.offset[which[0] : which[-1] + 2]
-        return type(rows)(rows.values[offset[0] : offset[-1]], offset - offset[0])
+        return rows.remade(rows.values[offset[0] : offset[-1]], offset - offset[0])
     begin = rows.offset[which]
     sizes = rows.offset[which + 1] - begin
-    return type(rows)(rows.values[np.repeat(begin, sizes) + within_runs(sizes)], offsets(sizes))
+    return rows.remade(rows.values[np.repeat(begin, sizes) + within_runs(sizes)], offsets(sizes))
 
 
 def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
@@ -86,7 +90,46 @@ def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
     if len(parts) == 1:
         return parts[0]
     values = np.concatenate([part.values[int(part.offset[0]) : int(part.offset[-1])] for part in parts])
-    return type(parts[0])(values, offsets(np.concatenate([part.lengths for part in parts])))
+    return parts[0].remade(values, offsets(np.concatenate([part.lengths for part in parts])))
+
+
+class TextParts(TextBatch):
+    """Batches on the host as one. Their bytes are joined when `values` is used first.
+
+    What copies the bytes anyway, as to a device, takes them from `parts`.
+    """
+
+    parts: Sequence[TextBatch]
+
+    def __init__(self, parts: Sequence[TextBatch]) -> None:
+        offset, row = np.zeros(1 + sum(map(len, parts)), np.int64), 0
+        for part in parts:
+            end = row + len(part)
+            np.add(part.offset[1:], offset[row] - part.offset[0], out=offset[row + 1 : end + 1])
+            row = end
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "offset", offset)
+
+    @cached_property
+    def values(self) -> NDArray[np.uint8]:
+        """uint8 [bytes], read-only."""
+        joined: NDArray[np.uint8] = np.concatenate(self.pieces())
+        joined.flags.writeable = False  # so that all batches have one type for a compiler
+        object.__setattr__(self, "parts", [TextBatch(joined, self.offset)])  # not to hold the bytes twice
+        return joined
+
+    def pieces(self) -> list[NDArray[np.uint8]]:
+        """The bytes of each part, as views."""
+        return [part.values[part.offset[0] : part.offset[-1]] for part in self.parts]
+
+    def remade(self, values: Array, offset: Array) -> TextBatch:  # type: ignore[override]
+        """A batch of one part."""
+        return TextBatch(values, offset)
+
+
+def as_one(parts: list[TextBatch]) -> TextBatch:
+    """Batches on the host as one, joined when its values are used; a single one itself."""
+    return parts[0] if len(parts) == 1 else TextParts(parts)
 
 
 def rows_at(rows: SomeRows, which: Array) -> SomeRows:
@@ -95,7 +138,7 @@ def rows_at(rows: SomeRows, which: Array) -> SomeRows:
     offset = offsets(rows.offset[which + 1] - begin)
     place = np.arange(int(offset[-1]), dtype=np.int64, like=begin)
     row = np.searchsorted(offset, place, side="right") - 1
-    return type(rows)(rows.values[place - offset[row] + begin[row]], offset)
+    return rows.remade(rows.values[place - offset[row] + begin[row]], offset)
 
 
 def counted(flags: Array, offset: Array) -> Array:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh import ragged
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, TextBatch
 
 lists = st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=5), max_size=8)
 
@@ -35,6 +35,25 @@ def test_several_end_to_end(parts: list[list[list[int]]], before: int) -> None:
     assert lists_of(ragged.end_to_end([rows_of(part, before) for part in parts])) == [
         row for part in parts for row in part
     ]
+
+
+@given(st.lists(st.lists(st.binary(max_size=5), max_size=4), min_size=1, max_size=4), st.integers(0, 3), st.data())
+def test_parts_are_one_batch(parts: list[list[bytes]], before: int, data: st.DataObject) -> None:
+    def texts_of(batch: TextBatch) -> list[bytes]:
+        bounds = zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
+        return [batch.values[start:stop].tobytes() for start, stop in bounds]
+
+    def batch_of(part: list[bytes]) -> TextBatch:
+        values = np.frombuffer(b"#" * before + b"".join(part) + b"#", np.uint8)
+        return TextBatch(values, ragged.offsets([len(text) for text in part]) + before)
+
+    wanted = [text for part in parts for text in part]
+    batch = ragged.TextParts([batch_of(part) for part in parts])
+    assert len(batch) == len(wanted) and b"".join(map(np.ndarray.tobytes, batch.pieces())) == b"".join(wanted)
+    start = data.draw(st.integers(0, len(wanted)))
+    stop = data.draw(st.integers(start, len(wanted)))
+    assert texts_of(batch.slice(start, stop)) == wanted[start:stop]
+    assert texts_of(batch.moved(np.copy)) == texts_of(batch) == wanted
 
 
 @given(st.lists(st.integers(0, 9)), st.integers(1, 20), st.one_of(st.none(), st.integers(1, 4)), st.integers(0, 3))

@@ -132,6 +132,9 @@ class Sizes(NamedTuple):
     largest_tile: int  # the same for documents that belong together; it holds two of these
     readers: int = 1  # threads that decode input files while it works
     whole: int | None = None  # that it compares whole; larger documents are compared by ranges of fingerprints
+    ahead: int | None = None  # that these threads hold together; None: a few blocks each
+    pinned: int = 0  # that page-locked buffers hold, of all devices together
+    device: int = 0  # bytes of each device that a run uses at most
 
 
 class SketchFold(Protocol):

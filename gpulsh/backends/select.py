@@ -22,8 +22,8 @@ def select_backend(
     """The backend `name`; "auto" takes CUDA when it works, otherwise the CPU.
 
     `threads` is the number of threads of the CPU backend; None uses all processors this process may run on. `devices`
-    are the numbers of the CUDA devices to use; None uses all visible ones. `memory` is the bytes that a run on the CPU
-    may use.
+    are the numbers of the CUDA devices to use; None uses all visible ones. `memory` is the bytes of
+    the host that a run may use.
     Raises ParameterError for an unknown name, and BackendError if CUDA was requested and does not work, or if the CPU's
     libraries cannot be loaded.
     """
@@ -50,7 +50,7 @@ def select_backend(
         return CpuBackend(threads) if memory is None else CpuBackend(threads, memory)
     from gpulsh.backends.cuda import CudaBackend
 
-    return CudaBackend(devices=devices)
+    return CudaBackend(devices=devices) if memory is None else CudaBackend(devices=devices, memory=memory)
 
 
 def check_backend(name: BackendName, threads: int | None, devices: Sequence[int] | None) -> int | None:

@@ -146,6 +146,16 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
     say(json.dumps(facts, indent=2) if as_json else "\n".join(lines))
 
 
+def device_shares(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """The parts of a budget with a device, each with its bytes."""
+    words = {
+        "read_ahead": "of the budget for text read ahead",
+        "pinned": "of the budget page-locked",
+        "device": "on each device",
+    }
+    return ((words[name], amount) for name, amount in shares.items() if name in words)
+
+
 def sample_lines(plan: Plan) -> Iterator[str]:
     """A plan from samples, for a terminal; stages of less than 0.05 s are left out."""
     from gpulsh.report.summary import SHORT
@@ -174,6 +184,7 @@ def sample_lines(plan: Plan) -> Iterator[str]:
     yield row("", duration(likely.processor), "  of processor time")
     yield ""
     yield row("memory", size(int(likely.memory)), f"  at most, with a budget of {size(plan.memory)}")
+    yield from (row("", size(amount), f"  {what}") for what, amount in device_shares(plan.shares))
     out = plan.work + likely.data + likely.evidence
     yield row("OUT", size(int(out)), f"  at most; the end of the run removes {size(int(plan.work))} of it")
     yield row("kept rows", size(int(likely.data)))
@@ -230,12 +241,22 @@ def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estima
         "nodes": machines(workers),
         "remote": options["remote"],
         "memory": memory,
+        "shares": _shares(memory, -(-workers // machines(workers))) if gpus is not None else {},
         "assumed": assumed,
         "rates": {name: rates.get(name) for name in RATES},
         "measured_worker": known.get("worker"),
         "source": known.get("source"),
         **deadline,
     }, found
+
+
+def _shares(memory: int, devices: int) -> Mapping[str, int]:
+    """The parts of a machine's budget with so many devices, whose own memory is not known."""
+    from gpulsh.backends.cuda.memory import most_sizes
+    from gpulsh.budget import shares
+
+    found = shares(memory, most_sizes(memory, devices))
+    return {name: found[name] for name in ("read_ahead", "pinned")}
 
 
 def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[str, Any]) -> Iterator[str]:
@@ -282,6 +303,9 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
     yield ""
     yield f"Assumed: {met} of the documents are in a candidate pair, and {dropped} are dropped;"
     yield f"{assumed['pairs']:g} pairs per document are compared. The time above includes no further false candidates."
+    if given["shares"]:
+        parts = ", ".join(f"{size(amount)} {what}" for what, amount in device_shares(given["shares"]))
+        yield f"Of the memory of a machine: {parts}."
     yield f"Memory fits a budget of {size(given['memory'])}. But `connect` needs, on one machine, {CONNECT_BYTES}"
     yield "bytes for each document that met another."
     slow = [name for name in ("disk", "network") if rates[name] is None]

@@ -77,22 +77,28 @@ def report(output: str, by: tuple[str, ...]) -> None:
 @click.command(short_help="Show backends, devices and versions.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(as_json: bool) -> None:
-    """Show the backends, with the reason if one is not available, devices, the cache of compiled kernels, and versions
-    of libraries.
+    """Show the backends, with the reason if one is not available, devices, the memory of a run, the cache of compiled
+    kernels, and versions of libraries.
     """
     from gpulsh.backends.kernel_cache import kernel_cache
     from gpulsh.backends.parallel import processors
-    from gpulsh.backends.select import backend_status
+    from gpulsh.backends.select import backend_status, select_backend
+    from gpulsh.budget import parse_memory, shares
+    from gpulsh.cli.plan import device_shares
     from gpulsh.report.machine import versions
+    from gpulsh.report.wording import size
 
     status, cache, gpus = backend_status(), kernel_cache(), list[str]()
+    memory = {"host": parse_memory(None)}
     if status["cuda"] is None:
         from gpulsh.backends.cuda import devices
 
         gpus = devices()
+        memory = shares(memory["host"], select_backend("cuda", memory=memory["host"]).sizes())
     found: Mapping[str, Any] = {
         "backends": {name: {"available": reason is None, "reason": reason} for name, reason in status.items()},
         "devices": {"cpu": {"threads": processors()}, "cuda": gpus},
+        "memory": memory,
         "kernels": {"cache": cache.folder, "refused": list(cache.refused)},
         "versions": versions(),
     }
@@ -102,6 +108,10 @@ def info(as_json: bool) -> None:
     sections = {
         "Backends": [(name, f"not available: {reason}" if reason else "works") for name, reason in status.items()],
         "Devices": [("cpu", f"{processors()} threads"), *((f"cuda:{place}", gpu) for place, gpu in enumerate(gpus))],
+        "Memory of a run": [
+            (size(memory["host"]), "without --memory"),
+            *((size(amount), what) for what, amount in device_shares(memory)),
+        ],
         "Compiled kernels of the cpu": [
             ("kept in", cache.folder or "no folder: each run compiles them"),
             *(("not in", reason) for reason in cache.refused),

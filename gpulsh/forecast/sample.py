@@ -86,6 +86,7 @@ class Plan:
     backend: str
     threads: int  # tasks at a time
     memory: int  # the budget
+    shares: Mapping[str, int]  # of it, as `budget.shares` names them
     parameters: Mapping[str, Any]  # of the run, as in its report
 
     @property
@@ -144,6 +145,7 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> Plan:
         backend=large.report["backend"]["name"],
         threads=threads,
         memory=memory,
+        shares=large.report["memory"],
         parameters=parameters,
     )
 

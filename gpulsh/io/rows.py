@@ -134,11 +134,14 @@ def cut(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
         yield batch.slice(start, stop)
 
 
-def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
-    """Join (copy) runs of small batches up to the bounds, so that a folder of short files is not a batch a file.
+def packed(
+    pieces: Iterable[TextBatch], max_bytes: int, join: Callable[[list[TextBatch]], TextBatch] | None = None
+) -> Iterator[TextBatch]:
+    """Join runs of small batches up to the bounds, so that a folder of short files is not a batch a file.
 
-    A batch of at least a quarter of `max_bytes` is not copied.
+    `join` is `concatenated` unless it is given. A batch of at least a quarter of `max_bytes` is not copied.
     """
+    join = join or concatenated
     most_rows = max(FEWEST_ROWS, max_bytes // ROW_COST)
     held: list[TextBatch] = []
     size = count = 0
@@ -146,7 +149,7 @@ def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
         added = int(piece.offset[-1] - piece.offset[0])
         large = added * 4 >= max_bytes
         if held and (large or size + added > max_bytes or count + len(piece) > most_rows):
-            yield concatenated(held)
+            yield join(held)
             held, size, count = [], 0, 0
         if large:
             yield piece
@@ -155,7 +158,7 @@ def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
             size, count = size + added, count + len(piece)
         del piece  # before the next one is read
     if held:
-        yield concatenated(held)
+        yield join(held)
 
 
 def concatenated(batches: list[TextBatch]) -> TextBatch:

@@ -13,7 +13,8 @@ from gpulsh.arrays import Arrays, Numbers, TextBatch, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
-from gpulsh.io.memory.texts import MemoryTexts, is_null
+from gpulsh.io.memory.strings import is_null
+from gpulsh.io.memory.texts import MemoryTexts
 from gpulsh.io.rows import normalized
 from gpulsh.params import (
     Folding,

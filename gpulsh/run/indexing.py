@@ -289,7 +289,8 @@ def open_inputs(inputs: Sequence[str], columns: Columns, form: Form, ops: Backen
     streams = Streams(form)
     files = find_files(list(inputs), streams=streams, form=form)
     refuse_unused(files, form)
-    texts = FileTexts(files, columns, ops.sizes().readers, stamps=Stamps.of(files))
+    sizes = ops.sizes()
+    texts = FileTexts(files, columns, sizes.readers, stamps=Stamps.of(files), ahead=sizes.ahead)
     texts.streams = streams
     return texts
 

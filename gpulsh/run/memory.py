@@ -278,7 +278,7 @@ def sign(
     shingles, funnel, most = CollectedRows(np.int64), Funnel(), ops.sizes().batch
 
     def staged(batch: TextBatch, method: Method, keys: EvidenceKeys, lane: Backend) -> tuple[Signed, TextBatch | None]:
-        fits = isinstance(batch.values, np.ndarray) and int(batch.offset[-1] - batch.offset[0]) <= most
+        fits = isinstance(batch.offset, np.ndarray) and int(batch.offset[-1] - batch.offset[0]) <= most
         there = lane.stage(batch) if fits and not texts.is_full else None
         return sign_by_method(batch if there is None else there, method, keys, lane), there
 

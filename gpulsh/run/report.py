@@ -13,6 +13,7 @@ from typing import Any
 
 from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING
+from gpulsh.budget import shares
 from gpulsh.io.file import File
 from gpulsh.io.files.no_documents import REPORT
 from gpulsh.params import SCHEME
@@ -80,6 +81,7 @@ class RunReport:
             "parameters": {**job.parameters(), **self.parameters},
             "digest": job.method.digest(),
             "backend": {"name": ops.name, "device": getattr(ops, "device", None)},
+            "memory": shares(self.engine.memory, ops.sizes()),
             "engine": self.engine.to_json(),
             "versions": versions(),
             "machine": machine(),

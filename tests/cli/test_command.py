@@ -298,6 +298,7 @@ def test_an_interrupt_of_python_itself_is_no_traceback(code: str, status: int) -
 
 def test_info(command: Command) -> None:
     from gpulsh.backends.select import backend_status
+    from gpulsh.budget import parse_memory
 
     found = json.loads(command("info --json").out)
     assert found["versions"]["gpulsh"] == gpulsh.__version__
@@ -307,3 +308,4 @@ def test_info(command: Command) -> None:
     assert found["devices"]["cpu"]["threads"] >= 1
     text = command("info").out
     assert "reference   works" in text and "numpy" in text
+    assert found["memory"]["host"] == parse_memory(None) and "without --memory" in text

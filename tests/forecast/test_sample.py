@@ -27,6 +27,8 @@ MACHINE: dict[str, Any] = {"bands": 21, "threads": 2, "memory": 8 << 30}
 FIXED = {name: 0.02 * (1 + place) for place, name in enumerate(ESTIMATED)}
 EACH = {name: 1e-4 * (1 + place) for place, name in enumerate(ESTIMATED)}
 
+SHARES = {"host": 8 << 30, "read_ahead": 1 << 30, "pinned": 3 << 27, "device": 100 << 30}
+
 
 def corpus(documents: int) -> Corpus:
     return Corpus(documents=documents, bytes=700.0 * documents, met=0.05, pairs=0.1, dropped=0.02, bytes_per_shingle=6)
@@ -92,7 +94,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         found.append(arguments)
         rows = sum(pq.read_metadata(path).num_rows for path in Path(arguments[-1]).glob("*.parquet"))
         parameters = {"threads": 2, "memory": 8 << 30, "banding": {"bands": 21, "rows": 6}}
-        report = {"parameters": parameters, "backend": {"name": "cpu"}, "compiling": 0.0}
+        report = {"parameters": parameters, "backend": {"name": "cpu"}, "memory": SHARES, "compiling": 0.0}
         return report, replace(planted(rows), seconds={**dict.fromkeys(ESTIMATED, rows * 1e-4), START: 1.0})
 
     monkeypatch.setattr(sample, "run", stand_in)
@@ -161,12 +163,13 @@ def test_a_dry_run_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]
 def test_a_plan_names_its_numbers() -> None:
     likely = grown(planted(500), planted(LARGE), corpus(4 * LARGE), **MACHINE)
     most = replace(likely, corpus=replace(likely.corpus, dropped=0.08), seconds={**likely.seconds, "verify": 9000.0})
-    machine: dict[str, Any] = {"backend": "cpu", "threads": 2, "memory": 8 << 30, "parameters": {}}
+    machine: dict[str, Any] = {"backend": "cpu", "threads": 2, "memory": 8 << 30, "parameters": {}, "shares": SHARES}
     plan = Plan(likely=likely, most=most, work=5e6, files=1, bytes=9_000_000, sample=LARGE, measured=3.0, **machine)
     lines = "\n".join(sample_lines(plan)).splitlines()
     assert lines[1] == "gpulsh ran 10,000 of them (25.0 %) on this machine in 3.00 s: cpu, 2 threads"
     assert f"{'all':<9}{duration(likely.all):>14}  at most {duration(most.all)}" in lines
     assert f"memory   {size(int(likely.memory)):>14}  at most, with a budget of 8.6 GB" in lines
+    assert f"{'402.7 MB':>23}  of the budget page-locked" in lines and f"{'107.4 GB':>23}  on each device" in lines
     assert f"{'dropped':<9}{'2.0 %':>14}  at most 8.0 %" in lines
     assert any(line.startswith("OUT ") and line.endswith("removes 5.0 MB of it") for line in lines)
 

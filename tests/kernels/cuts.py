@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 
 from gpulsh.backends.cuda import CudaBackend, why_unavailable
 from gpulsh.backends.cuda.launcher import Geometry, expanded_source, kernel_folder
-from tests.kernels.device_arrays import DeviceModule
+from tests.kernels.device_arrays import DeviceArray, DeviceModule
 from tests.kernels.host import HostLauncher, build, compiler
 
 DECISION = ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity")
@@ -34,6 +35,7 @@ WHERE += DEVICE
 # The cuts of a usual run: a small one finds what whole rows hide. ./ci/soak takes all.
 SOME = WHERE if os.environ.get("GPULSH_EVERY_CUT") else ["host-small", "host-default", *DEVICE]
 HOST_DEFAULT = pytest.mark.parametrize("cuda", ["host-default"], indirect=True)
+DEVICE_DEFAULT = pytest.mark.parametrize("cuda", [at for at in DEVICE if at.endswith("-default")], indirect=True)
 DEFAULT_CUT = pytest.mark.parametrize("cuda", [at for at in WHERE if at.endswith("-default")], indirect=True)
 
 
@@ -66,6 +68,29 @@ def install(monkeypatch: pytest.MonkeyPatch, cuda: CudaBackend) -> CudaBackend:
 def on_device(where: object) -> bool:
     """Whether a test's parameter names a device."""
     return str(where).startswith("device-")
+
+
+def memory_of(ops: CudaBackend, host: np.ndarray) -> Any:
+    """What the backend's device takes for its memory: on the host the array, on a device a copy in the same layout."""
+    xp = ops._machine.arrays
+    if xp.ndarray is DeviceArray:
+        return host
+    low, high = np.lib.array_utils.byte_bounds(host)
+    content = np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), np.uint8)
+    return xp.ndarray(host.shape, host.dtype, xp.asarray(content).data + (host.ctypes.data - low), host.strides)
+
+
+def device_array(ops: CudaBackend, host: np.ndarray) -> Any:
+    """An array of the backend's module, in the layout of the given one."""
+    memory = memory_of(ops, host)
+    return DeviceArray(memory) if isinstance(memory, np.ndarray) else memory
+
+
+def address(array: Any) -> int:
+    """Where the memory of an array begins, on the host or a device."""
+    if isinstance(array, np.ndarray):
+        return int(array.ctypes.data)
+    return int(array.__cuda_array_interface__["data"][0])
 
 
 def on_host(array: Any) -> np.ndarray:

@@ -96,11 +96,14 @@ class HostCupy(ModuleType):
 @contextmanager
 def devices_unknown() -> Iterator[None]:
     """The process has not looked for devices yet, and will look again afterwards."""
-    caches = (device.why_unavailable, backend._device)
+    caches = (device._reason, backend._device)
+    users = device._users[:]
     for cache in caches:
         cache.cache_clear()
+    device._users.clear()
     try:
         yield
     finally:
         for cache in caches:
             cache.cache_clear()
+        device._users[:] = users

@@ -7,7 +7,7 @@ that are not contiguous; a device, which sees only a pointer, could not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,12 +24,23 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError, ParameterError
 from gpulsh.io.memory.texts import open_texts
-from tests.kernels.cuts import HOST_DEFAULT, assert_decisions, install, on_host, texts
+from tests.kernels.cuts import (
+    DEFAULT_CUT,
+    DEVICE_DEFAULT,
+    HOST_DEFAULT,
+    address,
+    assert_decisions,
+    device_array,
+    install,
+    memory_of,
+    on_host,
+    texts,
+)
 from tests.kernels.device_arrays import PLACES, DeviceArray, DeviceModule
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_device_texts import DeviceBytes, copies_of_text, documents
 
-pytestmark = [pytest.mark.kernels, HOST_DEFAULT]
+pytestmark = pytest.mark.kernels
 
 
 # --- libraries
@@ -57,13 +68,15 @@ class Tensor:
 
     def __dlpack__(self, **options: Any) -> Any:
         self.asked = options
+        if not isinstance(self.memory, np.ndarray):
+            return self.memory.__dlpack__(**options)
         version = {} if self.memory.flags.writeable else {"max_version": (1, 0)}  # which has a word for read-only
         return self.memory.__dlpack__(**version)
 
 
 class Copied(Tensor):
     def cpu(self) -> Tensor:
-        return Tensor(self.memory, (1, 0))
+        return Tensor(on_host(self.memory), (1, 0))
 
 
 class NumbaArray:
@@ -78,36 +91,36 @@ class NumbaArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        if not isinstance(self.memory, np.ndarray):
+            return {**self.memory.__cuda_array_interface__}
         return {**self.memory.__array_interface__, "version": 3, "stream": None}
 
     def copy_to_host(self) -> np.ndarray:
-        return self.memory.copy()
+        return on_host(self.memory).copy()
 
 
-LIBRARIES: dict[str, Callable[[np.ndarray], Any]] = {
-    "NumPy": lambda array: array,
-    "CuPy": DeviceArray,
-    "DLPack": Tensor,
-    "DLPack of the host": lambda array: Tensor(array, (1, 0)),
-    "CUDA array interface": NumbaArray,
+LIBRARIES: dict[str, Callable[[CudaBackend, np.ndarray], Any]] = {
+    "NumPy": lambda ops, array: array,
+    "CuPy": device_array,
+    "DLPack": lambda ops, array: Tensor(memory_of(ops, array)),
+    "DLPack of the host": lambda ops, array: Tensor(array, (1, 0)),
+    "CUDA array interface": lambda ops, array: NumbaArray(memory_of(ops, array)),
 }
 ON_DEVICES = ["CuPy", "DLPack", "CUDA array interface"]
 
 
-def address(array: Any) -> int:
-    return int((array.host if isinstance(array, DeviceArray) else array).ctypes.data)
-
-
+@DEFAULT_CUT
 @pytest.mark.parametrize("library", [Tensor, NumbaArray])
 def test_device_memory_is_used_in_place(cuda: CudaBackend, library: Any) -> None:
-    given = library(np.arange(6, dtype=np.uint64).reshape(2, 3))
+    given = library(memory_of(cuda, np.arange(6, dtype=np.uint64).reshape(2, 3)))
     found = cuda.asarray(given)
-    assert isinstance(found, DeviceArray) and address(found) == address(given.memory)
+    assert isinstance(found, cuda._machine.arrays.ndarray) and address(found) == address(given.memory)
     assert found.dtype == np.uint64 and found.shape == (2, 3)
     if library is Tensor:
         assert given.asked["stream"] == 1, "the producer must know which stream waits"
 
 
+@HOST_DEFAULT
 def test_a_buffer_waits_for_its_event(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     waited = []
     cuda_module = cuda._machine.arrays.cuda
@@ -120,33 +133,37 @@ def test_a_buffer_waits_for_its_event(cuda: CudaBackend, monkeypatch: pytest.Mon
     assert len(cuda.asarray(DeviceBuffer(0, 0, None))) == 0
 
 
+@DEFAULT_CUT
 @pytest.mark.parametrize("ops", [CpuBackend(1), ReferenceBackend()], ids=lambda ops: ops.name)
 def test_other_backends(cuda: CudaBackend, ops: Any) -> None:
     tensor = Tensor(np.arange(5), (1, 0))
     assert address(ops.asarray(tensor)) == tensor.memory.ctypes.data, "host memory is not copied"
-    for library in (DeviceArray, NumbaArray, Copied):
-        assert ops.asarray(library(np.arange(3))).tolist() == [0, 1, 2]
+    there = memory_of(cuda, np.arange(3))
+    for given in (device_array(cuda, np.arange(3)), NumbaArray(there), Copied(there)):
+        assert ops.asarray(given).tolist() == [0, 1, 2]
     with pytest.raises(ParameterError, match=r"cannot be copied from its device .*; give it as a CuPy or NumPy array"):
-        ops.asarray(Tensor(np.arange(3)))
+        ops.asarray(Tensor(there))
 
 
+@DEFAULT_CUT
 def test_classes_of_foreign_arrays(cuda: CudaBackend) -> None:
     host = gpulsh.Signatures(Tensor(np.ones((2, 3), np.uint32), (1, 0)))
     assert isinstance(host.values, np.ndarray) and host.dtype == np.uint32
-    device = gpulsh.Signatures(Tensor(np.ones((2, 3), np.uint32)))
+    device = gpulsh.Signatures(Tensor(memory_of(cuda, np.ones((2, 3), np.uint32))))
     assert device.dtype == np.uint32 and device.shape == (2, 3) and len(device) == 2
     assert device.__dlpack_device__() == (2, 0)
-    numba = gpulsh.BandDigests(NumbaArray(np.ones((2, 3), np.uint64)))
+    numba = gpulsh.BandDigests(NumbaArray(memory_of(cuda, np.ones((2, 3), np.uint64))))
     assert numba.__cuda_array_interface__["shape"] == (2, 3) and np.asarray(numba).sum() == 6
     with pytest.raises(ParameterError, match=r"Signatures.values is torch.int32 with 2 dimensions; give an array of"):
-        gpulsh.Signatures(Tensor(np.ones((2, 3), np.int32)))
+        gpulsh.Signatures(Tensor(memory_of(cuda, np.ones((2, 3), np.int32))))
     with pytest.raises(ParameterError, match=r"Fingerprints.values is list with no dimensions"):
         gpulsh.Fingerprints([1], [0, 1])
 
 
-@pytest.mark.parametrize("library", ["NumPy", "CuPy", "CUDA array interface"])  # DLPack has no such types
+@HOST_DEFAULT  # CuPy has no such types
+@pytest.mark.parametrize("library", ["NumPy", "CuPy", "CUDA array interface"])  # nor has DLPack
 def test_other_types_are_refused(cuda: CudaBackend, library: str) -> None:
-    make = LIBRARIES[library]
+    make = partial(LIBRARIES[library], cuda)
     with pytest.raises(ParameterError, match=r"Signatures.values is >u4 with 2 dimensions; give an array of uint32"):
         gpulsh.Signatures(make(np.ones((2, 3), ">u4")))
     with pytest.raises(ParameterError, match=r"TextBatch.offset is >i8 with 1 dimensions; give an array of int64"):
@@ -155,22 +172,55 @@ def test_other_types_are_refused(cuda: CudaBackend, library: str) -> None:
         gpulsh.Fingerprints(make(np.zeros(4, np.uint32)), make(np.array([0, 4])))
 
 
+@DEFAULT_CUT
 @pytest.mark.parametrize("offset", [[0, 3, 2], [-1, 0, 2], [0, 1, 9]])
 def test_offsets_on_the_device_are_checked_when_they_are_used(selected: CudaBackend, offset: list[int]) -> None:
-    values, rows = DeviceArray(np.zeros(4, np.uint64)), DeviceArray(np.array(offset))
+    values, rows = (device_array(selected, array) for array in (np.zeros(4, np.uint64), np.array(offset)))
     with pytest.raises(ParameterError, match=r"Fingerprints.offset does not ascend within \[0, 4\]"):
         gpulsh.MinHash()(gpulsh.Fingerprints(values, rows), backend="cuda")
-    text = gpulsh.TextBatch(DeviceArray(np.zeros(4, np.uint8)), rows)
+    text = gpulsh.TextBatch(device_array(selected, np.zeros(4, np.uint8)), rows)
     with pytest.raises(ParameterError, match=r"TextBatch.offset does not ascend within \[0, 4\]"):
         gpulsh.shingle(text, backend="cuda")
 
 
-def test_torch_tensors_of_the_host(cuda: CudaBackend) -> None:
+def test_torch_tensors_of_the_host() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     values = torch.arange(8, dtype=torch.uint8)
     batch = TextBatch(values, torch.tensor([0, 3, 8]))
     assert address(batch.values) == values.data_ptr()
     assert arrays.on_host(values).tolist() == list(range(8))
+
+
+@DEVICE_DEFAULT
+def test_torch_tensors_of_a_side_stream(selected: CudaBackend) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no CUDA device")
+    wanted, plain = laid_batch(lambda array: array), torch.zeros
+    with torch.cuda.stream(torch.cuda.Stream()):  # which waits for no other stream, and no other for it
+        values = plain(len(wanted.values), dtype=torch.uint8, device="cuda")
+        offset = plain(len(wanted.offset), dtype=torch.int64, device="cuda")
+        torch.cuda._sleep(200_000_000)
+        values.copy_(torch.from_numpy(wanted.values.copy()), non_blocking=True)
+        offset.copy_(torch.from_numpy(wanted.offset.copy()), non_blocking=True)
+        assert_decisions(gpulsh.deduplicate(TextBatch(values, offset), backend="cuda"), wanted_decision())
+
+
+@DEVICE_DEFAULT
+def test_jax_arrays_that_are_still_computed(selected: CudaBackend) -> None:
+    jax = pytest.importorskip("jax", reason="jax is not installed")
+    if not any(device.platform == "gpu" for device in jax.devices()):
+        pytest.skip("jax sees no CUDA device")
+    wanted = laid_batch(lambda array: array)
+    with jax.experimental.enable_x64():
+
+        @jax.jit
+        def late(array: Any) -> Any:  # the same, after some work on JAX's own stream
+            work = jax.lax.fori_loop(0, 200, lambda _, matrix: matrix @ matrix / 2048, jax.numpy.ones((2048, 2048)))
+            return array + (work.sum() < 0).astype(array.dtype)
+
+        batch = TextBatch(late(jax.numpy.asarray(wanted.values)), late(jax.numpy.asarray(wanted.offset)))
+        assert_decisions(gpulsh.deduplicate(batch, backend="cuda"), wanted_decision())
 
 
 # --- layouts
@@ -245,10 +295,11 @@ def laid_batch(lay: Callable[[np.ndarray], Any]) -> TextBatch:
     return TextBatch(lay(np.frombuffer(b"".join(rows), np.uint8).copy()), lay(offset))
 
 
+@DEFAULT_CUT
 @pytest.mark.parametrize(("library", "layout"), PAIRED)
 def test_on_the_device(selected: CudaBackend, library: str, layout: str) -> None:
     def lay(array: np.ndarray) -> Any:
-        return LIBRARIES[library](LAYOUTS[layout](array))
+        return LIBRARIES[library](selected, LAYOUTS[layout](array))
 
     assert_steps(steps(lay, "cuda"))
     batch = laid_batch(lay)
@@ -258,7 +309,7 @@ def test_on_the_device(selected: CudaBackend, library: str, layout: str) -> None
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_on_the_host(cuda: CudaBackend, backend: Any) -> None:
+def test_on_the_host(backend: Any) -> None:
     for layout in LAYOUTS.values():
         assert_steps(steps(layout, backend))
     for layout in (every_other, read_only):
@@ -279,7 +330,7 @@ def on_first(library: str, array: np.ndarray, device: int = 0) -> Any:
     """An array of a library in the memory of a device."""
     if library == "DLPack":
         return Tensor(array, (2, device))
-    made = LIBRARIES[library](array)
+    made = DeviceArray(array) if library == "CuPy" else NumbaArray(array)
     if library == "CuPy":
         made.number = device
     else:
@@ -287,6 +338,7 @@ def on_first(library: str, array: np.ndarray, device: int = 0) -> Any:
     return made
 
 
+@HOST_DEFAULT
 @pytest.mark.parametrize("library", ON_DEVICES)
 def test_arrays_of_another_device_are_moved(
     cuda: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch, library: str
@@ -310,6 +362,7 @@ def test_arrays_of_another_device_are_moved(
             second.asarray(on_first(library, np.arange(3), device=2))
 
 
+@HOST_DEFAULT
 def test_an_arrow_column_of_another_device(
     cuda: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +372,7 @@ def test_an_arrow_column_of_another_device(
             PLACES.put(np.frombuffer(buffer, np.uint8), 0)
         with monkeypatch.context() as patch:
             copied = copies_of_text(patch)
-            opened = open_texts(DeviceBytes(array), second)
+            opened = open_texts(DeviceBytes(second, array), second)
             rows = [row for batch in opened.batches(500) for row in documents(batch)]
         plain = [(text or "").encode() for text in array.to_pylist()]
         assert rows == plain

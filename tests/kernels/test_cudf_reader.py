@@ -15,10 +15,10 @@ import gpulsh
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.io.files import readers
-from tests.kernels.cuts import HOST_DEFAULT, texts
+from tests.kernels.cuts import DEFAULT_CUT, HOST_DEFAULT, texts
 from tests.kernels.test_device_texts import column
 
-pytestmark = [pytest.mark.kernels, HOST_DEFAULT]
+pytestmark = pytest.mark.kernels
 
 
 class Options:
@@ -35,7 +35,7 @@ class Options:
         (self.groups,) = groups
 
 
-def pylibcudf(read: list[Any], old: bool = False, fails: Exception | None = None) -> Any:
+def pylibcudf(ops: CudaBackend, read: list[Any], old: bool = False, fails: Exception | None = None) -> Any:
     """A pylibcudf whose reader is Arrow's; `read` gets what is asked of it."""
 
     def read_parquet(options: Options) -> Any:
@@ -45,7 +45,7 @@ def pylibcudf(read: list[Any], old: bool = False, fails: Exception | None = None
         with pq.ParquetFile(options.path) as source:
             table = source.read_row_groups(options.groups, columns=options.names)
         columns = [part.combine_chunks().cast(pa.large_string()) for part in table.columns]
-        return SimpleNamespace(tbl=SimpleNamespace(columns=lambda: tuple(map(column, columns))))
+        return SimpleNamespace(tbl=SimpleNamespace(columns=lambda: tuple(column(ops, part) for part in columns)))
 
     parquet = SimpleNamespace(
         ParquetReaderOptions=SimpleNamespace(builder=lambda source: Options(source, old)), read_parquet=read_parquet
@@ -71,13 +71,14 @@ def outcome(folder: Path) -> list[Any]:
     return [kept, pq.read_table(folder / "duplicates.parquet").to_pylist()]
 
 
+@DEFAULT_CUT
 @pytest.mark.parametrize(("keep", "old"), [("first", False), ("rank", True)])
 def test_as_arrow(
     selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, old: bool
 ) -> None:
     monkeypatch.setattr(readers, "GROUP_BYTES", 9000)
     read: list[Any] = []
-    monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf(read, old))
+    monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf(selected, read, old))
     options: dict[str, Any] = {"keep": keep, "id_column": "id"}
     found = gpulsh.deduplicate_files(files, tmp_path / "cudf", reader="cudf", **options)
     monkeypatch.undo()
@@ -97,6 +98,7 @@ def refused(files: Path, tmp_path: Path, error: type[GpulshError], told: str) ->
     assert not (tmp_path / "out").exists()
 
 
+@DEFAULT_CUT
 def test_what_it_cannot_read(
     selected: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,20 +112,20 @@ def test_what_it_cannot_read(
         ),
         (MemoryError("std::bad_alloc"), BackendError, r"a\[1\].parquet: a row group exceeds the device"),
     ]:
-        monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf([], fails=fails))
+        monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf(selected, [], fails=fails))
         refused(files, tmp_path, error, told)
 
     def short(*given: Any) -> Any:
         return readers_read(*given[:2], given[2][:1], *given[3:])
 
-    monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf([]))
+    monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf(selected, []))
     from gpulsh.io.memory import cudf
 
     readers_read = cudf.read_row_groups
     monkeypatch.setattr(cudf, "read_row_groups", short)
     refused(files, tmp_path, InputError, r"a\[1\].parquet: changed while it was read")
     monkeypatch.setattr(cudf, "read_row_groups", readers_read)
-    module = pylibcudf([])
+    module = pylibcudf(selected, [])
     module.io.parquet.read_parquet = lambda options: SimpleNamespace(tbl=SimpleNamespace(columns=lambda: ()))
     monkeypatch.setitem(sys.modules, "pylibcudf", module)
     refused(files, tmp_path, InputError, r"a\[1\].parquet: cannot be read by cuDF: cuDF reads 0 columns for 'text'")
@@ -131,6 +133,7 @@ def test_what_it_cannot_read(
     refused(files, tmp_path, InputError, r"d.jsonl: is no Parquet file, and the reader is 'cudf'")
 
 
+@HOST_DEFAULT
 def test_without_cuda(cuda: CudaBackend, files: Path, tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="reader 'cudf' works on the backend 'cuda', and this one is 'cpu'"):
         gpulsh.deduplicate_files(files, tmp_path / "out", reader="cudf", backend="cpu")

@@ -95,6 +95,45 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         assert device.devices() == []
 
 
+FORKED = """
+import os, sys
+from types import SimpleNamespace
+import numpy as np
+from tests.kernels.test_device import cupy_with
+from tests.kernels.host_cupy import devices_unknown
+with devices_unknown():
+    sys.modules["cupy"] = cupy_with()
+    from gpulsh.backends.cuda import CudaBackend, device
+    from gpulsh.backends.select import select_backend
+    from gpulsh.errors import BackendError
+    assert device.why_unavailable() is None
+    for _ in range(2):
+        child = os.fork()
+        if not child:
+            print(device.why_unavailable())
+            print(select_backend("auto").name)
+            try:
+                CudaBackend()
+            except BackendError as error:
+                print(error)
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+    assert device.why_unavailable() is None
+    print(os.getpid())
+"""
+
+
+def test_a_forked_child_of_a_process_with_cuda_says_so_and_works_on_the_cpu() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    *said, parent = done.stdout.splitlines()
+    reason = f"this process was forked from process {parent}, which uses CUDA, and CUDA does not outlive a fork;"
+    assert len(said) == 6 and said[:3] == said[3:]
+    assert said[0].startswith(reason) and said[1] == "cpu"
+    assert said[2].startswith(f"CUDA does not work here: {reason}")
+
+
 def launcher_of(raw_module: Any) -> DeviceLauncher:
     cupy = cupy_with()
     cupy.RawModule = raw_module

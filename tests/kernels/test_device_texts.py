@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from enum import IntEnum
 from itertools import pairwise
 from types import SimpleNamespace
@@ -16,15 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpulsh
+from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError, InputTypeError
 from gpulsh.io.memory.device import device_column
-from gpulsh.io.memory.texts import MemoryTexts, open_texts
-from tests.kernels.cuts import HOST_DEFAULT, assert_decisions, texts
+from gpulsh.io.memory.texts import open_texts
+from tests.kernels.cuts import DEFAULT_CUT, HOST_DEFAULT, address, assert_decisions, device_array, memory_of, texts
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, current_device
 
-pytestmark = [pytest.mark.kernels, HOST_DEFAULT]
+pytestmark = pytest.mark.kernels
 
 TEXTS = ["a", "é" * 10, None, "x" * 40, "", "w" * 5, "日本語😀\0", None, "exactly 12 b"]
 
@@ -34,10 +36,11 @@ class TypeId(IntEnum):
 
 
 class Span:
-    """Device memory as pylibcudf hands it out; here it is the host's."""
+    """An Arrow buffer in device memory, as pylibcudf hands it out."""
 
-    def __init__(self, owner: Any, pointer: int) -> None:
-        self.owner, self.ptr, self.size = owner, pointer, 0  # a slice's size is not to be trusted
+    def __init__(self, ops: CudaBackend, buffer: pa.Buffer) -> None:
+        self.owner = memory_of(ops, np.frombuffer(buffer, np.uint8))
+        self.ptr, self.size = address(self.owner), 0  # a slice's size is not to be trusted
 
 
 class Column:
@@ -52,10 +55,10 @@ class Column:
         self.child = lambda index: of[index]
 
 
-def column(array: pa.Array, skip: int = 0) -> Column:
+def column(ops: CudaBackend, array: pa.Array, skip: int = 0) -> Column:
     """An Arrow column of strings as libcudf would hold it, `skip` more offsets in front of its child's."""
     wide = pa.types.is_large_string(array.type)
-    mask, offsets, data = (None if buffer is None else Span(buffer, buffer.address) for buffer in array.buffers())
+    mask, offsets, data = (None if buffer is None else Span(ops, buffer) for buffer in array.buffers())
     if skip and offsets is not None:
         offsets.ptr -= skip * (8 if wide else 4)
     children = [Column(TypeId.INT64 if wide else TypeId.INT32, 0, offsets, offset=skip)] if len(array) else []
@@ -67,18 +70,18 @@ class Series:
 
     __module__ = "cudf.core.series"
 
-    def __init__(self, array: pa.Array, dtype: str = "str") -> None:
-        self._array, self.dtype, self.ndim = array, dtype, 1
+    def __init__(self, ops: CudaBackend, array: pa.Array, dtype: str = "str") -> None:
+        self._ops, self._array, self.dtype, self.ndim = ops, array, dtype, 1
 
     def __len__(self) -> int:
         return len(self._array)
 
     def to_pylibcudf(self) -> tuple[Column, dict[str, Any]]:
         assert self.dtype != "category", "its buffers are codes"
-        return column(self._array), {"name": None}
+        return column(self._ops, self._array), {"name": None}
 
     def astype(self, dtype: str) -> Series:
-        return Series(self._array, dtype)
+        return Series(self._ops, self._array, dtype)
 
     def to_arrow(self) -> Any:
         raise AssertionError("the text came to the host")
@@ -88,42 +91,48 @@ class Series:
 
 
 class DeviceBytes:
-    """A pyarrow array that says it lies on a CUDA device."""
+    """A pyarrow array on a CUDA device."""
 
-    def __init__(self, array: pa.Array) -> None:
-        self._array = array
+    def __init__(self, ops: CudaBackend, array: pa.Array) -> None:
+        self._ops, self._array, self._spans = ops, array, list[Span]()
 
     def __arrow_c_device_array__(self, requested: Any = None, **_: Any) -> Any:
         capsules = self._array.__arrow_c_device_array__()
-        device_column(SimpleNamespace(__arrow_c_device_array__=lambda: capsules)).array.device_type = 2
+        there = device_column(SimpleNamespace(__arrow_c_device_array__=lambda: capsules)).array
+        there.device_type = 2
+        for number, buffer in enumerate(self._array.buffers()):
+            if buffer is not None:
+                self._spans.append(Span(self._ops, buffer))
+                there.array.buffers[number] = self._spans[-1].ptr
         return capsules
 
 
-def batch_of(array: pa.Array) -> gpulsh.TextBatch:
+def batch_of(ops: CudaBackend, array: pa.Array) -> gpulsh.TextBatch:
     rows = [(text or "").encode() for text in array.to_pylist()]
     offset = 3 + np.cumsum([0, *map(len, rows)], dtype=np.int64)
     values = np.frombuffer(b"\xff\xff\xff" + b"".join(rows) + b"\xff", np.uint8)
-    return gpulsh.TextBatch(DeviceArray(values), DeviceArray(offset))
+    return gpulsh.TextBatch(device_array(ops, values), device_array(ops, offset))
 
 
-KINDS = {
+KINDS: dict[str, Callable[[CudaBackend, pa.Array], Any]] = {
     "TextBatch": batch_of,
     "Series": Series,
-    "Series of large strings": lambda array: Series(array.cast(pa.large_string())),
-    "Series of categories": lambda array: Series(array, "category"),
+    "Series of large strings": lambda ops, array: Series(ops, array.cast(pa.large_string())),
+    "Series of categories": lambda ops, array: Series(ops, array, "category"),
     "Arrow": DeviceBytes,
-    "Arrow large": lambda array: DeviceBytes(array.cast(pa.large_string())),
-    "Arrow binary": lambda array: DeviceBytes(array.cast(pa.binary())),
+    "Arrow large": lambda ops, array: DeviceBytes(ops, array.cast(pa.large_string())),
+    "Arrow binary": lambda ops, array: DeviceBytes(ops, array.cast(pa.binary())),
 }
 
 
 def documents(batch: gpulsh.TextBatch) -> list[bytes]:
-    assert isinstance(batch.values, DeviceArray) and isinstance(batch.offset, DeviceArray)
+    assert not isinstance(batch.values, np.ndarray) and not isinstance(batch.offset, np.ndarray)
     offset = batch.offset.get().tolist()
     return [batch.values.get()[start:stop].tobytes() for start, stop in pairwise(offset)]
 
 
-def check(found: MemoryTexts, wanted: list[str | None], max_bytes: int, *, nulls: bool = True) -> None:
+def check(ops: CudaBackend, given: Any, wanted: list[str | None], max_bytes: int, *, nulls: bool = True) -> None:
+    found = open_texts(given, ops)
     plain = [(text or "").encode() for text in wanted]
     assert len(found) == len(plain)
     batches = [documents(batch) for batch in found.batches(max_bytes)]
@@ -134,11 +143,12 @@ def check(found: MemoryTexts, wanted: list[str | None], max_bytes: int, *, nulls
     chosen = found.choose(np.arange(len(plain))[::2])
     assert chosen.sizes().tolist() == [len(document) for document in plain[::2]]
     assert documents(chosen.take(places)) == [plain[::2][place] for place in places]
-    on_device = found.choose(DeviceArray(np.arange(len(plain))[::2]))
+    on_device = found.choose(device_array(ops, np.arange(len(plain))[::2].copy()))
     assert on_device.sizes().get().tolist() == chosen.sizes().tolist()
-    assert documents(on_device.take(DeviceArray(places))) == documents(chosen.take(places))
+    assert documents(on_device.take(device_array(ops, places))) == documents(chosen.take(places))
 
 
+@DEFAULT_CUT
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_kinds_read_alike(cuda: CudaBackend, kind: str) -> None:
     whole = pa.array(["before" * 3, None, *TEXTS, "after"])
@@ -146,13 +156,13 @@ def test_all_kinds_read_alike(cuda: CudaBackend, kind: str) -> None:
     cases += [(pa.array([""] * 3), [""] * 3), (pa.array([None, None]), [None, None]), (whole[:1], ["before" * 3])]
     for max_bytes in (1, 30, 1 << 20):
         for array, wanted in cases:
-            opened = open_texts(KINDS[kind](array.cast(pa.string())), cuda)
-            check(opened, wanted, max_bytes, nulls=kind != "TextBatch")
+            check(cuda, KINDS[kind](cuda, array.cast(pa.string())), wanted, max_bytes, nulls=kind != "TextBatch")
 
 
 rows = st.lists(st.one_of(st.none(), st.text(max_size=9), st.sampled_from(["x" * 33, "語" * 11, ""])), max_size=40)
 
 
+@DEFAULT_CUT
 @settings(max_examples=40)
 @given(
     rows, st.integers(0, 9), st.integers(0, 3), st.sampled_from([1, 20, 4096]), st.sampled_from([Series, DeviceBytes])
@@ -161,33 +171,43 @@ def test_slices_with_nulls_anywhere(
     cuda: CudaBackend, given: list[str | None], start: int, less: int, max_bytes: int, kind: Any
 ) -> None:
     part = slice(start, max(len(given) - less, start))
-    check(open_texts(kind(pa.array(given, pa.string())[part]), cuda), given[part], max_bytes)
+    check(cuda, kind(cuda, pa.array(given, pa.string())[part]), given[part], max_bytes)
 
 
+@DEFAULT_CUT
 @pytest.mark.parametrize("kind", [Series, DeviceBytes])
 def test_null_rows_that_cover_bytes_are_empty(cuda: CudaBackend, kind: Any) -> None:
     data, offsets = pa.py_buffer(b"onehiddentwo"), np.array([0, 3, 9, 12], np.int32)
     array = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x05"), pa.py_buffer(offsets.tobytes()), data])
-    check(open_texts(kind(array), cuda), ["one", None, "two"], 100)
-    check(open_texts(kind(array[1:]), cuda), [None, "two"], 100)
+    check(cuda, kind(cuda, array), ["one", None, "two"], 100)
+    check(cuda, kind(cuda, array[1:]), [None, "two"], 100)
 
 
+@DEFAULT_CUT
 def test_offsets_that_begin_within_their_child(cuda: CudaBackend) -> None:
-    series = Series(pa.array(TEXTS)[2:])
-    series.to_pylibcudf = lambda: (column(series._array, skip=1), {})  # type: ignore[method-assign]
-    check(open_texts(series, cuda), TEXTS[2:], 30)
+    series = Series(cuda, pa.array(TEXTS)[2:])
+    series.to_pylibcudf = lambda: (column(cuda, series._array, skip=1), {})  # type: ignore[method-assign]
+    check(cuda, series, TEXTS[2:], 30)
 
 
+@DEFAULT_CUT
 @pytest.mark.parametrize("kind", ["Series of large strings", "Arrow large", "TextBatch"])
-def test_batches_are_views(cuda: CudaBackend, kind: str) -> None:
+def test_batches_are_views(cuda: CudaBackend, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     array = pa.array(["some", "text", "here"], pa.large_string())
-    given = KINDS[kind](array)
+    given = KINDS[kind](cuda, array)
+    memory: list[int] = []
+
+    class Seen(Span):
+        def __init__(self, *of: Any) -> None:
+            super().__init__(*of)
+            memory.append(self.ptr)
+
+    monkeypatch.setattr(sys.modules[__name__], "Span", Seen)
     found = list(open_texts(given, cuda).batches(8))
-    memory = given.values.host.ctypes.data if kind == "TextBatch" else array.buffers()[2].address
     assert len(found) == 2
-    assert {batch.values.host.ctypes.data for batch in found} == {memory}
-    if kind != "TextBatch":
-        assert found[0].offset.host.ctypes.data == array.buffers()[1].address
+    offset, values = (address(given.offset), address(given.values)) if kind == "TextBatch" else memory
+    assert {address(batch.values) for batch in found} == {values}
+    assert kind == "TextBatch" or address(found[0].offset) == offset
 
 
 def copies_of_text(patch: pytest.MonkeyPatch) -> list[int]:
@@ -206,7 +226,7 @@ def copies_of_text(patch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def text_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No byte array may be copied to the host, or from it."""
+    """On the host: no byte array may be copied to what stands for it, or from there."""
     get, asarray = DeviceArray.get, DeviceModule.asarray
 
     def checked_get(self: DeviceArray, **options: Any) -> np.ndarray:
@@ -221,38 +241,41 @@ def text_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DeviceModule, "asarray", checked_asarray)
 
 
+@DEFAULT_CUT
 @pytest.mark.parametrize("kind", ["TextBatch", "Series", "Arrow large"])
 def test_deduplicate(selected: CudaBackend, kind: str, text_stays: None) -> None:
     given = texts(40)
     options: dict[str, Any] = {"verify": "signature"} if kind == "Series" else {}
     wanted = gpulsh.deduplicate(given, backend="reference", **options)
-    found = gpulsh.deduplicate(KINDS[kind](pa.array(given)), backend="cuda", **options)
+    found = gpulsh.deduplicate(KINDS[kind](selected, pa.array(given)), backend="cuda", **options)
     assert not wanted.keep.all()
     assert_decisions(found, wanted)
     assert (found.funnel.bytes, found.funnel.nulls) == (wanted.funnel.bytes, 0 if kind == "TextBatch" else 1)
 
 
+@DEFAULT_CUT
 @pytest.mark.parametrize("kind", ["TextBatch", "Series", "Arrow large"])
 def test_the_single_steps(selected: CudaBackend, kind: str) -> None:
     given = ["e\u0301 accent", None, "plain", "\ufb01", *texts(20)]
     for folding in (None, gpulsh.Folding(form="NFKC")):
-        there = gpulsh.shingle(KINDS[kind](pa.array(given)), folding=folding, backend="cuda")
+        there = gpulsh.shingle(KINDS[kind](selected, pa.array(given)), folding=folding, backend="cuda")
         wanted = gpulsh.shingle(given, folding=folding, backend="cpu")
         np.testing.assert_array_equal(there.values.get(), wanted.values)
         np.testing.assert_array_equal(there.offset.get(), wanted.offset)
     minhash = gpulsh.MinHash(num_perm=16)
-    signatures = minhash.from_texts(KINDS[kind](pa.array(given)), backend="cuda")
+    signatures = minhash.from_texts(KINDS[kind](selected, pa.array(given)), backend="cuda")
     np.testing.assert_array_equal(signatures, minhash.from_texts(given, backend="cpu"))
 
 
+@DEFAULT_CUT
 def test_other_backends_copy_or_say_why_not(cuda: CudaBackend) -> None:
     array, ops = pa.array(TEXTS), ReferenceBackend()
-    (batch,) = open_texts(batch_of(array), ops).batches(1 << 20)
+    (batch,) = open_texts(batch_of(cuda, array), ops).batches(1 << 20)
     assert isinstance(batch.values, np.ndarray)
     assert [batch.values[i:j].tobytes() for i, j in pairwise(batch.offset)] == [(t or "").encode() for t in TEXTS]
     with pytest.raises(InputTypeError, match="DeviceBytes, is device memory; copy it to the host"):
-        open_texts(DeviceBytes(array), ops)
-    both = DeviceBytes(array)
+        open_texts(DeviceBytes(cuda, array), ops)
+    both = DeviceBytes(cuda, array)
     both.__arrow_c_array__ = array.__arrow_c_array__  # type: ignore[attr-defined]
     assert len(open_texts(both, ops)) == 9
     hosted = SimpleNamespace(
@@ -262,13 +285,35 @@ def test_other_backends_copy_or_say_why_not(cuda: CudaBackend) -> None:
     assert isinstance(batch.values, np.ndarray), "Arrow memory of the host stays there"
 
 
+@HOST_DEFAULT
+@pytest.mark.parametrize(("variable", "stream"), [(None, 1), ("0", 1), ("1", 2)])
+def test_columns_are_ordered_behind_the_stream_of_cudf(
+    cuda: CudaBackend, variable: str | None, stream: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams: list[Any] = []
+    asarray = DeviceModule.asarray
+
+    def seen(self: DeviceModule, array: Any) -> Any:
+        if isinstance(array, DeviceBuffer):
+            streams.append(array.__cuda_array_interface__["stream"])
+        return asarray(self, array)
+
+    monkeypatch.setattr(DeviceModule, "asarray", seen)
+    monkeypatch.delenv("CUDF_PER_THREAD_STREAM", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("CUDF_PER_THREAD_STREAM", variable)
+    list(open_texts(Series(cuda, pa.array(TEXTS)), cuda).batches(100))
+    assert streams == [stream] * 3, "offsets, text and nulls"
+
+
+@DEFAULT_CUT
 def test_columns_that_are_no_text_are_refused(cuda: CudaBackend) -> None:
-    odd = Series(pa.array(["a"]))
+    odd = Series(cuda, pa.array(["a"]))
     odd.to_pylibcudf = lambda: (Column(TypeId.INT32), {})  # type: ignore[method-assign]
     for odd_one, told in [
-        (DeviceBytes(pa.array([1])), "a DeviceBytes, is of Arrow format 'l'; give strings"),
-        (DeviceBytes(pa.array(["a"]).dictionary_encode()), "is a dictionary; give strings"),
-        (Series(pa.array(["a"]), "int64"), "cuDF Series of int64"),
+        (DeviceBytes(cuda, pa.array([1])), "a DeviceBytes, is of Arrow format 'l'; give strings"),
+        (DeviceBytes(cuda, pa.array(["a"]).dictionary_encode()), "is a dictionary; give strings"),
+        (Series(cuda, pa.array(["a"]), "int64"), "cuDF Series of int64"),
         (odd, "cuDF column of INT32"),
     ]:
         with pytest.raises(InputTypeError, match=told):
@@ -298,6 +343,7 @@ class Frame:
 Frame.iloc = property(Frame.iloc)  # type: ignore[assignment, misc, arg-type]
 
 
+@HOST_DEFAULT
 def test_results_as_cudf(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     result = gpulsh.deduplicate(["a b", "A, b!", "c"], backend="cpu")
     monkeypatch.setitem(sys.modules, "cudf", None)
@@ -326,6 +372,7 @@ def test_results_as_cudf(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> 
     assert synchronized
 
 
+@HOST_DEFAULT
 def test_the_arrow_structures_are_read_as_laid_out(cuda: CudaBackend) -> None:
     array = pa.array(["before", *TEXTS])[1:]
     read = device_column(array)

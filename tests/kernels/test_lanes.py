@@ -28,6 +28,7 @@ from gpulsh.backends.cuda.memory import LEAST_PINNED, Staging
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import Family, Shingling
 from gpulsh.permutations import coefficients
+from gpulsh.ragged import TextParts
 from tests.kernels.cuts import install, texts
 from tests.kernels.device_arrays import CUDARuntimeError, DeviceArray, DeviceModule, _Event, _Stream
 from tests.kernels.host import HostLauncher
@@ -270,6 +271,20 @@ def test_no_text_pins_more_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
     for size in SIZES:
         check(way, size)
     assert asked == [LEAST_PINNED]
+
+
+@pytest.mark.parametrize("most", [LEAST_PINNED, 1000, 7])
+def test_parts_are_joined_in_the_buffer_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOST_PINNED", most)
+    monkeypatch.setattr(memory, "COPIED_AT_ONCE", 5)
+    way = Staging(DeviceModule())
+    parts = [text_of(size) for size in (0, 3, 0, 50, 1, 1, 1, 2000, 0)]
+    batch = TextParts(parts)
+    there = way.on_device(batch)
+    assert "values" not in vars(batch), "the parts were joined on the host"
+    np.testing.assert_array_equal(there.values.get(), np.concatenate([part.values[4:-5] for part in parts]))
+    lengths = np.concatenate([np.diff(part.offset) for part in parts])
+    np.testing.assert_array_equal(there.offset.get(), np.append(0, np.cumsum(lengths)))
 
 
 def test_threads_do_not_overwrite_one_another(monkeypatch: pytest.MonkeyPatch) -> None:

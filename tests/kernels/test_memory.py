@@ -19,6 +19,7 @@ from gpulsh.backends.cuda.launcher import Geometry, Machine
 from gpulsh.backends.cuda.memory import SMALLEST, text_sizes
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.backends.select import select_backend
 from gpulsh.errors import BackendError, DeviceMemoryError
 from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.io.memory.texts import open_texts
@@ -213,6 +214,41 @@ def test_sizes_follow_free_memory(free: int) -> None:
     sizes = text_sizes(free, 3, 256 << 20)
     assert SMALLEST <= sizes.tile <= sizes.batch <= 256 << 20
     assert 3 * 20 * sizes.batch <= free or sizes.batch == SMALLEST
+
+
+@pytest.mark.parametrize("memory", [512 << 20, 1 << 30, 8 << 30, 64 << 30])
+@pytest.mark.parametrize("devices", [1, 8])
+def test_sizes_follow_the_budget_of_the_host(memory: int, devices: int) -> None:
+    sizes = text_sizes(139 << 30, 3, 256 << 20, memory, devices)
+    assert sizes.tile <= sizes.batch <= 256 << 20 and sizes.ahead is not None
+    batches = (3 * devices + 2) * sizes.batch
+    assert batches + sizes.pinned <= memory // 8 or sizes.batch == SMALLEST
+    assert sizes.ahead <= memory // 8 and 0 < sizes.device <= 139 << 30
+    assert sizes.pinned == 3 * devices * sizes.batch, "a power of two is pinned as it is"
+
+
+def test_a_lane_pins_no_more_than_a_batch_of_its_run() -> None:
+    arrays, pinned = DeviceModule(), list[int]()
+
+    def alloc(size: int) -> bytearray:
+        pinned.append(size)
+        return bytearray(size)
+
+    arrays.cuda.alloc_pinned_memory = alloc
+    little = CudaBackend(arrays, HostLauncher(), memory=32 << 20)
+    text = TextBatch(np.full(3 << 20, ord("a"), np.uint8), np.array([0, 3 << 20], np.int64))
+    assert little.sizes().batch == 1 << 20
+    found = list(little.pipelined_map([text], lambda lane, batch: len(lane.sha1(lane._staging.on_device(batch)))))
+    assert found == [1] and max(pinned) == 1 << 20
+
+
+def test_a_run_on_cuda_gets_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr("gpulsh.backends.cuda.why_unavailable", lambda: None)
+    monkeypatch.setattr("gpulsh.backends.cuda.CudaBackend", lambda **options: given.append(options))
+    select_backend("cuda", memory=1 << 30, devices=[0])
+    select_backend("auto")
+    assert given == [{"devices": [0], "memory": 1 << 30}, {"devices": None}]
 
 
 # --- large numbers

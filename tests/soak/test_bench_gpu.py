@@ -346,10 +346,10 @@ def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: 
     else:
         filled = Staging._filled
 
-        def late(self: Any, source: Any) -> Any:
-            filled(self, source)
+        def late(self: Any, sources: Any) -> Any:
+            filled(self, sources)
             threading.Event().wait(0.01)
-            return self._pinned[: len(source)]
+            return self._pinned[: sum(map(len, sources))]
 
         one: list[Any] = []
 

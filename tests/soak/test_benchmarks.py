@@ -16,7 +16,7 @@ import gpulsh
 from benchmarks.cases import host_costs as deduplicated
 from benchmarks.corpora.respelled import respelled
 from benchmarks.engines.decider import only, without
-from benchmarks.gpu import host_costs
+from benchmarks.gpu import host_costs, staging
 from benchmarks.race import page
 from benchmarks.race.__main__ import Heat, Race
 from benchmarks.race.course import course
@@ -147,3 +147,8 @@ def test_every_cost_is_checked_and_measured(size: int, tmp_path: Path, monkeypat
         assert row["alone ns"] >= 0 and row["all ns"] > 0 and row["ceiling GB/s"] > 0
     assert rows[-1]["all ns"] == pytest.approx(sum(row["all ns"] for row in rows[:-1]), abs=0.5)
     assert rows[-1]["ceiling GB/s"] <= min(row["ceiling GB/s"] for row in rows[:-1])
+
+
+def test_all_texts_arrive_before_they_are_timed() -> None:
+    found = staging.measured(30_000)
+    assert len(found) == 4 * len(staging.KINDS) and min(found.values()) > 0

@@ -24,7 +24,8 @@ from gpulsh.ragged import offsets
 
 
 @kernel
-def _gather(source, begin, target, offset):
+def copy_rows(source, begin, target, offset):
+    """Copies the bytes from address `source + begin[i]` on to `target + offset[i]`, up to `offset[i + 1]`."""
     for row in range(begin.size):
         copy(source + begin[row], target + offset[row], offset[row + 1] - offset[row])
 
@@ -34,7 +35,7 @@ def gather(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBatch
     if len(begin) and (int(begin.min()) < 0 or int(end.max()) > len(values) or bool((begin > end).any())):
         raise ParameterError(f"texts begin or end outside [0, {len(values)}]; give where each begins and ends in it")
     copied = np.empty(int(offset[-1]), np.uint8)
-    _gather(values.ctypes.data, begin, copied.ctypes.data, offset)
+    copy_rows(values.ctypes.data, begin, copied.ctypes.data, offset)
     copied.flags.writeable = False  # as all texts are, which are of one type to the kernels
     return TextBatch(copied, offset)
 

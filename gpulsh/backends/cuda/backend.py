@@ -24,7 +24,20 @@ from gpulsh.backends.composed import one_pass
 from gpulsh.backends.cuda import buckets, passages, rows, texts, weighted
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
-from gpulsh.backends.cuda.memory import HELD, RESIDENT, Staging, done, free_bytes, on_device, on_host, text_sizes, wait
+from gpulsh.backends.cuda.memory import (
+    HELD,
+    LANES,
+    MEMORY,
+    MOST_PINNED,
+    RESIDENT,
+    Staging,
+    done,
+    free_bytes,
+    on_device,
+    on_host,
+    text_sizes,
+    wait,
+)
 from gpulsh.backends.cuda.sign import Signer, TextPieces, shingle_part
 from gpulsh.backends.cuda.sketches import AnywhereSketch, DeviceSketch, sketch_of
 from gpulsh.backends.cuda.texts import DeviceKeys, Table, TokenSums
@@ -36,7 +49,6 @@ from gpulsh.errors import BackendError, DeviceMemoryError
 from gpulsh.params import BandShape, Family, Reading, Shingling
 from gpulsh.secret import EvidenceKeys
 
-LANES = 3  # a device: one fills, one copies, one computes
 KEPT = 8  # keys, and sketches: small, and used again and again
 
 
@@ -72,8 +84,9 @@ class CudaBackend(Backend):
     """Kernels on CUDA devices. Arrays in and out are CuPy's, on the first device and the caller's current stream.
 
     `devices` are their numbers; None takes all that are visible, the current one first. They share the items of
-    `pipelined_map`; every other operation runs on the first. `arrays` and `launcher` replace CuPy and the devices
-    together, `geometry` the cut of the work: for tests. Streams, lanes and tables outlive a backend: see `Shared`.
+    `pipelined_map`; every other operation runs on the first. `memory` is the bytes of the host that the run may use;
+    texts are handed over in parts of it. `arrays` and `launcher` replace CuPy and the devices together, `geometry` the
+    cut of the work: for tests. Streams, lanes and tables outlive a backend: see `Shared`.
 
     Raises BackendError if CUDA, or one of the devices, does not work.
     """
@@ -105,12 +118,14 @@ class CudaBackend(Backend):
         geometry: Geometry | None = None,
         *,
         devices: Sequence[int] | None = None,
+        memory: int = MEMORY,
         shared: Shared | None = None,
     ) -> None:
         self._shared = shared or _shared(arrays, launcher, geometry)
         arrays = self._shared.arrays
         self._devices = visible_devices(arrays, devices)
         self._machine = Machine(arrays, self._shared.launcher, self._shared.geometry, self._devices[0])
+        self._budget = memory, len(self._devices)
         self._staging = Staging(arrays)
         self._keys = LruCache[EvidenceKeys | None, DeviceKeys](KEPT)
         self._sketches = LruCache[Family, DeviceSketch](KEPT)
@@ -122,7 +137,7 @@ class CudaBackend(Backend):
 
     def sizes(self) -> Sizes:
         with self._machine.here():
-            return text_sizes(free_bytes(self._machine.arrays), LANES, self._machine.geometry.text_bytes)
+            return text_sizes(free_bytes(self._machine.arrays), LANES, self._machine.geometry.text_bytes, *self._budget)
 
     @_on_device
     def sha1(self, text: TextBatch) -> Array:
@@ -180,6 +195,8 @@ class CudaBackend(Backend):
 
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         with self._shared.lanes(self._devices) as lanes:
+            for lane in lanes:
+                lane._budget, lane._staging.most = self._budget, min(self.sizes().batch, MOST_PINNED)
             try:
                 yield from pipelined_map(self._ready(items), [partial(lane._work, work) for lane in lanes])
             finally:

@@ -17,9 +17,21 @@ MIN_CAPABILITY = (7, 0)
 FOLDER, IN_MEMORY = "CUPY_CACHE_DIR", "CUPY_CACHE_IN_MEMORY"  # environment variables that CuPy reads
 
 
-@cache
+_users = list[int]()  # the process that began to use CUDA, if one did; its children by fork hold the same list
+
+
 def why_unavailable() -> str | None:
-    """None if CUDA works, otherwise the reason in words."""
+    """None if CUDA works in this process, otherwise the reason in words."""
+    return _reason(os.getpid())
+
+
+@cache
+def _reason(process: int) -> str | None:
+    if _users and process not in _users:
+        return (
+            f"this process was forked from process {_users[0]}, which uses CUDA, and CUDA does not outlive a fork;"
+            " start processes by multiprocessing's 'spawn' or 'forkserver'"
+        )
     try:
         cupy = import_cupy()
     except ImportError as error:
@@ -32,6 +44,7 @@ def why_unavailable() -> str | None:
         return f"no CUDA device can be used ({_in_words(error)})"
     if count == 0:
         return "there is no CUDA device"
+    _users.append(process)
     try:
         capability = _capability(runtime.getDeviceProperties(runtime.getDevice()))
         if capability < MIN_CAPABILITY:

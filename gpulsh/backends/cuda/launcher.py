@@ -16,7 +16,7 @@ import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.compiling import COMPILING
-from gpulsh.backends.cuda.memory import wait
+from gpulsh.backends.cuda.memory import TEXT_BYTES, wait
 from gpulsh.errors import BackendError, DeviceMemoryError, GpulshError
 
 OPTIONS = ("-std=c++17",)
@@ -81,7 +81,7 @@ class Geometry:
     row_threads: int = 128  # whole warps
     row_limit: int = 2048  # fingerprints of the longest row that one block, or warp, takes alone
     sort_span: int = 2**26  # items sorted at once, which bounds the memory of the operations that sort
-    text_bytes: int = 256 << 20  # text of a batch or tile, at most: more hides no more latency
+    text_bytes: int = TEXT_BYTES
     piece_bytes: int = 1 << 26  # text of a giant document on the device at a time
 
 

@@ -7,19 +7,22 @@ texts to copy for the next batches. `wait` sleeps instead: CUDA wakes a thread f
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Lock
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import DEVICE_MEMORY, Array, TextBatch, Values, dlpack_device, held
 from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Sizes
 from gpulsh.errors import BackendError
+from gpulsh.ragged import TextParts
 
 # Bytes of device memory for each byte of text in the worst case, one-byte tokens. `sign` holds the text, 8 bytes of
 # token sums and 8 of fingerprints where these are not fused; `shingle_sets` also what two stable sorts need beside
@@ -31,10 +34,15 @@ SMALLEST = 1 << 20
 RESIDENT = 0.4  # of the memory free at the start may hold the digests of documents signed so far
 HELD = 0.25  # the same for their texts; those that met others are copied before these are released
 
+LANES = 3  # a device: one fills, one copies, one computes
+TEXT_BYTES = 256 << 20  # of a batch or tile, at most: more hides no more latency
+MEMORY = 8 << 30  # default bytes of the host that a run may use
+HOST_SHARE = 8
 LEAST_PINNED = 1 << 20  # bytes of a buffer
 MOST_PINNED = 256 << 20  # a longer text goes through the buffer in parts: the host cannot use pinned memory otherwise
 COPIED_AT_ONCE = 4 << 20  # bytes a thread moves into the buffer; one thread alone is slower than the bus
 
+Bytes: TypeAlias = NDArray[np.uint8]
 Made = TypeVar("Made")
 _log = logging.getLogger("gpulsh")
 
@@ -45,14 +53,39 @@ def free_bytes(arrays: ModuleType) -> int:
     return int(free) + int(arrays.get_default_memory_pool().free_bytes())
 
 
-def text_sizes(free: int, lanes: int, most: int) -> Sizes:
-    """How much text to take at once, at most `most`, where `lanes` batches or tiles share `free` bytes."""
+def text_sizes(free: int, lanes: int, most: int, memory: int = MEMORY, devices: int = 1) -> Sizes:
+    """How much text to take at once, at most `most`, where `lanes` batches or tiles share `free` bytes of a device.
+
+    On the host, the texts of all `devices` and their pinned copies take an eighth of `memory` bytes, and what is read
+    ahead another eighth.
+    """
+    share = memory // HOST_SHARE
+    # A batch and its pinned copy for each lane; two more are being made. CuPy pins a power of two.
+    host = 1 << max((share // (2 * lanes * devices + 2)).bit_length() - 1, 0)
 
     def size(factor: int) -> int:
-        return min(max(int(free * USED) // (factor * lanes), SMALLEST), most)
+        return min(max(min(int(free * USED) // (factor * lanes), host), SMALLEST), most)
 
-    tile = size(TILE_FACTOR)
-    return Sizes(batch=size(SIGN_FACTOR), tile=tile, largest_tile=tile, readers=processors())
+    batch, tile = size(SIGN_FACTOR), size(TILE_FACTOR)
+    return Sizes(
+        batch=batch,
+        tile=tile,
+        largest_tile=tile,
+        readers=processors(),
+        ahead=share,
+        pinned=pinned_size(batch) * lanes * devices,
+        device=int(free * USED),
+    )
+
+
+def most_sizes(memory: int, devices: int) -> Sizes:
+    """`text_sizes` for devices that have memory enough."""
+    return text_sizes(1 << 50, LANES, TEXT_BYTES, memory, devices)
+
+
+def pinned_size(size: int) -> int:
+    """Bytes that CuPy pins for so many: it rounds up to a power of two, and reuses only the same size."""
+    return max(LEAST_PINNED, 1 << (size - 1).bit_length())
 
 
 def wait(arrays: ModuleType, stream: Any = None) -> None:
@@ -135,10 +168,11 @@ def _check_visible(xp: ModuleType, device: int) -> None:
 class Staging:
     """Text to device memory through one pinned buffer: only from pinned memory does the bus run at its full rate.
 
-    The first text makes the buffer; a larger text replaces it.
+    The first text makes the buffer; a larger text replaces it. Text in parts is joined there, and nowhere before.
     """
 
     def __init__(self, arrays: ModuleType) -> None:
+        self.most = MOST_PINNED  # bytes of the buffer
         self._arrays = arrays
         self._pinned = np.empty(0, np.uint8)
         self._reader: Any = None  # the stream that copies from the buffer
@@ -147,21 +181,26 @@ class Staging:
 
     def on_device(self, batch: TextBatch) -> TextBatch:
         """The batch in memory of the current device, copied on the current stream if it is elsewhere."""
-        if not isinstance(batch.values, np.ndarray):
+        if isinstance(batch, TextParts):
+            sources, offset = batch.pieces(), batch.offset
+        elif isinstance(batch.values, np.ndarray):
+            first, last = int(batch.offset[0]), int(batch.offset[-1])
+            sources, offset = [batch.values[first:last]], batch.offset - first
+        else:
             return self._from_device(batch)
-        first, last = int(batch.offset[0]), int(batch.offset[-1])
-        source, bounds = batch.values[first:last], batch.offset - first
-        text, offset = self._arrays.empty(last - first, np.uint8), self._arrays.asarray(bounds)
+        text, there = self._arrays.empty(int(offset[-1]), np.uint8), self._arrays.asarray(offset)
         stream = self._arrays.cuda.get_current_stream()
-        if self._is_pinned(source):
-            text.set(source, stream=stream)
-            return TextBatch(text, offset)
-        for start in range(0, len(source), MOST_PINNED):
-            part = source[start : start + MOST_PINNED]
+        if len(sources) == 1 and self._is_pinned(sources[0]):
+            text.set(sources[0], stream=stream)
+            return TextBatch(text, there)
+        start = 0
+        for group in _groups(sources, self.most):
             with self._filling:
-                text[start : start + len(part)].set(self._filled(part), stream=stream)
+                filled = self._filled(group)
+                text[start : start + len(filled)].set(filled, stream=stream)
                 self._reader = stream
-        return TextBatch(text, offset)
+            start += len(filled)
+        return TextBatch(text, there)
 
     def release(self) -> None:
         """Return the buffer to CuPy's pool, once nothing is copied from it any more."""
@@ -179,33 +218,49 @@ class Staging:
             text, offset = batch.values[first:last], batch.offset - np.int64(first)
         return TextBatch(_contiguous(self._arrays, text), _contiguous(self._arrays, offset))
 
-    def _filled(self, source: Array) -> Array:
-        """The buffer with the text in it, once the text before has been copied from it; without a buffer, the text."""
+    def _filled(self, sources: list[Bytes]) -> Bytes:
+        """The buffer with the bytes in it, once those before have been copied from it; without a buffer, the bytes."""
         if self._reader is not None:
             wait(self._arrays, self._reader)
-        if len(source) > len(self._pinned) and not self._refused:
+        total = sum(map(len, sources))
+        if total > len(self._pinned) and not self._refused:
             self._pinned = np.empty(0, np.uint8)  # released first: two at once may be too much
-            # CuPy's pool rounds up to a power of two, and reuses only the same size.
-            size = max(LEAST_PINNED, 1 << (len(source) - 1).bit_length())
+            size = pinned_size(total)
             try:
                 self._pinned = np.frombuffer(self._arrays.cuda.alloc_pinned_memory(size), np.uint8, size)
             except self._arrays.cuda.runtime.CUDARuntimeError as error:
                 _log.warning("the driver pins no %d bytes of host memory (%s); text is copied slower", size, error)
                 self._refused = True
         if self._refused:
-            return source
+            return sources[0] if len(sources) == 1 else np.concatenate(sources)
+        buffer, groups = self._pinned[:total], list(_groups(sources, COPIED_AT_ONCE))
+        ends = np.cumsum([sum(map(len, group)) for group in groups]).tolist()
 
-        def copy(start: int) -> None:
-            part = source[start : start + COPIED_AT_ONCE]
-            self._pinned[start : start + len(part)] = part
+        def copy(group: list[Bytes], end: int) -> None:
+            np.concatenate(group, out=buffer[end - sum(map(len, group)) : end])
 
-        list(_copiers().map(copy, range(0, len(source), COPIED_AT_ONCE)))
-        return self._pinned[: len(source)]
+        list(_copiers().map(copy, groups, ends))
+        return buffer
 
     def _is_pinned(self, array: Array) -> bool:
         """Whether the driver can copy from the array itself."""
         runtime = self._arrays.cuda.runtime
         return len(array) > 0 and runtime.pointerGetAttributes(array.ctypes.data).type == runtime.memoryTypeHost
+
+
+def _groups(sources: Iterable[Bytes], most: int) -> Iterator[list[Bytes]]:
+    """All bytes in order, `most` together; longer sources are cut."""
+    group: list[Bytes] = []
+    room = most
+    for source in sources:
+        while len(source) > room:
+            yield [*group, source[:room]]
+            group, source, room = [], source[room:], most
+        if len(source):
+            group.append(source)
+            room -= len(source)
+    if group:
+        yield group
 
 
 @cache

@@ -23,8 +23,8 @@ from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Divisible, Format, Keys, Mask, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
-from gpulsh.io.rows import ROW_COST, Bytes, Rows, batch_rows, packed, piece_rows
-from gpulsh.ragged import offsets
+from gpulsh.io.rows import ROW_COST, Bytes, Rows, batch_rows, concatenated, packed, piece_rows
+from gpulsh.ragged import as_one, offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +33,7 @@ OFFSET_BYTES = 8  # of a held row, beside its text
 BLOCK_COST = 1 << 10  # bytes of a held block, beside its rows: many files have one block of few bytes
 FEW_ROWS = 64
 AHEAD_BLOCKS = 2  # waiting blocks for each thread that reads
+LEAST_BLOCK = 1 << 20  # bytes of text that a thread decodes at once, however many share them
 
 Blocks = list[tuple[int, Rows]]  # the texts of a piece, each block with its first row
 
@@ -160,9 +161,9 @@ def _size(texts: Rows) -> int:
 class FileTexts:
     """Documents of `files`, one after another. It knows how many each file has once they were read.
 
-    `readers` threads decode the parts of files that have parts, a few blocks ahead. With `skip`, bad records are null
-    rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. `held` keeps the texts of pieces, while
-    there is room, and `chosen` takes them from there.
+    `readers` threads decode the parts of files that have parts, and hold `ahead` bytes together, or a few blocks each.
+    With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. `held`
+    keeps the texts of pieces, while there is room, and `chosen` takes them from there.
     """
 
     streams: object = None  # holds the copies of streams, which last as long as it
@@ -176,7 +177,9 @@ class FileTexts:
         limit: Limit | None = None,
         stamps: Stamps | None = None,
         held: HeldTexts | None = None,
+        ahead: int | None = None,
     ) -> None:
+        self._ahead = ahead
         self._stamps = stamps
         self._held = held
         self.files = [replace(file, intact_only=True) for file in files] if skip else files
@@ -252,7 +255,7 @@ class FileTexts:
 
     def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
         """The documents of `pieces`, as `batches` gives them; their facts go into `facts`."""
-        return packed(self._slices(pieces, max_bytes, facts), max_bytes)
+        return packed(self._slices(pieces, max_bytes, facts), max_bytes, as_one if self._readers > 1 else concatenated)
 
     def add(self, facts: PartitionFacts) -> None:
         """Add the counts of the next partition."""
@@ -303,7 +306,13 @@ class FileTexts:
     def _blocks(self, pieces: Sequence[Piece], max_bytes: int) -> Iterator[tuple[Piece, Block]]:
         """All blocks in order, each with its piece."""
         # A block of half a batch becomes a batch without a copy.
-        block_bytes = max(BLOCK_BYTES, max_bytes // 2)
+        readers, block_bytes, ahead = self._readers, max(BLOCK_BYTES, max_bytes // 2), self._ahead
+        if ahead is None:
+            ahead = AHEAD_BLOCKS * readers * block_bytes
+        else:
+            readers = min(readers, max(ahead // ((1 + AHEAD_BLOCKS) * LEAST_BLOCK), 2))
+            block_bytes = max(min(ahead // ((1 + AHEAD_BLOCKS) * readers), block_bytes), LEAST_BLOCK)
+            ahead = max(ahead - readers * block_bytes, 0)  # beside what is being read
 
         def read(piece: Piece) -> Iterator[tuple[Piece, Block]]:
             file = self.files[piece.file]
@@ -321,7 +330,7 @@ class FileTexts:
 
         for divided, run in groupby(pieces, lambda piece: piece.part is not None):
             if divided and self._readers > 1:
-                yield from read_ahead(run, read, size, self._readers, AHEAD_BLOCKS * self._readers * block_bytes)
+                yield from read_ahead(run, read, size, readers, ahead)
             else:
                 for piece in run:
                     yield from read(piece)

@@ -39,7 +39,8 @@ def open_files(
     ParameterError for `skip` or several text columns.
     """
     if reader == "arrow":
-        return FileTexts(files, columns, ops.sizes().readers, skip, limit, stamps, held)
+        sizes = ops.sizes()
+        return FileTexts(files, columns, sizes.readers, skip, limit, stamps, held, sizes.ahead)
     if skip:
         raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give --reader arrow")
     from gpulsh.io.memory.cudf import why_no_reader

@@ -5,6 +5,7 @@ Of cuDF only what is public is used: `to_pylibcudf` (from 25.02 on), and pylibcu
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, InputTypeError, install
 from gpulsh.io.memory.device import DeviceTexts, column_texts
 
-DEFAULT_STREAM = 1  # in the words of the CUDA array interface: the legacy default stream, where cuDF works
+DEFAULT_STREAM, PER_THREAD_STREAM = 1, 2  # in the words of the CUDA array interface
 
 
 def open_series(series: Any, ops: Backend | None = None) -> Any:
@@ -56,7 +57,12 @@ def _type(column: Any) -> str:
 
 def _buffer(span: Any, skip: int = 0) -> DeviceBuffer:
     # Only the pointer: a slice's buffer may say the size of the slice while its offsets count from the whole's begin.
-    return DeviceBuffer(int(span.ptr) + skip if span is not None else 0, 0, span, stream=DEFAULT_STREAM)
+    return DeviceBuffer(int(span.ptr) + skip if span is not None else 0, 0, span, stream=_stream())
+
+
+def _stream() -> int:
+    """Where cuDF works, by the variable that it reads as it is imported."""
+    return PER_THREAD_STREAM if os.environ.get("CUDF_PER_THREAD_STREAM") == "1" else DEFAULT_STREAM
 
 
 def data_frame(columns: Mapping[str, Array]) -> Any:

@@ -27,7 +27,7 @@ class DeviceTexts:
     """`gpulsh.io.memory.texts.MemoryTexts` over `text`, whose arrays are the backend's; `null` bool [n], None: nowhere.
 
     Only offsets pass through the host, to find the ends of batches. NumPy's functions dispatch to CuPy. Results are
-    complete for every stream and device, because reading a number waits for all work before it.
+    complete for every stream and device: a thread that reads a number sleeps until all work before it is done.
     """
 
     def __init__(self, text: TextBatch, null: Array | None, ops: Backend) -> None:
@@ -38,7 +38,7 @@ class DeviceTexts:
             if null is not None:
                 # Arrow lets a null row cover bytes, which are no text. Where none does, rows lie end to end.
                 covered, self._end = self._end, np.where(null, self._begin, self._end)
-                self._apart = bool((self._end < covered).any())  # waits
+                self._apart = bool(ops.asnumpy((self._end < covered).any()))  # waits
 
     def __len__(self) -> int:
         return len(self._text)
@@ -60,7 +60,7 @@ class DeviceTexts:
     def nulls(self) -> int:
         """How many documents are null."""
         with self._ops.here():
-            return 0 if self._null is None else int(self._null.sum())
+            return 0 if self._null is None else int(self._ops.asnumpy(self._null.sum()))
 
     def choose(self, ids: Array) -> Chosen:
         """The documents `ids`, of the host or the device; their sizes come back there."""
@@ -68,7 +68,7 @@ class DeviceTexts:
         with self._ops.here():
             begin, end = self._begin[rows], self._end[rows]
             sizes = end - begin
-            int(sizes.sum())  # waits
+            self._ops.asnumpy(sizes[:0])  # waits
             sizes = self._ops.asnumpy(sizes) if isinstance(ids, np.ndarray) else sizes
 
         def take(places: Array) -> TextBatch:
@@ -100,7 +100,7 @@ def column_texts(
         width = np.dtype(kind).itemsize
         offset = ops.asarray(_part(offsets, first * width, (rows + 1) * width)).view(kind)
         offset = offset if wide else offset.astype(np.int64)
-        begin, end = int(offset[0]), int(offset[-1])
+        begin, end = map(int, ops.asnumpy(offset[:: max(rows, 1)]))
         if 0 < begin <= end:  # a slice does not drag its column along from another device
             offset = offset - np.int64(begin)
         else:
@@ -121,7 +121,7 @@ def _part(buffer: DeviceBuffer, first: int, size: int) -> DeviceBuffer:
 
 def _gathered(values: Array, begin: Array, end: Array, ops: Backend) -> TextBatch:
     batch = ops.gather(values, begin, end)
-    int(batch.offset[-1])  # waits
+    ops.asnumpy(batch.offset[:0])  # waits
     return batch
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,8 +11,10 @@ import numpy as np
 from gpulsh.arrays import Array, Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
+from gpulsh.io.memory.strings import GROUP, encoded, is_null, string_rows
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
-from gpulsh.io.rows import Bytes, Chosen, Copy, Rows, TextsReadAgain, concatenated, cut, joined, packed
+from gpulsh.io.rows import Bytes, Chosen, Copy, Rows, TextsReadAgain, concatenated, joined, packed
+from gpulsh.ragged import as_one
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +23,6 @@ ALLOWED = (
     "give a list of str, a numpy array of str or object, a pyarrow Array or ChunkedArray of strings,"
     " a pandas, polars or cuDF Series, a Dataset's column, a gpulsh.TextBatch, or an iterator of texts or of these"
 )
-GROUP = 4096  # strings encoded at once
 HELD_BYTES = 16 << 20  # of texts of an iterator that are copied together
 
 
@@ -59,9 +59,9 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         column = open_series(texts, ops)
         return column if hasattr(column, "batches") else arrow_texts(column, "cuDF Series", ops)
     if isinstance(texts, (list, tuple)):
-        return _RowTexts([_StringRows(texts)])
+        return _RowTexts([string_rows(texts, _readers(ops))])
     if isinstance(texts, np.ndarray):
-        return _open_numpy(texts)
+        return _open_numpy(texts, ops)
     if home == "pandas" and hasattr(texts, "dtype"):  # which NA has not
         return _open_pandas(texts, ops)
     if home == "datasets":
@@ -75,13 +75,18 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     raise InputTypeError(f"texts is of type {type(texts).__name__}; {ALLOWED}")
 
 
-def _open_numpy(array: Values) -> MemoryTexts:
+def _readers(ops: Backend | None) -> int:
+    """Threads that have time to copy texts while `ops` works."""
+    return 1 if ops is None else ops.sizes().readers
+
+
+def _open_numpy(array: Values, ops: Backend | None) -> MemoryTexts:
     if array.ndim != 1:
         raise InputTypeError(f"texts is an array of {array.ndim} dimensions; give one of 1 dimension, a text a row")
     if array.dtype.kind not in "UTO":  # fixed-width strings, variable-width strings, objects
         hint = "bytes; decode them first" if array.dtype.kind == "S" else f"{array.dtype}"
         raise InputTypeError(f"texts is an array of {hint}; {ALLOWED}")
-    return _RowTexts([_StringRows(array)])
+    return _RowTexts([string_rows(array, _readers(ops))])
 
 
 def _open_pandas(series: Any, ops: Backend | None) -> MemoryTexts:
@@ -92,7 +97,7 @@ def _open_pandas(series: Any, ops: Backend | None) -> MemoryTexts:
     held = getattr(series, "array", series)
     if hasattr(held, "__arrow_array__") and not in_python:
         return _open_arrow(held, ops)
-    return _RowTexts([_StringRows(series.to_numpy(dtype=object))])
+    return _RowTexts([string_rows(series.to_numpy(dtype=object), _readers(ops))])
 
 
 def _open_dataset(texts: Any, ops: Backend | None) -> MemoryTexts:
@@ -211,105 +216,6 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | No
     return _RowTexts(blocks, None if ops is None or ops.name == "cuda" else ops.gather)
 
 
-class _StringRows(Rows):
-    """Python strings in a list, a tuple or a NumPy array; encoded a group at a time, never all at once."""
-
-    def __init__(self, texts: Sequence[object] | Values) -> None:
-        self._texts = texts
-        self._nulls = 0  # of the latest pass
-        self._sizes: Numbers | None = None
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def nulls(self) -> int:
-        return self._nulls
-
-    def lengths(self) -> Numbers:
-        if self._sizes is None:
-            for _ in self.slices(1 << 24):
-                pass
-        assert self._sizes is not None
-        return self._sizes
-
-    def pieces(self, rows: Numbers) -> list[Bytes]:
-        if isinstance(self._texts, np.ndarray):
-            strings = self._texts[rows].tolist()
-        else:
-            strings = [self._texts[row] for row in rows.tolist()]
-        return list(encoded(strings, 0)[0])
-
-    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
-        self._nulls = start = 0
-        sizes = np.zeros(len(self._texts), np.int64)
-        while start < len(self._texts):
-            group = self._texts[start : start + GROUP]
-            group = list(group.tolist()) if isinstance(group, np.ndarray) else group
-            pieces, nulls = encoded(group[: fitting(group, max_bytes)], start)
-            batch = joined(pieces)
-            sizes[start : start + len(pieces)] = batch.lengths
-            self._nulls += nulls
-            start += len(pieces)
-            yield from cut(batch, max_bytes)
-        self._sizes = sizes
-
-
-def is_null(value: object) -> bool:
-    """None, NaN of any float type, pandas' NA, or a null Arrow scalar."""
-    if value is None:
-        return True
-    kind = type(value)
-    home = kind.__module__.partition(".")[0]
-    if isinstance(value, (float, np.floating)):
-        return math.isnan(value)
-    if home == "pandas":
-        return kind.__name__ == "NAType"
-    return home == "pyarrow" and getattr(value, "is_valid", True) is False
-
-
-def encoded(texts: Sequence[object], start: int) -> tuple[list[bytes], int]:
-    """UTF-8 of each text, empty where null, and the number of nulls. `start` is the position of the first.
-
-    A lone surrogate becomes the bytes it would have, which no decoder accepts and every stage reads as U+FFFD.
-    """
-    try:
-        return list(map(str.encode, texts)), 0  # type: ignore[arg-type]
-    except (TypeError, UnicodeEncodeError):
-        pass  # nulls, lone surrogates or an error: one by one
-    pieces: list[bytes] = []
-    nulls = 0
-    for place, text in enumerate(texts, start):
-        if isinstance(text, str):
-            pieces.append(text.encode("utf-8", "surrogatepass"))
-        elif is_null(text):
-            pieces.append(b"")
-            nulls += 1
-        else:
-            raise InputTypeError(_no_text(text, place))
-    return pieces, nulls
-
-
-def fitting(texts: Sequence[object], max_bytes: int) -> int:
-    """How many of the first texts have at most `max_bytes` characters together; at least one."""
-    held = 0
-    for count, text in enumerate(texts):
-        held += len(text) if isinstance(text, str) else 0
-        if held > max_bytes:
-            return max(count, 1)
-    return len(texts)
-
-
-def _no_text(value: object, place: int) -> str:
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return (
-            f"texts[{place}] is {type(value).__name__}; give str or None,"
-            " or an Arrow binary array, whose bytes are taken as UTF-8"
-        )
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return f"texts[{place}] is {shown} ({type(value).__name__}); give str, or None for a missing text"
-
-
 class _RowTexts:
     """Blocks of rows in memory, such as the chunks of an Arrow array."""
 
@@ -321,7 +227,7 @@ class _RowTexts:
         return int(self._starts[-1])
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        return packed((piece for block in self._blocks for piece in block.slices(max_bytes)), max_bytes)
+        return packed((piece for block in self._blocks for piece in block.slices(max_bytes)), max_bytes, as_one)
 
     def nulls(self) -> int:
         return sum(block.nulls() for block in self._blocks) if self._nulls is None else self._nulls

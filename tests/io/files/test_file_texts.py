@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from gpulsh.io.columns import Columns
+from gpulsh.io.files import file_texts
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.files.inputs import find_files
+from gpulsh.io.formats.parquet import Parquet
 
 
 def write_files(folder: Path) -> list[str]:
@@ -51,3 +55,37 @@ def test_several_readers_read_what_one_reads(tmp_path: Path) -> None:
         assert [value for block in of_several.keys for value in pa.array(block).to_pylist()] == [
             value for block in of_one.keys for value in pa.array(block).to_pylist()
         ]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "threads", "block", "waiting"),
+    [
+        (None, 16, 8 << 20, 16 * 2 * (8 << 20)),
+        (1 << 30, 16, (1 << 30) // 48, (1 << 30) // 48 * 32),
+        (64 << 20, 16, (64 << 20) // 48, (64 << 20) // 48 * 32),
+        (9 << 20, 3, 1 << 20, 6 << 20),
+        (1 << 20, 2, 1 << 20, 0),  # less than two threads can do with
+    ],
+)
+def test_what_is_read_ahead_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int | None, threads: int, block: int, waiting: int
+) -> None:
+    """Blocks that are being read and blocks that wait."""
+    asked: list[Any] = []
+
+    def read_ahead(pieces: Any, read: Any, size: Any, threads: int, most_bytes: int) -> Any:
+        asked.append((threads, most_bytes))
+        return (found for piece in pieces for found in read(piece))
+
+    def read_part(self: Any, file: Any, columns: Any, part: Any, block_bytes: int, rules: Any) -> Any:
+        asked.append(block_bytes)
+        return iter(())
+
+    names = write_files(tmp_path)[:1]
+    monkeypatch.setattr(file_texts, "read_ahead", read_ahead)
+    monkeypatch.setattr(Parquet, "read_part", read_part)
+    list(FileTexts(find_files(names), Columns(text="text"), 16, ahead=ahead).batches(128 << 20 if ahead else 200))
+    (of_readers, *blocks) = asked
+    assert set(blocks) == {block} and of_readers[0] == threads
+    assert abs(of_readers[1] - waiting) <= 48
+    assert ahead is None or threads * block + of_readers[1] <= max(ahead, 2 << 20)

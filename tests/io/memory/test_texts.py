@@ -8,18 +8,23 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu import strings as compiled
 from gpulsh.backends.cpu.backend import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.arrow import rows as arrow
+from gpulsh.io.memory import strings as memory
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import normalized
 
@@ -216,6 +221,51 @@ def test_null_rows_that_cover_bytes_are_empty() -> None:
     assert [document for batch in texts.batches(100) for document in documents(batch)] == [b"one", b"", b"two"]
     assert texts.choose(np.array([1, 2])).sizes().tolist() == [0, 3]
     assert documents(texts.choose(np.array([1, 2])).take(np.array([0, 1]))) == [b"", b"two"]
+
+
+strings = st.one_of(st.text(max_size=12), st.text("ab \0", max_size=12), st.none(), st.just(float("nan")))
+surrogates = st.text(st.characters(categories=["Cs", "Lu"]), max_size=3)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@given(st.lists(st.one_of(strings, surrogates), max_size=30), st.integers(1, 7), st.integers(1, 60), st.data())
+def test_strings_are_read_as_python_encodes_them(
+    threads: int, held: list[Any], group: int, most: int, data: st.DataObject
+) -> None:
+    wanted = [text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b"" for text in held]
+    with (
+        mock.patch.object(memory, "MANY", 1),
+        mock.patch.object(memory, "GROUP", group),
+        mock.patch.object(compiled, "CHUNK_BYTES", 5),
+    ):
+        texts = memory.string_rows(held, threads)
+        batches = [documents(batch) for batch in texts.slices(most)]
+        which = data.draw(st.lists(st.integers(0, len(held) - 1)) if held else st.just([]))
+        found = documents(texts.gather(np.array(which, np.int64)))
+    assert [text for batch in batches for text in batch] == wanted
+    assert all(len(batch) == 1 or sum(map(len, batch)) <= most for batch in batches)
+    assert texts.nulls() == sum(not isinstance(text, str) for text in held)
+    assert texts.lengths().tolist() == list(map(len, wanted))
+    assert found == [wanted[place] for place in which]
+
+
+def test_encoding_leaves_nothing_in_the_strings_and_nothing_behind() -> None:
+    """CPython keeps UTF-8 that was asked for in some ways in the string, as long as that lives."""
+    held = [f"é{'x' * 100}{number}" for number in range(200)]
+    sizes, references = list(map(sys.getsizeof, held)), list(map(sys.getrefcount, held))
+    rows = memory.string_rows(held)
+    list(rows.slices(1 << 20))  # compiles
+    before = sys.getallocatedblocks()
+    for _ in range(50):
+        list(rows.slices(3000))
+    assert sys.getallocatedblocks() - before < 2000
+    assert list(map(sys.getsizeof, held)) == sizes and list(map(sys.getrefcount, held)) == references
+
+
+def test_the_position_of_an_error_is_that_of_the_text() -> None:
+    for before in (["a"] * 5000, ["a", None] * 3000, ["a", float("nan")] * 70):
+        with pytest.raises(InputTypeError, match=rf"texts\[{len(before)}\] is 7 \(int\)"):
+            list(open_texts([*before, 7]).batches(1 << 20))
 
 
 def test_lone_surrogates_are_invalid_bytes() -> None:
