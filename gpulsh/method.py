@@ -21,6 +21,7 @@ from gpulsh.params import (
     Sketch,
     check_choice,
     check_integer,
+    check_type,
     checked_text_parameters,
     chosen_family,
     shown,
@@ -58,6 +59,8 @@ class Method(Parameters):
     verify: Verify = "exact"
     resolve: Resolve = "kept"
     measure: MeasureName = field(default="jaccard", metadata=OMITTED)
+    # By containment: whether a document stays that contains the kept one, and is not contained in it.
+    drop_contained_only: bool = field(default=True, metadata=OMITTED)
     # Bits that find candidates instead of the family's signatures, and bits that filter candidates.
     near: NearBits | None = field(default=None, metadata=OMITTED)
     also: NearBits | None = field(default=None, metadata=OMITTED)
@@ -66,6 +69,9 @@ class Method(Parameters):
         check_choice("verify", self.verify, get_args(Verify))
         check_choice("resolve", self.resolve, get_args(Resolve))
         check_choice("measure", self.measure, get_args(MeasureName))
+        check_type("drop_contained_only", self.drop_contained_only, bool)
+        if self.measure != "containment" and not self.drop_contained_only:
+            raise ParameterError("drop_contained_only is False, and measure is 'jaccard'; give measure 'containment'")
         if self.measure == "containment" and self.verify != "exact":
             raise ParameterError(f"measure is 'containment' and verify is {self.verify!r}; give --verify exact")
 
@@ -85,6 +91,7 @@ class Method(Parameters):
         measure: MeasureName = "jaccard",
         also: BitSketch | None = None,
         distance: int | None = None,
+        drop_contained_only: bool = True,
     ) -> Self:
         """The method, with a choice for every open parameter. Raises ParameterError for a wrong one."""
         check_choice("measure", measure, get_args(MeasureName))
@@ -127,6 +134,7 @@ class Method(Parameters):
             verify=verify,
             resolve=resolve,
             measure=measure,
+            drop_contained_only=drop_contained_only,
             near=near,
             also=filtered,
         )

@@ -96,6 +96,12 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     help="Print the report as JSON, and progress as JSON lines on standard error.",
 )
 @method_options("threshold", "shingle", "normalize", "measure")
+@click.option(
+    "--drop-contained-only/--drop-containing",
+    default=True,
+    show_default=True,
+    help="With --measure containment: drop only what a kept document contains, or also what contains a kept document.",
+)
 @choice("--verify", "exact", "signature", "none", help="Way to compare candidates.")
 @click.option(
     "--key",

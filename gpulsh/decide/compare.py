@@ -61,6 +61,15 @@ def contained(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array
     return share(both, whole)
 
 
+def overlapping(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
+    """The share of the smaller document of each pair that the other one contains."""
+    both = first = second = np.zeros(len(rows), np.int64, like=rows)
+    for part in parts:
+        both, sizes = both + ops.intersect(rows, part)[0], part.lengths
+        first, second = first + sizes[rows[:, 0]], second + sizes[rows[:, 1]]
+    return share(both, np.minimum(first, second))
+
+
 def estimated(family: Family) -> Measure:
     """The share of equal signature values."""
 
@@ -79,7 +88,9 @@ def unmeasured(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Arra
 def measure_of(method: Method) -> Measure:
     """The measure that `verify` and `measure` choose."""
     if method.verify == "exact":
-        return contained if method.measure == "containment" else exact
+        if method.measure == "containment":
+            return contained if method.drop_contained_only else overlapping
+        return exact
     return estimated(method.family) if method.verify == "signature" else unmeasured
 
 

@@ -28,10 +28,11 @@ FEWEST_BITS, MOST_BITS = 10, 28
 LARGEST_JOIN = 1 << 20  # (fingerprint, pair) rows in memory together
 
 
-def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers:
+def containing_pairs(texts: Readable, threshold: float, ops: Backend, *, either: bool = False) -> Numbers:
     """int64 [m, 2], lexicographic and unique: places (i, j), i < j, where text i may contain `threshold` of text j.
 
-    Places are in decision order; no text is empty.
+    With `either` also those where text j may contain `threshold` of text i. Places are in decision order; no text is
+    empty.
     """
     text_sizes, at_once = ops.asnumpy(texts.text_sizes()), ops.sizes().tile
     every = np.arange(len(text_sizes))
@@ -48,11 +49,12 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers
     found = [np.empty(0, np.uint64)]
     for places, rows in in_runs(every, text_sizes, at_once, texts.fingerprints):
         holders = np.repeat(places, row_sizes(rows, ops))
-        for earlier, later in owned_by.met_by(ops.asnumpy(rows.values), holders):
-            may = (earlier < later) & (sizes[earlier] >= share * sizes[later])
-            found.append(distinct(packed(earlier[may], later[may])))
-    pairs: Numbers = unpacked(distinct(np.concatenate(found)))
-    return pairs
+        for holder, owner in owned_by.met_by(ops.asnumpy(rows.values), holders):
+            may = (holder != owner if either else holder < owner) & (sizes[holder] >= share * sizes[owner])
+            pairs = np.sort(np.stack([holder[may], owner[may]], axis=1), axis=1)
+            found.append(distinct(packed(*pairs.T)))
+    every_pair: Numbers = unpacked(distinct(np.concatenate(found)))
+    return every_pair
 
 
 class Owners:

@@ -225,6 +225,8 @@ def _run_share(
 
 def _option(name: str, value: object) -> list[str]:
     """An option of the command with its value; empty for a default."""
+    if name == "drop_contained_only":
+        return [] if value else ["--drop-containing"]
     option = "--and" if name == "also" else f"--{name.replace('_', '-')}"
     if value is None or value is False:
         return []

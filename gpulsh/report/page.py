@@ -119,6 +119,7 @@ def render(report: Mapping[str, Any]) -> str:
         candidates=candidates if curve or sampled else None,
         similarity=similarity_picture(evidence["similarity"], threshold, measure),
         contained=measure == "containment",
+        either=not parameters.get("drop_contained_only", True),
         by_key={"dropped": report["funnel"].get("key_copies", 0), "alone": parameters.get("key_only", False)},
         sampled=sampled,
         sampled_ones=sample["one"],

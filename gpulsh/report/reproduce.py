@@ -30,7 +30,11 @@ def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
     form = parameters["folding"]["form"]
     yield f"Documents are compared as sets of {of} (shingles){f', normalized to {form}' if form else ''}."
     yield {
-        "exact": f"A document duplicates another that contains {threshold:g} or more of its shingles."
+        "exact": (
+            f"A document duplicates another that contains {threshold:g} or more of its shingles."
+            if parameters.get("drop_contained_only", True)
+            else f"Two documents are duplicates if one contains {threshold:g} or more of the shingles of the other."
+        )
         if contained
         else f"Two documents are duplicates if their exact Jaccard similarity is {threshold:g} or more: the number of"
         " shingles in both, divided by the number in either.",
@@ -106,7 +110,8 @@ def _method_options(parameters: Mapping[str, Any]) -> list[str] | None:
     options += ["--and", _bits_name(also, chosen)] if also else []
     options += ["--seed", str(seed)]
     if measure_name(parameters) == "containment":
-        return [*options, "--measure", "containment"]
+        both = [] if parameters.get("drop_contained_only", True) else ["--drop-containing"]
+        return [*options, "--measure", "containment", *both]
     if near:
         return [*options, "--sketch", _bits_name(near, chosen)]
     family, banding = parameters["family"], parameters["banding"]

@@ -148,6 +148,7 @@ def deduplicate_files(
     verify: Verify = "exact",
     resolve: Resolve = "kept",
     measure: MeasureName | None = None,
+    drop_contained_only: bool = True,
     also: BitSketch | str | None = None,
     distance: int | None = None,
     backend: BackendName = "auto",
@@ -196,6 +197,9 @@ def deduplicate_files(
                     `reason`. Not with `across` or `index`
     normalize_url   compare the values of `key` as URLs, in the canonical form of w3lib (the extra `url`)
     key_only        compare no texts
+    drop_contained_only
+                    by containment. False: of two documents of which either contains `threshold` of the other's
+                    shingles, the later by `keep` is dropped, even where it is the longer one. Not with `index`
     keep            which of two duplicates to keep: the "first", the "longest" text in bytes, the one with the highest
                     value of the column of this name (numbers, dates, or text with ISO 8601 dates: the latest), or by
                     "source:A,B" the one of the INPUT that is listed first. None: "longest" if `measure` is
@@ -290,11 +294,13 @@ def deduplicate_files(
     sketch, also, distance = sketches_named(sketch, also, num_perm, seed, distance)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
     if index is None:
-        method = asked.method(verify=verify, resolve=resolve, also=also)
+        method = asked.method(verify=verify, resolve=resolve, also=also, drop_contained_only=drop_contained_only)
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
         others = {"protect": guarded, "within": within, "across": across, "--and": also, "key": key}
+        check_type("drop_contained_only", drop_contained_only, bool)
+        others["drop_contained_only=False"] = not drop_contained_only
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"

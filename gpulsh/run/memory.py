@@ -67,6 +67,7 @@ def deduplicate(
     verify: Verify = "exact",
     resolve: Resolve = "kept",
     measure: MeasureName = "jaccard",
+    drop_contained_only: bool = True,
     also: BitSketch | str | None = None,
     distance: int | None = None,
     priority: object = None,
@@ -113,6 +114,10 @@ def deduplicate(
     measure       "jaccard", or "containment": a document is dropped if a kept one contains at least `threshold` of its
                   shingles, exactly and with any sketch. Its time grows with the square of the number of near-copies of
                   a page: with thousands of copies, remove near-duplicates by Jaccard similarity first
+    drop_contained_only
+                  by containment. False: two documents are duplicates if either contains `threshold` of the other's
+                  shingles, and the one that comes later in decision order is dropped, even where it is the longer.
+                  `similarity` is then the larger share of the two
     also          SimHash(...), or "simhash:64": count only candidates whose signatures differ in at most
                   `distance` bits
     distance      bits, of `sketch` and `also`. None: for each the smallest that finds a pair of equally large documents
@@ -156,7 +161,7 @@ def deduplicate(
     folding = normalizing(folding, normalize)
     sketch, also, distance = sketches_named(sketch, also, num_perm, seed, distance)
     asked = threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure, also, distance
-    method = Method.chosen(*asked)
+    method = Method.chosen(*asked, drop_contained_only)
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
     if key is not None and (given := list(retention.to_json())):
         raise ParameterError(f"key and {given[0]} are both given, which cannot be combined; give one of them")
@@ -381,7 +386,8 @@ def _containing(
     """Which of `documents` [p], ascending, may contain which: no sketch finds them, but a join over their shingles."""
     ordered = np.arange(len(documents)) if order is None else np.argsort(_rank(order)[documents], kind="stable")
     texts = ShingledTexts(ordered, ops, source.choose(documents), method, None)  # what is only proposed proves nothing
-    pairs = np.sort(documents[ordered][containing_pairs(texts, method.threshold, ops)], axis=1)
+    either = not method.drop_contained_only
+    pairs = np.sort(documents[ordered][containing_pairs(texts, method.threshold, ops, either=either)], axis=1)
     none = Memberships(*(np.empty(0, np.int64) for _ in range(3)))
     return Collisions.of(ops.asarray(pairs[order_by(pairs[:, 0], pairs[:, 1])]), none, method.banding.bands)
 

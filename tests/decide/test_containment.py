@@ -17,8 +17,10 @@ some_texts = st.lists(st.lists(words, max_size=12).map(" ".join) | st.none(), ma
 every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 
 
-def naive(texts: list[str | None], threshold: float, priority: list[float] | None) -> tuple[list[int], list[float]]:
-    """`duplicate_of` and `similarity`, one document after another."""
+def naive(
+    texts: list[str | None], threshold: float, priority: list[float] | None, either: bool = False
+) -> tuple[list[int], list[float]]:
+    """`duplicate_of` and `similarity`, one document after another; with `either` by the share of the smaller one."""
     tokens = [(text or "").split() for text in texts]
     sets = [{tuple(one[i : i + 2]) for i in range(max(len(one) - 1, min(len(one), 1)))} for one in tokens]
     ranks = [len((text or "").encode()) for text in texts] if priority is None else priority
@@ -33,7 +35,8 @@ def naive(texts: list[str | None], threshold: float, priority: list[float] | Non
         if first != i:
             target[i], similarity[i] = target[first], similarity[first]
             continue
-        shares = [(len(sets[i] & sets[j]) / len(sets[i]), -place, j) for place, j in enumerate(kept)]
+        least = [min(len(sets[i]), len(sets[j])) if either else len(sets[i]) for j in kept]
+        shares = [(len(sets[i] & sets[j]) / least[place], -place, j) for place, j in enumerate(kept)]
         best = max(shares, default=(0.0, 0, i))
         if best[0] >= threshold:
             target[i], similarity[i] = best[2], best[0]
@@ -44,14 +47,15 @@ def naive(texts: list[str | None], threshold: float, priority: list[float] | Non
 
 @every_backend
 @settings(deadline=None)
-@given(texts=some_texts, threshold=st.sampled_from([0.3, 0.5, 0.8, 1.0]), data=st.data())
-def test_decides_as_naive_sets_do(backend: Any, texts: list[str | None], threshold: float, data: st.DataObject) -> None:
+@given(texts=some_texts, threshold=st.sampled_from([0.3, 0.5, 0.8, 1.0]), either=st.booleans(), data=st.data())
+def test_decides_as_naive_sets_do(
+    backend: Any, texts: list[str | None], threshold: float, either: bool, data: st.DataObject
+) -> None:
     ranks = st.lists(st.integers(0, 3).map(float), min_size=len(texts), max_size=len(texts))
     priority = data.draw(st.none() | ranks)
-    found = gpulsh.deduplicate(
-        texts, threshold=threshold, shingling=SHINGLING, measure="containment", priority=priority, backend=backend
-    )
-    target, similarity = naive(texts, threshold, priority)
+    options: dict[str, Any] = {"threshold": threshold, "shingling": SHINGLING, "drop_contained_only": not either}
+    found = gpulsh.deduplicate(texts, measure="containment", priority=priority, backend=backend, **options)
+    target, similarity = naive(texts, threshold, priority, either)
     assert found.duplicate_of.tolist() == target
     np.testing.assert_array_equal(found.similarity, np.array(similarity, np.float32))
 
@@ -66,6 +70,11 @@ def test_a_quoted_page_goes_whichever_comes_first() -> None:
         assert gpulsh.deduplicate(texts, backend="cpu").keep.all()  # their Jaccard similarity is small
     best = gpulsh.deduplicate([page, quote], measure="containment", priority=[0, 1], backend="cpu")
     assert best.keep.all()  # a worse longer copy does not win, and the better short one does not contain it
+    given: dict[str, Any] = {"measure": "containment", "priority": [0, 1], "backend": "cpu"}
+    best = gpulsh.deduplicate([page, quote], **given, drop_contained_only=False)
+    assert best.keep.tolist() == [False, True] and best.similarity.tolist() == [1.0, 1.0]
+    with pytest.raises(gpulsh.ParameterError, match="drop_contained_only is False, and measure is 'jaccard'"):
+        gpulsh.deduplicate([page, quote], drop_contained_only=False)
 
 
 @every_backend

@@ -19,7 +19,9 @@ import gpulsh
 from gpulsh.__main__ import main
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.budget import Cut
+from gpulsh.errors import ParameterError
 from gpulsh.report.page import missing
+from gpulsh.report.reproduce import command, in_words
 from gpulsh.stats.stages import OF_CONTAINMENT, OF_FILES
 from tests.crash.test_resume import results
 from tests.run.test_partitioned import (
@@ -57,12 +59,15 @@ def small_joins() -> Iterator[None]:
 
 
 @settings(max_examples=6)
-@given(st.one_of(givens(), givens(("int",), protecting=True)), cuts, thresholds, resolves, st.integers(0, 4))
+@given(
+    st.one_of(givens(), givens(("int",), protecting=True)), cuts, thresholds, resolves, st.integers(0, 4), st.booleans()
+)
 def test_any_cut_gives_what_memory_gives(
-    documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int
+    documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int, either: bool
 ) -> None:
     keep = keeps(documents)[policy]
-    options = {"threshold": threshold, "resolve": resolve, "measure": "containment"}
+    options: dict[str, Any] = {"threshold": threshold, "resolve": resolve, "measure": "containment"}
+    options["drop_contained_only"] = not either
     with tempfile.TemporaryDirectory() as folder, small_joins():
         _, rows = run(documents, Path(folder), cut, keep=keep, id_column="id", **options)
     if documents.protected:  # which memory knows nothing of
@@ -94,10 +99,34 @@ def test_the_better_page_stays_for_a_longer_one_that_holds_it(tmp_path: Path) ->
     rows = [(f"{page} {LONG[1]}", 0.2), (page, 0.9), (QUOTES[0], 0.5), (f"{page} more", 0.1)]
     lines = (json.dumps({"text": text, "score": score}) + "\n" for text, score in rows)
     (tmp_path / "a.jsonl").write_text("".join(lines))
-    for keep, kept in ((None, [0]), ("score", [0, 1])):
-        report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / f"{keep}", keep=keep, **OPTIONS).report
-        dropped = pq.read_table(tmp_path / f"{keep}/duplicates.parquet").to_pylist()
+    for number, (keep, only, kept) in enumerate(((None, True, [0]), ("score", True, [0, 1]), ("score", False, [1]))):
+        how: dict[str, Any] = {"keep": keep, "drop_contained_only": only, **OPTIONS}
+        report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / f"{number}", **how).report
+        dropped = pq.read_table(tmp_path / f"{number}/duplicates.parquet").to_pylist()
         assert report["funnel"]["kept"] == len(kept) and {row["duplicate_of_row"] for row in dropped} == {kept[-1]}
+        assert ("--drop-containing" in str(command(report))) == (not only)
+        assert ("one contains 0.8 or more" in " ".join(in_words(report["parameters"]))) == (not only)
+
+
+def test_protected_pages_drop_what_contains_them(tmp_path: Path) -> None:
+    """Or is contained in them; they are never dropped themselves."""
+    guarded = write(tmp_path, "a.jsonl", [QUOTES[0], LONG[1]])
+    given = write(tmp_path, "b.jsonl", [LONG[0], QUOTES[2], LONG[2], QUOTES[4]])
+    for only, kept in ((True, [LONG[0], LONG[2]]), (False, [LONG[2]])):
+        out = tmp_path / f"{only}"
+        gpulsh.deduplicate_files(given, out, protect=guarded, drop_contained_only=only, **OPTIONS)
+        assert [json.loads(line)["text"] for line in (out / "data/b.jsonl").open()] == kept
+
+
+def test_an_index_drops_contained_documents_only(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="drop_contained_only=False is given, which is not possible with an index"):
+        gpulsh.deduplicate_files(
+            write(tmp_path, "a.jsonl", LONG),
+            tmp_path / "out",
+            index=tmp_path / "index",
+            drop_contained_only=False,
+            **OPTIONS,
+        )
 
 
 def test_sources_apart(tmp_path: Path) -> None:

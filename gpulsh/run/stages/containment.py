@@ -6,7 +6,8 @@ join         a range of fingerprints: pairs of documents that share a rare one -
 
 A slot is the upper bits of a fingerprint. Any weights give an exact join, good ones a fast one: where slots hold more
 than 255 fingerprints, frequent ones count the same as others. A prefix has so many fingerprints that any document that
-contains its owner has one of them. Copies and protected documents, which are never dropped, have none.
+contains its owner has one of them. Copies have none, and protected documents, which are never dropped, have none unless
+others are dropped for what they contain.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], partition: 
         sizes += np.bincount(rows[takes_part[rows]], minlength=len(sizes))
         postings.release()
     lengths = prefix_lengths(sizes, least_share(place.job.method.threshold))
-    owns = takes_part & (np.arange(start, stop) >= layout.protected)
+    owns = takes_part & (np.arange(start, stop) >= (layout.protected if place.job.method.drop_contained_only else 0))
     counts = WEIGHTS.read(place.folder, WEIGH).documents
     ops, chosen = place.ops, 0
     with ops.here(), postings_file(PREFIXES, place.folder, partition) as out:
@@ -131,8 +132,8 @@ def join(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, pa
 
 
 def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Numbers) -> NDArray[np.uint64]:
-    """Packed pairs i < j, ascending, each once: those in which the holder comes first in decision order and has enough
-    fingerprints to contain the owner.
+    """Packed pairs i < j, ascending, each once: those in which the holder has enough fingerprints to contain the owner
+    and, where contained documents alone are dropped, comes first in decision order.
     """
     job, others = place.job, holders != owners
     met = unpacked(distinct(packed(holders[others], owners[others])))
@@ -140,7 +141,9 @@ def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Number
     rank = ranks_of(documents, job.policy.keep == "first", place.folder, layout)
     size = set_sizes_of(documents, place.folder, layout)
     holder, owner = pairs.T
-    may = (rank[holder] < rank[owner]) & (size[holder] >= least_share(job.method.threshold) * size[owner])
+    may = size[holder] >= least_share(job.method.threshold) * size[owner]
+    if job.method.drop_contained_only:
+        may &= rank[holder] < rank[owner]
     found: NDArray[np.uint64] = distinct(packed(*np.sort(met[may], axis=1).T))
     return found
 
