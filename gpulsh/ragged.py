@@ -33,6 +33,11 @@ def first_of_runs(values: Array) -> Array:
     return first
 
 
+def distinct(ascending: Array) -> Array:
+    """The different values of an ascending array, of NumPy or CuPy, without the sort of `numpy.unique`."""
+    return ascending[first_of_runs(ascending)]
+
+
 def run_bounds(values: Array) -> Iterator[tuple[int, int]]:
     """[start, stop) of each run of equal values [n]."""
     return pairwise([*np.flatnonzero(first_of_runs(values)).tolist(), len(values)])

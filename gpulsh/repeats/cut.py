@@ -26,7 +26,7 @@ from gpulsh.params import (
     normalizing,
     shown_type,
 )
-from gpulsh.ragged import chosen_rows, end_to_end, offsets
+from gpulsh.ragged import chosen_rows, distinct, end_to_end, offsets
 from gpulsh.repeats.passages import Passages
 from gpulsh.text.documents import BATCH_BYTES, Documents
 
@@ -109,7 +109,7 @@ def cut(
             parts.append(batch.moved(on_host))
         else:
             parts.append(without(ops, batch, row[here] - first, start[here], stop[here]))
-            changed = np.unique(row[here])
+            changed = distinct(row[here])
             read = normalized(chosen_rows(parts[-1], changed - first), documents.folding.form)
             tokens[changed] = ops.asnumpy(ops.tokens(read, documents.shingling).lengths)
         first += len(batch)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch, on_host
-from gpulsh.ragged import first_of_runs, offsets, ranges, within_runs
+from gpulsh.ragged import distinct, first_of_runs, offsets, ranges, within_runs
 from gpulsh.repeats.marks import TokenSpans
 from gpulsh.repeats.places import byte_bounds_of, chosen_batches
 from gpulsh.text.documents import Documents
@@ -33,7 +33,7 @@ def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Nu
 
     What a line has besides is a span that does not repeat. It occurs as often as the line's most frequent mark.
     """
-    rows = np.unique(np.searchsorted(base, spans.start, side="right") - 1)
+    rows = distinct(np.searchsorted(base, spans.start, side="right") - 1)
     parts = [WholeLines.none(TokenSpans(*(column[:0] for column in spans)))]
     for part, text in chosen_batches(documents, rows):
         chosen = rows[part]

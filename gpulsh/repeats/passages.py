@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from gpulsh.arrays import Array, Arrays, Numbers, TextBatch
+from gpulsh.arrays import Arrays, Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.io.rows import normalized
@@ -22,14 +23,23 @@ from gpulsh.params import (
     known_keywords,
     normalizing,
 )
-from gpulsh.ragged import offsets
+from gpulsh.ragged import distinct, offsets
 from gpulsh.repeats.lines import WholeLines
 from gpulsh.repeats.lines import whole_lines as widened
 from gpulsh.repeats.marks import Keep, bridged, mark
 from gpulsh.repeats.places import byte_bounds, chosen_batches
-from gpulsh.repeats.windows import Repeats, Windows, find_repeats, hash_windows, met_again, sample_windows
+from gpulsh.repeats.windows import (
+    Repeats,
+    Samples,
+    WindowRuns,
+    find_repeats,
+    hash_windows,
+    met_again,
+    sample_windows,
+    windows_near,
+)
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
-from gpulsh.text.documents import Documents
+from gpulsh.text.documents import Documents, folded_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,39 +136,41 @@ def passages(
 
 
 def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repeats, Numbers]:
-    """The windows that occur more than once, on the host; and int64 [n + 1]: the place of each document's first token,
-    and the place after the last.
+    """The windows that occur more than once; and int64 [n + 1]: the place of each document's first token, and the place
+    after all.
     """
-    ops, reading = documents.ops, documents.shingling
-    none = np.empty(0, np.int64)
-    values, places, lengths = [none.view(np.uint64)], [none], [none]
-    start = 0
-    for samples in ops.pipelined_map(documents.batches(), lambda ops, text: sample_windows(ops, text, reading, tokens)):
-        values.append(ops.keep(samples.values))
-        places.append(ops.keep(samples.place + start))
+    ops, reading, form = documents.ops, documents.shingling, documents.folding.form
+    batches = folded_batches(documents.source, documents.folding, ops.sizes().tile)
+    samples = ops.pipelined_map(batches, lambda ops, text: sample_windows(ops, text, reading, tokens))
+    met, base = met_places(ops, samples)
+    runs = windows_near(met, base, tokens)
+    ends = offsets(runs.windows)
+    proposed, proven = (np.empty(int(ends[-1]), np.uint64) for _ in range(2))
+    rows = distinct(np.searchsorted(base, runs.begin, side="right") - 1)
+
+    def hashed(ops: Backend, chosen: tuple[slice, TextBatch]) -> None:
+        part, text = chosen
+        here = slice(*np.searchsorted(runs.begin, base[[rows[part][0], rows[part][-1] + 1]]))
+        some = WindowRuns(runs.begin[here], runs.windows[here])
+        hashes = hash_windows(ops, normalized(text, form), base[rows[part]], some, reading, tokens, keys)
+        filled = slice(ends[here.start], ends[here.stop])
+        proposed[filled], proven[filled] = map(ops.asnumpy, hashes)
+
+    for _ in ops.pipelined_map(chosen_batches(documents, rows), hashed):
+        pass
+    return find_repeats(ops, proposed, proven, runs.places()), base
+
+
+def met_places(ops: Backend, batches: Iterable[Samples]) -> tuple[Numbers, Numbers]:
+    """The places of the samples that occur again, and the places of the documents, of samples of batch after batch."""
+    values, places, lengths, start = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+    for samples in batches:
+        values.append(ops.asnumpy(samples.values))
+        places.append(ops.asnumpy(samples.place) + start)
         lengths.append(ops.asnumpy(samples.lengths))
         start += int(lengths[-1].sum())
-    base = offsets(np.concatenate(lengths))
-    met = ops.asnumpy(met_again(ops, _whole(ops, values), _whole(ops, places)))
-    del values, places
-    rows = np.unique(np.searchsorted(base, met, side="right") - 1)
-
-    def hashed(ops: Backend, chosen: tuple[slice, TextBatch]) -> Windows:
-        here = rows[chosen[0]]
-        of_batch = met[slice(*np.searchsorted(met, base[[here[0], here[-1] + 1]]))]
-        text = normalized(chosen[1], documents.folding.form)
-        return hash_windows(ops, text, ops.asarray(base[here]), ops.asarray(of_batch), reading, tokens, keys)
-
-    parts = [Windows(*(none.view(np.uint64),) * 2, none)]
-    for part in ops.pipelined_map(chosen_batches(documents, rows), hashed):
-        parts.append(Windows(*map(ops.keep, part)))
-    found = find_repeats(ops, Windows(*(_whole(ops, column) for column in zip(*parts, strict=True))))
-    return Repeats(*map(ops.asnumpy, found)), base
-
-
-def _whole(ops: Backend, parts: list[Array] | tuple[Array, ...]) -> Array:
-    with ops.here():
-        return np.concatenate([ops.asarray(part) for part in parts])
+    met = met_again(ops, ops.asarray(np.concatenate(values)), ops.asarray(np.concatenate(places)))
+    return ops.asnumpy(met), offsets(np.concatenate(lengths))
 
 
 def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Table:
@@ -167,7 +179,7 @@ def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Tab
 
     spans = lines.spans
     repeat = spans.first >= 0
-    places = np.unique(np.concatenate([spans.start, spans.stop - 1, spans.first[repeat]]))
+    places = distinct(np.sort(np.concatenate([spans.start, spans.stop - 1, spans.first[repeat]])))
     bounds = byte_bounds(documents, base, places)
 
     def found(place: Numbers, side: int) -> Numbers:

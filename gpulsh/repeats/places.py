@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.io.rows import batch_cuts, normalized
 from gpulsh.params import NormalForm
-from gpulsh.ragged import offsets
-from gpulsh.text.documents import BATCH_BYTES, Documents
+from gpulsh.ragged import distinct, offsets
+from gpulsh.text.documents import Documents
 
 REPLACEMENT = "\ufffd"
 HANGUL_JAMO = range(0x1160, 0x1200)  # vowels and finals, which join the consonant before
@@ -28,7 +28,7 @@ HANGUL_JAMO = range(0x1160, 0x1200)  # vowels and finals, which join the consona
 def chosen_batches(documents: Documents, rows: Numbers) -> Iterator[tuple[slice, TextBatch]]:
     """The texts of documents `rows`, ascending, in batches, each with its slice of `rows`."""
     chosen = documents.source.choose(rows)
-    for start, stop in batch_cuts(offsets(documents.ops.asnumpy(chosen.sizes())), BATCH_BYTES):
+    for start, stop in batch_cuts(offsets(documents.ops.asnumpy(chosen.sizes())), documents.ops.sizes().tile):
         yield slice(start, stop), chosen.take(np.arange(start, stop))
 
 
@@ -39,7 +39,7 @@ def byte_bounds(documents: Documents, base: Numbers, places: Numbers) -> Numbers
     """
     bounds = np.empty((len(places), 2), np.int64)
     row = np.searchsorted(base, places, side="right") - 1
-    rows = np.unique(row)
+    rows = distinct(row)
     for part, text in chosen_batches(documents, rows):
         here = slice(*np.searchsorted(row, [rows[part][0], rows[part][-1] + 1]))
         number = np.searchsorted(rows[part], row[here])
@@ -60,7 +60,7 @@ def byte_bounds_of(documents: Documents, text: TextBatch, row: Numbers, token: N
 def _original(text: TextBatch, read: TextBatch, row: Numbers, bounds: Numbers, form: NormalForm) -> Numbers:
     """Bounds in the bytes of `text`, for bounds in those of its normal form `read`; `row`, ascending, are documents."""
     found = bounds.copy()
-    for number in np.unique(row).tolist():
+    for number in distinct(row).tolist():
         start, stop = text.offset[number : number + 2].tolist()
         document = bytes(text.values[start:stop])
         if not document.isascii():

@@ -11,8 +11,9 @@ The steps, each on the arrays of a batch, so that a driver may keep them in memo
 
     sample_windows   texts -> samples
     met_again        all samples -> places of those that occur again
-    hash_windows     texts, places -> windows near these places
-    find_repeats     all windows -> those that occur more than once, with their first occurrence
+    windows_near     places -> windows near them
+    hash_windows     texts, windows -> their hashes
+    find_repeats     hashes of all windows -> those that occur more than once, with their first occurrence
 
 A *place* is the number of a token among those of all documents. Each document takes more places than it has tokens, so
 the tokens of two documents are never neighbours.
@@ -25,11 +26,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, TextBatch, Tokens
+from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch, Tokens
 from gpulsh.backends.protocol import NO_DIGEST, Backend
-from gpulsh.lsh.collisions import bucket_of_member
+from gpulsh.backends.repeats import repeats
 from gpulsh.params import Shingling
-from gpulsh.ragged import first_of_runs, offsets, ranges
+from gpulsh.ragged import offsets, ranges
 from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys
 
 MOST_SAMPLED = 16  # tokens of a sample
@@ -43,20 +44,24 @@ class Samples(NamedTuple):
     lengths: Array  # int64 [n]: the places that each document takes
 
 
-class Windows(NamedTuple):
-    """Windows that may repeat."""
+class WindowRuns(NamedTuple):
+    """Consecutive windows that may repeat, on the host, ascending and apart."""
 
-    proposed: Array  # uint64 [m]: public hashes of tokens with secret hashes
-    proven: Array  # uint64 [m]: secret hashes
-    place: Array  # int64 [m], ascending: the place of the first token of each
+    begin: Numbers  # int64 [t]: the place of the first token of the first window
+    windows: Numbers  # int64 [t]: how many
+
+    def places(self) -> Numbers:
+        """int64 [m]: the place of each window's first token."""
+        found: Numbers = ranges(self.begin, self.windows)
+        return found
 
 
 class Repeats(NamedTuple):
-    """Windows that occur more than once."""
+    """Windows that occur more than once, on the host."""
 
-    place: Array  # int64 [r], ascending
-    first: Array  # int64 [r]: the place of the first equal window; its own place if it is the first
-    occurrences: Array  # int64 [r]: how many windows are equal to it, itself included
+    place: Numbers  # int64 [r], ascending
+    first: Numbers  # int64 [r]: the place of the first equal window; its own place if it is the first
+    occurrences: Numbers  # int64 [r]: how many windows are equal to it, itself included
 
 
 def sample_size(tokens: int) -> int:
@@ -81,26 +86,35 @@ def met_again(ops: Backend, values: Array, place: Array) -> Array:
         return np.sort(ops.collisions(_digests(values), place).ids)
 
 
-def hash_windows(
-    ops: Backend, text: TextBatch, base: Array, met: Array, reading: Shingling, tokens: int, keys: EvidenceKeys
-) -> Windows:
-    """The windows that hold a sample at one of the places `met` int64 [c], ascending, all in documents of the batch.
+def windows_near(met: Numbers, base: Numbers, tokens: int) -> WindowRuns:
+    """The windows whose sample may be at one of the places `met` int64 [c], ascending.
 
-    `base` int64 [n], ascending, is the place of the first token of each document.
+    `base` int64 [n + 1] is the place of each document's first token, and the place after all.
+    """
+    row = np.searchsorted(base, met, side="right") - 1
+    begin = np.maximum(met - (tokens - sample_size(tokens)), base[row])
+    end = np.minimum(met + 1, base[row + 1] - tokens)  # documents with windows take one place more than tokens
+    fresh = np.ones(len(met), bool)
+    fresh[1:] = (begin[1:] > end[:-1]) | (row[1:] != row[:-1])
+    begin, end = begin[fresh], end[np.append(fresh[1:], fresh[:1])]
+    return WindowRuns(begin, end - begin)
+
+
+def hash_windows(
+    ops: Backend, text: TextBatch, base: Numbers, runs: WindowRuns, reading: Shingling, tokens: int, keys: EvidenceKeys
+) -> tuple[Array, Array]:
+    """uint64 [m], uint64 [m]: two hashes of each window of `runs`, all in documents of the batch, in order.
+
+    The first, public, proposes; the second, secret, proves. Both are of secret hashes of tokens. `base` int64 [n],
+    ascending, is the place of the first token of each document.
     """
     found = ops.tokens(text, reading, keys)
+    row = np.searchsorted(base, runs.begin, side="right") - 1
+    begin, sizes = ops.asarray(runs.begin - base[row]), ops.asarray(runs.windows + tokens - 1)
     with ops.here():
-        row = np.searchsorted(base, met, side="right") - 1
-        shift = found.offset[row] - base[row]
-        begin = np.maximum(met + shift - (tokens - sample_size(tokens)), found.offset[row])
-        end = np.minimum(met + shift, found.offset[row + 1] - tokens) + 1
-        fresh = np.ones_like(row, bool)
-        fresh[1:] = (begin[1:] > end[:-1]) | first_of_runs(row)[1:]
-        begin, shift, end = begin[fresh], shift[fresh], end[np.append(fresh[1:], fresh[:1])]
-        windows = end - begin
-        runs = Tokens(found.values[ranges(begin, windows + tokens - 1)], offsets(windows + tokens - 1))
-        proposed, proven = _window_hashes(ops, runs, tokens, None), _window_hashes(ops, runs, tokens, keys)
-        return Windows(_digests(proposed), proven, ranges(begin - shift, windows))
+        begin += found.offset[ops.asarray(row)]
+        rows = Tokens(found.values[ranges(begin, sizes)], offsets(sizes))
+        return _digests(_window_hashes(ops, rows, tokens, None)), _window_hashes(ops, rows, tokens, keys)
 
 
 def _window_hashes(ops: Backend, tokens: Tokens, size: int, keys: EvidenceKeys | None) -> Array:
@@ -119,22 +133,8 @@ def _digests(values: Array) -> Array:
     return np.minimum(values, np.uint64(NO_DIGEST - 1))
 
 
-def find_repeats(ops: Backend, windows: Windows) -> Repeats:
-    """The windows that occur more than once among `windows`."""
+def find_repeats(ops: Backend, proposed: Array, proven: Array, place: Numbers) -> Repeats:
+    """The windows that occur more than once; hashes uint64 [m], and places int64 [m], ascending."""
     with ops.here():
-        buckets = ops.collisions(windows.proposed, np.arange(len(windows.place), dtype=np.int64, like=windows.place))
-        ids, offset = buckets.ids, buckets.offset
-        group, proof = bucket_of_member(buckets), windows.proven[ids]
-        if bool((proof != proof[offset[:-1]][group]).any()):  # different windows have the same public hash
-            order = np.argsort(proof, kind="stable")
-            order = order[np.argsort(group[order], kind="stable")]
-            ids, group, proof = ids[order], group[order], proof[order]
-            starts = np.flatnonzero(first_of_runs(group) | first_of_runs(proof))
-            offset = np.append(starts, np.full(1, len(ids), np.int64, like=starts))
-            group = np.cumsum(first_of_runs(group) | first_of_runs(proof)) - 1
-        count = offset[1:] - offset[:-1]
-        first, occurrences = np.full_like(windows.place, -1), np.empty_like(windows.place)
-        first[ids], occurrences[ids] = ids[offset[:-1]][group], count[group]
-        occurrences[first < 0] = 1
-        kept = np.flatnonzero(occurrences > 1)
-        return Repeats(windows.place[kept], windows.place[first[kept]], occurrences[kept])
+        buckets = ops.collisions(ops.asarray(proposed), ops.asarray(np.arange(len(place))))
+    return Repeats(*repeats(Buckets(ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)), ops.asnumpy(proven), place))

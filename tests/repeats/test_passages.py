@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpulsh
+from gpulsh.backends.protocol import Sizes
 from gpulsh.errors import ParameterError
 from tests.support import naive
-from tests.support.naive_passages import Marks, bsade, lee, left, lost, marked, pieces, windows
+from tests.support.naive_passages import Marks, bsade, lee, left, lost, marked, nothing, pieces, set_marks, windows
 from tests.support.texts import SECRETS, WORDS, known, licences, strings
 
 KEEPS = ["first", "minimal", "none"]
@@ -59,12 +60,14 @@ def check(texts: list[str], size: int, keep: Any, **options: Any) -> list[dict[s
         source = len(naive.tokens(encoded[other][: span["first_start"]].decode(), "word"))
         assert len(words) == span["tokens"] > 0 and (other, source) <= (row, first)
         assert documents[row][first : first + len(words)] == documents[other][source : source + len(words)] == words
-        # Every token is in a window that occurs as often, and whose first copy is where the span says.
-        shift = source - first
+        # Every token is in a window that occurs as often, and whose first copy is where the span says. None that marks
+        # it occurs more often.
         for token in range(first, first + len(words)):
             around = range(max(token - size + 1, 0), min(token, len(documents[row]) - size) + 1)
             places = [(at, repeated[tuple(documents[row][at : at + size])]) for at in around]
-            assert any(len(of) == span["occurrences"] and of[0] == (other, at + shift) for at, of in places)
+            assert any(len(of) == span["occurrences"] and of[0] == (other, at + source - first) for at, of in places)
+            most = max(len(of) for at, of in places if len(of) > 1 and (keep == "none" or of[0] != (row, at)))
+            assert most == span["occurrences"]
         found[row][first : first + len(words)] = [True] * len(words)
     assert found == marks
     ordered = [(span["row"], span["start"], span["stop"]) for span in spans]
@@ -181,8 +184,7 @@ def test_batches_and_secrets_change_nothing(
     texts = spelled(documents)
     wanted = gpulsh.passages(texts, tokens=size, keep=keep, backend="reference", secret=SECRETS[0])
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("text.documents", "repeats.places"):
-            patch.setattr(f"gpulsh.{module}.BATCH_BYTES", most)
+        patch.setattr("gpulsh.backends.cpu.backend.SIZES", Sizes(most, most, most))
         found = gpulsh.passages(iter(texts), tokens=size, keep=keep, backend="cpu", secret=secret)
         assert found.spans.equals(wanted.spans) and found == wanted
 
@@ -218,6 +220,25 @@ def test_hot_texts_take_linear_time() -> None:
     ]
     spans = gpulsh.passages(texts, tokens=50, backend="cpu").spans
     assert spans["tokens"].to_pylist()[:3] == [60, 60, 60] and spans["occurrences"].to_pylist()[0] == 20_000
+    # A span of repeated letters is as long as a window.
+    assert len(spans) < 20_000 + (4 * 200_000 + 1_000_000) / 50
+
+
+@settings(max_examples=100)
+@given(some_documents, st.sampled_from([1, 2, 3, 5]), st.sampled_from(["minimal", "none"]), st.integers(2, 6))
+def test_frequent_passages_alone(documents: list[str], size: int, keep: Any, least: int) -> None:
+    """The spans that occur so often are the marks of the windows that do."""
+    texts, tokens = spelled(documents), [list(document) for document in documents]
+    marks = nothing(tokens)
+    for places in windows(tokens, size).values():
+        if len(places) >= least:
+            set_marks(marks, places if keep == "none" else places[1:], size)
+    result = gpulsh.passages(texts, tokens=size, keep=keep, backend="cpu")
+    after = gpulsh.cut(texts, result, min_left=0, min_occurrences=least, backend="cpu").texts.to_pylist()
+    assert [text.split() for text in after] == [
+        [word for word, mark in zip(document, row, strict=True) if not mark]
+        for document, row in zip(tokens, marks, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("texts", [[], [""], [None, "..."], ["one"], ["one two"]])

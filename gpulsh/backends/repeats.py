@@ -1,0 +1,51 @@
+"""Windows of tokens that repeat: the first of equal ones, and which tokens they mark. On the host, for every backend.
+
+Each step of both depends on the one before. The kernels of `gpulsh.backends.cpu.repeats` load Numba,
+so they are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Buckets, Numbers
+
+
+def repeats(buckets: Buckets, proofs: NDArray[np.uint64], place: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """int64 [r] each: of the windows that have equals, `place`, the place of the first equal one, and their number.
+
+    Windows [m] are equal if they share a bucket of their numbers, which ascend there, and have equal `proofs`.
+
+    >>> proofs, place = np.array([7, 5, 7, 8], np.uint64), np.array([10, 20, 30, 40])
+    >>> repeats(Buckets(np.array([0, 2, 3]), np.array([0, 3])), proofs, place)
+    (array([10, 30]), array([10, 10]), array([2, 2]))
+    """
+    from gpulsh.backends.cpu.repeats import fill_repeats, find_groups
+
+    first = np.full(len(place), -1)
+    count = find_groups(buckets.ids, buckets.offset, proofs, first)
+    found = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    fill_repeats(first, place, *found)
+    return found
+
+
+def marked_spans(
+    place: Numbers, first: Numbers, occurrences: Numbers, size: int, firsts_stay: bool, firsts_mark: bool
+) -> Numbers:
+    """int64 [k, 4]: start, stop, first occurrence and occurrences of the spans that windows of `size` tokens mark.
+
+    The windows int64 [r], ascending by place, occur more than once. Each marks its tokens; the first of several does so
+    if `firsts_mark`, and otherwise its tokens stay without a mark if `firsts_stay`.
+
+    Each token follows one of the windows that mark it: the one that the token before follows, or one that continues it,
+    as long as none occurs more often, and otherwise the last of the most frequent ones. A span ends where the number of
+    occurrences changes, or the distance from the first occurrence.
+
+    >>> marked_spans(np.array([0, 9]), np.array([0, 0]), np.array([2, 2]), 3, True, False).tolist()
+    [[9, 12, 0, 2]]
+    """
+    from gpulsh.backends.cpu.repeats import find_spans
+
+    spans, room = np.empty((len(place), 4), np.int64), np.empty(len(place) + 1, np.int64)
+    return spans[: find_spans(place, first, occurrences, size, firsts_stay, firsts_mark, room, spans)].copy()
