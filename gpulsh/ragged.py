@@ -58,7 +58,8 @@ def ranges(begin: Array, size: Array) -> Array:
     array([5, 6, 3, 4, 5])
     """
     starts = offsets(size)
-    steps = np.ones(int(starts[-1]), np.int64, like=begin)
+    steps = np.zeros(int(starts[-1]), np.int64, like=begin)
+    steps += 1
     steps[starts[:-1]] = begin
     steps[starts[1:-1]] -= begin[:-1] + size[:-1] - 1
     return np.cumsum(steps)

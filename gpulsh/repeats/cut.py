@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Arrays, Numbers, TextBatch, on_host
+from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
@@ -40,7 +40,7 @@ _NO_TEXT = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cut(Arrays):
+class Cut:
     """What `cut` left of n documents.
 
     texts   pyarrow large_string [n]: without the spans; null where null was given, empty if an iterator gave it
@@ -59,6 +59,18 @@ class Cut(Arrays):
     texts: pa.Array
     keep: NDArray[np.bool_]
     tokens: Numbers
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        dropped = len(self) - int(self.keep.sum())
+        return f"Cut(documents={len(self)}, cut={int((self.tokens >= 0).sum())}, dropped={dropped})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Cut):
+            return NotImplemented
+        same = np.array_equal(self.keep, other.keep) and np.array_equal(self.tokens, other.tokens)
+        return same and bool(self.texts.equals(other.texts))
 
     def __len__(self) -> int:
         return len(self.keep)

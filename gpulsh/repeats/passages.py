@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from gpulsh.arrays import Arrays, Numbers, TextBatch
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.io.rows import normalized
@@ -48,7 +48,7 @@ MOST_TOKENS = 4096  # of a window
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Passages(Arrays):
+class Passages:
     """What `passages` found in n documents.
 
     spans      a pyarrow.Table with a row a span, by row, then start:
@@ -73,6 +73,17 @@ class Passages(Arrays):
     spans: pa.Table
     documents: int
     windows: int
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Passages(documents={self.documents}, spans={self.spans.num_rows}, windows={self.windows})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Passages):
+            return NotImplemented
+        counts = self.documents, self.windows
+        return counts == (other.documents, other.windows) and bool(self.spans.equals(other.spans))
 
 
 @known_keywords
