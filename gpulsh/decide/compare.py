@@ -127,9 +127,8 @@ def compare(
         return np.concatenate([values for _, values in parts])
 
     similarity = np.empty(len(pairs), np.float64, like=pairs)
-    found = [ops.asarray(ops.keep(values)) for values in ops.pipelined_map(spans, measured)]
-    if found:
-        similarity[order] = np.concatenate(found)
+    for (start, stop), values in zip(spans, ops.pipelined_map(spans, measured), strict=True):
+        similarity[order[start:stop]] = ops.asarray(ops.keep(values))
     return similarity
 
 

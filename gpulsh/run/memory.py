@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers, Signed, TextBatch, Values, on_host
+from gpulsh.arrays import Array, Numbers, Signed, TextBatch
 from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
@@ -30,6 +30,7 @@ from gpulsh.decide.key_copies import with_key_copies
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
 from gpulsh.errors import ParameterError
+from gpulsh.io.memory.held import HeldTexts
 from gpulsh.io.memory.identities import given_identities
 from gpulsh.io.memory.tables import column_of
 from gpulsh.io.memory.texts import open_texts
@@ -40,8 +41,8 @@ from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
 from gpulsh.ragged import offsets
-from gpulsh.run.held_texts import HeldTexts
 from gpulsh.run.key_rule import KeyHashes, check_flags
+from gpulsh.run.priority import decision_order
 from gpulsh.run.progress import open_progress
 from gpulsh.run.sightings import sightings_in_memory
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
@@ -174,7 +175,7 @@ def deduplicate(
     source = open_texts(texts if text_column is None else column_of(texts, text_column), ops)
     if priority is None and (keep == "longest" or (keep is None and measure == "containment")):
         priority = source.choose(np.arange(len(source))).sizes()
-    order = None if priority is None else _decision_order(priority, len(source))
+    order = None if priority is None else decision_order(priority, len(source))
     sightings = None
     if source_column is not None or date_column is not None:
         sightings = sightings_in_memory(texts, len(source), source_column, date_column)
@@ -190,67 +191,6 @@ def deduplicate(
     decision = decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown, policy)
     give_hints(method, decision.funnel)
     return decision
-
-
-def _decision_order(priority: object, count: int) -> Numbers:
-    """Positions by priority, the highest first, ties by position. Integers compare as integers, dates as dates; no date
-    (NaT) is last.
-    """
-    values = _numbers(priority)
-    if values.dtype.kind == "O":
-        values = _dates(priority, values)
-    if values.dtype.kind == "M":
-        values = values.view(np.int64)  # that of NaT is the least of all
-    if isinstance(priority, (str, bytes)) or values.dtype.kind in "OSTU":
-        raise ParameterError(_no_numbers(priority))
-    if values.dtype.kind not in "iuf" or values.shape != (count,):
-        raise ParameterError(
-            f"priority is an array of {values.dtype} with shape {values.shape};"
-            f" give floats, integers or dates of shape ({count},), one for each document"
-        )
-    if values.dtype.kind == "f" and bool(np.isnan(values).any()):
-        raise ParameterError(
-            f"priority is NaN at position {int(np.argmax(np.isnan(values)))}; give a number for every document"
-        )
-    # The last of the reversed ascending order is the first of the highest: a stable sort without negating any value.
-    return (count - 1 - np.argsort(values[::-1], kind="stable"))[::-1].astype(np.int64)
-
-
-def _dates(priority: object, values: Values) -> Values:
-    """`values` as datetime64 where Arrow finds dates or times in `priority`, which NumPy leaves as objects."""
-    import pyarrow as pa
-
-    try:
-        found = pa.array(priority, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
-        return values
-    is_date = pa.types.is_date(found.type) or pa.types.is_timestamp(found.type)
-    return np.asarray(found.to_numpy(zero_copy_only=False)) if is_date else values
-
-
-def _no_numbers(priority: object) -> str:
-    """The message for a priority that holds other values."""
-    rule = "give floats, integers or dates, one for each document, the higher kept first"
-    if isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__") or np.ndim(_numbers(priority)) == 0:
-        return f"priority is of type {type(priority).__name__}; {rule}"
-    for place, value in enumerate(priority):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-            return f"priority[{place}] is {value!r}; {rule}"
-    return f"priority holds numbers of several kinds; {rule}"
-
-
-def _numbers(priority: object) -> Values:
-    """`priority` as an array; of a list's integers that no float holds, which NumPy would round, the ranks."""
-    try:
-        values = on_host(priority) if hasattr(priority, "dtype") else np.asarray(priority)
-    except ValueError as error:  # rows of unequal length
-        raise ParameterError(f"priority is no array of numbers: {error}; give one for each document") from None
-    if isinstance(priority, (list, tuple)) and values.dtype.kind in "fO":
-        plain = [value.item() if isinstance(value, np.generic) else value for value in priority]
-        numbers = all(type(value) in (int, float) and value == value for value in plain)
-        if numbers and any(isinstance(value, int) and abs(value) > 1 << 53 for value in plain):
-            return np.unique(np.array(plain, object), return_inverse=True)[1]
-    return values
 
 
 Keyed = tuple[NDArray[np.uint64], Numbers]  # `KeyHashes.whole`

@@ -56,6 +56,18 @@ def test_no_array_of_documents_crosses_to_the_host(options: dict[str, Any]) -> N
     assert sum(one.nbytes for one in to_host) < DOCUMENTS * 8
 
 
+def test_of_large_buckets_only_their_own_documents_cross(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 8)
+    page = [f"word{number}" for number in range(60)]
+    crowd = [" ".join([*page, f"own{number}"]) for number in range(12)]
+    documents = [*texts(DOCUMENTS), *crowd]
+    decision, found = decided(documents, backend())
+    assert_decisions(decision, gpulsh.deduplicate(documents, backend="reference"))
+    assert decision.funnel.crowded == len(crowd)
+    bands = Method.chosen().banding.bands
+    assert FEW < max(one.items for one in found if one.to_host) <= len(crowd) * bands < DOCUMENTS
+
+
 @pytest.mark.parametrize("batch", [BATCH, 3000])
 def test_only_the_texts_that_the_device_lacks_are_read_again(batch: int) -> None:
     documents = texts(100)

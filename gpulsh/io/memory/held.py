@@ -71,7 +71,7 @@ def _joined(first: Chosen, rest: ChosenTexts, count: int, ops: Backend) -> Chose
             order = np.concatenate([there, here])
             begin[order], end[order] = both.offset[:-1], both.offset[1:]
             text = ops.gather(both.values, begin, end)
-            int(text.offset[-1])  # waits: others use it on streams of their own
+            ops.asnumpy(text.offset[:0])  # waits: others use it on streams of their own
             return text
 
     return Chosen(sizes, take)
