@@ -113,8 +113,8 @@ class Job(Terms):
         return open_files(*given, held)
 
     def others(self, ops: Backend, parallel: int = 1) -> FileTexts:
-        """The same, with texts read only where --keep needs them: they are not to be held for other stages."""
-        unread = self.policy.keep != "longest"
+        """The same, with texts read only where --keep needs them, or damage is looked for; none is held."""
+        unread = self.policy.keep != "longest" and self.on_error != "skip"
         return replace(self, columns=replace(self.columns, unread=unread)).texts(ops, parallel)
 
     def limit(self, parallel: int = 1) -> Limit:

@@ -56,7 +56,15 @@ def test_no_decision_depends_on_backend_or_secret(selected: CudaBackend, options
 
 
 @DEFAULT_CUT
-@pytest.mark.parametrize("options", [{"key_only": True}, {}, {"measure": "containment", "threshold": 0.5}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"key_only": True},
+        {},
+        {"measure": "containment", "threshold": 0.5},
+        {"measure": "containment", "threshold": 0.5, "drop_contained_only": False},
+    ],
+)
 def test_copies_by_a_key(selected: CudaBackend, options: dict[str, Any]) -> None:
     documents = texts(30)
     given = {"key": [number % 23 or None for number in range(len(documents))], **options}

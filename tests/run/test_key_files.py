@@ -21,6 +21,7 @@ from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.report.reproduce import command, in_words
 from gpulsh.report.summary import funnel_table, summary
 from tests.crash.test_resume import results
+from tests.io.formats.test_warc import page, record, words
 from tests.run.test_partitioned import MEMORY, cut_as
 from tests.support.runs import evidence, run
 
@@ -237,6 +238,43 @@ def test_bad_records_have_no_key(tmp_path: Path) -> None:
         assert [(row["row"], row["duplicate_of_row"]) for row in rows] == [(2, 0), (2, 0)]
         funnel = report["funnel"]
         assert (funnel["documents"], funnel["rejected"], funnel["kept"], funnel["empty"]) == (4, 3, 2, 0)
+
+
+def test_web_archives(tmp_path: Path) -> None:
+    """The key is a header in any case; a page that cannot be read has none."""
+    urls = ["http://a.org/1", "http://a.org/2", "http://a.org/1", "HTTP://A.org/1#x", "http://a.org/2"]
+    records = [
+        record("conversion", f"n{row}", words(row).encode(), WARC_Target_URI=url, WARC_Date=f"2024-01-0{row + 1}")
+        for row, url in enumerate(urls)
+    ]
+    (tmp_path / "a.wet").write_bytes(b"".join([*records, record("conversion", "none", words(9).encode())]))
+    asked = {"key": "warc-target-uri", "normalize_url": True, "keep": "WARC-Date"}
+    for only in (False, True):
+        run(tmp_path / "a.wet", tmp_path / f"{only}", **asked, key_only=only)
+        assert [(row["row"], row["duplicate_of_row"]) for row in evidence(tmp_path / f"{only}")] == [
+            *((0, 3), (1, 4), (2, 3)),
+        ]
+    pytest.importorskip("fastwarc")
+    bad = [page("p0", b"\x1f\x8b no gzip", headers=("Content-Encoding: gzip",), WARC_Target_URI="u"), *records[:1]]
+    bad += [page(f"p{row}", b"<p>words " + bytes([65 + row]), WARC_Target_URI="u") for row in (1, 2)]
+    (tmp_path / "b.warc").write_bytes(b"".join(bad))
+    run(tmp_path / "b.warc", tmp_path / "b", key="WARC-Target-URI", on_error="skip")
+    assert [(row["row"], row["duplicate_of_row"]) for row in evidence(tmp_path / "b")] == [(3, 2)]
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_damaged_row_groups_have_no_key(tmp_path: Path, column: int) -> None:
+    path = as_parquet(tmp_path, ["a", "b", "a", "a", "b", "c", "b", "c", "c"])
+    content = bytearray(path.read_bytes())
+    chunk = pq.ParquetFile(path).metadata.row_group(1).column(column)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    content[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(bytes(content))
+    for only in (False, True):
+        funnel = run(path, tmp_path / f"{only}", key="url", key_only=only, on_error="skip").funnel
+        rows = evidence(tmp_path / f"{only}")
+        assert [(row["row"], row["duplicate_of_row"]) for row in rows] == [(2, 0), (6, 1), (8, 7)]
+        assert (funnel["documents"], funnel["kept"], funnel["rejected"], funnel["empty"]) == (6, 3, 3, 0)
 
 
 def test_a_null_text_has_a_key(tmp_path: Path) -> None:
