@@ -119,8 +119,8 @@ def info(path: str, as_json: bool) -> None:
 def counts(path: str, output: str | None, overwrite: bool) -> None:
     """Print a JSON line for each kept document of the index at PATH: its key, copies and near-duplicates.
 
-    Copies are the documents that were dropped as its exact copies, near-duplicates all others that were dropped for
-    it. So it stands for 1 + copies + near documents, of all files that were added.
+    Copies are the documents that were dropped as its exact copies. Near-duplicates are all others that were dropped
+    for it. So it represents 1 + copies + near documents of the files added so far.
     """
     from gpulsh.run.indexing import index_counts
 

@@ -70,7 +70,7 @@ class Counts(Answer):
     """How often each held document occurred, in the order of insertion.
 
     `keys` int64 or object [m]; `copies` int64 [m], documents that were dropped as its exact copies; `near` int64 [m],
-    all others that were dropped for it. So it stands for 1 + copies + near documents. Iterating gives (key, copies,
+    all others that were dropped for it. So it represents 1 + copies + near documents. Iterating gives (key, copies,
     near).
     """
 

@@ -58,12 +58,11 @@ class Index:
     `remove` mean these documents, and no other one may have their keys. A document that was not dropped is *held*.
     `query`, `buckets` and `pairs` find held documents, and `len(index) - index.dropped()` counts them.
 
-    With `evidence="source"`, the index is compact: it holds hashes instead of shingles, less than a tenth of the bytes
-    at web pages' length, and reads texts again when a new one may be similar. `read(keys)` gives the texts of a list
-    of keys, of any kind that `deduplicate` takes. A text is compared with its keyed hash, so a changed one is an error.
-    An index of files (`gpulsh index build --evidence source`) knows their places and needs no `read`. Decisions and
-    answers are the same. It does not support containment. Until a call of `add` or `insert` ends, the index holds the
-    shingles of its documents.
+    With `evidence="source"`, the index is compact: it holds hashes instead of shingles. It reads texts again when a new
+    one may be similar. `read(keys)` gives the texts of a list of keys, of any kind that `deduplicate` takes. The index
+    compares each text with its keyed hash, so a changed text is an error. An index of files (`gpulsh index build
+    --evidence source`) knows their places and needs no `read`. Decisions and answers are the same. Until a call of
+    `add` or `insert` ends, the index holds the shingles of its documents. Containment is not supported.
 
     An index is in memory until `save(path)`; `Index.open(path)` reads it again. Any number of processes may open it.
     The first one that changes it is the writer until it closes it, and others are refused. `save` commits all changes
@@ -293,8 +292,7 @@ class Index:
     def counts(self) -> Counts:
         """How many exact copies and near-duplicates `add` dropped for each held document.
 
-        Documents that were removed do not count. The counts do not depend on the order of calls: halves that are added
-        one after the other give those of the whole.
+        Documents that were removed do not count. Two halves, added one after the other, give the counts of the whole.
 
         >>> index = Index(threshold=0.5, backend="cpu")
         >>> index.add(

@@ -87,7 +87,7 @@ class Places:
         return Places(self.source[rows], self.row[rows], self.sources)
 
     def keys(self) -> pa.Array:
-        """The keys FILE:ROW, a pyarrow.Array of large_string, of documents none of which is nowhere."""
+        """The keys FILE:ROW, a pyarrow.Array of large_string; every document must have a source."""
         known, which = np.unique(self.source, return_inverse=True)
         names = strings([f"{self.sources[number].name}:" for number in known.tolist()])
         return _joined(names.take(to_arrow(which)).cast(KEY), self.row)
@@ -107,7 +107,7 @@ def sources_of(parts: Sequence[Places]) -> Sequence[Source]:
 
 
 class PlaceKeys:
-    """Keys that are the places of their documents, made when they are used, in place of a pyarrow.Array."""
+    """Keys FILE:ROW of places, with the methods of a pyarrow.Array that an index uses; each is made when it is read."""
 
     type = KEY
 

@@ -1,6 +1,6 @@
 """Fingerprints of documents from their texts: of new ones, and of held ones whose texts are read again.
 
-A text that is read again must have the exact hash that the index holds of it, which is keyed. So a changed text is an
+The index holds the keyed exact hash of each text, and compares it when the text is read again. So a changed text is an
 error, never evidence.
 """
 
