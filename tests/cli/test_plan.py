@@ -17,6 +17,7 @@ from gpulsh.forecast.formula import (
     INDEX_KEY_BYTES,
     Corpus,
     Estimate,
+    compact_index_bytes,
     estimate,
     false_candidates,
     index_bytes,
@@ -25,6 +26,7 @@ from gpulsh.forecast.formula import (
     workers_needed,
 )
 from gpulsh.report.wording import duration
+from gpulsh.run.indexing import build_index
 from gpulsh.stats.stages import ESTIMATED
 from tests.cli.conftest import Command
 
@@ -119,6 +121,10 @@ def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
         documents=len(texts), bytes=40 * 5 * len(texts), met=0, pairs=0, dropped=dropped, bytes_per_shingle=5
     )
     assert dropped > 0.3 and index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
+    pq.write_table(pa.table({"text": texts}), tmp_path / "texts.parquet")
+    build_index(tmp_path / "compact", [str(tmp_path / "texts.parquet")], backend="cpu", evidence="source")
+    taken = sum(file.stat().st_size for file in (tmp_path / "compact").iterdir())
+    assert compact_index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
 
 
 def test_rates_come_from_a_record_of_such_workers_or_from_options(
