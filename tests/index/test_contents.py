@@ -215,6 +215,25 @@ def test_parts_count_as_the_whole(given: list[Any], data: st.DataObject, batch: 
         index.close()
 
 
+def test_a_copy_of_a_dropped_document_stays_near_its_witness() -> None:
+    """Even where the first copy was removed, and a later one is held."""
+    index, naive = new_index(), naive_index()
+    page, near = "a b c d e f", "a b c d e f g"
+    for verb, key, text in (
+        ("add", 1, page),
+        ("add", 2, near),
+        ("insert", 3, near),
+        ("add", 4, near),
+        ("add", 5, page),
+    ):
+        for each in (index, naive):
+            getattr(each, verb)([key], [text])
+    assert list(index.counts()) == naive.counts() == [(1, 1, 2), (3, 0, 0)]
+    for each in (index, naive):
+        each.remove([2])
+    assert list(index.counts()) == naive.counts() == [(1, 1, 1), (3, 0, 0)]
+
+
 def test_real_text_is_decided_as_by_one_run(tmp_path: Path) -> None:
     given = licences()[::2]
     wanted = gpulsh.deduplicate(given, backend="cpu")

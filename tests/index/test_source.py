@@ -242,6 +242,9 @@ def test_what_read_gives_is_checked(tmp_path: Path) -> None:
         given["a"] = wrong
         with pytest.raises(ChangedInputError, match=r"^key 'a': is not the text that was added to the index; bring"):
             index.query(["one two three four"])
+    given.update(a=texts["b"], b=texts["a"])  # each is in the index, as another document
+    with pytest.raises(ChangedInputError, match=r"^key 'a': is not the text"):
+        index.query(["one two three four"])
     given.update(texts)
     assert index.query(["one two three four"]).keys.tolist() == ["a"]
     index.save(tmp_path / "i")
