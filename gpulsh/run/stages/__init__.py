@@ -12,5 +12,5 @@ collect      a partition: its documents' decisions and ids together
 write        a file: its kept rows; all: the evidence
 
 Where the measure is containment, `sign` makes fingerprints instead of digests, and the stages of `containment` replace
-`collide`.
+`collide`. With `--key`, `keys` finds the documents that share a key, between `sign` and `copies`.
 """
