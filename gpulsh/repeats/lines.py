@@ -9,7 +9,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.ragged import distinct, first_of_runs, offsets, ranges, within_runs
 from gpulsh.repeats.marks import TokenSpans
-from gpulsh.repeats.places import byte_bounds_of, chosen_batches
+from gpulsh.repeats.places import TextReading, byte_bounds_of, chosen_batches
 from gpulsh.text.documents import Documents
 
 LINE_END = 10
@@ -41,13 +41,13 @@ def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Nu
         some = TokenSpans(*(column[slice(*np.searchsorted(spans.start, here))] for column in spans))
         windows = kept[slice(*np.searchsorted(kept, here))]
         windows = windows[np.isin(np.searchsorted(base, windows, side="right") - 1, chosen)]
-        parts.append(_of_batch(documents, base, chosen, text, some, windows, tokens))
+        parts.append(lines_of_batch(documents, base, chosen, text, some, windows, tokens))
     columns = [np.concatenate(pair) for pair in zip(*([*one.spans, one.start, one.stop] for one in parts), strict=True)]
     return WholeLines(TokenSpans(*columns[:4]), *columns[4:])
 
 
-def _of_batch(
-    documents: Documents,
+def lines_of_batch(
+    reading: TextReading,
     base: Numbers,
     rows: Numbers,
     text: TextBatch,
@@ -55,10 +55,11 @@ def _of_batch(
     kept: Numbers,
     tokens: int,
 ) -> WholeLines:
+    """The same of a batch of documents `rows`, which all have windows; `spans` and `kept` are theirs."""
     counts = base[rows + 1] - base[rows] - 1  # a document with a window takes one place more than it has tokens
     offset = offsets(counts)
     document, token = np.repeat(np.arange(len(rows)), counts), within_runs(counts)
-    bounds = byte_bounds_of(documents, text, document, token)
+    bounds = byte_bounds_of(reading, text, document, token)
     text = text.moved(on_host)
     begin = bounds[:, 0] + text.offset[document]
     ends = np.flatnonzero(text.values == LINE_END)  # also before and behind the batch

@@ -11,18 +11,36 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch, on_host
+from gpulsh.backends.protocol import Backend
 from gpulsh.io.rows import batch_cuts, normalized
-from gpulsh.params import NormalForm
+from gpulsh.params import Folding, NormalForm, Shingling
 from gpulsh.ragged import distinct, offsets
 from gpulsh.text.documents import Documents
 
 REPLACEMENT = "\ufffd"
 HANGUL_JAMO = range(0x1160, 0x1200)  # vowels and finals, which join the consonant before
+
+
+class TextReading(Protocol):
+    """How texts are read."""
+
+    @property
+    def ops(self) -> Backend:
+        """The backend."""
+
+    @property
+    def shingling(self) -> Shingling:
+        """How tokens are read, folding included."""
+
+    @property
+    def folding(self) -> Folding:
+        """The normal form."""
 
 
 def chosen_batches(documents: Documents, rows: Numbers) -> Iterator[tuple[slice, TextBatch]]:
@@ -47,11 +65,11 @@ def byte_bounds(documents: Documents, base: Numbers, places: Numbers) -> Numbers
     return bounds
 
 
-def byte_bounds_of(documents: Documents, text: TextBatch, row: Numbers, token: Numbers) -> Numbers:
+def byte_bounds_of(reading: TextReading, text: TextBatch, row: Numbers, token: Numbers) -> Numbers:
     """int64 [q, 2]: the same for tokens of documents `row` of a batch, both int64 [q], ascending."""
-    ops, form = documents.ops, documents.folding.form
+    ops, form = reading.ops, reading.folding.form
     read = normalized(text, form)
-    bounds: Numbers = ops.asnumpy(ops.token_bounds(read, documents.shingling, ops.asarray(row), ops.asarray(token)))
+    bounds: Numbers = ops.asnumpy(ops.token_bounds(read, reading.shingling, ops.asarray(row), ops.asarray(token)))
     if form is None or read is text:
         return bounds
     return _original(text.moved(on_host), read, row, bounds, form)

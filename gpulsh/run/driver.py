@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from gpulsh.backends.protocol import Backend
-from gpulsh.budget import EXACT_COST
+from gpulsh.budget import EXACT_COST, Cut
 from gpulsh.decide.decide import is_read
 from gpulsh.decide.sample import NOTHING, Sample
-from gpulsh.io.files.file_texts import Partition
+from gpulsh.io.files.file_texts import FileTexts, Partition
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Job, Layout, Made, Runner, Stage, Task, step_of, tallied
 from gpulsh.run.policy import check_kinds
@@ -75,14 +75,19 @@ def deduplicate_partitions(
     """All stages from the files to the results in `folder`; `ops` only says how the work is best cut for it."""
     texts = job.texts(ops)
     total = texts.check()
-    partition = job.cut.partition
-    if job.cut.parallel is not None and total is not None and decider is None:
-        partition = min(partition, max(total // FEWEST_PARTITIONS, job.cut.parallel))
-    partitions = texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS))
+    partitions = partitions_of(texts, job.cut, total, parallel=decider is None)
     run = _Run(job, folder, runner, progress, Funnel())
     decided = decider(partitions, total, run.funnel) if decider else run.decide(partitions, total)
     run.write(decided)
     return decided, run.funnel
+
+
+def partitions_of(texts: FileTexts, cut: Cut, total: int | None, *, parallel: bool = True) -> list[Partition]:
+    """The partitions of a run, of about `total` bytes of text; smaller ones where several may be read in parallel."""
+    partition = cut.partition
+    if cut.parallel is not None and total is not None and parallel:
+        partition = min(partition, max(total // FEWEST_PARTITIONS, cut.parallel))
+    return texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS))
 
 
 def layout_of(job: Job, read: Sequence[Mapping[str, Any]]) -> Layout:

@@ -256,8 +256,8 @@ def deduplicate_files(
     """
     start = Start()
     rule = KeyRule.chosen(key, normalize_url, key_only)
-    given = _paths("inputs", inputs)
-    guarded = _paths("protect", protect) if _is_given(protect) else []
+    given = paths("inputs", inputs)
+    guarded = paths("protect", protect) if _is_given(protect) else []
     folders = Folders.chosen(output, work, index)
     if folders.is_remote and work is None and engine == "ray":
         raise ParameterError("output is a URL, and engine 'ray'; give --work, a folder that all nodes see")
@@ -321,7 +321,7 @@ def deduplicate_files(
         where = {"backend": backend, "threads": own_threads, "devices": devices, "memory": budget}
         earlier = EarlierRuns(folders.index, id_column, asked, where, run_secret, evidence)
         method = earlier.method()
-    placed = files if engine == "local" else [_with_absolute_path(file) for file in files]
+    placed = files if engine == "local" else [with_absolute_path(file) for file in files]
     terms = Terms(
         method=method,
         policy=policy,
@@ -341,7 +341,7 @@ def deduplicate_files(
         if folders.is_remote:
             remote = stack.enter_context(RemoteFolder(folders.output, folders.work, overwrite=overwrite, resume=resume))
         out = remote.local if remote else Path(folders.output)
-        stack.enter_context(_system_errors_as_output_errors(out))
+        stack.enter_context(system_errors_as_output_errors(out))
         if resume and not dry_run:
             if remote and (report := remote.finished(terms.to_json())):
                 return FilesResult(remote.url, dict(report))
@@ -430,7 +430,8 @@ def _named_for_output(
 
 
 @contextmanager
-def _system_errors_as_output_errors(out: Path) -> Iterator[None]:
+def system_errors_as_output_errors(out: Path) -> Iterator[None]:
+    """Turn errors of the system into OutputError."""
     try:
         yield
     except GpulshError:
@@ -439,12 +440,13 @@ def _system_errors_as_output_errors(out: Path) -> Iterator[None]:
         raise refused(error.filename or out, error) from error
 
 
-def _with_absolute_path(file: File) -> File:
+def with_absolute_path(file: File) -> File:
     """The file by a path that holds in other folders and on other machines."""
     return file if file.filesystem is not None else replace(file, path=os.path.join(os.getcwd(), file.path))
 
 
-def _paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
+def paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
+    """INPUTs as strings; an error where they are no paths."""
     given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
     if not isinstance(given, (list, tuple)):
         raise InputTypeError(f"{name} is {shown_type(given)}; give a path or a list of paths")

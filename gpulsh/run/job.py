@@ -7,11 +7,12 @@ the job and the task alone, so it may run again, anywhere, at any time.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -50,21 +51,66 @@ class Earlier:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class FileTerms(ABC):
+    """The files of a run, and what decides the bytes of its results."""
+
+    files: tuple[File, ...]
+    columns: Columns
+    stamps: Stamps  # of `files`
+    on_error: OnError = "fail"
+    form: Form = USUAL
+
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Any]:
+        """All of it but for the files."""
+
+    def to_json(self) -> Mapping[str, Any]:
+        """All of it: a run resumes only with equal terms."""
+        inputs = {file.name: stamp for file, stamp in zip(self.files, self.stamps.known, strict=True)}
+        found: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
+        # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
+        if places := {file.name: file.relative for file in self.files if "/" in file.relative}:
+            found["places"] = places
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileJob(FileTerms):
+    """A run over files: its terms, and how the work is cut and read."""
+
+    reader: Reader
+    cut: Cut
+
+    @classmethod
+    def of(cls, terms: FileTerms, reader: Reader, cut: Cut) -> Self:
+        """The job for these terms."""
+        return cls(**vars(terms), reader=reader, cut=cut)
+
+    def texts(self, ops: Backend, parallel: int = 1, held: HeldTexts | None = None) -> FileTexts:
+        """The documents of the files, for one of `parallel` readers at the same time."""
+        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(parallel), self.stamps
+        return open_files(*given, held)
+
+    def limit(self, parallel: int = 1) -> Limit:
+        """The memory of one of `parallel` readers or writers at the same time."""
+        return Limit(self.cut.memory, parallel)
+
+    def steps(self) -> Mapping[str, Any]:
+        """The job and how its steps are cut, which decide the meaning of a finished step's files."""
+        return {**self.to_json(), "cut": asdict(self.cut)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms(FileTerms):
     """The parameters of `deduplicate_files` that decide the bytes of its results."""
 
     method: Method
     policy: Policy
-    files: tuple[File, ...]
-    columns: Columns
-    on_error: OnError
     write: Write
-    stamps: Stamps  # of `files`
     earlier: Earlier | None = None
     key: KeyRule | None = None
     format: FormatName | None = None  # of what is written; None: as the inputs
     packing: Packing | None = None  # likewise
-    form: Form = USUAL
 
     def parameters(self) -> Mapping[str, Any]:
         """All of it but for the files."""
@@ -83,47 +129,22 @@ class Terms:
         }
 
     def to_json(self) -> Mapping[str, Any]:
-        """All of it: a run resumes only with equal terms."""
-        inputs = {file.name: stamp for file, stamp in zip(self.files, self.stamps.known, strict=True)}
-        found: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
-        # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
-        if places := {file.name: file.relative for file in self.files if "/" in file.relative}:
-            found["places"] = places
-        if self.policy.by_source() or self.policy.ranks is not None:
-            given: dict[str, int] = {}
-            found["sources"] = {file.name: given.setdefault(file.source, len(given)) for file in self.files}
-        return found
+        """The same, with the INPUT of each file where that matters."""
+        if not self.policy.by_source() and self.policy.ranks is None:
+            return super().to_json()
+        given: dict[str, int] = {}
+        sources = {file.name: given.setdefault(file.source, len(given)) for file in self.files}
+        return {**super().to_json(), "sources": sources}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job(Terms):
-    """A run: its terms, and how the work is cut and read."""
-
-    reader: Reader
-    cut: Cut
-
-    @classmethod
-    def of(cls, terms: Terms, reader: Reader, cut: Cut) -> Self:
-        """The job for these terms."""
-        return cls(**vars(terms), reader=reader, cut=cut)
-
-    def texts(self, ops: Backend, parallel: int = 1, held: HeldTexts | None = None) -> FileTexts:
-        """The documents of the files, for one of `parallel` readers at the same time."""
-        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(parallel), self.stamps
-        return open_files(*given, held)
+class Job(Terms, FileJob):
+    """A run of `deduplicate_files`."""
 
     def others(self, ops: Backend, parallel: int = 1) -> FileTexts:
         """The same, with texts read only where --keep needs them, or damage is looked for; none is held."""
         unread = self.policy.keep != "longest" and self.on_error != "skip"
         return replace(self, columns=replace(self.columns, unread=unread)).texts(ops, parallel)
-
-    def limit(self, parallel: int = 1) -> Limit:
-        """The memory of one of `parallel` readers or writers at the same time."""
-        return Limit(self.cut.memory, parallel)
-
-    def steps(self) -> Mapping[str, Any]:
-        """The job and how its steps are cut, which decide the meaning of a finished step's files."""
-        return {**self.to_json(), "cut": asdict(self.cut)}
 
 
 def step_of(stage: str, number: int) -> str:
@@ -169,11 +190,14 @@ class Layout:
         return np.searchsorted(self.files, positions, side="right") - 1
 
 
+AnyJob = TypeVar("AnyJob", bound=FileJob, covariant=True)
+
+
 @dataclass(frozen=True)
-class Workplace:
+class Place(Generic[AnyJob]):
     """The work folder and the backend of a task."""
 
-    job: Job
+    job: AnyJob
     folder: Path
     ops: Backend
     progress: Progress
@@ -188,6 +212,9 @@ class Workplace:
     def unchanged(self, files: Iterable[int]) -> AbstractContextManager[None]:
         """ChangedInputError where one of the files of these numbers is changed before the context is left."""
         return self.job.stamps.unchanged(files)
+
+
+Workplace: TypeAlias = Place[Job]
 
 
 @dataclass(frozen=True)

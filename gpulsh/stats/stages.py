@@ -90,8 +90,21 @@ OF_INDEX = _table(
     StageRow("query", "compare every document with the index", "B"),
 )
 
+# `passages_files` and `cut_files`.
+OF_PASSAGES = _table(
+    StageRow("sample", "read every document, sample its windows", "B"),
+    StageRow("meet", "find samples that occur again", "ranges"),
+    StageRow("window", "read the documents that have such samples again, hash the windows beside them", "partitions"),
+    StageRow("repeat", "find windows that occur more than once", "ranges"),
+    StageRow("mark", "mark tokens", "partitions"),
+    StageRow("locate", "read marked documents and first occurrences again, find the bytes of tokens", "partitions"),
+    StageRow("collect", "return first occurrences and ids to the passages", "partitions"),
+    StageRow("list", "write the passages", "files"),
+    StageRow("cut", "write texts without passages", "documents"),
+)
+
 # All stages that a report may have.
-REPORTED = {**OF_FILES, **OF_KEYS, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
+REPORTED = {**OF_PASSAGES, **OF_FILES, **OF_KEYS, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
 # The stages that `gpulsh plan` estimates, in order.
 COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}
 ESTIMATED = tuple(COSTS)

@@ -15,7 +15,7 @@ from gpulsh.budget import parse_memory
 from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.params import check_choice, shown
 from gpulsh.run.engines.local import ThisProcess
-from gpulsh.run.job import Job, Runner
+from gpulsh.run.job import FileJob, Runner
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
 
@@ -35,7 +35,9 @@ class Engine(Protocol):
     def memory(self) -> int:
         """Bytes that a worker may take."""
 
-    def running(self, job: Job, folder: Path, manifest: Manifest, progress: Progress) -> AbstractContextManager[Runner]:
+    def running(
+        self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress
+    ) -> AbstractContextManager[Runner]:
         """A runner of the job's tasks in the work folder `folder`; nothing runs once the context is left."""
 
     def to_json(self) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from gpulsh.budget import TASK_MEMORY, held_bytes
 from gpulsh.errors import LargeDocumentError, MemoryLimitError
 from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.memory_limit import lacks_memory, out_of_memory
-from gpulsh.run.job import Job, Made, Runner, Stage, Task, Workplace, report_done
+from gpulsh.run.job import FileJob, Made, Place, Runner, Stage, Task, report_done
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
@@ -53,11 +53,11 @@ class ThisProcess:
         self._threads = threads
 
     @contextmanager
-    def running(self, job: Job, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
+    def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
         """This process."""
         parallel = most_parallel(self._threads, self.memory)
         held = HeldTexts(size) if (size := held_bytes(self.memory)) else None
-        place = Workplace(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
+        place = Place(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
         with self._second_compiler():
             yield InProcess(place, manifest, parallel)
 
@@ -77,7 +77,7 @@ class ThisProcess:
 class InProcess:
     """`run.job.Runner` in this process, with `workers` threads for tasks that run in parallel."""
 
-    def __init__(self, place: Workplace, manifest: Manifest, workers: int) -> None:
+    def __init__(self, place: Place[Any], manifest: Manifest, workers: int) -> None:
         self._place, self._manifest, self._workers = place, manifest, workers
         self.resumed: set[str] = set()
 

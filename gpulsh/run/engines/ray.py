@@ -40,7 +40,7 @@ from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import finished_before, most_parallel
 from gpulsh.run.engines.worker import TOKEN, Brief, Done, Failure, Worker, versions
-from gpulsh.run.job import Job, Layout, Runner, Stage, report_done
+from gpulsh.run.job import FileJob, Layout, Runner, Stage, report_done
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
 
@@ -94,7 +94,7 @@ class Cluster:
         return cast(Backend, _Described(self._room.backend, device))
 
     @contextmanager
-    def running(self, job: Job, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
+    def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
         """Workers, started when there is work for them, and stopped at the end."""
         token = uuid4().hex
         (folder / TOKEN).write_text(token, encoding="ascii")

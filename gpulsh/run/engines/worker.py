@@ -23,7 +23,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import GpulshError, InputError, MemoryLimitError, OutputError
 from gpulsh.memory_limit import lacks_memory, limit_memory, out_of_memory
 from gpulsh.params import SCHEME
-from gpulsh.run.job import Job, Made, Workplace
+from gpulsh.run.job import FileJob, Made, Place
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
@@ -36,7 +36,7 @@ PATIENCE = 10.0  # seconds in which a network's file system shows on one node wh
 class Brief:
     """The information that a worker needs before its first task."""
 
-    job: Job
+    job: FileJob
     folder: Path
     token: str
     backend: BackendName
@@ -94,7 +94,7 @@ class Worker:
         if ops.name != "cuda":
             limit_memory(brief.job.cut.memory, brief.threads)
         self._node = node
-        self._place = Workplace(brief.job, brief.folder, ops, Progress(), keys)
+        self._place = Place(brief.job, brief.folder, ops, Progress(), keys)
         return getattr(ops, "device", None)
 
     def work(self, parallel: int, task: Callable[..., Made], *arguments: object) -> Done | Failure:

@@ -32,7 +32,9 @@ COMMIT = "commit"  # the step of a run that has all results and moves them into 
 PAGE = "report.html"
 MOST_SHOWN = 3  # differences of two jobs
 WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; an interrupted run keeps all of it
-RESULTS = (DATA, EVIDENCE, "rejected.parquet", PAGE, REPORT)
+PASSAGES, SHORT = "passages.parquet", "short.parquet"
+RESULTS = (DATA, EVIDENCE, "rejected.parquet", PASSAGES, SHORT, PAGE, REPORT)
+FIRST_STAGES = ("sign-", "sample-")
 
 _log = logging.getLogger("gpulsh")
 
@@ -112,7 +114,7 @@ class OutputFolder:
         if listed and all(os.path.lexists(self.work / name) for name in listed):
             return False
         lost = [name for name in listed if not any(os.path.lexists(at / name) for at in (self.work, self.path))]
-        if lost or not is_whole(report):
+        if lost or not is_finished(report):
             raise OutputError(f"{self.work}: its results are gone; begin again with --overwrite")
         return True
 
@@ -249,7 +251,7 @@ class OutputFolder:
 
 def worth_resuming(manifest: Manifest) -> bool:
     """Whether finished steps took so long that they stay after an error, too."""
-    signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith("sign-"))
+    signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith(FIRST_STAGES))
     return bool(signed >= WORTH_BYTES) or manifest.find(ADMIT) is not None
 
 
@@ -275,7 +277,7 @@ def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
 def _report_of_finished(out: Path) -> dict[str, Any] | None:
     report, work = read_report(out / REPORT), out / WORK
     unfinished = is_work(work) and Manifest.open(work) is not None
-    return report if is_whole(report) and not unfinished else None
+    return report if is_finished(report) and not unfinished else None
 
 
 def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -327,6 +329,12 @@ def is_whole(report: Mapping[str, Any]) -> bool:
     parts = ("job", "parameters", "funnel", "backend", "evidence")
     whole = MARK in report and all(isinstance(report.get(name), dict) for name in parts)
     return whole and "sources" in report and report["funnel"].keys() >= COUNTS.keys()
+
+
+def is_finished(report: Mapping[str, Any]) -> bool:
+    """Whether a report is of a finished run over files, of any kind."""
+    of_passages = MARK in report and all(isinstance(report.get(name), dict) for name in ("job", "passages"))
+    return of_passages or is_whole(report)
 
 
 def is_marked(report: Path) -> bool:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.io.files.file_texts import FileTexts, Partition
+from gpulsh.io.rows import Bytes
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, step_of
 from gpulsh.run.records.tables import GROUPS, MEMBERS, PLACES, SHARES, Row, Table
@@ -101,6 +103,21 @@ def _fill(target: memoryview, path: Path, pieces: Iterable[tuple[int, int, int, 
                 if not count:
                     raise EOFError(f"{path}: ends early")
                 place, low = place + count, low + count
+
+
+def chosen_texts(
+    texts: FileTexts, layout: Layout, partition: Partition, documents: Numbers
+) -> Iterator[tuple[int, list[Bytes]]]:
+    """The texts of ascending `documents` of a partition, some at a time, each time with the number of their file."""
+    done = 0
+    for piece in partition.pieces:
+        start, stop = layout.files[piece.file : piece.file + 2].tolist()
+        end = start + piece.start + piece.part.rows if piece.part else stop
+        last = int(np.searchsorted(documents, end))
+        if done < last:
+            for pieces in texts.chosen(piece, documents[done:last] - start, stop - start):
+                yield piece.file, pieces
+        done = last
 
 
 def rows_of(table: Table[Row], paths: Sequence[Path], group: int, first: tuple[int, int] | None = None) -> Row:

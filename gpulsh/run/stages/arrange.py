@@ -33,7 +33,7 @@ from gpulsh.run.records.tables import (
     Table,
     TextPlaces,
 )
-from gpulsh.run.records.texts import runs_of, texts_file
+from gpulsh.run.records.texts import chosen_texts, runs_of, texts_file
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import completed, unfinished
 
@@ -89,24 +89,17 @@ def _copy(
     out: int,
 ) -> None:
     """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
-    texts = place.texts()
     done = 0
-    for piece in partition.pieces:
-        start, stop = layout.files[piece.file : piece.file + 2].tolist()
-        end = start + piece.start + piece.part.rows if piece.part else stop
-        last = int(np.searchsorted(document, end))
-        if done == last:
-            continue
-        for pieces in texts.chosen(piece, document[done:last] - start, stop - start):
-            here = slice(done, done + len(pieces))
-            # Sizes are of the first reading: a file that changed since would put one text over another.
-            if [len(text) for text in pieces] != size[here].tolist():
-                raise wrong_length(place.job.files[piece.file])
-            for first, after in runs_of(size[here], offset[here]):
-                _write(out, pieces[first:after], int(offset[done + first]))
-            place.progress.advance(len(pieces))
-            place.progress.count(size=int(size[here].sum()))
-            done = here.stop
+    for file, pieces in chosen_texts(place.texts(), layout, partition, document):
+        here = slice(done, done + len(pieces))
+        # Sizes are of the first reading: a file that changed since would put one text over another.
+        if [len(text) for text in pieces] != size[here].tolist():
+            raise wrong_length(place.job.files[file])
+        for first, after in runs_of(size[here], offset[here]):
+            _write(out, pieces[first:after], int(offset[done + first]))
+        place.progress.advance(len(pieces))
+        place.progress.count(size=int(size[here].sum()))
+        done = here.stop
 
 
 def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:

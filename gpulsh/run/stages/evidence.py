@@ -24,7 +24,7 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
-from gpulsh.run.job import Job, Layout, Made, Workplace
+from gpulsh.run.job import FileJob, Layout, Made, Workplace
 from gpulsh.run.records.documents import EarlierKeys, rejected
 from gpulsh.run.records.tables import COPIES, DECISIONS, KEY_COPIES, Ids, ids_table
 from gpulsh.stats.counts import DUPLICATES, OWN, REASON
@@ -46,8 +46,8 @@ def evidence(
     job, bad = place.job, rejected(place.folder, layout)
     partitions = len(layout.partitions) - 1
     earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
-    declared = [*_declared(job, layout, bad), *(earlier.kinds() if earlier else [])]
-    ids = _Ids(place.folder, layout, id_files, declared)
+    declared = [*declared_ids(job, layout, bad), *(earlier.kinds() if earlier else [])]
+    ids = KnownIds(place.folder, layout, id_files, declared)
     names = strings([file.name for file in job.files])
     rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
     schema = pa.schema([(row.name, ids.type if row.type == OWN else pa.type_for_alias(row.type)) for row in rows])
@@ -122,7 +122,7 @@ def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Values]]
             yield partition, [column[rows] for column in decided[:4]]
 
 
-def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: _Ids) -> Iterator[tuple[int, list[Values]]]:
+def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: KnownIds) -> Iterator[tuple[int, list[Values]]]:
     """Cut dropped documents into pieces whose ids take about BLOCK_BYTES."""
     for partition, columns in dropped:
         document, target = columns[:2]
@@ -135,7 +135,7 @@ def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: _Ids) -> Iterator
             yield partition, [column[start:stop] for column in columns]
 
 
-def _declared(job: Job, layout: Layout, bad: Rejected) -> list[pa.DataType]:
+def declared_ids(job: FileJob, layout: Layout, bad: Rejected) -> list[pa.DataType]:
     """The type of the id column in each file that declares one."""
     if job.columns.id is None:
         return []
@@ -146,7 +146,7 @@ def _declared(job: Job, layout: Layout, bad: Rejected) -> list[pa.DataType]:
     return [kind for kind in kinds if kind is not None]
 
 
-class _Ids:
+class KnownIds:
     """Ids by position, in the type common to all and to the files' schemas, otherwise each value as JSON text.
 
     So the type does not depend on which rows are dropped, where every file has a schema and Parquet every value.

@@ -26,7 +26,7 @@ from gpulsh.io.files.places import Targets
 from gpulsh.io.format import Known, Part, Writing
 from gpulsh.io.formats.endings import format_of
 from gpulsh.ragged import cuts, offsets
-from gpulsh.run.job import Job, Layout, Made, Workplace, step_of
+from gpulsh.run.job import FileJob, Job, Layout, Made, Place, Workplace, step_of
 from gpulsh.run.records.documents import rejected, sizes_in
 from gpulsh.run.records.tables import DECIDED, DECISIONS, Decisions, Ids, ids_table
 from gpulsh.store.durable import Together, naming
@@ -52,12 +52,12 @@ def write_decisions(place: Workplace, layout: Layout, partition: int, columns: D
     made = DECISIONS.write(place.folder, partition, columns)
     if place.job.columns.id is not None:
         named = columns.document[(columns.duplicate_of != columns.document) | columns.is_witness]
-        for number, ids in enumerate(_ids(place, layout, named)):
+        for number, ids in enumerate(ids_of(place, layout, named)):
             made |= ids_table(number).write(place.folder, partition, ids)
     return Made(made, {"amount": 1, "ids": len(made) - 1})
 
 
-def _ids(place: Workplace, layout: Layout, named: Numbers) -> Iterator[Ids]:
+def ids_of(place: Place[FileJob], layout: Layout, named: Numbers) -> Iterator[Ids]:
     """The ids of the documents `named`, in runs that have one type."""
     job, column = place.job, place.job.columns.id
     assert column is not None

@@ -1,0 +1,202 @@
+"""`gpulsh.passages_files`: passages that repeat inside documents of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args
+
+import numpy as np
+
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName
+from gpulsh.errors import ParameterError
+from gpulsh.io.columns import Columns, text_named
+from gpulsh.io.file import File
+from gpulsh.io.files.form import Form
+from gpulsh.io.files.inputs import find_files, natural_id, refuse_unused
+from gpulsh.io.files.pipes import Streams
+from gpulsh.io.files.stamps import Stamps
+from gpulsh.params import (
+    Folding,
+    NormalForm,
+    Shingling,
+    Unit,
+    check_choice,
+    check_integer,
+    check_type,
+    known_keywords,
+    normalizing,
+    shown,
+)
+from gpulsh.repeats.marks import Keep
+from gpulsh.repeats.passages import MOST_TOKENS
+from gpulsh.run.engines import EngineName
+from gpulsh.run.files import Input, paths, with_absolute_path
+from gpulsh.run.output.paths import Folders, refuse_url
+from gpulsh.run.passages.driver import Stages, mark_partitions
+from gpulsh.run.passages.evidence import FILE
+from gpulsh.run.passages.job import PassagesJob, PassagesTerms
+from gpulsh.run.passages.run import FileRun, Machine
+from gpulsh.run.progress import Show
+from gpulsh.run.report import Start
+from gpulsh.secret import chosen_secret
+
+
+@dataclass(frozen=True)
+class PassagesResult:
+    """The results of `passages_files`: their place, and the report, which is also in report.json."""
+
+    output: Path
+    report: dict[str, Any]
+
+    @property
+    def passages(self) -> Path:
+        """The Parquet file with a row a passage."""
+        return self.output / FILE
+
+
+@known_keywords
+def passages_files(
+    inputs: Input | Sequence[Input],
+    output: Input,
+    *,
+    tokens: int = 50,
+    keep: Keep = "first",
+    bridge: int = 0,
+    whole_lines: bool = False,
+    unit: Unit = "word",
+    symbols: bool = False,
+    folding: Folding | None = None,
+    normalize: NormalForm | None = None,
+    text_column: str | Sequence[str] = "text",
+    lines: bool = False,
+    as_text: str | Sequence[str] = (),
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    id_column: str | None = None,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+    devices: Sequence[int] | None = None,
+    memory: int | str | None = None,
+    engine: EngineName = "local",
+    address: str | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    progress: Show = False,
+    secret: bytes | None = None,
+) -> PassagesResult:
+    """Find text that repeats inside documents of files, and list it with evidence in a folder.
+
+    The folder gets `passages.parquet`, with a row for each marked passage in input order, and `report.json`. The
+    passages are those that `passages` finds in the same documents, in the order of the files and their rows:
+
+        file, row, id                       the document; id is null without `id_column`
+        start, stop                         bytes of its original text as UTF-8, at boundaries of characters
+        first_file, first_row, first_start  where the first occurrence begins; null where a stretch does not repeat
+        tokens                              tokens of the passage
+        occurrences                         how often each window of it occurs, the first included
+
+    inputs   files, folders, globs or URLs, as `deduplicate_files` takes them
+    output   a local folder that is new or empty; see `overwrite` and `resume`
+    tokens, keep, bridge, whole_lines, unit, symbols, folding, normalize
+             as in `passages`
+    others   as in `deduplicate_files`
+
+    Returns a PassagesResult. Raises ParameterError, InputError, OutputError or BackendError.
+
+    >>> import tempfile
+    >>> import pyarrow.parquet as pq
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lines = Path(folder, "a.jsonl")
+    ...     _ = lines.write_text(
+    ...         '{"text": "One: please read this"}\\n{"text": "Two. Please read this!"}\\n'
+    ...     )
+    ...     result = passages_files(lines, Path(folder, "out"), tokens=3, backend="reference")
+    ...     table = pq.read_table(result.passages)
+    >>> table.select(["row", "start", "stop", "first_row", "first_start", "occurrences"]).to_pylist()
+    [{'row': 1, 'start': 5, 'stop': 21, 'first_row': 0, 'first_start': 5, 'occurrences': 2}]
+    """
+    start = Start()
+    check_integer("tokens", tokens, 1, MOST_TOKENS)
+    check_choice("keep", keep, get_args(Keep))
+    check_integer("bridge", bridge, 0, tokens)
+    check_type("whole_lines", whole_lines, bool)
+    reading, folding = Shingling(unit=unit, symbols=symbols), normalizing(folding, normalize)
+    form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
+    if not isinstance(id_column, (str, NoneType)):
+        raise ParameterError(f"id_column is {shown(id_column)}; give the name of a column")
+    given, folder = paths("inputs", inputs), checked_output(output, overwrite=overwrite, resume=resume)
+    where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
+    machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
+    streams = Streams(form)  # to the end of the run
+    files = found_files(given, streams, form, folder, engine)
+    terms = PassagesTerms(
+        files=tuple(files),
+        columns=Columns(text=text_named(text_column), id=id_column or natural_id(files)),
+        stamps=Stamps.of(files),
+        form=form,
+        tokens=tokens,
+        keep=keep,
+        bridge=bridge,
+        whole_lines=whole_lines,
+        unit=reading,
+        folding=folding or Folding(),
+    )
+    run = FileRun(
+        terms=terms,
+        kind=PassagesJob,
+        output=Path(folder),
+        given=given,
+        overwrite=overwrite,
+        resume=resume,
+        progress=progress,
+        secret=chosen_secret(secret),
+        machine=machine,
+        stages=_stages,
+        start=start,
+    )
+    return PassagesResult(Path(folder), run.report())
+
+
+def _stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
+    """The stages, and their part of the report."""
+    marked = mark_partitions(job, ops, stages)
+    rows, names = marked.layout.rows(), [file.name for file in job.files]
+
+    def place(document: int) -> dict[str, object]:
+        file = int(marked.layout.file_of(np.array([document]))[0])
+        return {"file": names[file], "row": document - int(marked.layout.files[file])}
+
+    frequent = [
+        {"occurrences": occurrences, "tokens": tokens, **place(document), "start": start, "stop": stop, "text": text}
+        for occurrences, tokens, _, document, start, stop, text in marked.frequent
+    ]
+    return {
+        "files": [{"file": name, "rows": count} for name, count in zip(names, rows, strict=True)],
+        "passages": dict(marked.counts),
+        "windows": list(marked.classes),
+        "frequent": frequent,
+        "outputs": [FILE],
+    }
+
+
+def checked_output(output: object, *, overwrite: bool, resume: bool) -> str:
+    """The folder of results; ParameterError or OutputError where it cannot be."""
+    for name, flag in {"overwrite": overwrite, "resume": resume}.items():
+        check_type(name, flag, bool)
+    if overwrite and resume:
+        raise ParameterError("overwrite and resume are both given; give --resume to continue, or --overwrite")
+    folders = Folders.chosen(output, None, None)
+    refuse_url(folders.output)
+    return folders.output
+
+
+def found_files(given: Sequence[str], streams: Streams, form: Form, output: str, engine: EngineName) -> list[File]:
+    """The files of a run; an error where its output overlaps them."""
+    files = find_files(given, [], streams, form)
+    refuse_unused(files, form)
+    Folders(output, None, None).refuse_overlap(given, files)
+    return [replace(file) if engine == "local" else with_absolute_path(file) for file in files]

@@ -1,0 +1,214 @@
+"""Find windows that occur more than once.
+
+sample       a partition: its samples -> SAMPLES, MET_HERE, PLACES
+meet         a range of samples: those that occur again -> MET
+window       a partition: the windows beside them -> WINDOWS, FOLLOWERS
+repeat       a range of windows: those that occur more than once -> FOUND
+
+Samples and windows that are equal within a run leave it as one. So a text that occurs a million times takes as much
+memory as one that occurs once in each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Numbers, TextBatch
+from gpulsh.backends.parallel import map_batches
+from gpulsh.backends.protocol import NO_DIGEST, Backend
+from gpulsh.io.files.file_texts import Partition, PartitionFacts
+from gpulsh.io.rows import normalized
+from gpulsh.repeats.windows import Samples, find_repeats, hash_windows, met_again, sample_windows, windows_near
+from gpulsh.run.job import Layout, Made
+from gpulsh.run.passages.documents import Some, bases, opened, read_documents, rows_between
+from gpulsh.run.passages.job import (
+    FOLLOWERS,
+    FOUND,
+    MET,
+    MET_HERE,
+    PLACES,
+    SAMPLES,
+    WINDOWS,
+    Followers,
+    FoundRows,
+    PassagesPlace,
+    PlaceRows,
+    SampleRows,
+    TakenPlaces,
+    WindowRows,
+)
+from gpulsh.run.records.ranges import rows_in_range
+from gpulsh.store.columns import ColumnsFile, range_order
+
+RUN_SAMPLES, RUN_WINDOWS = 1 << 20, 1 << 20  # that are held before equal ones become one
+
+
+class Windows(NamedTuple):
+    """Windows near samples that occur again."""
+
+    proposed: NDArray[np.uint64]
+    proven: NDArray[np.uint64]
+    place: Numbers  # ascending
+
+
+def sample(place: PassagesPlace, partition: Partition) -> Made:
+    """Sample the windows of a partition."""
+    job, ops, folder, number = place.job, place.ops, place.folder, partition.number
+    facts = PartitionFacts()
+    size = start = samples = 0
+    lengths = [np.empty(0, np.int64)]
+    paths = SAMPLES.path(folder, number), MET_HERE.path(folder, number)
+
+    def batches() -> Iterator[TextBatch]:
+        nonlocal size
+        for batch in place.texts().read(partition.pieces, ops.sizes().batch, facts):
+            added, count = int(batch.offset[-1] - batch.offset[0]), len(batch)
+            ready = normalized(batch, job.folding.form)
+            del batch
+            yield ready
+            del ready  # before the next one is read
+            size += added
+            place.progress.advance(added)
+            place.progress.count(documents=count)
+
+    def sampled(ops: Backend, text: TextBatch) -> Samples:
+        return Samples(*map(ops.asnumpy, sample_windows(ops, text, job.shingling, job.tokens)))
+
+    held: list[Samples] = []
+    with SAMPLES.create(paths[0]) as samples_out, MET_HERE.create(paths[1]) as met_out:
+        with place.unchanged(piece.file for piece in partition.pieces), ops.here():
+            for found in map_batches(ops, batches(), sampled):
+                held.append(found._replace(place=found.place + start))
+                lengths.append(found.lengths)
+                start += int(found.lengths.sum())
+                if sum(len(one.place) for one in held) >= RUN_SAMPLES:
+                    samples += _write_samples(ops, held, samples_out, met_out)
+                    held = []
+        if held:
+            samples += _write_samples(ops, held, samples_out, met_out)
+        made = {paths[0].name: samples_out.finish(), paths[1].name: met_out.finish()}
+    places = TakenPlaces(np.concatenate(lengths))
+    return Made(
+        made | PLACES.write(folder, number, places),
+        {
+            "amount": size,
+            "bytes": size,
+            "documents": len(places.places),
+            "nulls": facts.nulls,
+            "rows": {str(number): rows for number, rows in facts.rows.items()},
+            "places": start,
+            "samples": samples,
+        },
+    )
+
+
+def _write_samples(ops: Backend, held: list[Samples], samples_out: ColumnsFile, met_out: ColumnsFile) -> int:
+    value, where = (np.concatenate([one[column] for one in held]) for column in range(2))
+    first, again = _firsts(ops, value, where)
+    met_out.append(PlaceRows(np.sort(np.concatenate([first, again]))))
+    left = np.ones(len(where), np.bool_)
+    left[np.searchsorted(where, again)] = False
+    value, where = value[left], where[left]
+    order = range_order(value)
+    samples_out.append(SampleRows(value[order], where[order]))
+    return len(order)
+
+
+def _firsts(ops: Backend, value: NDArray[np.uint64], where: Numbers) -> tuple[Numbers, Numbers]:
+    """Of samples that occur again, the places of the first ones, and those of the others."""
+    with ops.here():
+        buckets = ops.collisions(np.minimum(ops.asarray(value), np.uint64(NO_DIGEST - 1)), ops.asarray(where))
+        ids, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
+    is_first = np.zeros(len(ids), np.bool_)
+    is_first[offset[:-1]] = True
+    return ids[is_first], ids[~is_first]
+
+
+def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
+    """Find the samples that occur in several runs, in one of `parts` equal ranges."""
+    values, found = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+    for _, (value,), where in rows_in_range(SAMPLES, place.folder, places, part, parts):
+        values.append(value)
+        found.append(where)
+    ops = place.ops
+    with ops.here():
+        met = ops.asnumpy(met_again(ops, ops.asarray(np.concatenate(values)), ops.asarray(np.concatenate(found))))
+    place.progress.advance(1)
+    return Made(MET.write(place.folder, part, PlaceRows(met)), {"amount": 1})
+
+
+def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
+    """Hash the windows of a partition beside samples that occur again."""
+    job, ops, folder, number = place.job, place.ops, place.folder, partition.number
+    base = bases(folder, places, number)
+    origin = int(base[0])
+    here, elsewhere = opened(MET_HERE, folder, [number]), opened(MET, folder, range(parts))
+
+    def met(start: int, stop: int) -> Numbers:
+        own = rows_between(MET_HERE, here, start - origin, stop - origin).place + origin
+        return np.unique(np.concatenate([own, rows_between(MET, elsewhere, start, stop).place]))
+
+    def hashed(ops: Backend, some: Some) -> Windows:
+        runs = windows_near(some.places, base, job.tokens)
+        text = normalized(some.text, job.folding.form)
+        found = hash_windows(ops, text, base[some.rows], runs, job.shingling, job.tokens, place.keys)
+        return Windows(*map(ops.asnumpy, found), runs.places())
+
+    paths = WINDOWS.path(folder, number), FOLLOWERS.path(folder, number)
+    windows = 0
+    held: list[Windows] = []
+    with WINDOWS.create(paths[0]) as windows_out, FOLLOWERS.create(paths[1]) as followers_out:
+        with place.unchanged(piece.file for piece in partition.pieces), ops.here():
+            for some in ops.pipelined_map(read_documents(place, layout, partition, base, met), hashed):
+                held.append(some)
+                if sum(len(one.place) for one in held) >= RUN_WINDOWS:
+                    windows += _write_windows(ops, held, origin, windows_out, followers_out)
+                    held = []
+        if held:
+            windows += _write_windows(ops, held, origin, windows_out, followers_out)
+        made = {paths[0].name: windows_out.finish(), paths[1].name: followers_out.finish()}
+    place.progress.advance(1)
+    return Made(made, {"amount": 1, "windows": windows})
+
+
+def _write_windows(
+    ops: Backend, held: list[Windows], origin: int, windows_out: ColumnsFile, followers_out: ColumnsFile
+) -> int:
+    run = Windows(*map(np.concatenate, zip(*held, strict=True)))
+    found = find_repeats(ops, *run)
+    at = np.searchsorted(run.place, found.place)
+    follows = found.place != found.first
+    equal = np.ones(len(run.place), np.int64)
+    equal[at] = found.occurrences
+    left = np.ones(len(run.place), np.bool_)
+    left[at[follows]] = False
+    proposed = run.proposed[left]
+    order = range_order(proposed)
+    rows = WindowRows(proposed, run.proven[left], equal[left], run.place[left] - origin)
+    windows_out.append([column[order] for column in rows])
+    followers_out.append(Followers(found.place[follows], found.first[follows]))
+    return int(left.sum())
+
+
+def repeat(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
+    """Find the windows that occur more than once, in one of `parts` equal ranges."""
+    held: list[list[Array]] = [[np.empty(0, np.uint64), np.empty(0, np.uint64), *([np.empty(0, np.int64)] * 2)]]
+    for _, columns, where in rows_in_range(WINDOWS, place.folder, places, part, parts):
+        held.append([*columns, where])
+    proposed, proven, equal, where = map(np.concatenate, zip(*held, strict=True))
+    del held
+    order: Numbers = np.argsort(where)
+    proposed, proven, equal, where = proposed[order], proven[order], equal[order], where[order]
+    found = find_repeats(place.ops, proposed, proven, where)
+    first = where.copy()
+    first[np.searchsorted(where, found.place)] = found.first
+    at = np.searchsorted(where, first)
+    occurrences: Numbers = np.bincount(at, equal, len(where)).astype(np.int64)[at]  # below 2^53
+    often = occurrences > 1
+    made = FOUND.write(place.folder, part, FoundRows(where[often], first[often], occurrences[often]))
+    place.progress.advance(1)
+    return Made(made, {"amount": 1})

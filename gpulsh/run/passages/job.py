@@ -1,0 +1,156 @@
+"""The job of `passages_files`, and the tables that its tasks hand on in the work folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.params import Folding, Shingling
+from gpulsh.repeats.marks import Keep
+from gpulsh.run.job import FileJob, FileTerms, Place
+from gpulsh.run.records.tables import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassagesTerms(FileTerms):
+    """The parameters of `passages_files` that decide the bytes of its results."""
+
+    tokens: int
+    keep: Keep
+    bridge: int
+    whole_lines: bool
+    unit: Shingling
+    folding: Folding
+
+    def parameters(self) -> Mapping[str, Any]:
+        """All of it but for the files."""
+        return {
+            "tokens": self.tokens,
+            "keep": self.keep,
+            "bridge": self.bridge,
+            "whole_lines": self.whole_lines,
+            "unit": self.unit.unit,
+            "symbols": self.unit.symbols,
+            "folding": asdict(self.folding),
+            "text_column": self.columns.text,
+            "id_column": self.columns.id,
+            **self.form.facts(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassagesJob(PassagesTerms, FileJob):
+    """A run of `passages_files`."""
+
+    @cached_property
+    def shingling(self) -> Shingling:
+        """How tokens are read."""
+        return self.unit.under(self.folding)
+
+
+PassagesPlace: TypeAlias = Place[PassagesJob]
+
+
+class SampleRows(NamedTuple):
+    """Samples, one for all equal ones of a run, in runs ordered by the first as `store.columns` has it."""
+
+    value: NDArray[np.uint64]
+    place: Numbers  # from the first place of the partition on
+
+
+class PlaceRows(NamedTuple):
+    """Places of tokens, ascending in each run."""
+
+    place: Numbers
+
+
+class TakenPlaces(NamedTuple):
+    """How many places each document of the partition takes."""
+
+    places: Numbers
+
+
+class WindowRows(NamedTuple):
+    """Windows, one for all equal ones of a run, in runs ordered by the first as `store.columns` has it."""
+
+    proposed: NDArray[np.uint64]
+    proven: NDArray[np.uint64]
+    equal: Numbers  # how many of the run are equal, itself included
+    place: Numbers  # of the first of them, from the first place of the partition on
+
+
+class Followers(NamedTuple):
+    """The other windows of a run, ascending, and for each the place of the one in `WindowRows`."""
+
+    place: Numbers
+    first: Numbers
+
+
+class FoundRows(NamedTuple):
+    """Windows of `WindowRows` that occur more than once, ascending."""
+
+    place: Numbers
+    first: Numbers
+    occurrences: Numbers
+
+
+class Stretches(NamedTuple):
+    """Marked stretches, as `repeats.marks.TokenSpans`, in runs of documents."""
+
+    start: Numbers
+    stop: Numbers
+    first: Numbers
+    occurrences: Numbers
+
+
+class ByteStretches(NamedTuple):
+    """The same of documents by position, in bytes of their texts; `first` is a place of a token, or -1."""
+
+    document: Numbers
+    start: Numbers
+    stop: Numbers
+    first: Numbers
+    tokens: Numbers
+    occurrences: Numbers
+
+
+class FirstPlaces(NamedTuple):
+    """First tokens of first occurrences, ascending: their documents and bytes."""
+
+    place: Numbers
+    document: Numbers
+    start: Numbers
+
+
+class Passages(NamedTuple):
+    """What `passages.parquet` lists, with documents by position; `first_document` is -1 where there is none."""
+
+    document: Numbers
+    start: Numbers
+    stop: Numbers
+    first_document: Numbers
+    first_start: Numbers
+    tokens: Numbers
+    occurrences: Numbers
+
+
+# By the stage that writes each, and behind it those that read it.
+SAMPLES = Table("sample", "samples", SampleRows)  # meet
+MET_HERE = Table("sample", "met", PlaceRows)  # window; from the first place of the partition on
+PLACES = Table("sample", "places", TakenPlaces)  # window, mark, locate
+MET = Table("meet", "met", PlaceRows)  # window
+WINDOWS = Table("window", "windows", WindowRows)  # repeat
+FOLLOWERS = Table("window", "followers", Followers)  # mark
+FOUND = Table("repeat", "found", FoundRows)  # mark
+STRETCHES = Table("mark", "stretches", Stretches)  # locate
+FIRSTS = Table("mark", "firsts", PlaceRows)  # locate
+KEPT = Table("mark", "kept", PlaceRows)  # locate
+BYTES = Table("locate", "bytes", ByteStretches)  # collect
+FIRST_PLACES = Table("locate", "firsts", FirstPlaces)  # collect
+PASSAGES = Table("collect", "passages", Passages)  # list

@@ -1,0 +1,219 @@
+"""Mark what repeats, and bring the marks to bytes.
+
+mark         a partition: its marked stretches -> STRETCHES, FIRSTS, KEPT
+locate       a partition: their bytes, and those of first occurrences -> BYTES, FIRST_PLACES
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.io.files.file_texts import Partition
+from gpulsh.params import Folding, Shingling
+from gpulsh.repeats import marks
+from gpulsh.repeats.lines import WholeLines, lines_of_batch
+from gpulsh.repeats.marks import TokenSpans, bridged
+from gpulsh.repeats.places import byte_bounds_of
+from gpulsh.repeats.windows import Repeats
+from gpulsh.run.job import Layout, Made
+from gpulsh.run.passages.documents import Some, bases, document_runs, opened, read_documents, rows_between
+from gpulsh.run.passages.job import (
+    BYTES,
+    FIRST_PLACES,
+    FIRSTS,
+    FOLLOWERS,
+    FOUND,
+    KEPT,
+    STRETCHES,
+    ByteStretches,
+    FirstPlaces,
+    PassagesPlace,
+    PlaceRows,
+    Stretches,
+)
+
+CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
+FREQUENT, SHOWN = 20, 600  # passages whose texts the report shows, and bytes of each
+
+
+class _Found:
+    """FOUND of all ranges."""
+
+    def __init__(self, folder: Path, parts: int) -> None:
+        self._files = opened(FOUND, folder, range(parts))
+
+    def between(self, start: int, stop: int) -> Repeats:
+        """The windows of a range of places."""
+        return Repeats(*rows_between(FOUND, self._files, start, stop))
+
+    def of(self, places: Numbers) -> tuple[Numbers, Numbers]:
+        """The first occurrence, and the occurrences, of the windows at `places`."""
+        first, occurrences = np.empty_like(places), np.empty_like(places)
+        for file in self._files:
+            known = file.whole()
+            at = np.searchsorted(known.place, places)
+            here = np.flatnonzero(at < len(known.place))
+            here = here[known.place[at[here]] == places[here]]
+            first[here], occurrences[here] = known.first[at[here]], known.occurrences[at[here]]
+            file.release()
+        return first, occurrences
+
+
+def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Made:
+    """Mark the tokens of a partition."""
+    job, folder = place.job, place.folder
+    base, found = bases(folder, places, partition), _Found(folder, parts)
+    followers = opened(FOLLOWERS, folder, [partition])
+    tables = STRETCHES, FIRSTS, KEPT
+    paths = [table.path(folder, partition) for table in tables]
+    counts = Counter[str]()
+    often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
+    with STRETCHES.create(paths[0]) as out, FIRSTS.create(paths[1]) as firsts, KEPT.create(paths[2]) as kept:
+        for start, stop in document_runs(base):
+            windows = _windows(found, followers, int(base[start]), int(base[stop]))
+            if not len(windows.place):
+                continue
+            spans = bridged(marks.mark(windows, job.tokens, job.keep), base[start : stop + 1], job.bridge)
+            out.append(Stretches(*spans))
+            firsts.append(PlaceRows(np.unique(spans.first[spans.first >= 0])))
+            is_first = windows.place == windows.first
+            if job.keep == "first" and job.whole_lines:
+                kept.append(PlaceRows(windows.place[is_first]))
+            kinds = np.searchsorted(np.array(CLASSES), np.asarray(windows.occurrences), side="right") - 1
+            left = _apart(windows.place, job.tokens, spans)
+            for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & left}.items():
+                often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
+            counts.update(windows=len(windows.place), stretches=len(spans.start))
+        made = {path.name: file.finish() for path, file in zip(paths, (out, firsts, kept), strict=True)}
+    place.progress.advance(1)
+    return Made(made, {"amount": 1, **counts, **{name: number.tolist() for name, number in often.items()}})
+
+
+def _windows(found: _Found, followers: Sequence[Any], start: int, stop: int) -> Repeats:
+    """All windows of a range of places that occur more than once."""
+    windows, others = found.between(start, stop), rows_between(FOLLOWERS, followers, start, stop)
+    known, at = np.unique(others.first, return_inverse=True)
+    first, occurrences = found.of(known)
+    pairs = zip(windows, (others.place, first[at], occurrences[at]), strict=True)
+    columns = [np.concatenate(pair) for pair in pairs]
+    order = np.argsort(columns[0])
+    return Repeats(*(column[order] for column in columns))
+
+
+def _apart(place: Numbers, tokens: int, spans: TokenSpans) -> NDArray[np.bool_]:
+    """bool: whether windows have no marked token."""
+    stop = np.append(0, spans.stop)[np.searchsorted(spans.start, place + tokens)]
+    apart: NDArray[np.bool_] = stop <= place
+    return apart
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """`repeats.places.TextReading` of a job."""
+
+    ops: Backend
+    shingling: Shingling
+    folding: Folding
+
+
+def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
+    """Find the bytes of a partition's stretches, and those of first occurrences in it."""
+    job, folder, number = place.job, place.folder, partition.number
+    base = bases(folder, places, number)
+    own, kept = opened(STRETCHES, folder, [number]), opened(KEPT, folder, [number])
+    firsts = opened(FIRSTS, folder, range(len(places.partitions) - 1))
+    reading = _Reading(place.ops, job.shingling, job.folding)
+
+    def wanted(start: int, stop: int) -> Numbers:
+        spans = rows_between(STRETCHES, own, start, stop)
+        first = rows_between(FIRSTS, firsts, start, stop).place
+        return np.unique(np.concatenate([spans.start, spans.stop - 1, first]))
+
+    counts = Counter[str]()
+    frequent: list[list[Any]] = []
+    paths = BYTES.path(folder, number), FIRST_PLACES.path(folder, number)
+    with BYTES.create(paths[0]) as out, FIRST_PLACES.create(paths[1]) as firsts_out:
+        with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
+            for some in read_documents(place, layout, partition, base, wanted):
+                low, high = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
+                lines = WholeLines.none(TokenSpans(*rows_between(STRETCHES, own, low, high)))
+                if job.whole_lines and len(lines.spans.start):
+                    windows = rows_between(KEPT, kept, low, high).place
+                    windows = windows[np.isin(np.searchsorted(base, windows, side="right") - 1, some.rows)]
+                    lines = lines_of_batch(reading, base, some.rows, some.text, lines.spans, windows, job.tokens)
+                first = rows_between(FIRSTS, firsts, low, high).place
+                passages, starts = _located(reading, base, some, lines, np.unique(first))
+                position = layout.partitions[number]
+                out.append(passages._replace(document=passages.document + position))
+                firsts_out.append(starts._replace(document=starts.document + position))
+                size = passages.stop - passages.start
+                counts.update(passages=len(size), tokens=int(passages.tokens.sum()), bytes_marked=int(size.sum()))
+                counts.update(documents_marked=len(np.unique(passages.document)))
+                frequent = most_frequent([*frequent, *_candidates(passages, some, int(position))])
+        made = {path.name: file.finish() for path, file in zip(paths, (out, firsts_out), strict=True)}
+    place.progress.advance(1)
+    return Made(made, {"amount": 1, **counts, "frequent": frequent})
+
+
+def _located(
+    reading: _Reading, base: Numbers, some: Some, lines: WholeLines, first: Numbers
+) -> tuple[ByteStretches, FirstPlaces]:
+    """Stretches of some documents, and places of first occurrences in them, with rows of the partition."""
+    spans = lines.spans
+    places = np.unique(np.concatenate([spans.start, spans.stop - 1, first]))
+    row = np.searchsorted(base, places, side="right") - 1
+    bounds = byte_bounds_of(reading, some.text, np.searchsorted(some.rows, row), places - base[row])
+
+    def found(place: Numbers, side: int) -> Numbers:
+        column: Numbers = bounds[np.searchsorted(places, place), side]
+        return column
+
+    start = np.where(lines.start < 0, found(spans.start, 0), lines.start)
+    stop = np.where(lines.stop < 0, found(spans.stop - 1, 1), lines.stop)
+    touching = spans.stop[:-1] == spans.start[1:]
+    stop[:-1][touching] = start[1:][touching]
+    document = np.searchsorted(base, spans.start, side="right") - 1
+    columns = map(np.asarray, (document, start, stop, spans.first, spans.stop - spans.start, spans.occurrences))
+    filled = start < stop
+    passages = ByteStretches(*(column[filled] for column in columns))
+    return passages, FirstPlaces(first, np.searchsorted(base, first, side="right") - 1, found(first, 0))
+
+
+def _candidates(passages: ByteStretches, some: Some, position: int) -> list[list[Any]]:
+    """Passages of some documents for the list of the most frequent, each with the beginning of its text."""
+    weight: Numbers = passages.occurrences * passages.tokens
+    repeats = np.flatnonzero(passages.first >= 0)
+    order: Numbers = repeats[np.argsort(-weight[repeats], kind="stable")]
+    _, at = np.unique(passages.first[order], return_index=True)
+    found = []
+    for row in order[np.sort(at)][:FREQUENT].tolist():
+        document, start, stop = (int(column[row]) for column in (passages.document, passages.start, passages.stop))
+        text = _text(some.text, int(np.searchsorted(some.rows, document)), start, min(stop, start + SHOWN))
+        numbers = (passages.occurrences, passages.tokens, passages.first)
+        found.append([*(int(column[row]) for column in numbers), document + position, start, stop, text])
+    return found
+
+
+def _text(text: TextBatch, row: int, start: int, stop: int) -> str:
+    begin = int(text.offset[row])
+    return bytes(text.values[begin + start : begin + stop]).decode("utf-8", "replace")
+
+
+def most_frequent(candidates: Sequence[list[Any]]) -> list[list[Any]]:
+    """Those that take up most tokens: occurrences, tokens, first place, document, start, stop and text of each.
+
+    Of passages with the same first occurrence the longest, then the first, stays.
+    """
+    found: dict[int, list[Any]] = {}
+    for one in sorted(candidates, key=lambda one: (-one[0] * one[1], one[3], one[4])):
+        found.setdefault(one[2], one)
+    return list(found.values())[:FREQUENT]

@@ -1,0 +1,112 @@
+"""A run of `passages_files` or `cut_files` in its output folder: from a job's terms to its report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from gpulsh import __version__
+from gpulsh.backends.compiling import COMPILING
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName
+from gpulsh.budget import cut, parse_memory
+from gpulsh.io.files.no_documents import REPORT
+from gpulsh.params import SCHEME
+from gpulsh.report.machine import machine, versions
+from gpulsh.run.engines import EngineName, check_engine, open_engine
+from gpulsh.run.files import system_errors_as_output_errors
+from gpulsh.run.job import FileJob, FileTerms
+from gpulsh.run.output.folder import OutputFolder, finished, read_report, write_report
+from gpulsh.run.passages.driver import Stages
+from gpulsh.run.progress import Show, open_progress
+from gpulsh.run.report import Start
+
+Made = TypeVar("Made", bound=FileJob)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Where a run works; checked before anything is read."""
+
+    backend: BackendName
+    threads: int | None
+    devices: Sequence[int] | None
+    memory: int | str | None
+    engine: EngineName
+    address: str | None
+
+    def checked(self) -> Machine:
+        """The same; ParameterError or BackendError where it cannot be."""
+        parse_memory(self.memory)
+        threads = check_engine(self.engine, self.address, self.backend, self.threads, self.devices)
+        return Machine(**{**vars(self), "threads": threads})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileRun(Generic[Made]):
+    """A run: its terms, its place, and its stages, which give the part of the report that is theirs."""
+
+    terms: FileTerms
+    kind: type[Made]
+    output: Path
+    given: Sequence[str]
+    overwrite: bool
+    resume: bool
+    progress: Show
+    secret: bytes
+    machine: Machine
+    stages: Callable[[Made, Backend, Stages, Path], Mapping[str, Any]]
+    start: Start
+
+    def report(self) -> dict[str, Any]:
+        """Run, or finish, or find it finished; the report."""
+        terms, machine = self.terms, self.machine
+        with ExitStack() as stack:
+            stack.enter_context(system_errors_as_output_errors(self.output))
+            if self.resume and (report := finished(self.output, terms.to_json())) is not None:
+                return report
+            given = machine.backend, machine.threads, machine.devices, machine.memory
+            engine = stack.enter_context(open_engine(machine.engine, machine.address, *given))
+            job = self.kind.of(terms, "arrow", cut(engine.memory, engine.ops.sizes()))
+            folder = stack.enter_context(OutputFolder(self.output, overwrite=self.overwrite, resume=self.resume))
+            manifest = folder.manifest(job.steps(), self.secret)
+            if folder.is_committed():
+                folder.commit()
+                return read_report(self.output / REPORT)
+            work = folder.work.absolute() if engine.remote else folder.work
+            progress = open_progress(self.progress)
+            with engine.running(job, work, manifest, progress) as runner:
+                stages = Stages(runner, progress)
+                found = self.stages(job, engine.ops, stages, folder.work)
+                backend = {"name": engine.ops.name, "device": getattr(engine.ops, "device", None)}
+                report = self._report(job, found, stages, backend, engine.to_json())
+            write_report(folder.work / REPORT, report)
+            job.stamps.check_all()
+            folder.commit()
+            return report
+
+    def _report(
+        self, job: Made, found: Mapping[str, Any], stages: Stages, backend: object, engine: object
+    ) -> dict[str, Any]:
+        return {
+            "gpulsh": __version__,  # also marks the folder as gpulsh's own
+            "scheme": SCHEME,
+            "began": self.start.at.isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - self.start.clock, 3),
+            "compiling": round(COMPILING.seconds() - self.start.compiled, 3),
+            "parameters": dict(job.parameters()),
+            "backend": backend,
+            "engine": engine,
+            "versions": versions(),
+            "machine": machine(),
+            "inputs": list(self.given),
+            **found,
+            "stages": stages.funnel.seconds,
+            "resumed": stages.funnel.resumed,
+            "outputs": [*found["outputs"], REPORT],
+            "job": job.to_json(),
+        }
