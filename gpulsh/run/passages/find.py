@@ -156,7 +156,8 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         runs = windows_near(some.places, base, job.tokens)
         text = normalized(some.text, job.folding.form)
         found = hash_windows(ops, text, base[some.rows], runs, job.shingling, job.tokens, place.keys)
-        return Windows(*map(ops.asnumpy, found), runs.places())
+        proposed, proven = map(ops.asnumpy, found)
+        return Windows(proposed, proven, runs.places())
 
     paths = WINDOWS.path(folder, number), FOLLOWERS.path(folder, number)
     windows = 0
