@@ -118,19 +118,27 @@ def test_large_buckets(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -
 
 
 @DEFAULT_CUT
-@pytest.mark.parametrize("crowded", [2, 64])
-def test_index(selected: CudaBackend, crowded: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("crowded", "evidence", "held"), [(2, "index", 0), (64, "index", 0), (64, "source", 0), (2, "source", 1 << 28)]
+)
+def test_index(
+    selected: CudaBackend, crowded: int, evidence: Any, held: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(candidates, "LARGE_BUCKET", crowded)
+    monkeypatch.setattr(candidates, "HELD_BYTES", held)
     documents = texts(40)
+    how: dict[str, Any] = {}
+    if evidence == "source":
+        how["read"] = lambda keys: [documents[key] for key in keys]
     wanted = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)
-    index = gpulsh.Index(backend="cuda", threshold=0.5)
+    index = gpulsh.Index(backend="cuda", threshold=0.5, evidence=evidence, **how)
     first = index.add(range(20), documents[:20])
     index.save(tmp_path / "i")
     second = index.add(range(20, len(documents)), documents[20:])
     assert [*first.duplicate_of.tolist(), *second.duplicate_of.tolist()] == wanted.duplicate_of.tolist()
     assert not wanted.keep.all()
     index.save()
-    other = gpulsh.Index.open(tmp_path / "i", backend="reference")
+    other = gpulsh.Index.open(tmp_path / "i", backend="reference", **how)
     for one, same in zip(vars(index.query(documents)).values(), vars(other.query(documents)).values(), strict=True):
         np.testing.assert_array_equal(one, same)
     index.close()
