@@ -92,20 +92,32 @@ def _original(text: TextBatch, read: TextBatch, row: Numbers, bounds: Numbers, f
 
 
 def _stretches(document: bytes, form: NormalForm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """int64 [s + 1], int64 [s + 1]: where stretches begin and the last ends, in bytes of a document and of its form."""
-    before, after, stretch, taken, given = [0], [0], "", 0, 0
+    """int64 [s + 1], int64 [s + 1]: where stretches begin and the last ends, in bytes of a document and of its form.
+
+    In a stretch that is normal already, every character is one.
+    """
+    before, after, stretch, sizes = [0], [0], "", list[int]()
+
+    def close() -> None:
+        normal = unicodedata.normalize(form, stretch)
+        if normal == stretch:
+            before.extend(sizes)
+            after.extend(len(character.encode()) for character in stretch)
+        else:
+            before.append(sum(sizes))
+            after.append(len(normal.encode()))
+
+    taken = 0
     for character in document.decode("utf-8", "replace"):
-        if stretch and _begins_stretch(character, form):
-            given += len(unicodedata.normalize(form, stretch).encode())
-            before.append(taken)
-            after.append(given)
-            stretch = ""
+        if _begins_stretch(character, form):
+            close()
+            stretch, sizes = "", []
         stretch += character
         is_invalid = character == REPLACEMENT and document[taken : taken + 3] != REPLACEMENT.encode()
-        taken += _invalid_size(document[taken : taken + 4]) if is_invalid else len(character.encode())
-    before.append(taken)
-    after.append(given + len(unicodedata.normalize(form, stretch).encode()))
-    return np.array(before, np.int64), np.array(after, np.int64)
+        sizes.append(_invalid_size(document[taken : taken + 4]) if is_invalid else len(character.encode()))
+        taken += sizes[-1]
+    close()
+    return np.cumsum(before), np.cumsum(after)
 
 
 def _invalid_size(piece: bytes) -> int:

@@ -1,0 +1,155 @@
+"""Spans in bytes: gaps that are bridged, whole lines, and bytes of originals of normal forms."""
+
+from __future__ import annotations
+
+import unicodedata
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh.repeats.places import _stretches
+from tests.support import naive
+from tests.support.naive_passages import marked, nothing, set_marks, windows
+from tests.support.texts import SEPARATORS, WORDS, known
+
+KEEPS = ["first", "minimal", "none"]
+documents_of_lines = st.lists(
+    st.lists(st.text("abc", max_size=12), max_size=6).map(lambda lines: "\n".join(" ".join(line) for line in lines)),
+    max_size=6,
+)
+
+
+def left_by(texts: list[str], **options: Any) -> list[list[str]]:
+    """The words that are left of each text."""
+    result = gpulsh.passages(texts, **options, backend="cpu")
+    spans = result.spans.to_pylist()
+    for span in spans:
+        body = texts[span["row"]].encode()[span["start"] : span["stop"]].decode()
+        assert len(body.split()) == span["tokens"]
+        assert (span["first_row"] is None) == (span["first_start"] is None) and span["occurrences"] > 1
+    after = gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist()
+    return [text.split() for text in after]
+
+
+@settings(max_examples=100)
+@given(documents_of_lines, st.sampled_from([2, 3, 5]), st.integers(0, 5), st.sampled_from(KEEPS))
+def test_short_gaps_between_marks_are_bridged(texts: list[str], size: int, bridge: int, keep: str) -> None:
+    bridge = min(bridge, size)
+    documents = [text.split() for text in texts]
+    marks = marked(documents, size, keep)
+    for row in marks:
+        places = [place for place, mark in enumerate(row) if mark]
+        for one, other in pairwise(places):
+            if other - one - 1 < bridge:
+                row[one:other] = [True] * (other - one)
+    wanted = [
+        [word for word, mark in zip(*pair, strict=True) if not mark] for pair in zip(documents, marks, strict=True)
+    ]
+    assert left_by(texts, tokens=size, bridge=bridge, keep=keep) == wanted
+
+
+@settings(max_examples=150)
+@given(documents_of_lines, st.sampled_from([1, 2, 3, 5]), st.sampled_from(KEEPS))
+def test_whole_lines(texts: list[str], size: int, keep: str) -> None:
+    """A line with a mark goes, unless it has a token of a first occurrence that stays."""
+    documents = [text.split() for text in texts]
+    marks, stays = marked(documents, size, keep), nothing(documents)
+    if keep == "first":
+        several = [places for places in windows(documents, size).values() if len(places) > 1]
+        set_marks(stays, [places[0] for places in several], size)
+    wanted: list[list[str]] = []
+    for text, row, kept in zip(texts, marks, stays, strict=True):
+        words: list[str] = []
+        start = 0
+        for line in text.split("\n"):
+            here = slice(start, start + len(line.split()))
+            whole = any(row[here]) and not any(kept[here])
+            words += [word for word, mark in zip(line.split(), row[here], strict=True) if not (mark or whole)]
+            start = here.stop
+        wanted.append(words)
+    assert left_by(texts, tokens=size, whole_lines=True, keep=keep) == wanted
+
+
+def test_a_whole_line_goes_with_its_end() -> None:
+    texts = ["the licence of this text\n", "# the licence of this text\r\n\nown\n", "own (the licence of this text)"]
+    result = gpulsh.passages(texts, tokens=5, whole_lines=True, backend="cpu")
+    left = gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist()
+    assert left == [texts[0], "\nown\n", ""]
+    spans = [(span["row"], span["start"], span["stop"], span["first_row"]) for span in result.spans.to_pylist()]
+    assert spans == [(1, 0, 28, 0), (2, 0, 5, None), (2, 5, 30, 0)]
+
+
+def test_a_line_with_a_first_occurrence_stays() -> None:
+    texts = ["a b c", "a b c x y z", "x y z"]
+    assert left_by(texts, tokens=3, whole_lines=True) == [["a", "b", "c"], ["x", "y", "z"], []]
+
+
+# --- normal forms
+
+composed = st.lists(
+    st.sampled_from(
+        [*WORDS, *SEPARATORS, "é", "e\u0301", "ｶﾞ", "각", "\u1100\u1161\u11a8", "①", "ﬁ", "½", "\u0301", "ä̂"]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@settings(max_examples=200)
+@given(st.one_of(composed, st.text(max_size=20).map(known)), st.sampled_from(["NFC", "NFKC"]))
+def test_stretches_normalize_by_themselves(text: str, form: Any) -> None:
+    document = text.encode()
+    after = _stretches(document, form)[1]
+    pieces = cut_up(text, form)
+    whole = unicodedata.normalize(form, text).encode()
+    normal = [unicodedata.normalize(form, piece).encode() for piece in pieces]
+    assert "".join(pieces) == text and b"".join(normal) == whole
+    assert after.tolist() == np.cumsum([0, *map(len, normal)]).tolist()
+    assert text == "" or len(pieces) > 0
+
+
+@given(st.binary(max_size=30), st.sampled_from(["NFC", "NFKC"]))
+def test_stretches_of_bytes_that_are_no_text(document: bytes, form: Any) -> None:
+    before, after = _stretches(document, form)
+    assert before[-1] == len(document)
+    assert after[-1] == len(unicodedata.normalize(form, document.decode("utf-8", "replace")).encode())
+
+
+def several_tokens(text: str, form: Any) -> bool:
+    """Whether some character that changes becomes several tokens."""
+    pieces = [unicodedata.normalize(form, piece) for piece in cut_up(text, form) if piece]
+    return any(len(naive.tokens(piece, "word")) > 1 for piece in pieces)
+
+
+def cut_up(text: str, form: Any) -> list[str]:
+    before = _stretches(text.encode(), form)[0].tolist()
+    return [text.encode()[start:stop].decode() for start, stop in pairwise(before)]
+
+
+@settings(max_examples=60)
+@given(st.lists(composed.map(known), max_size=4), st.sampled_from([1, 2, 3]), st.sampled_from(["NFC", "NFKC"]))
+def test_spans_are_of_the_original_text(texts: list[str], size: int, form: Any) -> None:
+    """What is left has the tokens without marks; a character that is several tokens may stay."""
+    texts = [*texts, *(unicodedata.normalize("NFD", text) for text in texts)]
+    tokens = [naive.tokens(unicodedata.normalize(form, text), "word") for text in texts]
+    result = gpulsh.passages(texts, tokens=size, normalize=form, backend="cpu")
+    marks = marked(tokens, size, "first")
+    left = [list(text) for text in texts]
+    for span in result.spans.to_pylist()[::-1]:
+        encoded = texts[span["row"]].encode()
+        place, end = (len(encoded[: span[name]].decode()) for name in ("start", "stop"))
+        left[span["row"]][place:end] = "\n"
+    for rest, words, row in zip(left, tokens, marks, strict=True):
+        kept = [word for word, mark in zip(words, row, strict=True) if not mark]
+        found = naive.tokens(unicodedata.normalize(form, "".join(rest)), "word")
+        assert found == kept or several_tokens("".join(rest), form)
+
+
+def test_a_span_of_a_normal_form_is_in_bytes_of_the_original() -> None:
+    texts = ["caf\u00e9 au lait ici", "x cafe\u0301 au lait ici y", "cafe\u0301 ﬁn"]
+    spans = gpulsh.passages(texts, tokens=4, normalize="NFC", backend="cpu").spans.to_pylist()
+    assert [(span["row"], span["start"], span["stop"]) for span in spans] == [(1, 2, 20)]
+    assert texts[1].encode()[2:20].decode() == "cafe\u0301 au lait ici"
