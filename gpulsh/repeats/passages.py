@@ -11,6 +11,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
+from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
 from gpulsh.params import (
     Folding,
@@ -22,8 +23,10 @@ from gpulsh.params import (
     check_type,
     known_keywords,
     normalizing,
+    shown,
 )
 from gpulsh.ragged import distinct, offsets
+from gpulsh.repeats.copies import Part, copies_of, group_numbers, parts_of
 from gpulsh.repeats.lines import WholeLines
 from gpulsh.repeats.lines import whole_lines as widened
 from gpulsh.repeats.marks import Keep, bridged, mark
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_TOKENS = 4096  # of a window
+MOST_COPIES = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,7 +65,7 @@ class Passages:
         occurrences  int64: how often each window of the span occurs, the first included
 
     documents  n
-    windows    how many windows occur more than once, their first occurrences included
+    windows    how many windows, lines or paragraphs occur more than once, their first occurrences included
 
     `passages` makes it; its errors are ParameterError and InputTypeError.
 
@@ -94,7 +98,9 @@ def passages(
     keep: Keep = "first",
     bridge: int = 0,
     whole_lines: bool = False,
-    unit: Unit = "word",
+    unit: Unit | Part = "word",
+    max_copies: int | None = None,
+    within: object = None,
     symbols: bool = False,
     folding: Folding | None = None,
     normalize: NormalForm | None = None,
@@ -116,7 +122,11 @@ def passages(
     bridge     marks also what is left of fewer tokens than this between two marks, 0 to `tokens`
     whole_lines  marks also the rest of a line with a mark, with its end; a line stays as it is if it has a token of a
                first occurrence that stays (keep="first")
-    unit       of tokens, "word" or "char"
+    unit       of tokens, "word" or "char"; or "line" or "paragraph": these are marked whole, from a copy on that has
+               `max_copies` equal ones before it. Equal ones have the same words. `keep`, `bridge` and the like then do
+               not apply. A paragraph ends with blank lines
+    max_copies  of a line or paragraph that stay, from 1 on; None: 6
+    within     a column of n: only copies in documents with an equal value of it count, as of the same web host
     symbols    whether each symbol is a token
     folding    applied to texts first; None: Folding(), which folds case
     normalize  "NFC" or "NFKC", short for folding=Folding(form=...)
@@ -133,17 +143,51 @@ def passages(
     >>> found.spans.to_pylist()
     [{'row': 1, 'start': 5, 'stop': 28, 'first_row': 0, 'first_start': 5, 'tokens': 4, 'occurrences': 2}]
     """
+    folding, keys = normalizing(folding, normalize), evidence_keys(chosen_secret(secret))
+    if unit == "line" or unit == "paragraph":
+        for name, value, default in (
+            *(("tokens", tokens, 50), ("keep", keep, "first"), ("bridge", bridge, 0)),
+            ("whole_lines", whole_lines, False),
+        ):
+            if value != default:
+                raise ParameterError(f"{name} is {shown(value)} and unit is {unit!r}; leave {name} out")
+        most = check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MOST_COPIES)
+        documents = Documents.opened(texts, Shingling(size=1, symbols=symbols), folding, backend, threads)
+        return _copies(documents, unit, most, within, keys)
+    for name, value in (("max_copies", max_copies), ("within", within)):
+        if value is not None:
+            raise ParameterError(f"{name} is given and unit is {shown(unit)}; give it with unit='line' or 'paragraph'")
     check_integer("tokens", tokens, 1, MOST_TOKENS)
     check_choice("keep", keep, get_args(Keep))
     check_integer("bridge", bridge, 0, tokens)
     check_type("whole_lines", whole_lines, bool)
-    reading = Shingling(unit=unit, symbols=symbols)
-    documents = Documents.opened(texts, reading, normalizing(folding, normalize), backend, threads)
-    found, base = repeats(documents, tokens, evidence_keys(chosen_secret(secret)))
+    documents = Documents.opened(texts, Shingling(unit=unit, symbols=symbols), folding, backend, threads)
+    found, base = repeats(documents, tokens, keys)
     spans = bridged(mark(found, tokens, keep), base, bridge)
     kept = found.place[found.place == found.first] if keep == "first" else found.place[:0]
     lines = widened(documents, base, spans, kept, tokens) if whole_lines else WholeLines.none(spans)
     return Passages(span_table(documents, base, lines), len(base) - 1, len(found.place))
+
+
+def _copies(documents: Documents, unit: Part, most: int, within: object, keys: EvidenceKeys) -> Passages:
+    import pyarrow as pa
+
+    count = len(documents.source)
+    groups = group_numbers(within, count)
+    parts = parts_of(documents, unit, keys)
+    copies = copies_of(documents, parts, groups)
+    marked = copies.earlier >= most
+    part, first = copies.part[marked], copies.first[marked]
+    columns = {
+        "row": parts.row[part],
+        "start": parts.start[part],
+        "stop": parts.stop[part],
+        "first_row": parts.row[first],
+        "first_start": parts.start[first],
+        "tokens": parts.tokens[part],
+        "occurrences": copies.occurrences[marked],
+    }
+    return Passages(pa.table(columns), count, len(copies.part))
 
 
 def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repeats, Numbers]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -129,13 +129,11 @@ def _invalid_size(piece: bytes) -> int:
     raise AssertionError(piece)
 
 
+@lru_cache(maxsize=1 << 16)
 def _begins_stretch(character: str, form: NormalForm) -> bool:
-    return character.isascii() or (
-        unicodedata.combining(character) == 0
-        and unicodedata.is_normalized(form, character)
-        and ord(character) not in HANGUL_JAMO
-        and ord(character) not in _second_of_pairs()
-    )
+    """Whether it neither composes with what is before it nor changes places with it."""
+    first = unicodedata.normalize("NFKD" if form == "NFKC" else "NFD", character)[0]
+    return unicodedata.combining(first) == 0 and ord(first) not in HANGUL_JAMO and ord(first) not in _second_of_pairs()
 
 
 @cache

@@ -83,7 +83,7 @@ def sample_windows(ops: Backend, text: TextBatch, reading: Shingling, tokens: in
 def met_again(ops: Backend, values: Array, place: Array) -> Array:
     """int64 [c], ascending: the places of the samples uint64 `values` [s] that occur more than once."""
     with ops.here():
-        return np.sort(ops.collisions(_digests(values), place).ids)
+        return np.sort(ops.collisions(as_digests(values), place).ids)
 
 
 def windows_near(met: Numbers, base: Numbers, tokens: int) -> WindowRuns:
@@ -114,7 +114,7 @@ def hash_windows(
     with ops.here():
         begin += found.offset[ops.asarray(row)]
         rows = Tokens(found.values[ranges(begin, sizes)], offsets(sizes))
-        return _digests(_window_hashes(ops, rows, tokens, None)), _window_hashes(ops, rows, tokens, keys)
+        return as_digests(_window_hashes(ops, rows, tokens, None)), _window_hashes(ops, rows, tokens, keys)
 
 
 def _window_hashes(ops: Backend, tokens: Tokens, size: int, keys: EvidenceKeys | None) -> Array:
@@ -128,7 +128,7 @@ def _window_hashes(ops: Backend, tokens: Tokens, size: int, keys: EvidenceKeys |
             return rows.values
 
 
-def _digests(values: Array) -> Array:
+def as_digests(values: Array) -> Array:
     """Hashes for `collisions`, which keeps one number for *no digest*; another hash may become equal."""
     return np.minimum(values, np.uint64(NO_DIGEST - 1))
 

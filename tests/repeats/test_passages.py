@@ -191,7 +191,7 @@ def test_batches_and_secrets_change_nothing(
 
 def test_windows_with_equal_public_hashes_do_not_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """The public hashes of all windows are made equal: the secret ones tell them apart."""
-    monkeypatch.setattr("gpulsh.repeats.windows._digests", lambda values: values & np.uint64(1))
+    monkeypatch.setattr("gpulsh.repeats.windows.as_digests", lambda values: values & np.uint64(1))
     texts = spelled(["abcdefgh", "efghabcd", "hgfedcba", "abcdxfgh"])
     for keep in KEEPS:
         check(texts, 3, keep, backend="cpu")

@@ -1,0 +1,124 @@
+"""Lines and paragraphs that occur often: a copy beyond a number of them is marked.
+
+A line ends with its line feed, a paragraph with the blank lines after it. Two are equal if they have the same tokens, by
+the 128-bit hash under a secret that proves exact copies of documents. One without a token is equal to none.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from gpulsh.arrays import Numbers, TextBatch, Values, on_host
+from gpulsh.errors import ParameterError
+from gpulsh.io.rows import normalized
+from gpulsh.params import shown_type
+from gpulsh.ragged import distinct, first_of_runs
+from gpulsh.repeats.lines import LINE_END
+from gpulsh.repeats.windows import as_digests
+from gpulsh.secret import EvidenceKeys
+from gpulsh.text.documents import Documents
+
+Part = Literal["line", "paragraph"]
+
+WHITE = np.isin(np.arange(256), list(b" \t\n\v\f\r"))
+
+
+class Parts(NamedTuple):
+    """The lines or paragraphs of documents that have a token, in order."""
+
+    hashes: Values  # uint64 [m, 2]
+    row: Numbers  # int64 [m]: the document
+    start: Numbers  # int64 [m]: bytes of the document
+    stop: Numbers  # int64 [m]
+    tokens: Numbers  # int64 [m]
+
+
+class Copies(NamedTuple):
+    """Parts that occur more than once: int64 [c] each, ascending."""
+
+    part: Numbers  # its number
+    first: Numbers  # the number of the first equal one
+    earlier: Numbers  # how many equal ones come before
+    occurrences: Numbers
+
+
+def parts_of(documents: Documents, unit: Part, keys: EvidenceKeys) -> Parts:
+    """The parts of all documents."""
+    ops = documents.ops
+    found = [Parts(np.empty((0, 2), np.uint64), *(np.empty(0, np.int64) for _ in range(4)))]
+    first = 0
+    for batch in documents.source.batches(ops.sizes().tile):
+        text = batch.moved(on_host)
+        offset, row = part_offsets(text, unit)
+        read = normalized(TextBatch(text.values, offset), documents.folding.form)
+        tokens = ops.asnumpy(ops.tokens(read, documents.shingling).lengths)
+        has = tokens > 0
+        hashes = ops.asnumpy(ops.exact_hashes(read, documents.shingling, keys))
+        begin = offset - np.append(text.offset[row], offset[-1:])
+        stop = offset[1:] - text.offset[row]
+        found.append(Parts(*(column[has] for column in (hashes, row + first, begin[:-1], stop, tokens))))
+        first += len(batch)
+    return Parts(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def part_offsets(text: TextBatch, unit: Part) -> tuple[Numbers, Numbers]:
+    """int64 [m + 1], int64 [m]: where parts begin in a batch on the host, and the document of each.
+
+    >>> text = TextBatch(np.frombuffer(b"one\\n\\ntwo\\nthree", np.uint8), np.array([0, 14]))
+    >>> part_offsets(text, "line")[0], part_offsets(text, "paragraph")[0]
+    (array([ 0,  4,  5,  9, 14]), array([ 0,  5, 14]))
+    """
+    first, last = text.offset[0], text.offset[-1]
+    values = text.values[first:last]
+    ends = np.flatnonzero(values == LINE_END) + first + 1
+    begins = text.offset[:-1][text.lengths > 0]
+    starts = distinct(np.sort(np.concatenate([begins, ends[ends < last]])))
+    row = np.searchsorted(text.offset, starts, side="right") - 1
+    if unit == "paragraph" and len(starts):
+        is_blank = np.add.reduceat(~WHITE[values], starts - first, dtype=np.int64) == 0
+        chosen = first_of_runs(row)
+        chosen[1:] |= is_blank[:-1] & ~is_blank[1:]
+        starts, row = starts[chosen], row[chosen]
+    return np.append(starts, last), row
+
+
+def copies_of(documents: Documents, parts: Parts, groups: Numbers | None) -> Copies:
+    """The parts that occur more than once, or within one of `groups` int64 [n], a number for each document."""
+    ops = documents.ops
+    with ops.here():
+        numbers = ops.asarray(np.arange(len(parts.row)))
+        buckets = ops.collisions(as_digests(ops.asarray(np.ascontiguousarray(parts.hashes[:, 0]))), numbers)
+        part, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
+    bucket = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
+    group = np.zeros(len(part), np.int64) if groups is None else groups[parts.row[part]]
+    second = parts.hashes[part, 1]
+    order = np.lexsort((part, group, second, bucket))
+    part, keys = part[order], [column[order] for column in (bucket, second, group)]
+    starts = np.flatnonzero(np.logical_or.reduce([first_of_runs(key) for key in keys])) if len(part) else part
+    sizes = np.diff(np.append(starts, len(part)))
+    first, occurrences = np.repeat(part[starts], sizes), np.repeat(sizes, sizes)
+    earlier = np.arange(len(part)) - np.repeat(starts, sizes)
+    back = np.argsort(part, kind="stable")
+    back = back[occurrences[back] > 1]
+    return Copies(part[back], first[back], earlier[back], occurrences[back])
+
+
+def group_numbers(within: object, count: int) -> Numbers | None:
+    """int64 [n]: equal numbers for equal values of `within`, null as a value; None without it."""
+    import pyarrow as pa
+
+    if within is None:
+        return None
+    try:
+        values = within if isinstance(within, (pa.Array, pa.ChunkedArray)) else pa.array(within, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ParameterError(
+            f"within is {shown_type(within)}, no column: {error}; give a value for each text"
+        ) from error
+    if len(values) != count:
+        raise ParameterError(f"within has {len(values)} values for {count} texts; give one for each")
+    array = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
+    codes = array.combine_chunks().dictionary_encode().indices
+    return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)

@@ -1,0 +1,108 @@
+"""Lines and paragraphs beyond a number of copies, against lists and counters of Python."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh.errors import ParameterError
+
+LINES = ["", " ", "\t\r", "a", "A!", "a b", "b  a", "é", "--", "a\r", "漢字"]
+texts_of_lines = st.lists(
+    st.lists(st.sampled_from(LINES), max_size=8).map("\n".join) | st.just("a\n\n\na\n") | st.none(), max_size=6
+)
+
+
+def parts(text: str, unit: str) -> list[str]:
+    """Lines with their ends; paragraphs with the blank lines after them."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    if unit == "line":
+        return lines
+    found: list[str] = []
+    blank = False
+    for line in lines:
+        is_blank = not line.strip(" \t\n\v\f\r")
+        if not found or (blank and not is_blank):
+            found.append("")
+        found[-1] += line
+        blank = is_blank
+    return found
+
+
+@settings(max_examples=150)
+@given(texts_of_lines, st.sampled_from(["line", "paragraph"]), st.integers(1, 3), st.booleans(), st.data())
+def test_copies_beyond_a_number(texts: list[Any], unit: Any, most: int, grouped: bool, data: st.DataObject) -> None:
+    hosts = data.draw(st.lists(st.sampled_from(["x", "y", None]), min_size=len(texts), max_size=len(texts)))
+    within = hosts if grouped else None
+    seen: Counter[Any] = Counter()
+    wanted, marked = [], 0
+    for text, host in zip(texts, hosts, strict=True):
+        left = ""
+        for part in parts(text or "", unit):
+            words = tuple(re.findall(r"\w", part.lower()) if "漢" in part else re.findall(r"\w+", part.lower()))
+            key = words, host if grouped else None
+            seen[key] += 1
+            if not words or seen[key] <= most:
+                left += part
+            else:
+                marked += 1
+        wanted.append(None if text is None else left)
+    for backend in ("reference", "cpu"):
+        options: dict[str, Any] = {"unit": unit, "max_copies": most, "within": within, "backend": backend}
+        result = gpulsh.passages(texts, **options)
+        assert result.spans.num_rows == marked
+        assert gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist() == wanted
+        assert result.windows == sum(count for key, count in seen.items() if key[0] and count > 1)
+
+
+def test_spans_of_lines() -> None:
+    texts = ["Share this!\nown text\n", "x\nshare this", "SHARE, THIS\n"]
+    spans = gpulsh.passages(texts, unit="line", max_copies=1, backend="cpu").spans.to_pylist()
+    assert [tuple(span.values()) for span in spans] == [(1, 2, 12, 0, 0, 2, 3), (2, 0, 12, 0, 0, 2, 3)]
+
+
+def test_six_copies_stay() -> None:
+    texts = [f"the same line\nown {number}" for number in range(9)]
+    result = gpulsh.passages(texts, unit="line", backend="cpu")
+    assert result.spans["row"].to_pylist() == [6, 7, 8] and result.windows == 9
+
+
+def test_any_column_may_name_the_groups() -> None:
+    texts, hosts = ["a line", "a line", "a line"], ["x", "y", "x"]
+    for within in (hosts, pa.array(hosts), pa.chunked_array([hosts[:1], hosts[1:]]), pd.Series(hosts), [1, 2, 1]):
+        found = gpulsh.passages(texts, unit="line", max_copies=1, within=within, backend="cpu").spans
+        assert found["row"].to_pylist() == [2] and found["first_row"].to_pylist() == [0]
+    dictionary = pa.array(hosts).dictionary_encode()
+    assert gpulsh.passages(texts, unit="line", max_copies=1, within=dictionary, backend="cpu").spans.num_rows == 1
+
+
+def test_normal_forms_of_lines() -> None:
+    texts = ["cafe\u0301\nx", "caf\u00e9\ny"]
+    for form, count in ((None, 0), ("NFC", 1)):
+        found = gpulsh.passages(texts, unit="line", max_copies=1, normalize=form, backend="cpu").spans  # type: ignore[arg-type]
+        assert found["stop"].to_pylist() == [6] * count
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"unit": "line", "max_copies": 0}, "max_copies is 0"),
+        ({"unit": "line", "tokens": 5}, "tokens is 5 and unit is 'line'"),
+        ({"unit": "paragraph", "keep": "none"}, "leave keep out"),
+        ({"max_copies": 5}, "max_copies is given"),
+        ({"within": ["x"]}, "within is given"),
+        ({"unit": "line", "within": ["x", "y"]}, "2 values for 1 texts"),
+        ({"unit": "line", "within": 5}, "within"),
+    ],
+)
+def test_wrong_parameters(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        gpulsh.passages(["a"], **wrong, backend="cpu")
