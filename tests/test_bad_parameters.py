@@ -60,6 +60,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "study": (gpulsh.study, {"texts": TEXTS, **ON}),
     "compare": (gpulsh.compare, {"texts": TEXTS, "methods": ["md5"], **ON}),
     "deduplicate": (gpulsh.deduplicate, {"texts": TEXTS, **ON}),
+    "passages": (gpulsh.passages, {"texts": TEXTS, **ON}),
+    "cut": (gpulsh.cut, {"texts": TEXTS, "spans": gpulsh.passages(TEXTS, **ON), **ON}),
     "deduplicate_files": (gpulsh.deduplicate_files, {"inputs": "nothing.jsonl", "output": "out", **ON}),
     "Index": (gpulsh.Index, ON),
     "Index.create": (lambda path: gpulsh.Index.create(path, **ON).close(), {"path": "new"}),
@@ -108,7 +110,7 @@ ELSEWHERE = ("backend", "threads")  # of every call alike, and tried with one
 
 def test_every_public_callable_is_tried() -> None:
     public = {name for name in gpulsh.__all__ if callable(getattr(gpulsh, name)) and not name.endswith("Error")}
-    assert public <= {*CALLS, "Decision"}  # which nobody makes but `deduplicate`
+    assert public <= {*CALLS, "Decision", "Passages", "Cut"}  # results, which nobody makes but a call here
 
 
 @pytest.mark.parametrize("name", CALLS)

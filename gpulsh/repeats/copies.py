@@ -1,7 +1,7 @@
 """Lines and paragraphs that occur often: a copy beyond a number of them is marked.
 
-A line ends with its line feed, a paragraph with the blank lines after it. Two are equal if they have the same tokens, by
-the 128-bit hash under a secret that proves exact copies of documents. One without a token is equal to none.
+A line ends with its line feed, a paragraph with the blank lines after it. Two are equal if they have the same tokens,
+by the 128-bit hash under a secret that proves exact copies of documents. One without a token is equal to none.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def part_offsets(text: TextBatch, unit: Part) -> tuple[Numbers, Numbers]:
     ends = np.flatnonzero(values == LINE_END) + first + 1
     begins = text.offset[:-1][text.lengths > 0]
     starts = distinct(np.sort(np.concatenate([begins, ends[ends < last]])))
-    row = np.searchsorted(text.offset, starts, side="right") - 1
+    row = np.asarray(np.searchsorted(text.offset, starts, side="right") - 1, np.int64)
     if unit == "paragraph" and len(starts):
         is_blank = np.add.reduceat(~WHITE[values], starts - first, dtype=np.int64) == 0
         chosen = first_of_runs(row)
@@ -114,9 +114,7 @@ def group_numbers(within: object, count: int) -> Numbers | None:
     try:
         values = within if isinstance(within, (pa.Array, pa.ChunkedArray)) else pa.array(within, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ParameterError(
-            f"within is {shown_type(within)}, no column: {error}; give a value for each text"
-        ) from error
+        raise ParameterError(f"within is {shown_type(within)} and no column; give a value for each text") from error
     if len(values) != count:
         raise ParameterError(f"within has {len(values)} values for {count} texts; give one for each")
     array = pa.chunked_array([values]) if isinstance(values, pa.Array) else values

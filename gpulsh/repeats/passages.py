@@ -143,24 +143,23 @@ def passages(
     >>> found.spans.to_pylist()
     [{'row': 1, 'start': 5, 'stop': 28, 'first_row': 0, 'first_start': 5, 'tokens': 4, 'occurrences': 2}]
     """
-    folding, keys = normalizing(folding, normalize), evidence_keys(chosen_secret(secret))
-    if unit == "line" or unit == "paragraph":
-        for name, value, default in (
-            *(("tokens", tokens, 50), ("keep", keep, "first"), ("bridge", bridge, 0)),
-            ("whole_lines", whole_lines, False),
-        ):
-            if value != default:
-                raise ParameterError(f"{name} is {shown(value)} and unit is {unit!r}; leave {name} out")
-        most = check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MOST_COPIES)
-        documents = Documents.opened(texts, Shingling(size=1, symbols=symbols), folding, backend, threads)
-        return _copies(documents, unit, most, within, keys)
-    for name, value in (("max_copies", max_copies), ("within", within)):
-        if value is not None:
-            raise ParameterError(f"{name} is given and unit is {shown(unit)}; give it with unit='line' or 'paragraph'")
     check_integer("tokens", tokens, 1, MOST_TOKENS)
     check_choice("keep", keep, get_args(Keep))
     check_integer("bridge", bridge, 0, tokens)
     check_type("whole_lines", whole_lines, bool)
+    check_choice("unit", unit, (*get_args(Unit), *get_args(Part)))
+    folding, keys = normalizing(folding, normalize), evidence_keys(chosen_secret(secret))
+    if unit == "line" or unit == "paragraph":
+        given = {"tokens": tokens != 50, "keep": keep != "first", "bridge": bridge != 0, "whole_lines": whole_lines}
+        for name, is_given in given.items():
+            if is_given:
+                raise ParameterError(f"{name} is given and unit is {unit!r}; leave {name} out")
+        most = check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MOST_COPIES)
+        documents = Documents.opened(texts, Shingling(size=1, symbols=symbols), folding, backend, threads)
+        return _copies(documents, unit, most, within, keys)
+    for name, is_given in (("max_copies", max_copies is not None), ("within", within is not None)):
+        if is_given:
+            raise ParameterError(f"{name} is given and unit is {shown(unit)}; give it with unit='line' or 'paragraph'")
     documents = Documents.opened(texts, Shingling(unit=unit, symbols=symbols), folding, backend, threads)
     found, base = repeats(documents, tokens, keys)
     spans = bridged(mark(found, tokens, keep), base, bridge)

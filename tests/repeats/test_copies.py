@@ -95,7 +95,7 @@ def test_normal_forms_of_lines() -> None:
     ("wrong", "message"),
     [
         ({"unit": "line", "max_copies": 0}, "max_copies is 0"),
-        ({"unit": "line", "tokens": 5}, "tokens is 5 and unit is 'line'"),
+        ({"unit": "line", "tokens": 5}, "tokens is given and unit is 'line'"),
         ({"unit": "paragraph", "keep": "none"}, "leave keep out"),
         ({"max_copies": 5}, "max_copies is given"),
         ({"within": ["x"]}, "within is given"),
