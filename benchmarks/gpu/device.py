@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import subprocess
+import tarfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ ASKED = ("driver_version", "clocks.max.sm", "clocks.sm", "clocks.max.memory", "p
          "pcie.link.width.current", "ecc.mode.current")  # fmt: skip
 
 
-def describe(cupy: Any, command: str) -> dict[str, Any]:
-    """Nothing here fails where a tool is missing: what is not known is left out."""
+def describe(cupy: Any, command: str, commit: str | None = None) -> dict[str, Any]:
+    """Nothing here fails where a tool is missing: what is not known is left out. Without a `commit` git is asked."""
     from gpulsh import __version__
 
     runtime = cupy.cuda.runtime
@@ -28,7 +29,7 @@ def describe(cupy: Any, command: str) -> dict[str, Any]:
         "date": datetime.date.today().isoformat(),
         "command": command,
         "gpulsh": __version__,
-        "commit": _commit(),
+        "commit": commit or _commit(),
         "multiprocessors": int(properties["multiProcessorCount"]),
         "L2_bytes": int(properties.get("l2CacheSize", 0)),
         "memory_GiB": round(properties["totalGlobalMem"] / 2**30, 1),
@@ -51,6 +52,16 @@ def name_of(properties: dict[str, Any]) -> str:
 def folder_of(header: dict[str, Any]) -> Path:
     """benchmarks/record/<device>/<date>"""
     return RECORDS / re.sub(r"[^a-z0-9]+", "-", header["device"].lower()).strip("-") / header["date"]
+
+
+def pack(folder: Path, name: str, header: dict[str, Any]) -> Path:
+    """All files of a folder, but for earlier archives, as one archive in it that `name` and the commit name."""
+    path = folder / f"{name}-{header['commit'] or 'unknown'}.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for file in sorted(folder.iterdir()):
+            if file.is_file() and not file.name.endswith(".tar.gz"):
+                archive.add(file, f"{name}/{file.name}")
+    return path
 
 
 def smi() -> dict[str, str]:

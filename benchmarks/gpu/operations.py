@@ -20,7 +20,18 @@ KEYS = evidence_keys(bytes(range(32)))
 SLOTS = 1 << 16
 BITS = np.array([1, 2], np.uint64)  # what fingerprints are combined with for two words of SimHash
 # Of the protocol what computes nothing: where arrays go, and who works when.
-NOT_OPERATIONS = {"name", "asarray", "asnumpy", "here", "keep", "sizes", "pipelined_map", "parallel_map"}
+NOT_OPERATIONS = {
+    "name",
+    "asarray",
+    "asnumpy",
+    "here",
+    "keep",
+    "stage",
+    "hold",
+    "sizes",
+    "pipelined_map",
+    "parallel_map",
+}
 
 
 def operations_of(protocol: type = Backend) -> set[str]:
@@ -34,6 +45,12 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["tokens"] = tokens = backend.tokens(text, shingling)
     found["shingles"] = backend.shingles(tokens, shingling.size)
     found["shingle"] = backend.shingle(text, shingling)
+    found["winnow"] = backend.winnow(found["shingle"], 3)
+    counts = np.diff(backend.asnumpy(tokens.offset))
+    filled = np.flatnonzero(counts)
+    found["token_bounds"] = backend.token_bounds(
+        text, shingling, backend.asarray(filled), backend.asarray(counts[filled] - 1)
+    )
     found["exact_hashes"] = backend.exact_hashes(text, shingling, KEYS)
     found["shingle_sets"] = backend.shingle_sets(text, shingling)
     found["shingle_sets secret"] = backend.shingle_sets(text, shingling, KEYS)

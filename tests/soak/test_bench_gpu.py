@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.gpu import corpora, exercise, operations, page, parity, stress
+from benchmarks.gpu import corpora, exercise, operations, outcomes, page, parity, stress
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.cases import CASES, kernels, rivals, roofline
@@ -115,17 +117,12 @@ def test_the_picture(tmp_path: Path) -> None:
     assert b"</svg>" in first and (tmp_path / page.PICTURE).read_bytes() == first
 
 
-REPORT = """<testsuites><testsuite>
-<testcase name="test_a[device-ones-3]"/><testcase name="test_b[host-ones]"/>{more}
-</testsuite></testsuites>"""
-
-
-def case_of(name: str, inside: str) -> str:
-    return f'<testcase name="{name}">{inside}</testcase>'
+def outcome(name: str, outcome: str = "passed", message: str = "") -> str:
+    return json.dumps({"name": name, "outcome": outcome, "seconds": 0.1, "message": message}) + "\n"
 
 
 LACKING = "".join(
-    case_of("c[device-a]", f'<skipped message="{name} is not installed"/>') for name in ("torch", "orjson")
+    outcome(f"c[device-{name}]", "skipped", f"{name} is not installed") for name in ("torch", "jax", "orjson")
 )
 
 
@@ -133,19 +130,20 @@ LACKING = "".join(
     ("more", "status", "skips_allowed", "passed", "words"),
     [
         ("", 0, False, True, "2 tests, 1 on the device, 0 skipped"),
-        (case_of("c[device-small]", '<skipped message="why"/>'), 0, False, False, "small]: why"),
-        (case_of("c[host-small]", '<skipped message="why"/>'), 0, True, True, "1 skipped"),
-        (LACKING, 0, False, True, "2 ski"),
-        (case_of("test_c[device-small]", "<failure/>"), 1, False, False, "test_c"),
+        (outcome("c[device-small]", "skipped", "why"), 0, False, False, "small]: why"),
+        (outcome("c[host-small]", "skipped", "why"), 0, True, True, "1 skipped"),
+        (LACKING, 0, False, True, "3 ski"),
+        (outcome("test_c[device-small]", "failed"), 1, False, False, "test_c"),
+        (outcome("test_c[device-small]") + outcome("test_c[device-small]", "failed"), 1, False, False, "test_c"),
         ("", 1, False, False, "status 1"),
     ],
 )
 def test_judging_a_run_of_tests(
     more: str, status: int, skips_allowed: bool, passed: bool, words: str, tmp_path: Path
 ) -> None:
-    report = tmp_path / "report.xml"
-    report.write_text(REPORT.replace("{more}", more))
-    verdict = parity.judge(parity.read_report(report), status, skips_allowed=skips_allowed)
+    report = tmp_path / "device.jsonl"
+    report.write_text(outcome("test_a[device-ones-3]") + outcome("test_b[host-ones]") + more)
+    verdict = parity.judge(outcomes.read(report), status, skips_allowed=skips_allowed)
     assert verdict["passed"] is passed and words in verdict["verdict"]
 
 
@@ -209,6 +207,7 @@ WARNED = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)"
         (WARNED, 0, False),
         ("no such tool", 0, False),
         (CLEAN, None, False),
+        ("========= Error: Device not supported. Please refer to the documentation", 1, True),
     ],
 )
 def test_verdicts_of_the_sanitizer(
@@ -226,7 +225,10 @@ def test_verdicts_of_the_sanitizer(
     monkeypatch.setattr(parity, "run_bounded", run_bounded)
     found = parity.run_sanitizer("racecheck", 1)
     assert found["passed"] is passed and asked[0][1:3] == ["--tool", "racecheck"]
-    if passed:
+    assert asked[0][asked[0].index("--report-api-errors") + 1] == "no"
+    if "not supported" in line:
+        assert found["verdict"] == "not run: compute-sanitizer says: Device not supported" and len(asked) == 1
+    elif passed:
         assert found["summary"] == [CLEAN] * 2 and len(found["exercised"]) == 2
         assert "benchmarks.gpu.exercise" in asked[0] and "benchmarks.gpu.stress" in asked[1]
     if status is None:
@@ -246,7 +248,7 @@ def test_the_word_of_the_stress_counts(
     status: int | None, lines: list[str], passed: bool, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parity, "run_bounded", lambda *_, **__: (status, lines))
-    found = parity.run_stress(7)
+    found = parity.run_compared(parity.STRESS, 7)
     assert found["passed"] is passed and words in found["verdict"]
 
 
@@ -281,8 +283,9 @@ def given_parts(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """What each part was given of the time; the parts themselves do nothing, and `host` fails."""
     limits: dict[str, float] = {}
 
-    def run_part(part: str, limit: float, *_: Any, quick: bool) -> dict[str, Any]:
+    def run_part(part: str, limit: float, _: Any, folder: Path, *, quick: bool) -> dict[str, Any]:
         limits[part] = limit
+        (folder / "device.jsonl").write_text("so far\n")
         return {"passed": part != "host", "verdict": part}
 
     monkeypatch.setattr(parity, "run_part", run_part)
@@ -297,9 +300,11 @@ def test_each_part_has_a_record_of_its_own(
     assert parity.main([f"--output={tmp_path}", "--parts=host"]) == 1
     assert "failed: host" in capsys.readouterr().err
     assert (tmp_path / parity.record_of("device")).read_bytes() == first
-    assert {path.name for path in tmp_path.iterdir()} == {
-        f"parity-{part}.json" for part in ("device", "memcheck", "host")
-    }
+    (archive,) = tmp_path.glob("*.tar.gz")
+    written = {*(f"parity-{part}.json" for part in ("device", "memcheck", "host")), "device.jsonl"}
+    assert {path.name for path in tmp_path.iterdir()} == written | {archive.name}
+    with tarfile.open(archive) as packed:
+        assert set(packed.getnames()) == {f"test-gpu/{name}" for name in written}
     record = json.loads(first)
     assert record["device"] == "Host fibres" and record["part"] == record["verdict"] == "device"
     assert record["command"] == f"ci/test-gpu --output={tmp_path} --parts=device,memcheck"
@@ -310,25 +315,74 @@ def test_all_parts_fit_the_time_and_one_alone_has_all_of_it(
     cupy: HostCupy, tmp_path: Path, given_parts: dict[str, float]
 ) -> None:
     assert parity.main([f"--output={tmp_path}"]) == 0
-    assert list(given_parts) == ["device", "stress", "memcheck", "racecheck", "synccheck"]
+    assert list(given_parts) == ["exercise", "device", "stress", "memcheck", "racecheck", "synccheck"]
+    assert given_parts["exercise"] <= 60
     # Those before took nothing, so that the last may take the whole.
     assert list(given_parts.values()) == sorted(given_parts.values()) and 500 < given_parts["synccheck"] <= 540
-    assert 60 < given_parts["device"] <= 210
+    assert 60 < given_parts["device"] <= 260
     given_parts.clear()
     assert parity.main([f"--output={tmp_path}", "--parts=stress", "--seconds=100"]) == 0
     assert 95 < given_parts["stress"] <= 100
     given_parts.clear()
     assert parity.main([f"--output={tmp_path}", "--quick"]) == 0
-    assert list(given_parts) == ["device", "memcheck"]
+    assert list(given_parts) == ["exercise", "device", "memcheck"]
 
 
-def test_pytest_is_run_and_its_report_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commit_that_is_given_names_the_archive(
+    cupy: HostCupy, tmp_path: Path, given_parts: dict[str, float]
+) -> None:
+    assert parity.main([f"--output={tmp_path}", "--parts=stress", "--commit=abc1234"]) == 0
+    assert (tmp_path / "test-gpu-abc1234.tar.gz").exists()
+    assert json.loads((tmp_path / parity.record_of("stress")).read_text())["commit"] == "abc1234"
+
+
+def test_pytest_is_run_and_its_outcomes_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(parity, "TESTS", ("tests/soak/test_bench_gpu.py",))
-    chosen = ["-k", "test_every_operation_has_a_row", "--no-header"]
-    pytest_itself = parity.run_tests("not device", chosen, 120, skips_allowed=True)
+    monkeypatch.setattr(parity, "WORKERS", 2)
+    chosen, path = ["-k", "test_every_operation_has_a_row", "--no-header"], tmp_path / "host.jsonl"
+    pytest_itself = parity.run_tests("not device", chosen, 120, path, skips_allowed=True)
     assert pytest_itself["passed"] and pytest_itself["tests"] == 1, pytest_itself
-    none_there = parity.run_tests("not device", ["-k", "no such test"], 120, skips_allowed=True)
+    none_there = parity.run_tests("not device", ["-k", "no such test"], 120, path, skips_allowed=True)
     assert not none_there["passed"]
+
+
+TESTS_THAT_END_BADLY = """
+import time
+
+import pytest
+
+pytestmark = pytest.mark.kernels
+
+def test_first():
+    pass
+
+def test_second():
+    assert 1 == 2, "one is not two"
+
+@pytest.mark.skip(reason="why not")
+def test_third():
+    pass
+
+def test_last():
+    print("begun", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_what_was_tested_until_the_end_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(TESTS_THAT_END_BADLY)
+    monkeypatch.setattr(parity, "TESTS", (str(tmp_path / "test_some.py"),))
+    monkeypatch.setattr(parity, "WORKERS", 1)
+    seconds = 20.0
+    found: dict[str, Any] = {"tests": 0}
+    while found["tests"] < 3:  # on a busy machine pytest is slow to begin
+        seconds *= 2
+        chosen = ["--rootdir", str(tmp_path), "-c", os.devnull, "-W", "ignore"]
+        found = parity.run_tests("not device", chosen, seconds, tmp_path / "some.jsonl", skips_allowed=True)
+        assert found["verdict"].startswith(f"not done after {seconds:.0f} s; ")
+    assert [name.partition("::")[2] for name in found["failed"]][:1] == ["test_second"]
+    assert found["skipped"][0].endswith("test_third: why not")
+    assert "one is not two" in (tmp_path / "some.jsonl").read_text()
 
 
 @pytest.mark.parametrize("fault", ["keep", "shared lanes"])
@@ -394,6 +448,19 @@ def test_a_case_that_fails_leaves_the_others_and_the_status(
     records = page.read(tmp_path)
     assert "AssertionError" in records["roofline"]["error"] and records["rivals"]["rows"]
     assert "**Failed:** AssertionError" in (tmp_path / page.PAGE).read_text()
+
+
+def test_a_case_that_does_not_end_leaves_the_others(
+    cupy: HostCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.gpu.__main__.LATE", 0.5)
+    monkeypatch.setattr(roofline, "run", lambda _: time.sleep(60))
+    arguments = [f"--scale={TINY}", "--rounds=3", "--cases=roofline,rivals", "--seconds=0.5", "--commit=abc1234"]
+    assert main([*arguments, f"--output={tmp_path}"]) == 1
+    records = page.read(tmp_path)
+    assert records["roofline"]["error"] == "TimeoutError: not done after 0.5 s" and "error" not in records["rivals"]
+    with tarfile.open(tmp_path / "bench-gpu-abc1234.tar.gz") as packed:
+        assert {"bench-gpu/roofline.json", "bench-gpu/rivals.json"} <= set(packed.getnames())
 
 
 def test_a_wrong_operation_is_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ from benchmarks.gpu.timing import by_clock
 from gpulsh.errors import GpulshError
 
 TITLE = "End to end: threshold 0.8, 128 permutations, exact verification"
-SECONDS = 110
 
 COMPARED_MB = 100.0
 RESULTS = ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity")

@@ -17,7 +17,6 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import Family
 
 TITLE = "Operations, their inputs in device memory"
-SECONDS = 100
 
 SETS = 3  # inputs in turn
 MEGABYTES = 128.0  # of text each: more than the L2 cache holds
@@ -91,6 +90,12 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
             "shingle": lambda text: ops.shingle(text, SHINGLING),
             "exact_hashes": lambda text: ops.exact_hashes(text, SHINGLING, KEYS),
             "shingle_sets": lambda text: ops.shingle_sets(text, SHINGLING),
+            "token_bounds": lambda text: ops.token_bounds(
+                text,
+                SHINGLING,
+                bench.cupy.arange(len(text), dtype=np.int64),
+                bench.cupy.zeros(len(text), np.int64),
+            ),
             "sha1": ops.sha1,
             "gather": lambda text: ops.gather(text.values, text.offset[:-1], text.offset[1:]),
             "shingle_part": lambda text: ops.shingle_part(text, SHINGLING, 1, 4),
@@ -136,6 +141,7 @@ def of_fingerprints(bench: Bench, found: Found) -> list[Measured]:
             counts = ops.frequencies(uniques[0], bench.cupy.zeros(SLOTS, np.uint8))
             work: dict[str, tuple[list[Fingerprints], Callable[[Fingerprints], Any]]] = {
                 "unique": (parts, ops.unique),
+                "winnow": (parts, lambda one: ops.winnow(one, 10)),
                 "bitmaps": (uniques, ops.bitmaps),
                 "frequencies": (uniques, lambda one, counts=counts: ops.frequencies(one, counts)),
                 "prefixes": (uniques, lambda one, counts=counts, lengths=lengths: ops.prefixes(one, counts, lengths)),

@@ -15,7 +15,6 @@ from benchmarks.gpu.timing import by_clock
 from gpulsh.arrays import TextBatch
 
 TITLE = "Text to signatures beside other libraries with CUDA"
-SECONDS = 30
 
 MEGABYTES = {"gpulsh": 64.0, "cuDF": 64.0, "datasketch": 2.0}
 WIDTH = 24  # characters: about as much text as 5 words

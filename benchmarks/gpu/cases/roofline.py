@@ -14,7 +14,6 @@ from benchmarks.gpu.timing import Times, by_clock, by_events
 from gpulsh.backends.cuda.launcher import OPTIONS, expanded_source
 
 TITLE = "The limits of the device"
-SECONDS = 40
 
 SOURCE = Path(__file__).parents[1]
 THREADS = 256

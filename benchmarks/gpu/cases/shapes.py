@@ -13,7 +13,6 @@ from benchmarks.gpu.operations import FAMILY, KEYS, SHAPE, SHINGLING
 from gpulsh.arrays import TextBatch
 
 TITLE = "Forms of a corpus: text in device memory to band digests (`sign`) and to sets of shingles (`shingle_sets`)"
-SECONDS = 45
 
 MEGABYTES = 256.0
 TWEETS = 1e6
