@@ -285,6 +285,29 @@ def test_a_stream_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "evidence is 'source', which is for an index; give --index" in capsys.readouterr().err
 
 
+def test_a_copy_in_another_folder_answers_alike(folder: Path) -> None:
+    """Of segments in files and in memory, whose documents count from other numbers in the copy."""
+    texts = corpus()
+    for number in range(3):
+        write(f"{number}.jsonl", texts[number::3])
+    options = [*OPTIONS, "--text-column", "body", "--evidence", "source"]
+    assert main(["index", "build", "known", "0.jsonl", "1.jsonl", *options]) == 0
+    assert main(["index", "add", "known", "2.jsonl", "--text-column", "body", "--backend", "cpu"]) == 0
+    known = {f"{number}.jsonl:{row}": text for number in range(3) for row, text in enumerate(texts[number::3])}
+    index = Index.open("known", backend="cpu", read=by_key({**known, "own": "some words of its own"}))
+    index.remove(["0.jsonl:0"])
+    index.add(["own"], ["some words of its own"])
+    wanted, counts = list(index.query([*texts, "some words of its own"])), list(index.counts())
+    index.save("copy")
+    index.compact()
+    assert (list(index.query([*texts, "some words of its own"])), list(index.counts())) == (wanted, counts)
+    index.close()
+    index = Index.open("copy", backend="cpu")
+    index.remove(["own"])
+    assert list(index.query(texts)) == [row for row in wanted if row[0] < len(texts)]
+    index.close()
+
+
 def test_a_missing_or_damaged_filter_costs_time_alone(tmp_path: Path) -> None:
     texts = corpus()
     index = new_index(evidence="source", read=lambda keys: [texts[key] for key in keys])
