@@ -1,0 +1,247 @@
+"""Which items of a benchmark a document holds: the benchmark's windows are indexed, and documents stream past them.
+
+A window of an item is N consecutive tokens of it; an item of fewer tokens is one window, all of it. A token of an item
+is covered by a document if it is in a window that the document holds, anywhere. The coverage of the item is the share
+of covered tokens among those in windows that count. A document holds the item if that reaches a threshold.
+
+Windows are compared by fingerprints of 64 bits under the run's secret, so nobody can write a text that collides. Two
+given windows do so by chance with a probability of about 2^-57. A window costs about `WINDOW_BYTES` of memory while the
+index is made. Documents cost what a batch of them does, however large the benchmark is.
+
+Rejected: an index of the training set that items query, which takes a hundred times the memory of the smaller side; and
+similarity of whole documents, which a question on a long page does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Numbers, TextBatch, Values
+from gpulsh.backends.protocol import Backend
+from gpulsh.errors import ParameterError
+from gpulsh.params import Folding, Shingling, check_integer
+from gpulsh.ragged import cuts, first_of_runs, offsets, ranges, within_runs
+from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys
+from gpulsh.theory import checked_number
+
+WINDOW_BYTES = 128  # of memory for each window, at most, while the index is made
+FLAGS = 16  # of the filter, for each window
+LEAST_BITS, MOST_BITS = 10, 34  # of a place in the filter
+HASHES_AT_ONCE = 1 << 18  # that stay in a processor's caches
+PLACES_AT_ONCE = 1 << 22  # of items, that the windows of some documents have
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlap:
+    """How much of an item a document must hold: `coverage` of its tokens, in windows of `tokens` tokens.
+
+    Windows of more than `ignore_common` items do not count; None: all count.
+    """
+
+    tokens: int = 13
+    coverage: float = 0.8
+    ignore_common: int | None = None
+
+    @classmethod
+    def chosen(cls, name: str, tokens: object, coverage: object, ignore_common: object) -> Overlap:
+        """From what a user gives, `tokens` by its `name`; ParameterError for what is not allowed."""
+        size = check_integer(name, tokens, 1, LONGEST_SHINGLE)
+        share = checked_number("coverage", coverage)
+        if not 0 < share <= 1:
+            raise ParameterError(f"coverage is {share!r}; give a number above 0 and at most 1")
+        most = None if ignore_common is None else check_integer("ignore_common", ignore_common, 1, 2**63 - 1)
+        return cls(tokens=size, coverage=share, ignore_common=most)
+
+
+def reading_of(shingling: Shingling, folding: Folding) -> Shingling:
+    """The tokens of a shingling as `Backend.tokens` reads them, without stop words, stems and anchors."""
+    return Shingling(unit=shingling.unit, symbols=shingling.symbols).under(folding)
+
+
+class ItemWindows(NamedTuple):
+    """The distinct windows that count, by fingerprint."""
+
+    fingerprint: NDArray[np.uint64]
+    tokens: Numbers
+    stop: Numbers  # the end of its places in `ItemPlaces`
+
+
+class ItemPlaces(NamedTuple):
+    """The places of all windows, by window, item and token."""
+
+    item: Numbers
+    token: Numbers
+
+
+class ItemTokens(NamedTuple):
+    """Of each item how many tokens are in windows that count."""
+
+    counted: Numbers
+
+
+class Flags(NamedTuple):
+    """Whether a window that counts has a fingerprint with these upper bits: most others end here."""
+
+    flag: NDArray[np.bool_]
+
+
+class Found(NamedTuple):
+    """Items that documents hold, by row, then item."""
+
+    row: Numbers
+    item: Numbers
+    coverage: NDArray[np.float64]
+    first: Numbers  # the first token of the item's windows in the document, each where it first occurs
+    stop: Numbers  # the token after the last
+
+    @classmethod
+    def joined(cls, parts: Iterable[Found]) -> Found:
+        """Rows of all parts, end to end."""
+        none = np.empty(0, np.int64)
+        return cls(*map(np.concatenate, zip((none, none, np.empty(0), none, none), *parts, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """The index of a benchmark."""
+
+    overlap: Overlap
+    windows: ItemWindows
+    places: ItemPlaces
+    items: ItemTokens
+    flags: Flags
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The numbers of tokens that windows have."""
+        return [int(size) for size in np.unique(self.windows.tokens)]
+
+    def find(self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys) -> Found:
+        """The items that documents of a batch hold. `text` is normalized."""
+        row, token, window = self._matches(ops, text, reading, keys)
+        return Found.joined(self._covered(*some) for some in self._in_parts(row, token, window))
+
+    def _matches(
+        self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """Each window that a document holds: the document, the token where it first begins, and its number."""
+        none = np.empty(0, np.int64)
+        row, token, window = [none], [none], [none]
+        tokens = ops.tokens(text, reading, keys)
+        with ops.here():
+            flags, known, sizes = (
+                ops.asarray(column) for column in (self.flags.flag, self.windows.fingerprint, self.windows.tokens)
+            )
+            for size in self.sizes:
+                rows = ops.shingles(tokens, size, keys)
+                near = _flagged(rows.values, flags)
+                at = np.minimum(np.searchsorted(known, rows.values[near]), len(known) - 1)
+                # A document of fewer tokens has one shingle of all, which is no window of this size.
+                equal = (known[at] == rows.values[near]) & (sizes[at] == size)
+                near = near[equal]
+                of = np.searchsorted(rows.offset, near, side="right") - 1
+                for column, part in zip((row, token, window), (of, near - rows.offset[of], at[equal]), strict=True):
+                    column.append(ops.asnumpy(part))
+        everything = [np.concatenate(column) for column in (row, token, window)]
+        number = everything[0] * len(self.windows.stop) + everything[2]
+        _, first = np.unique(number, return_index=True)  # ascending in each document and window
+        return everything[0][first], everything[1][first], everything[2][first]
+
+    def _in_parts(self, row: Numbers, token: Numbers, window: Numbers) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+        """Matches of whole documents, with about PLACES_AT_ONCE places."""
+        bounds = np.append(np.flatnonzero(first_of_runs(row)), len(row))
+        places = offsets(np.diff(self.windows.stop, prepend=0)[window])[bounds]
+        for start, stop in cuts(places, PLACES_AT_ONCE):
+            some = slice(bounds[start], bounds[stop])
+            yield row[some], token[some], window[some]
+
+    def _covered(self, row: Numbers, token: Numbers, window: Numbers) -> Found:
+        stop = self.windows.stop[window]
+        counts = stop - np.where(window > 0, self.windows.stop[window - 1], 0)
+        use, match = ranges(stop - counts, counts), np.repeat(np.arange(len(row)), counts)
+        order = np.lexsort((self.places.token[use], self.places.item[use], row[match]))
+        use, match = use[order], match[order]
+        item, size = self.places.item[use], self.windows.tokens[window][match]
+        fresh = first_of_runs(row[match]) | first_of_runs(item)
+        begins = np.flatnonzero(fresh)
+        share = _united(fresh, self.places.token[use], size) / self.items.counted[item[begins]]
+        held = np.flatnonzero(share >= self.overlap.coverage)
+        first = np.minimum.reduceat(token[match], begins)[held]
+        last = np.maximum.reduceat(token[match] + size, begins)[held]
+        return Found(row[match][begins][held], item[begins][held], share[held], first, last)
+
+
+def _flagged(values: Array, flags: Array) -> Array:
+    """int64 [m]: the places of the fingerprints whose upper bits are flagged."""
+    shift = np.uint64(64 - (len(flags).bit_length() - 1))
+    found = [np.flatnonzero(flags[:0])]
+    for start in range(0, len(values), HASHES_AT_ONCE):
+        found.append(np.flatnonzero(flags[values[start : start + HASHES_AT_ONCE] >> shift]) + start)
+    return np.concatenate(found)
+
+
+def _united(fresh: Values, token: Numbers, size: Numbers) -> Numbers:
+    """How many tokens the windows of each group have together, by token; `fresh` marks the first of each group."""
+    step = size.copy()
+    step[:-1] = np.where(fresh[1:], size[:-1], np.minimum(size[:-1], token[1:] - token[:-1]))
+    return np.add.reduceat(step, np.flatnonzero(fresh)) if len(step) else step
+
+
+def index_items(
+    ops: Backend,
+    batches: Iterable[TextBatch],
+    reading: Shingling,
+    keys: EvidenceKeys,
+    overlap: Overlap,
+    memory: int | None = None,
+) -> Benchmark:
+    """The index of all items; `batches` are normalized. ParameterError where it needs more than `memory` bytes."""
+    none = np.empty(0, np.int64)
+    hashes, sizes, per_item, held = [none.view(np.uint64)], [none], [none], 0
+    for text in batches:
+        tokens = ops.tokens(text, reading, keys)
+        found = ops.shingles(tokens, overlap.tokens, keys).moved(ops.asnumpy)
+        held += len(found.values) - int(found.offset[0])
+        counts = found.lengths
+        per_item.append(counts)
+        if memory is None or held * WINDOW_BYTES <= memory:
+            hashes.append(found.values)
+            sizes.append(np.repeat(np.minimum(ops.asnumpy(tokens.lengths), overlap.tokens), counts))
+    if memory is not None and held * WINDOW_BYTES > memory:
+        raise ParameterError(
+            f"the protected files have {held:,} windows of {overlap.tokens} tokens, which need {held * WINDOW_BYTES:,}"
+            f" bytes of memory, and there are {memory:,}; give more --memory, or a smaller benchmark"
+        )
+    counts = np.concatenate(per_item)
+    item, token = np.repeat(np.arange(len(counts)), counts), within_runs(counts)
+    return _indexed(np.concatenate(hashes), np.concatenate(sizes), item, token, len(counts), overlap)
+
+
+def _indexed(
+    hashes: NDArray[np.uint64], size: Numbers, item: Numbers, token: Numbers, items: int, overlap: Overlap
+) -> Benchmark:
+    """The index of windows, each with its tokens, item and first token, by item and token."""
+    order = np.argsort(hashes, kind="stable")
+    fresh = first_of_runs(hashes[order])
+    if overlap.ignore_common is not None:
+        group = np.cumsum(fresh) - 1
+        having = np.bincount(group[fresh | first_of_runs(item[order])])
+        order = order[having[group] <= overlap.ignore_common]
+        fresh = first_of_runs(hashes[order])
+    counts = np.zeros(items, np.int64)
+    kept = np.sort(order)
+    opens = first_of_runs(item[kept])
+    counts[item[kept][opens]] = _united(opens, token[kept], size[kept])
+    stop = np.append(np.flatnonzero(fresh)[1:], len(order)) if len(order) else np.empty(0, np.int64)
+    distinct = hashes[order][fresh]
+    bits = min(max((len(distinct) * FLAGS).bit_length(), LEAST_BITS), MOST_BITS)
+    flags = np.zeros(1 << bits, np.bool_)
+    flags[distinct >> np.uint64(64 - bits)] = True
+    windows = ItemWindows(distinct, size[order][fresh], stop)
+    return Benchmark(overlap, windows, ItemPlaces(item[order], token[order]), ItemTokens(counts), Flags(flags))

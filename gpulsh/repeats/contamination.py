@@ -1,0 +1,111 @@
+"""`gpulsh.contamination`: which items of a benchmark texts in memory hold, and where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName
+from gpulsh.io.rows import normalized
+from gpulsh.params import Folding, NormalForm, Shingling, Unit, known_keywords, normalizing
+from gpulsh.ragged import chosen_rows
+from gpulsh.repeats.benchmark import Found, Overlap, index_items
+from gpulsh.repeats.places import bounds_in_batch
+from gpulsh.secret import chosen_secret, evidence_keys
+from gpulsh.text.documents import BATCH_BYTES, Documents
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@known_keywords
+def contamination(
+    texts: object,
+    benchmark: object,
+    *,
+    tokens: int = 13,
+    coverage: float = 0.8,
+    ignore_common: int | None = None,
+    unit: Unit = "word",
+    symbols: bool = False,
+    folding: Folding | None = None,
+    normalize: NormalForm | None = None,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+    secret: bytes | None = None,
+) -> pa.Table:
+    """Find the items of a benchmark that texts hold, exactly.
+
+    A window is `tokens` consecutive tokens of an item; an item of fewer tokens is one window. A token of an item is
+    covered by a text if it is in a window that the text holds, anywhere. A text holds the item if it covers at least
+    `coverage` of the tokens in windows that count. Punctuation, case and line ends do not matter: words are compared.
+
+    texts          any kind that `deduplicate` takes
+    benchmark      its items, of any such kind; their windows stay in memory
+    tokens         of a window, 1 to 64. An item of one word is in every text with that word
+    coverage       above 0, at most 1
+    ignore_common  windows of more than so many items do not count, as the instructions that all questions begin with.
+                   None: all windows count
+    unit           of tokens, "word" or "char"
+    symbols        whether each symbol is a token
+    folding        applied first; None: Folding(), which folds case
+    normalize      "NFC" or "NFKC", short for folding=Folding(form=...)
+    backend        "auto" (CUDA if it works, otherwise "cpu"), "cpu", "cuda" or "reference" (NumPy)
+    threads        of the CPU backend; None: all processors
+    secret         32 bytes that key the fingerprints, for tests; no result depends on them
+
+    Returns a pyarrow.Table with a row for each item that a text holds, by row, then item:
+
+        row          int64: the text
+        item         int64: the item's position in `benchmark`
+        coverage     float64: the share of its tokens
+        start, stop  int64: bytes of the text, as UTF-8, from its first window of the item to the last, each where it
+                     first occurs
+
+    Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
+    Source: overlap of 13 words, Brown et al. 2020, *Language Models are Few-Shot Learners*, appendix C; the share of
+    covered tokens, Touvron et al. 2023, *Llama 2*, appendix A.6.
+
+    >>> question = "What is the largest city on the river that runs past the old mill?"
+    >>> page = "A quiz, page 4.\\nwhat is the largest city on the river\\nthat runs past the old mill\\nAnswers: page 9."
+    >>> contamination(["Nothing of it.", page], [question], backend="cpu").to_pylist()
+    [{'row': 1, 'item': 0, 'coverage': 1.0, 'start': 16, 'stop': 81}]
+    """
+    import pyarrow as pa
+
+    overlap = Overlap.chosen("tokens", tokens, coverage, ignore_common)
+    shingling, folding = Shingling(unit=unit, symbols=symbols), normalizing(folding, normalize)
+    keys = evidence_keys(chosen_secret(secret))
+    items = Documents.opened(benchmark, shingling, folding, backend, threads)
+    documents = Documents.opened(texts, shingling, folding, backend, threads)
+    ops, reading, form = documents.ops, documents.shingling, documents.folding.form
+    index = index_items(ops, items.batches(), reading, keys, overlap)
+
+    def held(ops: Backend, text: TextBatch) -> tuple[Found, Numbers, int]:
+        found = index.find(ops, normalized(text, form), reading, keys)
+        return found, byte_spans(ops, reading, form, text, found), len(text)
+
+    parts, spans, first = [], [np.empty((0, 2), np.int64)], 0
+    for found, span, count in ops.pipelined_map(documents.source.batches(BATCH_BYTES), held):
+        parts.append(found._replace(row=found.row + first))
+        spans.append(span)
+        first += count
+    whole, (start, stop) = Found.joined(parts), np.concatenate(spans).T
+    columns = {"row": whole.row, "item": whole.item, "coverage": whole.coverage, "start": start, "stop": stop}
+    return pa.table({name: pa.array(column) for name, column in columns.items()})
+
+
+def byte_spans(ops: Backend, reading: Shingling, form: NormalForm | None, text: TextBatch, found: Found) -> Numbers:
+    """int64 [m, 2]: the bytes of each span of tokens, in the original texts of a batch."""
+    rows, row = np.unique(found.row, return_inverse=True)
+    places, which = np.unique(
+        np.stack([np.concatenate([row, row]), np.concatenate([found.first, found.stop - 1])], axis=1),
+        axis=0,
+        return_inverse=True,
+    )
+    begin, end = which.reshape(2, -1)
+    bounds = bounds_in_batch(ops, reading, form, chosen_rows(text, rows), *np.ascontiguousarray(places.T))
+    return np.stack([bounds[begin, 0], bounds[end, 1]], axis=1)

@@ -1,0 +1,200 @@
+"""`gpulsh.contamination`: items, coverage and spans of bytes, against sets of tuples of tokens."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh.errors import ParameterError
+from gpulsh.repeats import benchmark
+from tests.support import naive
+from tests.support.naive_contamination import contamination
+from tests.support.texts import SECRETS, known, licences, strings
+
+every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
+SHARES = [Fraction(1, 5), Fraction(1, 2), Fraction(4, 5), Fraction(1)]
+
+letters = st.one_of(st.text("ab", max_size=20), st.text("abcd", max_size=40), st.text("a", max_size=12))
+some = st.lists(letters.map(" ".join), max_size=6)
+
+
+def check(texts: list[str], items: list[str], size: int, share: Fraction, most: int | None, **options: Any) -> int:
+    """The rows of words, which are those of the definition; how many there are."""
+    table = gpulsh.contamination(texts, items, tokens=size, coverage=float(share), ignore_common=most, **options)
+    read = [[naive.tokens(text, options.get("unit", "word")) for text in some] for some in (items, texts)]
+    expected = contamination(read[0], read[1], size, share, most)
+    rows = table.to_pylist()
+    assert [(row["row"], row["item"]) for row in rows] == [(one.row, one.item) for one in expected]
+    assert [row["coverage"] for row in rows] == [one.coverage.numerator / one.coverage.denominator for one in expected]
+    if options.get("unit", "word") == "word":
+        for row, one in zip(rows, expected, strict=True):
+            text = texts[one.row].encode()
+            before, inside = text[: row["start"]].decode(), text[row["start"] : row["stop"]].decode()
+            assert len(naive.tokens(before, "word")) == one.first
+            assert naive.tokens(inside, "word") == read[1][one.row][one.first : one.stop]
+            assert naive.tokens(inside[0], "word") and naive.tokens(inside[-1], "word")
+    return len(rows)
+
+
+@every_backend
+@settings(max_examples=200)
+@given(some, some, st.sampled_from([1, 2, 3, 5, 13]), st.sampled_from(SHARES), st.sampled_from([None, 1, 2]))
+def test_items_are_those_of_the_definition(
+    backend: Any, texts: list[str], items: list[str], size: int, share: Fraction, most: int | None
+) -> None:
+    check(texts, items, size, share, most, backend=backend)
+
+
+@settings(max_examples=60)
+@given(st.lists(strings.map(known), max_size=6), st.data())
+def test_texts_of_all_scripts(texts: list[str], data: st.DataObject) -> None:
+    whole = st.sampled_from(texts) if texts else st.just("")
+    items = data.draw(st.lists(st.one_of(strings.map(known), whole), max_size=5))
+    for unit in ("word", "char"):
+        check(texts, items, data.draw(st.sampled_from([1, 3, 13])), Fraction(4, 5), None, unit=unit, backend="cpu")
+
+
+@pytest.mark.parametrize("size", [1, 2, 13, 64])
+def test_lengths_around_that_of_a_window(size: int) -> None:
+    words = [f"w{number}" for number in range(size + 2)]
+    items = [" ".join(words[:count]) for count in range(max(size - 1, 1), size + 3)]
+    assert check([*items, " ".join(words[1:])], items, size, Fraction(1), None, backend="cpu") >= len(items)
+
+
+def test_what_covers_nothing() -> None:
+    items = ["", None, "...", "one two three four"]
+    assert not gpulsh.contamination(["", None, "!", "one two", "three four one two"], items, backend="cpu").num_rows
+    for given_ in (([], items), (items, []), ([None], [None])):
+        assert gpulsh.contamination(*given_, backend="cpu").schema.names == ["row", "item", "coverage", "start", "stop"]
+
+
+def test_invalid_bytes_and_nul() -> None:
+    texts = [b"\xff one\xfftwo\0three \xe2\x82 four", b"x one two three four", b"one\xc3two three four"]
+    found = gpulsh.contamination(pa.array(texts, pa.binary()), ["one two three four"], tokens=3, backend="cpu")
+    assert found["row"].to_pylist() == [0, 1, 2]
+    assert [texts[row["row"]][row["start"] : row["stop"]] for row in found.to_pylist()] == [
+        b"one\xfftwo\0three \xe2\x82 four",
+        b"one two three four",
+        b"one\xc3two three four",
+    ]
+
+
+def test_spans_are_in_the_original_text() -> None:
+    text, inside = "ﬁrst ﬁne full ② two\u0301 three", "full ② two\u0301"
+    for form, item in ((None, inside), ("NFC", "full ② twó"), ("NFKC", "full 2 twó")):
+        (row,) = gpulsh.contamination([text], [item], normalize=form, backend="cpu").to_pylist()
+        assert text.encode()[row["start"] : row["stop"]].decode() == inside
+
+
+def test_common_windows_do_not_count() -> None:
+    shared = "answer the following question with one letter only please "
+    items = [shared + f"what is {word} times {word} exactly" for word in ("three", "four", "five")]
+    clean, dirty = shared + "no more of it", "here what is four times four exactly there"
+    options: dict[str, Any] = {"tokens": 4, "backend": "cpu"}
+    loose = gpulsh.contamination([clean, dirty], items, coverage=0.5, **options)
+    assert loose.select(["row", "item"]).to_pylist() == [{"row": 0, "item": item} for item in range(3)]
+    strict = gpulsh.contamination([clean, dirty], items, coverage=0.5, ignore_common=2, **options)
+    assert strict.select(["row", "item"]).to_pylist() == [{"row": 1, "item": 1}]
+
+
+@pytest.fixture(scope="module")
+def real() -> tuple[list[str], list[str], list[str]]:
+    """300 items of real text with windows that no other text has, texts without them, and a text of many words."""
+    by_words = {tuple(naive.tokens(text, "word")): text for text in licences()}
+    texts = [text for words, text in by_words.items() if len(words) >= 40]
+    seen: dict[tuple[str, ...], int] = {}
+    for words in by_words:
+        for window in {words[at : at + 13] for at in range(max(len(words) - 12, 0))}:
+            seen[window] = seen.get(window, 0) + 1
+    items = []
+    for text in texts:
+        words = text.split()
+        for start in range(0, len(words) - 30, 30):
+            item = " ".join(words[start : start + 30])
+            tokens = tuple(naive.tokens(item, "word"))
+            if all(seen.get(tokens[at : at + 13]) == 1 for at in range(len(tokens) - 12)) and len(tokens) >= 13:
+                items.append((item, text))
+                break
+    chosen = random.Random(1).sample(items, 300)
+    sources = {text for _, text in chosen}
+    return [item for item, _ in chosen], [text for text in texts if text not in sources], texts
+
+
+FORMS = {
+    "verbatim": lambda item, text: text[: len(text) // 2] + " " + item + " " + text[len(text) // 2 :],
+    "as a paragraph": lambda item, text: f"{text}\n\n{item}\n\n{text}",
+    "in lines of 8 words": lambda item, text: text + "\n" + "\n".join(
+        " ".join(item.split()[at : at + 8]) for at in range(0, len(item.split()), 8)
+    ) + "\n",
+    "in one long paragraph": lambda item, text: " ".join(f"{text} {item} {text}".split()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_300_real_items_are_found_in_every_form_and_in_no_clean_text(
+    form: str, real: tuple[list[str], list[str], list[str]]
+) -> None:
+    items, clean, _ = real
+    texts = [FORMS[form](item, clean[number % len(clean)]) for number, item in enumerate(items)]
+    found = gpulsh.contamination([*clean, *texts], items, backend="cpu")
+    assert found["row"].to_pylist() == list(range(len(clean), len(clean) + 300))
+    assert found["item"].to_pylist() == list(range(300)) and set(found["coverage"].to_pylist()) == {1.0}
+    for row in found.to_pylist():
+        span = texts[row["row"] - len(clean)].encode()[row["start"] : row["stop"]].decode()
+        assert naive.tokens(span, "word") == naive.tokens(items[row["item"]], "word")
+
+
+def test_neither_batch_nor_secret_nor_filter_matters(
+    real: tuple[list[str], list[str], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items, _, texts = real
+    texts = texts[:400]
+    options: dict[str, Any] = {"coverage": 0.1, "tokens": 5, "backend": "cpu"}
+    expected = gpulsh.contamination(texts, items, **options)
+    assert expected.num_rows > 100
+    for secret in SECRETS:
+        assert gpulsh.contamination(texts, items, secret=secret, **options).equals(expected)
+    monkeypatch.setattr("gpulsh.repeats.contamination.BATCH_BYTES", 5000)
+    monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 3000)
+    monkeypatch.setattr(benchmark, "PLACES_AT_ONCE", 7)
+    monkeypatch.setattr(benchmark, "HASHES_AT_ONCE", 11)
+    monkeypatch.setattr(benchmark, "LEAST_BITS", 1)
+    monkeypatch.setattr(benchmark, "FLAGS", 0)
+    assert gpulsh.contamination(texts, items, **options).equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tokens": 0}, "tokens is 0; give an integer from 1 to 64"),
+        ({"tokens": 65}, "tokens is 65; give an integer from 1 to 64"),
+        ({"coverage": 0}, "coverage is 0.0; give a number above 0 and at most 1"),
+        ({"coverage": "all"}, "coverage is 'all'; give a number"),
+        ({"ignore_common": 0}, "ignore_common is 0; give an integer from 1 to"),
+    ],
+)
+def test_bad_parameters(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        gpulsh.contamination(["a"], ["a"], **options)
+    assert str(caught.value).startswith(message)
+
+
+def test_memory_is_bounded_by_a_message() -> None:
+    from gpulsh.backends.select import select_backend
+    from gpulsh.params import Shingling
+    from tests.support.texts import KEYS, batch_of
+
+    ops, overlap = select_backend("cpu"), benchmark.Overlap(tokens=2)
+    batches = [batch_of([b"a b c"]), batch_of([b"d e f"])]
+    index = benchmark.index_items(ops, batches, Shingling(), KEYS, overlap, 4 * benchmark.WINDOW_BYTES)
+    assert len(index.windows.tokens) == 4 and np.array_equal(index.items.counted, [3, 3])
+    with pytest.raises(ParameterError, match="have 4 windows of 2 tokens, which need 512 bytes of memory"):
+        benchmark.index_items(ops, batches, Shingling(), KEYS, overlap, 4 * benchmark.WINDOW_BYTES - 1)
