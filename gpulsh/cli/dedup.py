@@ -32,6 +32,7 @@ EXAMPLES = {  # command -> its purpose; --help shows the first three
     "gpulsh dedup crawl/ -o clean/": "A folder of Parquet, JSON lines, CSV, WARC or text files",
     "gpulsh dedup posts.jsonl.gz -o clean/ --text-column body --id-column id": "Another column; ids in the evidence",
     "gpulsh dedup train/ -o clean/ --protect test/": "Drop from a training set what is near a test set",
+    "gpulsh dedup train/ -o clean/ --protect test/ --passages 13": "Also drop pages that hold a test question inside",
     "gpulsh dedup crawl/ -o clean/ --format parquet": "Any input, kept rows as Parquet",
     "gpulsh dedup titles.csv -o clean/ --text-column title --shingle char:4+symbols": "Texts of a few words",
     "gpulsh dedup code/ -o clean/ --as-text '*.py'": "Source files, each one document",
@@ -129,6 +130,27 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     multiple=True,
     metavar="PATH",
     help="Documents that are never dropped nor written, as a test set; their duplicates are dropped. May be repeated.",
+)
+@click.option(
+    "--passages",
+    type=int,
+    metavar="N",
+    help="Also drop documents that hold a protected document inside, as a question of a test set, by windows of N"
+    " words, as 13. contamination.parquet lists them.",
+)
+@click.option(
+    "--coverage",
+    type=float,
+    default=0.8,
+    show_default=True,
+    metavar="SHARE",
+    help="Least share of a protected document's words in such windows, with --passages.",
+)
+@click.option(
+    "--ignore-common",
+    type=int,
+    metavar="K",
+    help="Do not count windows of more than K protected documents, such as instructions, with --passages.",
 )
 @click.option("--within", is_flag=True, help="Compare only documents of the same INPUT.")
 @click.option("--across", is_flag=True, help="Compare only documents of different INPUTs.")

@@ -14,10 +14,10 @@ similarity of whole documents, which a question on a long page does not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,11 @@ class Overlap:
             raise ParameterError(f"coverage is {share!r}; give a number above 0 and at most 1")
         most = None if ignore_common is None else check_integer("ignore_common", ignore_common, 1, 2**63 - 1)
         return cls(tokens=size, coverage=share, ignore_common=most)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The rule in a report, by the names of `deduplicate_files`."""
+        most = {} if self.ignore_common is None else {"ignore_common": self.ignore_common}
+        return {"passages": self.tokens, "coverage": self.coverage, **most}
 
 
 def reading_of(shingling: Shingling, folding: Folding) -> Shingling:

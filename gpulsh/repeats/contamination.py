@@ -70,9 +70,9 @@ def contamination(
     covered tokens, Touvron et al. 2023, *Llama 2*, appendix A.6.
 
     >>> question = "What is the largest city on the river that runs past the old mill?"
-    >>> page = "A quiz, page 4.\\nwhat is the largest city on the river\\nthat runs past the old mill\\nAnswers: page 9."
+    >>> page = "A quiz\\nWhat is the largest city on the river\\nthat runs past the old mill\\nAnswers: page 9."
     >>> contamination(["Nothing of it.", page], [question], backend="cpu").to_pylist()
-    [{'row': 1, 'item': 0, 'coverage': 1.0, 'start': 16, 'stop': 81}]
+    [{'row': 1, 'item': 0, 'coverage': 1.0, 'start': 7, 'stop': 72}]
     """
     import pyarrow as pa
 

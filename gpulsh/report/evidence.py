@@ -72,6 +72,7 @@ def summarise(
         "dropped": dropped,
         "dropped_for": dropped_for,
         "rejected": evidence.rejected(duplicates.with_name("rejected.parquet")),
+        "contaminated": evidence.contaminated(duplicates.with_name("contamination.parquet")),
         "similarity": by_similarity(similarity),
         "clusters": {
             "count": len(labels),
@@ -267,6 +268,16 @@ class Evidence:
             for batch in _opened(_local(path)).iter_batches(columns=["file", "rows"]):
                 sums = pa.table(batch).group_by("file").aggregate([("rows", "sum")]).to_pydict()
                 counts.update(dict(zip(sums["file"], sums["rows_sum"], strict=True)))
+        return [counts[name] for name in self._numbers]
+
+    def contaminated(self, path: Path) -> list[int]:
+        """The number of documents of each file in contamination.parquet; zeros without it."""
+        counts, last = Counter[str](), None
+        if path.exists():
+            for batch in _opened(_local(path)).iter_batches(columns=["file", "row"]):
+                for place in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    counts[place[0]] += place != last  # rows of one document are neighbours
+                    last = place
         return [counts[name] for name in self._numbers]
 
     def rows(self, chosen: Sequence[int]) -> list[Mapping[str, Any]]:

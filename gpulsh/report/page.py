@@ -136,7 +136,12 @@ def render(report: Mapping[str, Any]) -> str:
 def _steps(funnel: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The bars from all documents to the kept ones."""
     documents, candidates = funnel["documents"], funnel["documents"] - funnel["protected"]
-    shown = [("documents", "all"), ("protected", "kept"), *((name, "gone") for name in COUNTS["dropped"].parts)]
+    shown = [
+        ("documents", "all"),
+        ("protected", "kept"),
+        ("contaminated", "gone"),
+        *((name, "gone") for name in COUNTS["dropped"].parts),
+    ]
     found, before = [], 0.0
     for name, kind in [*shown, ("kept", "stays")]:
         count, row = funnel.get(name, 0), COUNTS[name]  # reports of 0.2.0 have fewer
@@ -193,10 +198,10 @@ def _files(report: Mapping[str, Any]) -> Mapping[str, Any]:
     sources = [source for source in report["sources"] for _ in range(source["files"])]
     files: list[dict[str, Any]] = []
     inputs: dict[str, dict[str, Any]] = {}
-    for entry, source, dropped, rejected in zip(
-        report["files"], sources, evidence["dropped"], evidence["rejected"], strict=True
-    ):
-        kept = 0 if source["protected"] else entry["rows"] - dropped - rejected
+    none = [0] * len(sources)
+    counts = evidence["dropped"], evidence["rejected"], evidence.get("contaminated", none)
+    for entry, source, dropped, rejected, contaminated in zip(report["files"], sources, *counts, strict=True):
+        kept = 0 if source["protected"] else entry["rows"] - dropped - rejected - contaminated
         files.append({**entry, **source, "dropped": dropped, "rejected": rejected, "kept": kept})
         found = {"name": source["input"], "protected": source["protected"], **dict.fromkeys(names, 0), "for": []}
         of_input = inputs.setdefault(source["input"], found)

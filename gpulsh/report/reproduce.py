@@ -16,6 +16,11 @@ _KEPT = {"first": "The first of two duplicates is kept.", "longest": "The longer
 
 def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
     """A sentence each."""
+    if size := parameters.get("passages"):
+        yield (
+            f"Documents that hold {100 * parameters['coverage']:g} % or more of the words of a protected document, in"
+            f" runs of {size}, are dropped first."
+        )
     if "index" not in parameters and parameters.get("key") is not None:
         what = "URL in" if parameters["normalize_url"] else "value of"
         yield f"Documents with the same {what} {parameters['key']} are copies."
@@ -81,6 +86,7 @@ def command(report: Mapping[str, Any]) -> str | None:
     defaults = {"text_column": "text", "verify": "exact", "resolve": "kept", "write": "data", "on_error": "fail"}
     given = [name for name, default in defaults.items() if parameters[name] != default]
     may_be_none = ("delimiter", "encoding", "id_column", "index", "format", "compression")
+    may_be_none += ("passages", "coverage", "ignore_common")
     given += [name for name in may_be_none if parameters.get(name) is not None]
     options = [part for name in given for part in (f"--{name.replace('_', '-')}", str(parameters[name]))]
     if "index" not in parameters and parameters.get("key") is not None:

@@ -10,7 +10,7 @@ from gpulsh.report.wording import many, measure_name, printable, share, size
 from gpulsh.stats.counts import COUNTS, CountRow
 
 ALWAYS = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
-SOMETIMES = ("protected", "rejected", "not_utf8", "stray_bytes")  # left out if 0
+SOMETIMES = ("protected", "contaminated", "rejected", "not_utf8", "stray_bytes")  # left out if 0
 SHOWN_INPUTS = 10
 SHORT = 0.05  # seconds; a shorter stage would read as 0.0
 
@@ -23,7 +23,7 @@ def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
     funnel = report["funnel"]
     documents, dropped = funnel["documents"] - funnel["protected"], funnel["dropped"]
     copies = funnel["copies_of_kept"] + funnel["copies_of_dropped"]
-    by_key = funnel.get("key_copies", 0)
+    by_key, contaminated = funnel.get("key_copies", 0), funnel.get("contaminated", 0)
     kinds = [
         f"{by_key:,} {'copy' if by_key == 1 else 'copies'} by key" if by_key else "",
         f"{copies:,} exact {'copy' if copies == 1 else 'copies'}" if copies else "",
@@ -31,6 +31,7 @@ def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
     ]
     notes = [
         f"{many(funnel['protected'], 'document')} protected" if funnel["protected"] else "",
+        f"{many(contaminated, 'document')} dropped for protected items inside" if contaminated else "",
         f"{many(funnel['rejected'], 'bad record')} skipped" if funnel["rejected"] else "",
     ]
     why = f" ({share(dropped, documents)}): {', '.join(filter(None, kinds))}" if dropped else ""
@@ -71,7 +72,7 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     }
     rows: list[tuple[str, int, str]] = []
     for row in COUNTS.values():
-        if row.name in ALWAYS or (row.name in SOMETIMES and funnel[row.name]):
+        if row.name in ALWAYS or (row.name in SOMETIMES and funnel.get(row.name)):
             parts = sum_of(row, funnel), notes.get(row.name, row.meaning)
             rows.append((row.label, funnel[row.name], "; ".join(filter(None, parts))))
         if row.name == "dropped":

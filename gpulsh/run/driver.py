@@ -36,6 +36,7 @@ from gpulsh.run.stages.arrange import gather, route
 from gpulsh.run.stages.collide import collide, copies, keys
 from gpulsh.run.stages.connect import CONNECT, group
 from gpulsh.run.stages.containment import POSTING_COST, WEIGH, join, prefix, weigh
+from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
 from gpulsh.run.stages.evidence import evidence
 from gpulsh.run.stages.sign import sign
 from gpulsh.run.stages.verify import compare, verify
@@ -123,6 +124,7 @@ class _Run:
 
     def decide(self, partitions: Sequence[Partition], total: int | None) -> Decided:
         """All stages before `write`."""
+        self.screen(partitions, total)
         signed = self.sign(partitions, total)
         layout = layout_of(self.job, signed)
         keyed = () if self.job.key is None else self.keys(layout)
@@ -150,6 +152,18 @@ class _Run:
         texts = GatheredTexts(self.folder, layout, members) if read else None
         ids = self.collect(layout, groups["groups"], signed)
         return Decided(layout, ids, signed, texts, self.sample(samples), alike)
+
+    def screen(self, partitions: Sequence[Partition], total: int | None) -> None:
+        """Index the protected files, and find the documents that hold their items, with --passages. Counts these."""
+        job = self.job
+        if job.policy.overlap is None:
+            return
+        pieces = [piece for partition in partitions for piece in partition.pieces]
+        items = tuple(piece for piece in pieces if job.policy.protects(job.files[piece.file]))
+        self._stage("protect", [Task(PROTECT, protect, (items,))], None)
+        given = ((partition,) for partition in partitions)
+        _, facts = self._run("screen", screen, given, total, parallel=job.cut.parallel is not None)
+        self.funnel.contaminated = tallied(facts, "dropped")
 
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Mapping[str, Any]]:
         """Sign every partition. Counts documents."""
@@ -236,6 +250,8 @@ class _Run:
         """Write every file's kept rows, and the evidence."""
         job, layout = self.job, decided.layout
         tasks = [Task(step_of_run(run), write, (layout, run)) for run in runs_of(job)]
+        if job.policy.overlap is not None:
+            tasks.append(Task("contamination", contamination, (layout,)))
         tasks.append(Task("evidence", evidence, (layout, decided.id_files, *decided.alike)))
         total = int(np.diff(layout.files)[written(job)].sum())
         *_, facts = self._stage("write", tasks, total, parallel=True)
@@ -268,7 +284,7 @@ class _Run:
     def _count_kept(self, layout: Layout) -> None:
         funnel = self.funnel
         funnel.protected = layout.protected
-        funnel.kept = funnel.documents - funnel.protected - funnel.dropped
+        funnel.kept = funnel.documents - funnel.protected - funnel.contaminated - funnel.dropped
 
     def _ranges(self, hashes: int) -> int:
         return max(1, -(-hashes // self.job.cut.digests))

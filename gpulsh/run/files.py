@@ -42,6 +42,7 @@ from gpulsh.params import (
     shown,
     shown_type,
 )
+from gpulsh.repeats.benchmark import Overlap
 from gpulsh.report.page import missing, write_page
 from gpulsh.run.driver import deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, check_engine, open_engine
@@ -100,6 +101,11 @@ class FilesResult:
         """The Parquet file with a row a dropped document."""
         return self._below("duplicates.parquet")
 
+    @property
+    def contamination(self) -> Path | str | None:
+        """The Parquet file with a row for each document and protected item in it; None without `passages`."""
+        return self._below("contamination.parquet") if "passages" in self.report["parameters"] else None
+
     def shares(self, column: str) -> pa.Table:
         """Of each value of a column how many documents have it, and how many of these were dropped.
 
@@ -129,6 +135,9 @@ def deduplicate_files(
     key_only: bool = False,
     keep: str | None = None,
     protect: Input | Sequence[Input] = (),
+    passages: int | None = None,
+    coverage: float = 0.8,
+    ignore_common: int | None = None,
     within: bool = False,
     across: bool = False,
     index: Input | None = None,
@@ -205,6 +214,13 @@ def deduplicate_files(
                     "source:A,B" the one of the INPUT that is listed first. None: "longest" if `measure` is
                     "containment" and there is no index, otherwise "first"
     protect         files, as `inputs`, whose documents are never dropped and not written; others are dropped for them
+    passages        also drop documents that hold a document of `protect` inside, in windows of so many words, as 13
+                    (see `gpulsh.contamination`, which calls it `tokens`; `unit` and `symbols` are those of the
+                    shingling). They are dropped before all else, so no document is dropped for them, and are listed in
+                    `contamination.parquet` (`gpulsh.stats.counts.CONTAMINATION`). A quarter of `memory` must hold 128
+                    bytes for each window of the protected documents
+    coverage        the least share of a protected document's words in such windows
+    ignore_common   windows of more than so many protected documents do not count. None: all count
     within, across  compare only documents of one INPUT, or only documents of two
     index           folder of an index of earlier runs; gpulsh makes it if it does not exist. Its documents come before
                     all others, and the kept and dropped documents of the run are added to it, by `id_column` or
@@ -304,7 +320,8 @@ def deduplicate_files(
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
-    policy = Policy(keep, tuple(given), tuple(guarded), within, across)
+    overlap = _overlap(guarded, passages, coverage, ignore_common)
+    policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap)
     if rule is not None:
         _refuse_with_key(across, reader)
     streams = Streams(form)  # to the end of the run
@@ -400,6 +417,19 @@ def _refuse_with_key(across: bool, reader: Reader) -> None:
         raise ParameterError("key and across are both given, which cannot be combined; leave one of them out")
     if reader == "cudf":
         raise ParameterError("key is given, and reader is 'cudf', which reads no keys; give --reader arrow")
+
+
+def _overlap(
+    guarded: Sequence[str], passages: int | None, coverage: float, ignore_common: int | None
+) -> Overlap | None:
+    """The rule by which documents that hold protected ones are dropped; ParameterError where it lacks a part."""
+    if passages is None:
+        if ignore_common is not None:
+            raise ParameterError("ignore_common is given without passages; give --passages, as 13")
+        return None
+    if not guarded:
+        raise ParameterError("passages is given without protect; give --protect, the files of the test set")
+    return Overlap.chosen("passages", passages, coverage, ignore_common)
 
 
 def _refuse_dry_run(folders: Folders, engine: EngineName, inputs: Sequence[str]) -> None:

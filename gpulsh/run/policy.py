@@ -18,6 +18,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import PartitionFacts
 from gpulsh.io.format import Keys
 from gpulsh.params import shown
+from gpulsh.repeats.benchmark import Overlap
 
 _log = logging.getLogger("gpulsh")
 
@@ -31,6 +32,7 @@ class Policy:
     protect: tuple[str, ...] = ()  # their files come before those of the inputs, and are only read
     within: bool = False
     across: bool = False
+    overlap: Overlap | None = None  # with items of the protected files, from which a document is dropped
     key: str | None = field(init=False)  # the column that `keep` names
     ranks: dict[str, int] | None = field(init=False)  # the inputs' places, where `keep` lists them
 
@@ -48,7 +50,8 @@ class Policy:
     def to_json(self) -> Mapping[str, Any]:
         """The policy in a report, by which runs are compared."""
         protect = list(self.protect)
-        return {"keep": self.keep, "protect": protect, "within": self.within, "across": self.across}
+        overlap = {} if self.overlap is None else self.overlap.to_json()
+        return {"keep": self.keep, "protect": protect, "within": self.within, "across": self.across, **overlap}
 
     def protects(self, file: File) -> bool:
         """Whether the documents of a file are never dropped, nor written."""

@@ -54,6 +54,7 @@ class RunReport:
         job = self.job
         written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
         lists = ["duplicates.parquet", *(["rejected.parquet"] if job.on_error == "skip" else [])]
+        lists += ["contamination.parquet"] if job.policy.overlap is not None else []
         return {
             "gpulsh": __version__,
             "parameters": {**job.parameters(), **self.parameters},
@@ -109,5 +110,6 @@ class RunReport:
 def _written(work: Path) -> list[str]:
     """The results, relative to OUT: a later `--overwrite` removes these and nothing else."""
     data = [os.path.join(folder, name) for folder, _, names in os.walk(work / "data") for name in names]
-    lists = [str(path) for path in (work / "duplicates.parquet", work / "rejected.parquet") if path.exists()]
+    names = ("duplicates.parquet", "rejected.parquet", "contamination.parquet")
+    lists = [str(work / name) for name in names if (work / name).exists()]
     return [*sorted(path[len(f"{work}/") :] for path in (*data, *lists)), REPORT]

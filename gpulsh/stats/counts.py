@@ -2,7 +2,7 @@
 
 The funnel, the command's summary, report.json, the page and the README take names, meanings and sums from these tables.
 
-    documents     = protected + dropped + few_sources + kept
+    documents     = protected + contaminated + dropped + few_sources + kept
     dropped       = key_copies + copies_of_kept + copies_of_dropped + near_duplicates
     exact_copies  = copies_of_kept + copies_of_dropped + copies_left
     empty         = nulls + wordless
@@ -33,10 +33,15 @@ _ROWS = (
         "documents",
         "documents",
         "documents read, also of protected files",
-        ("protected", "dropped", "few_sources", "kept"),
+        ("protected", "contaminated", "dropped", "few_sources", "kept"),
     ),
     CountRow("rejected", "rejected", "bad records, listed in rejected.parquet; they are not documents"),
     CountRow("protected", "protected", "compared with others, but never dropped and not written"),
+    CountRow(
+        "contaminated",
+        "contaminated",
+        "dropped by --passages for protected items in them, listed in contamination.parquet; compared with no others",
+    ),
     CountRow("empty", "empty", "without a word, never duplicates", ("nulls", "wordless"), of="documents"),
     CountRow("nulls", "null", "null, or without the field", of="empty"),
     CountRow("wordless", "wordless", "with text, and no word in it", of="empty"),
@@ -143,4 +148,16 @@ REASON = ColumnRow(
     "reason",
     "string",
     "only with --key: key, exact (the same words in the same order as the kept duplicate) or near",
+)
+
+# Columns of contamination.parquet: a row for each document and item that it holds, in input order.
+CONTAMINATION = (
+    ColumnRow("benchmark", "string", "protected file of the item"),
+    ColumnRow("item", "int64", "its row in that file, from 0"),
+    ColumnRow("split", "string", "name of that file without folders, endings and the number of a shard, as test"),
+    ColumnRow("coverage", "float64", "share of the item's words that are in windows which the document holds"),
+    ColumnRow("file", "string", "file of the dropped document, as in duplicates.parquet"),
+    ColumnRow("row", "int64", "its row in that file, from 0"),
+    ColumnRow("start", "int64", "byte of its text at which the first of these windows begins"),
+    ColumnRow("stop", "int64", "byte after the last of them; each counts where it first occurs"),
 )

@@ -55,6 +55,12 @@ OF_FILES = _table(
 # With --key, before "copies".
 OF_KEYS = _table(StageRow("keys", "find documents with equal keys", "ranges"))
 
+# With --passages, before the others.
+OF_PASSAGES = _table(
+    StageRow("protect", "index the windows of the protected files", "B"),
+    StageRow("screen", "read every document, find the protected items in it", "B"),
+)
+
 # With the measure containment, instead of "collide".
 OF_CONTAINMENT = _table(
     StageRow("weigh", "count how many documents have each shingle", "ranges"),
@@ -146,6 +152,7 @@ class Funnel(Mapping[str, Any]):
     documents: int = 0
     rejected: int = 0
     protected: int = 0
+    contaminated: int = 0
     nulls: int = 0
     wordless: int = 0
     empty: int = 0

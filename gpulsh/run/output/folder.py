@@ -33,7 +33,7 @@ PAGE = "report.html"
 MOST_SHOWN = 3  # differences of two jobs
 WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; an interrupted run keeps all of it
 PASSAGES, SHORT = "passages.parquet", "short.parquet"
-RESULTS = (DATA, EVIDENCE, "rejected.parquet", PASSAGES, SHORT, PAGE, REPORT)
+RESULTS = (DATA, EVIDENCE, "rejected.parquet", "contamination.parquet", PASSAGES, SHORT, PAGE, REPORT)
 FIRST_STAGES = ("sign-", "sample-")
 
 _log = logging.getLogger("gpulsh")

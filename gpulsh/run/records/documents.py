@@ -21,6 +21,7 @@ from gpulsh.run.job import Layout, Made, Workplace, step_file, step_of
 from gpulsh.run.policy import Policy
 from gpulsh.run.records.tables import (
     EARLIER,
+    HELD,
     ORDER,
     SET_SIZES,
     SIZES,
@@ -98,6 +99,13 @@ def _looked_up(table: Table[Row], positions: Numbers, folder: Path, layout: Layo
         for column, known in zip(found, table.read(folder, number), strict=True):
             column[part] = known[positions[part] - start]
     return found
+
+
+def contaminated_in(place: Workplace, partition: int) -> Numbers:
+    """int64 [m]: the rows of a partition, ascending, that hold items of a benchmark."""
+    if place.job.policy.overlap is None:
+        return np.empty(0, np.int64)
+    return np.unique(HELD.read(place.folder, partition).row)
 
 
 HELD_ROWS = 1 << 16

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.sample import Sample
 from gpulsh.lsh.collisions import Memberships
+from gpulsh.repeats.benchmark import Flags, ItemPlaces, ItemTokens, ItemWindows
 from gpulsh.run.job import step_file, step_of
 from gpulsh.run.policy import Order
 from gpulsh.store.columns import ColumnsFile, MappedColumns, columns_file, kinds_of, write_columns
@@ -93,6 +94,16 @@ class ExactRows(NamedTuple):
     hash_0: NDArray[np.uint64]
     hash_1: NDArray[np.uint64]
     row: NDArray[np.uint32]  # within the partition; those without a token, or a key, are left out
+
+
+class HeldItems(NamedTuple):
+    """Items of a benchmark that documents of the partition hold, by row, then item."""
+
+    row: Numbers
+    item: Numbers  # a position: protected documents are the first of all
+    coverage: NDArray[np.float64]
+    start: Numbers  # bytes of the document's text
+    stop: Numbers
 
 
 class Sizes(NamedTuple):
@@ -219,6 +230,11 @@ class EarlierDocuments(NamedTuple):
 
 
 # By the stage that writes each, and behind it those that read it.
+ITEM_WINDOWS = Table("protect", "windows", ItemWindows)  # screen
+ITEM_PLACES = Table("protect", "places", ItemPlaces)  # screen
+ITEM_TOKENS = Table("protect", "items", ItemTokens)  # screen
+ITEM_FLAGS = Table("protect", "flags", Flags)  # screen
+HELD = Table("screen", "held", HeldItems)  # sign, write
 DIGESTS = Table("sign", "digests", DigestRows)  # collide
 EXACT = Table("sign", "exact", ExactRows)  # copies
 SIZES = Table("sign", "documents", Sizes)  # connect, gather, write

@@ -24,7 +24,7 @@ from gpulsh.lsh.signing import SignedSets, sign_batches, sign_by_method, sign_se
 from gpulsh.run.job import Made, Workplace
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.policy import kind_of
-from gpulsh.run.records.documents import RejectionsFile, write_facts
+from gpulsh.run.records.documents import RejectionsFile, contaminated_in, write_facts
 from gpulsh.run.records.ranges import PostingsFile, postings_file
 from gpulsh.run.records.tables import DIGESTS, EXACT, KEYS, POSTINGS, DigestRows, ExactRows
 from gpulsh.stats.stages import Funnel, Progress
@@ -38,6 +38,7 @@ OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and 
 def sign(place: Workplace, partition: Partition) -> Made:
     """Sign a partition."""
     funnel, rule = Funnel(), place.job.key
+    left_out = contaminated_in(place, partition.number)
     is_signed = rule is None or not rule.only
     texts = place.texts() if is_signed else place.job.others(place.ops, place.parallel)
     with RejectionsFile(place.folder, partition.number) as rejected:
@@ -55,14 +56,14 @@ def sign(place: Workplace, partition: Partition) -> Made:
                 counts = {"shingles": 0, "empty": facts.nulls + facts.bad}
             elif place.job.method.measure == "containment":
                 with postings_file(POSTINGS, *where) as postings:
-                    signed = _without_sets(sign_batches(*given, sign_sets), postings)
-                    made, counts = _write_runs(*where, signed, 0, place.ops)
+                    signed = _without_sets(sign_batches(*given, sign_sets), postings, left_out)
+                    made, counts = _write_runs(*where, signed, 0, place.ops, left_out)
                     made |= postings.finish()
             else:
                 signed = sign_batches(*given, sign_by_method)
-                made, counts = _write_runs(*where, signed, place.job.method.banding.bands, place.ops)
+                made, counts = _write_runs(*where, signed, place.job.method.banding.bands, place.ops, left_out)
         if hashes is not None:
-            made |= _write_keys(*where, *hashes.whole())
+            made |= _write_keys(*where, *hashes.whole(), left_out)
         known = write_facts(place, partition, facts, rejected)
     return Made(
         {**made, **known.files},
@@ -87,27 +88,36 @@ def _read(batches: Iterable[TextBatch], progress: Progress) -> int:
     return total
 
 
-def _write_keys(folder: Path, partition: int, hashes: NDArray[np.uint64], rows: Numbers) -> dict[str, FileFact]:
-    """The file of hashes of keys."""
+def _write_keys(
+    folder: Path, partition: int, hashes: NDArray[np.uint64], rows: Numbers, left_out: Numbers
+) -> dict[str, FileFact]:
+    """The file of hashes of keys, but of rows that are `left_out`."""
+    takes_part = ~np.isin(rows, left_out)
+    hashes, rows = hashes[takes_part], rows[takes_part]
     first = np.ascontiguousarray(hashes[:, 0])
     order = range_order(first)
     return KEYS.write(folder, partition, ExactRows(first[order], hashes[order, 1], rows[order].astype(np.uint32)))
 
 
-def _without_sets(found: Iterable[SignedSets], postings: PostingsFile) -> Iterator[Signed]:
-    """The signed batches; their fingerprints go to `postings`."""
+def _without_sets(found: Iterable[SignedSets], postings: PostingsFile, left_out: Numbers) -> Iterator[Signed]:
+    """The signed batches; their fingerprints go to `postings`, but of rows that are `left_out`."""
     documents = 0
     for part in found:
         for sets in part.sets:
-            postings.add(sets.values, np.repeat(documents + np.arange(len(sets)), sets.lengths))
+            rows = np.repeat(documents + np.arange(len(sets)), sets.lengths)
+            takes_part = ~np.isin(rows, left_out)
+            postings.add(sets.values[takes_part], rows[takes_part])
         documents += len(part.signed.exact)
         yield part.signed
 
 
 def _write_runs(
-    folder: Path, partition: int, signed: Iterable[Signed], bands: int, ops: Backend
+    folder: Path, partition: int, signed: Iterable[Signed], bands: int, ops: Backend, left_out: Numbers
 ) -> tuple[dict[str, FileFact], dict[str, int]]:
-    """The files of digests and exact hashes; how many shingles and how many documents without one."""
+    """The files of digests and exact hashes; how many shingles and how many documents without one.
+
+    Rows that are `left_out`, ascending, meet no others, as if they had no token.
+    """
     digests_path, exact_path = DIGESTS.path(folder, partition), EXACT.path(folder, partition)
     documents = shingles = empty = 0
     threads = ops.sizes().readers  # more than one where a device signs, which leaves them time
@@ -116,7 +126,10 @@ def _write_runs(
             run = _Run(bands)
             for part in signed:
                 counts = ops.asnumpy(part.shingles)
-                run.add(ops.asnumpy(part.digests), ops.asnumpy(part.exact), counts > 0, documents)
+                takes_part = counts > 0
+                here = slice(*np.searchsorted(left_out, [documents, documents + len(counts)]))
+                takes_part[left_out[here] - documents] = False
+                run.add(ops.asnumpy(part.digests), ops.asnumpy(part.exact), takes_part, documents)
                 documents += len(counts)
                 shingles += int(counts.sum())
                 empty += len(counts) - int(np.count_nonzero(counts))

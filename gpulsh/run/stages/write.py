@@ -27,7 +27,7 @@ from gpulsh.io.format import Known, Part, Writing
 from gpulsh.io.formats.endings import format_of
 from gpulsh.ragged import cuts, offsets
 from gpulsh.run.job import FileJob, Job, Layout, Made, Place, Workplace, step_of
-from gpulsh.run.records.documents import rejected, sizes_in
+from gpulsh.run.records.documents import contaminated_in, rejected, sizes_in
 from gpulsh.run.records.tables import DECIDED, DECISIONS, Decisions, Ids, ids_table
 from gpulsh.store.durable import Together, naming
 
@@ -118,6 +118,8 @@ def write(place: Workplace, layout: Layout, numbers: range) -> Made:
     size = 0
     for partition in range(first, last):
         keep[dropped_in(place.folder, partition, start, stop) - start] = False
+        contaminated = contaminated_in(place, partition) + layout.partitions[partition]
+        keep[contaminated[slice(*np.searchsorted(contaminated, [start, stop]))] - start] = False
         begin, end = layout.partitions[partition : partition + 2].tolist()
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
     bad = rejected(place.folder, layout, numbers)

@@ -1,0 +1,144 @@
+"""Drop documents that hold items of a benchmark, with `--passages`.
+
+protect        all protected files: the index of their windows -> ITEM_WINDOWS, ITEM_PLACES, ITEM_TOKENS, ITEM_FLAGS
+screen         a partition: its documents that hold items -> HELD
+contamination  all: `contamination.parquet`, a row for each document and item that it holds, in input order
+
+`protect` and `screen` come before `sign`, which signs nothing of these documents: no other is dropped for them. Each
+task maps the index, so the tasks of a machine share one copy of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.backends.parallel import map_batches
+from gpulsh.backends.protocol import Backend
+from gpulsh.io.arrow.buffers import strings, to_arrow
+from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
+from gpulsh.io.rows import normalized
+from gpulsh.ragged import first_of_runs
+from gpulsh.repeats.benchmark import Benchmark, Found, index_items, reading_of
+from gpulsh.repeats.contamination import byte_spans
+from gpulsh.run.job import Layout, Made, Workplace
+from gpulsh.run.records.tables import HELD, ITEM_FLAGS, ITEM_PLACES, ITEM_TOKENS, ITEM_WINDOWS, HeldItems
+from gpulsh.stats.counts import CONTAMINATION
+from gpulsh.store.durable import durable_file
+
+PROTECT = "protect"  # the step
+FILE = "contamination.parquet"
+SHARE = 4  # of the memory, the part for the index
+ROWS_AT_ONCE = 1 << 16
+SHARD = re.compile(r"[-_.]\d+([-_]of[-_]\d+)?$")  # as in test-00000-of-00001
+
+
+def protect(place: Workplace, pieces: Sequence[Piece]) -> Made:
+    """Index the items in all protected files."""
+    job, ops, overlap = place.job, place.ops, place.job.policy.overlap
+    assert overlap is not None
+    facts, reading = PartitionFacts(), reading_of(job.method.shingling, job.method.folding)
+    read = 0
+
+    def batches() -> Iterator[TextBatch]:
+        nonlocal read
+        for batch in place.texts().read(pieces, ops.sizes().batch, facts):
+            size = int(batch.offset[-1] - batch.offset[0])
+            read += size
+            place.progress.advance(size)
+            yield normalized(batch, job.method.folding.form)
+
+    with place.unchanged(piece.file for piece in pieces):
+        found = index_items(ops, batches(), reading, place.keys, overlap, job.cut.memory // SHARE)
+    made = ITEM_WINDOWS.write(place.folder, PROTECT, found.windows)
+    made |= ITEM_PLACES.write(place.folder, PROTECT, found.places)
+    made |= ITEM_TOKENS.write(place.folder, PROTECT, found.items)
+    made |= ITEM_FLAGS.write(place.folder, PROTECT, found.flags)
+    return Made(made, {"amount": read, "documents": len(found.items.counted)})
+
+
+def screen(place: Workplace, partition: Partition) -> Made:
+    """Find the documents of a partition that hold items; protected ones are left out."""
+    job = place.job
+    protected = [job.policy.protects(job.files[piece.file]) for piece in partition.pieces]
+    if all(protected):
+        return Made(HELD.write(place.folder, partition.number, HELD.empty()), {"amount": 0})
+    index, facts = _index(place), PartitionFacts()
+    reading, form = reading_of(job.method.shingling, job.method.folding), job.method.folding.form
+
+    def find(ops: Backend, text: TextBatch) -> tuple[int, int, Found, Numbers]:
+        found = index.find(ops, normalized(text, form), reading, place.keys)
+        size = int(text.offset[-1] - text.offset[0])
+        return len(text), size, found, byte_spans(ops, reading, form, text, found)
+
+    parts, documents, read = [HELD.empty()], 0, 0
+    with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
+        batches = place.texts().read(partition.pieces, place.ops.sizes().batch, facts)
+        for count, size, found, span in map_batches(place.ops, batches, find):
+            start, stop = np.ascontiguousarray(span.T)
+            parts.append(HeldItems(found.row + documents, found.item, found.coverage, start, stop))
+            documents, read = documents + count, read + size
+            place.progress.advance(size)
+            place.progress.count(documents=count)
+    held = HELD.joined(parts)
+    first = sum(rows for number, rows in facts.rows.items() if job.policy.protects(job.files[number]))
+    held = HELD.rows(held, slice(int(np.searchsorted(held.row, first)), None))
+    contaminated = int(np.count_nonzero(first_of_runs(held.row)))
+    return Made(
+        HELD.write(place.folder, partition.number, held),
+        {"amount": read, "documents": documents, "dropped": contaminated},
+    )
+
+
+def _index(place: Workplace) -> Benchmark:
+    overlap = place.job.policy.overlap
+    assert overlap is not None
+    return Benchmark(
+        overlap,
+        ITEM_WINDOWS.read(place.folder, PROTECT),
+        ITEM_PLACES.read(place.folder, PROTECT),
+        ITEM_TOKENS.read(place.folder, PROTECT),
+        ITEM_FLAGS.read(place.folder, PROTECT),
+    )
+
+
+def contamination(place: Workplace, layout: Layout) -> Made:
+    """Write what was found. Items are the first documents of all, in the order of the protected files."""
+    names = [file.name for file in place.job.files]
+    files, splits = strings(names), strings(list(map(split_of, names)))
+    schema = pa.schema([(row.name, pa.type_for_alias(row.type)) for row in CONTAMINATION])
+    with durable_file(place.folder / FILE) as sink:
+        with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
+            for partition, start in enumerate(layout.partitions[:-1].tolist()):
+                held = HELD.read(place.folder, partition)
+                for at in range(0, len(held.row), ROWS_AT_ONCE):
+                    some = HELD.rows(held, slice(at, at + ROWS_AT_ONCE))
+                    document = some.row + start
+                    of_item, of_document = layout.file_of(some.item), layout.file_of(document)
+                    columns = [
+                        *(files.take(to_arrow(of_item)), to_arrow(some.item - layout.files[of_item])),
+                        *(splits.take(to_arrow(of_item)), to_arrow(some.coverage)),
+                        *(files.take(to_arrow(of_document)), to_arrow(document - layout.files[of_document])),
+                        *(to_arrow(some.start), to_arrow(some.stop)),
+                    ]
+                    out.write_table(pa.table(columns, schema))
+        return Made({FILE: sink.fact()})
+
+
+def split_of(name: str) -> str:
+    """The split of a file: its name without folders, endings and the number of a shard.
+
+    >>> [
+    ...     split_of(name)
+    ...     for name in ("mmlu/test.jsonl.gz", "data/test-00000-of-00001.parquet", "gsm8k_dev.csv")
+    ... ]
+    ['test', 'test', 'gsm8k_dev']
+    """
+    stem = name.rstrip("/").rpartition("/")[2]
+    stem = stem.partition(".")[0] or stem
+    return SHARD.sub("", stem) or stem
