@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, known_keywords, normalizing
 from gpulsh.ragged import chosen_rows
 from gpulsh.repeats.benchmark import Found, Overlap, index_items
-from gpulsh.repeats.places import bounds_in_batch
+from gpulsh.repeats.places import batch_bounds
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.text.documents import BATCH_BYTES, Documents
 
@@ -100,6 +100,8 @@ def contamination(
 
 def byte_spans(ops: Backend, reading: Shingling, form: NormalForm | None, text: TextBatch, found: Found) -> Numbers:
     """int64 [m, 2]: the bytes of each span of tokens, in the original texts of a batch."""
+    if not len(found.row):
+        return np.empty((0, 2), np.int64)
     rows, row = np.unique(found.row, return_inverse=True)
     places, which = np.unique(
         np.stack([np.concatenate([row, row]), np.concatenate([found.first, found.stop - 1])], axis=1),
@@ -107,5 +109,5 @@ def byte_spans(ops: Backend, reading: Shingling, form: NormalForm | None, text: 
         return_inverse=True,
     )
     begin, end = which.reshape(2, -1)
-    bounds = bounds_in_batch(ops, reading, form, chosen_rows(text, rows), *np.ascontiguousarray(places.T))
+    bounds = batch_bounds(ops, reading, form, chosen_rows(text.moved(on_host), rows), *np.ascontiguousarray(places.T))
     return np.stack([bounds[begin, 0], bounds[end, 1]], axis=1)

@@ -86,8 +86,8 @@ def command(report: Mapping[str, Any]) -> str | None:
     defaults = {"text_column": "text", "verify": "exact", "resolve": "kept", "write": "data", "on_error": "fail"}
     given = [name for name, default in defaults.items() if parameters[name] != default]
     may_be_none = ("delimiter", "encoding", "id_column", "index", "format", "compression")
-    may_be_none += ("passages", "coverage", "ignore_common")
-    given += [name for name in may_be_none if parameters.get(name) is not None]
+    of_protected = ("passages", "coverage", "ignore_common")
+    given += [name for name in (*may_be_none, *of_protected) if parameters.get(name) is not None]
     options = [part for name in given for part in (f"--{name.replace('_', '-')}", str(parameters[name]))]
     if "index" not in parameters and parameters.get("key") is not None:
         options += ["--key", parameters["key"]]

@@ -22,6 +22,7 @@ from tests.crash.test_resume import results
 from tests.run.test_partitioned import MEMORY, cut_as
 from tests.support import naive
 from tests.support.naive_contamination import contamination
+from tests.support.pages import ROOT
 from tests.support.runs import evidence, run
 
 SIZE, SHARE = 4, Fraction(3, 4)
@@ -176,6 +177,8 @@ def test_what_a_user_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert [(row.name, {"float64": "double"}.get(row.type, row.type)) for row in CONTAMINATION] == [
         (field.name, str(field.type)) for field in schema
     ]
+    table = [f"| {row.name} | {row.type} | {row.meaning} |" for row in CONTAMINATION]
+    assert "\n".join(table) in (ROOT / "docs/decontamination.md").read_text(encoding="utf-8")
     report = json.loads(Path("out/report.json").read_text())
     again = command(report)
     assert again is not None and "--passages 13 --coverage 0.8" in again
