@@ -49,7 +49,7 @@ def summarise(
     A text is empty if the files to read for it are too large, except in `examples`. The work takes 12 bytes of memory
     for each dropped document, and several times as many while it counts and draws clusters.
 
-    `dropped` and `rejected` have a count for each file. `dropped_for` lists how many documents of an INPUT were dropped
+    `dropped`, `rejected` and, with --passages, `contaminated` have a count for each file. `dropped_for` lists how many documents of an INPUT were dropped
     for documents of another, largest first; the INPUT None is earlier runs, and `more` counts the rest. `similarity` is
     as in `by_similarity`. `clusters` counts dropped documents only, because the evidence has no kept ones. Its `sample`
     has some clusters, each `picked` as one of the largest, at random, or for a document next to the threshold.
@@ -68,11 +68,12 @@ def summarise(
     missing = [sorted(evidence.places(some) - found.keys()) for some in (pairs, *shown)]
     found |= read_texts(files, columns, {*missing[0], *_affordable(files, itertools.chain(*missing[1:]))})
     dropped, dropped_for = evidence.counts()
+    contamination = duplicates.with_name("contamination.parquet")
     return {
         "dropped": dropped,
         "dropped_for": dropped_for,
         "rejected": evidence.rejected(duplicates.with_name("rejected.parquet")),
-        "contaminated": evidence.contaminated(duplicates.with_name("contamination.parquet")),
+        **({"contaminated": evidence.contaminated(contamination)} if contamination.exists() else {}),
         "similarity": by_similarity(similarity),
         "clusters": {
             "count": len(labels),
@@ -271,13 +272,12 @@ class Evidence:
         return [counts[name] for name in self._numbers]
 
     def contaminated(self, path: Path) -> list[int]:
-        """The number of documents of each file in contamination.parquet; zeros without it."""
+        """The number of documents of each file in contamination.parquet."""
         counts, last = Counter[str](), None
-        if path.exists():
-            for batch in _opened(_local(path)).iter_batches(columns=["file", "row"]):
-                for place in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    counts[place[0]] += place != last  # rows of one document are neighbours
-                    last = place
+        for batch in _opened(_local(path)).iter_batches(columns=["file", "row"]):
+            for place in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                counts[place[0]] += place != last  # rows of one document are neighbours
+                last = place
         return [counts[name] for name in self._numbers]
 
     def rows(self, chosen: Sequence[int]) -> list[Mapping[str, Any]]:
