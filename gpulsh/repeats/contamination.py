@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, known_keywords, normalizing
 from gpulsh.ragged import chosen_rows
 from gpulsh.repeats.benchmark import Found, Overlap, index_items
-from gpulsh.repeats.places import batch_bounds
+from gpulsh.repeats.places import TextReading, byte_bounds_of
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.text.documents import BATCH_BYTES, Documents
 
@@ -86,7 +87,7 @@ def contamination(
 
     def held(ops: Backend, text: TextBatch) -> tuple[Found, Numbers, int]:
         found = index.find(ops, normalized(text, form), reading, keys)
-        return found, byte_spans(ops, reading, form, text, found), len(text)
+        return found, byte_spans(replace(documents, ops=ops), text, found), len(text)
 
     parts, spans, first = [], [np.empty((0, 2), np.int64)], 0
     for found, span, count in ops.pipelined_map(documents.source.batches(BATCH_BYTES), held):
@@ -98,7 +99,7 @@ def contamination(
     return pa.table({name: pa.array(column) for name, column in columns.items()})
 
 
-def byte_spans(ops: Backend, reading: Shingling, form: NormalForm | None, text: TextBatch, found: Found) -> Numbers:
+def byte_spans(reading: TextReading, text: TextBatch, found: Found) -> Numbers:
     """int64 [m, 2]: the bytes of each span of tokens, in the original texts of a batch."""
     if not len(found.row):
         return np.empty((0, 2), np.int64)
@@ -109,5 +110,5 @@ def byte_spans(ops: Backend, reading: Shingling, form: NormalForm | None, text: 
         return_inverse=True,
     )
     begin, end = which.reshape(2, -1)
-    bounds = batch_bounds(ops, reading, form, chosen_rows(text.moved(on_host), rows), *np.ascontiguousarray(places.T))
+    bounds = byte_bounds_of(reading, chosen_rows(text.moved(on_host), rows), *np.ascontiguousarray(places.T))
     return np.stack([bounds[begin, 0], bounds[end, 1]], axis=1)

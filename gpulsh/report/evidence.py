@@ -49,10 +49,11 @@ def summarise(
     A text is empty if the files to read for it are too large, except in `examples`. The work takes 12 bytes of memory
     for each dropped document, and several times as many while it counts and draws clusters.
 
-    `dropped`, `rejected` and, with --passages, `contaminated` have a count for each file. `dropped_for` lists how many documents of an INPUT were dropped
-    for documents of another, largest first; the INPUT None is earlier runs, and `more` counts the rest. `similarity` is
-    as in `by_similarity`. `clusters` counts dropped documents only, because the evidence has no kept ones. Its `sample`
-    has some clusters, each `picked` as one of the largest, at random, or for a document next to the threshold.
+    `dropped`, `rejected` and, with --passages, `contaminated` have a count for each file. `dropped_for` lists how many
+    documents of an INPUT were dropped for documents of another, largest first; the INPUT None is earlier runs, and
+    `more` counts the rest. `similarity` is as in `by_similarity`. `clusters` counts dropped documents only, because the
+    evidence has no kept ones. Its `sample` has some clusters, each `picked` as one of the largest, at random, or for a
+    document next to the threshold.
     """
     evidence = Evidence(_local(duplicates), files)
     similarity, cluster = evidence.column("similarity"), evidence.column("cluster")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import normalized
+from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import first_of_runs
 from gpulsh.repeats.benchmark import Benchmark, Found, index_items, reading_of
 from gpulsh.repeats.contamination import byte_spans
@@ -62,6 +64,15 @@ def protect(place: Workplace, pieces: Sequence[Piece]) -> Made:
     return Made(made, {"amount": read, "documents": len(found.items.counted)})
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """`repeats.places.TextReading` of a task."""
+
+    ops: Backend
+    shingling: Shingling
+    folding: Folding
+
+
 def screen(place: Workplace, partition: Partition) -> Made:
     """Find the documents of a partition that hold items; protected ones are left out."""
     job = place.job
@@ -69,12 +80,13 @@ def screen(place: Workplace, partition: Partition) -> Made:
     if all(protected):
         return Made(HELD.write(place.folder, partition.number, HELD.empty()), {"amount": 0})
     index, facts = _index(place), PartitionFacts()
-    reading, form = reading_of(job.method.shingling, job.method.folding), job.method.folding.form
+    folding = job.method.folding
+    reading = reading_of(job.method.shingling, folding)
 
     def find(ops: Backend, text: TextBatch) -> tuple[int, int, Found, Numbers]:
-        found = index.find(ops, normalized(text, form), reading, place.keys)
+        found = index.find(ops, normalized(text, folding.form), reading, place.keys)
         size = int(text.offset[-1] - text.offset[0])
-        return len(text), size, found, byte_spans(ops, reading, form, text, found)
+        return len(text), size, found, byte_spans(_Reading(ops, reading, folding), text, found)
 
     parts, documents, read = [HELD.empty()], 0, 0
     with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
