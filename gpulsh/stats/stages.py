@@ -56,7 +56,7 @@ OF_FILES = _table(
 OF_KEYS = _table(StageRow("keys", "find documents with equal keys", "ranges"))
 
 # With --passages, before the others.
-OF_PASSAGES = _table(
+OF_ITEMS = _table(
     StageRow("protect", "index the windows of the protected files", "B"),
     StageRow("screen", "read every document, find the protected items in it", "B"),
 )
@@ -110,7 +110,7 @@ OF_PASSAGES = _table(
 )
 
 # All stages that a report may have.
-REPORTED = {**OF_PASSAGES, **OF_FILES, **OF_KEYS, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
+REPORTED = {**OF_ITEMS, **OF_FILES, **OF_KEYS, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
 # The stages that `gpulsh plan` estimates, in order.
 COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}
 ESTIMATED = tuple(COSTS)
