@@ -5,7 +5,7 @@
 //        all of a secret
 //   out  hashes u64 [documents, 2], to which it adds: zeros before the first piece
 //
-// Mapping: a thread takes `items` consecutive tokens and adds each document's share with one atomic a word. Bound:
+// Mapping: a thread takes `items` consecutive tokens and adds each document's share with two atomics. Bound:
 // arithmetic, six products a token; bytes: 8 a token. Geometry: sums modulo 2^64 are the same in any order and split.
 // Oracle: gpulsh/backends/reference/texts.py.
 #include "search.cuh"

@@ -137,6 +137,12 @@ _guarded = Guarded()
 _one_at_a_time = Lock()  # the fibres and the guarded memory are the process's
 
 
+# Operations of all 32 lanes, but for the definition of one that all files share.
+WHOLE_WARPS = re.compile(
+    r"_sync\((~0u|0xFFFFFFFFu), (?!value, \(threadIdx)|merged_lanes\(\w+, \[\]\(u64|= ~?least_of_lanes"
+)
+
+
 class HostLauncher:
     """A `Launcher` on the host. `launches` counts what was run, by kernel.
 
@@ -146,6 +152,7 @@ class HostLauncher:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._files: dict[str, tuple[Any, dict[str, list[Parameter]]]] = {}
+        self._whole: dict[str, bool] = {}
         self.launches: dict[str, int] = defaultdict(int)
         self.first_block = 0
 
@@ -153,13 +160,19 @@ class HostLauncher:
         if file not in self._files:
             source = expanded_source(file, self._folder)
             self._files[file] = ctypes.CDLL(str(build(source))), signatures(source)
+            self._whole[file] = self._folder is None and WHOLE_WARPS.search(source) is not None
         return self._files[file]
+
+    def _takes_whole_warps(self, file: str, kernel: str) -> bool:
+        """Whether a file of the library has operations of all 32 lanes, which other warps must not reach."""
+        return kernel != "intersect_spread" and self._whole[file]
 
     def __call__(self, file: str, kernel: str, blocks: tuple[int, int], threads: int, *arguments: Any) -> None:
         library, kernels = self.load(file)
         parameters = kernels[kernel]
         assert len(arguments) == len(parameters), f"{kernel} takes {len(parameters)} arguments, not {len(arguments)}"
         assert 1 <= threads <= 256, f"{kernel} is started with {threads} threads"
+        assert threads % 32 == 0 or not self._takes_whole_warps(file, kernel), f"{kernel}: {threads} threads"
         for parameter, value in zip(parameters, arguments, strict=True):
             assert isinstance(value, DeviceArray) == parameter.pointer, f"{kernel}: {parameter.name}"
             assert parameter.pointer or isinstance(value, np.generic), f"{kernel}: {parameter.name} has no width"

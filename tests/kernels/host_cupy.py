@@ -17,7 +17,7 @@ import numpy as np
 
 from gpulsh.backends.cuda import backend, device
 from tests.kernels.device_arrays import DeviceModule, _Device, _Event, current_device
-from tests.kernels.host import HostLauncher, build, signatures
+from tests.kernels.host import WHOLE_WARPS, HostLauncher, build, signatures
 
 
 class CompileException(RuntimeError):
@@ -46,6 +46,7 @@ class GivenSource(HostLauncher):
     def __init__(self, code: str) -> None:
         super().__init__()
         self._files["given"] = ctypes.CDLL(str(build(code))), signatures(code)
+        self._whole["given"] = WHOLE_WARPS.search(code) is not None
 
     def get_function(self, name: str) -> Any:
         def run(blocks: tuple[int, int, int], threads: tuple[int, int, int], arguments: tuple[Any, ...]) -> None:

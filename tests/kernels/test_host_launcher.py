@@ -170,3 +170,17 @@ def test_asarray_and_asnumpy() -> None:
     assert isinstance(backend.asarray(array), DeviceArray)
     assert protocol.Backend in type(backend).__mro__ and backend.name == "cuda"
     np.testing.assert_array_equal(backend.asnumpy(backend.asarray(array)), array)
+
+
+def test_warps_that_are_not_full_reach_no_operation_of_all_lanes() -> None:
+    launch, arrays = HostLauncher(), DeviceModule()
+    for file, kernel in (("minhash", "minhash_2_columns"), ("sketch", "sketch_2_columns"), ("unique", "unique")):
+        launch.load(file)
+        assert launch._takes_whole_warps(file, kernel)
+    for file, kernel in (("tokens", "tokens_count"), ("intersect", "intersect_spread")):
+        launch.load(file)
+        assert not launch._takes_whole_warps(file, kernel)
+    assert launch._takes_whole_warps("intersect", "intersect_rows")
+    parameters = len(launch.load("minhash")[1]["minhash_2_columns"])
+    with pytest.raises(AssertionError, match="minhash_2_columns: 40 threads"):
+        launch("minhash", "minhash_2_columns", (1, 1), 40, *[arrays.asarray(np.zeros(1, np.uint64))] * parameters)
