@@ -114,6 +114,7 @@ def beside_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     Path("broken.jsonl").write_text('{"text": "one"}\n{"text": "two"\n')
     Path("notes.docx").write_text("one")
+    Path("page.txt").write_text("one two three")
     Path("excel.csv").write_bytes("id;text\n1;Größe\n".encode("cp1252"))
     Path("code").mkdir()
     Path("code/a.py").write_text("print(1)\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -93,6 +93,27 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
         return
     for line in found.lines():
         say(line)
+
+
+@index.command(short_help="Find which documents of an index have passages of a text.")
+@click.argument("path", metavar="PATH")
+@click.argument("file", metavar="FILE", type=click.File("rb"))
+@click.option(
+    "--tokens", type=int, metavar="N", help="Least words of a passage, or characters.  [default: those of one shingle]"
+)
+@backend_options
+def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
+    """Print a JSON line for each passage of the text FILE that a document of the index at PATH has.
+
+    "start" and "stop" are bytes of FILE. An index holds no order of shingles, so it does not know where the passage is
+    in its document.
+    """
+    from gpulsh.index.index import Index
+
+    with clean_end():
+        opened = Index.open(path, check=False, **parsed(options))
+        for key, start, stop, length in opened.find(file.read(), tokens=tokens):
+            say(json.dumps({"key": key, "start": start, "stop": stop, "tokens": length}, ensure_ascii=False))
 
 
 @index.command(short_help="Show the contents and parameters of an index.")

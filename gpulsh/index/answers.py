@@ -44,6 +44,20 @@ class Matches(Answer):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Stretches(Answer):
+    """Stretches of a text whose shingles a held document has, by document in the order of insertion, then by place.
+
+    `keys` int64 or object [m]; `start`, `stop` int64 [m], bytes of the text as UTF-8; `tokens` int64 [m], the tokens
+    of each. Iterating gives (key, start, stop, tokens).
+    """
+
+    keys: Values
+    start: Numbers
+    stop: Numbers
+    tokens: Numbers
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Pairs(Answer):
     """Similar held documents, each pair once: `first` and `second` keys [m], in the order of insertion.
 

@@ -34,7 +34,7 @@ from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Method
 from gpulsh.params import EvidenceName, check_integer
 from gpulsh.ragged import within_runs
-from gpulsh.secret import evidence_keys
+from gpulsh.secret import EvidenceKeys, evidence_keys
 from gpulsh.stats.stages import Funnel
 from gpulsh.store.scratch import release_memory
 from gpulsh.text.documents import folded_batches
@@ -295,6 +295,11 @@ class Collection:
                     self.save(None)
             finally:
                 self._folder.abandon()
+
+    @property
+    def evidence_keys(self) -> EvidenceKeys:
+        """The keys of the fingerprints that it holds."""
+        return evidence_keys(self._secret)
 
     def signed(self, source: TextSource) -> Iterator[SignedBatch]:
         """The documents of a source with their hashes, batch after batch."""

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from gpulsh.arrays import Values
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import ParameterError
-from gpulsh.index.answers import Added, Counts, Matches, Pairs
+from gpulsh.errors import InputTypeError, ParameterError
+from gpulsh.index.answers import Added, Counts, Matches, Pairs, Stretches
 from gpulsh.index.candidates import held_buckets, similar_pairs
 from gpulsh.index.collection import Collection
 from gpulsh.index.contents import spill_bytes
@@ -24,6 +24,7 @@ from gpulsh.index.evidence.texts import Read
 from gpulsh.index.keys import as_numpy, checked_keys
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import ABSENT
+from gpulsh.index.stretches import find_stretches
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.method import Asked, MeasureName, Method
@@ -37,6 +38,7 @@ from gpulsh.params import (
     check_integer,
     checked_folder,
     known_keywords,
+    shown_type,
 )
 from gpulsh.secret import chosen_secret
 from gpulsh.sketch.named import sketches_named
@@ -253,6 +255,30 @@ class Index:
         source = open_texts(texts, self.collection.ops)
         positions, numbers, similarity = self.collection.find_similar(source, snapshot, threshold, top)
         return Matches(positions, as_numpy(snapshot.keys(numbers)), similarity)
+
+    def find(self, text: str | bytes, *, tokens: int | None = None) -> Stretches:
+        """Which held documents have passages of a text, and which stretches of the text these are.
+
+        A stretch is a longest run of consecutive shingles of the text that a document also has. It has at least
+        `tokens` tokens; None: at least one shingle. `text` is a string, or bytes that are taken as UTF-8. An index
+        holds shingles without their order, so places inside the earlier document are not known, and the shingles of
+        one stretch may be apart there. Where no index by containment answers, gpulsh reads the shingles of all held
+        documents. Documents that `add` dropped are not held: what they have is found in the document that they were
+        dropped for, where that has it, too. Raises InputTypeError for another type, and ParameterError for a `tokens`
+        below 1 or an index whose shingling has stop words, stems or an anchor.
+
+        >>> index = Index(shingling="word:3", backend="cpu")
+        >>> index.insert(["a", "b"], ["to be or not to be", "that is the question"])
+        >>> list(index.find("He said: to be or not, that is the question.", tokens=4))
+        [('a', 9, 21, 4), ('b', 23, 43, 4)]
+        """
+        if not isinstance(text, (str, bytes)):
+            raise InputTypeError(f"text is {shown_type(text)}; give one str, or bytes of UTF-8")
+        encoded = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        collection = self.collection
+        return find_stretches(
+            encoded, tokens, collection.snapshot(), self.parameters, collection.evidence_keys, collection.ops
+        )
 
     def buckets(self) -> Iterator[tuple[int, Values]]:
         """Each bucket of two or more held documents: the number of its band, and the keys in the order of insertion.

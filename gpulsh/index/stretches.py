@@ -1,0 +1,92 @@
+"""Which held documents have shingles of a text, and at which stretches of it.
+
+An index holds the shingles of a document as a set, without their order. By containment it finds the documents of a
+shingle by a search; otherwise it reads the sets of all held documents, in pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.errors import ParameterError
+from gpulsh.index.answers import Stretches
+from gpulsh.index.keys import as_numpy
+from gpulsh.index.snapshot import Snapshot
+from gpulsh.io.memory.texts import open_texts
+from gpulsh.method import Method
+from gpulsh.params import check_integer
+from gpulsh.ragged import cuts, first_of_runs, offsets, ranges
+from gpulsh.repeats.places import byte_bounds_of
+from gpulsh.secret import EvidenceKeys
+from gpulsh.text.documents import Documents
+
+READ_AT_ONCE = 1 << 21  # fingerprints
+
+
+def find_stretches(
+    text: bytes, least: int | None, snapshot: Snapshot, method: Method, keys: EvidenceKeys, ops: Backend
+) -> Stretches:
+    """`Index.find` of a text as UTF-8; `least` is its `tokens`."""
+    size = method.reading.size
+    if method.reading.by_words:
+        raise ParameterError(
+            "the index removes or replaces words, so its shingles are at no place of a text; build one without stop,"
+            " stem and anchor"
+        )
+    least = 1 if least is None else check_integer("tokens", least, 1, 2**63 - 1)
+    reading = Documents(open_texts(pa.array([text], pa.large_binary()), ops), method.reading, method.folding, ops)
+    (batch,) = reading.batches()
+    shingles: NDArray[np.uint64] = ops.asnumpy(ops.shingle(batch, reading.shingling, keys).values)
+    length = min(size, int(ops.asnumpy(ops.tokens(batch, reading.shingling).lengths)[0]))
+    values, which = np.unique(shingles, return_inverse=True)
+    parts = [(np.empty(0, np.int64), np.empty(0, np.int64)), *_holders(values, snapshot, method, ops)]
+    place, number = (np.concatenate(column) for column in zip(*parts, strict=True))
+
+    counts = np.bincount(which, minlength=len(values))
+    at = np.argsort(which, kind="stable")[ranges(offsets(counts)[place], counts[place])]
+    number = np.repeat(number, counts[place])
+    order = np.lexsort((at, number))
+    at, number = at[order], number[order]
+    fresh = first_of_runs(number)
+    fresh[1:] |= at[1:] != at[:-1] + 1
+    first, last = at[fresh], at[np.append(fresh[1:], fresh[:1])] + length - 1
+    long = last - first + 1 >= least
+    first, last, number = first[long], last[long], number[fresh][long]
+    start, stop = _bytes(reading, text, first, last)
+    return Stretches(as_numpy(snapshot.keys(number)), start, stop, last - first + 1)
+
+
+def _holders(
+    values: NDArray[np.uint64], snapshot: Snapshot, method: Method, ops: Backend
+) -> Iterator[tuple[Numbers, Numbers]]:
+    """Places in ascending `values`, and the numbers of held documents that have them."""
+    if not len(values):
+        return
+    if method.measure == "containment":
+        yield snapshot.holders(np.zeros(len(values), np.int64), values)
+        return
+    for segment in snapshot.segments:
+        documents = segment.documents
+        is_held = segment.live(snapshot.removed) & (documents.witness == documents.number) & (documents.size > 0)
+        rows = np.flatnonzero(is_held)
+        for start, stop in cuts(offsets(documents.size[rows]), READ_AT_ONCE):
+            numbers = documents.number[rows[start:stop]]
+            sets = snapshot.fingerprints(numbers, ops)
+            place = np.minimum(np.searchsorted(values, sets.values), len(values) - 1)
+            found = np.flatnonzero(values[place] == sets.values)
+            yield place[found], numbers[np.searchsorted(sets.offset, found, side="right") - 1]
+            segment.release()
+
+
+def _bytes(reading: Documents, text: bytes, first: Numbers, last: Numbers) -> tuple[Numbers, Numbers]:
+    """The byte at which each of the tokens `first` [m] begins, and the byte after each of `last` [m]."""
+    token, which = np.unique(np.concatenate([first, last]), return_inverse=True)
+    batch = TextBatch(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
+    bounds = byte_bounds_of(reading, batch, np.zeros(len(token), np.int64), token)
+    return bounds[which[: len(first)], 0], bounds[which[len(first) :], 1]
