@@ -30,7 +30,7 @@ from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch, Toke
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import repeats
 from gpulsh.params import Shingling
-from gpulsh.ragged import offsets, ranges
+from gpulsh.ragged import ranges
 from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys
 
 MOST_SAMPLED = 16  # tokens of a sample
@@ -113,7 +113,8 @@ def hash_windows(
     begin, sizes = ops.asarray(runs.begin - base[row]), ops.asarray(runs.windows + tokens - 1)
     with ops.here():
         begin += found.offset[ops.asarray(row)]
-        rows = Tokens(found.values[ranges(begin, sizes)], offsets(sizes))
+        copied = ops.gather(found.values.view(np.uint8), 8 * begin, 8 * (begin + sizes))
+        rows = Tokens(copied.values.view(np.uint64), copied.offset // 8)
         return as_digests(_window_hashes(ops, rows, tokens, None)), _window_hashes(ops, rows, tokens, keys)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.kernel import kernel, subroutine
+from gpulsh.backends.cpu.vectors import prefetch
 
+AHEAD = 24  # windows
 FAR = 1 << 62  # beyond all places
 
 
@@ -11,25 +13,42 @@ FAR = 1 << 62  # beyond all places
 def find_groups(ids, offset, proofs, first):
     """Set `first` [m], which is -1, of windows with equals: minus their count for the first, its number for the others.
 
-    How many windows have equals.
+    How many windows have equals. The windows of a bucket lie apart in memory, so they are fetched ahead.
     """
     found = 0
     for bucket in range(offset.size - 1):
         begin, end = offset[bucket], offset[bucket + 1]
-        left = end - begin
-        while left > 0:  # once, unless windows with different proofs share the bucket
-            while first[ids[begin]] != -1:
-                begin += 1
-            window, count = ids[begin], 0
-            proof = proofs[window]
-            for i in range(begin, end):
-                if proofs[ids[i]] == proof:
+        window = ids[begin]
+        proof, same = proofs[window], True
+        for i in range(begin, end):
+            if i + AHEAD < ids.size:
+                prefetch(proofs.ctypes.data + 8 * ids[i + AHEAD])
+                prefetch(first.ctypes.data + 8 * ids[i + AHEAD])
+            same &= proofs[ids[i]] == proof
+            first[ids[i]] = window
+        if same:
+            first[window] = begin - end
+            found += end - begin
+        else:
+            found += _split(ids[begin:end], proofs, first)
+    return found
+
+
+@subroutine
+def _split(ids, proofs, first):
+    """The same for one bucket of windows with different proofs."""
+    for i in range(ids.size):
+        first[ids[i]] = -1
+    found = 0
+    for begin in range(ids.size):
+        window, count = ids[begin], 0
+        if first[window] == -1:
+            for i in range(begin, ids.size):
+                if proofs[ids[i]] == proofs[window]:
                     first[ids[i]] = window
                     count += 1
             first[window] = -count
-            left -= count
             found += count if count > 1 else 0
-            begin += 1
     return found
 
 
