@@ -64,7 +64,7 @@ def candidates(texts: list[str]) -> NDArray[np.int64]:
     return found
 
 
-ALONE = {"in_memory", "files", "index_over_days", "choose"}
+ALONE = {"in_memory", "files", "index_over_days", "choose", "after_deduplication"}
 NEEDS = {
     "datatrove_pipeline": "datatrove",
     "duckdb_sql": "duckdb",
@@ -110,6 +110,19 @@ def test_files(example: Example, texts: list[str], tmp_path: Path) -> None:
     lines = [line for line in said.splitlines() if re.fullmatch(r"\S+:\d+ is [\d.]+% \S+:\d+", line)]
     assert len(lines) == 5 and all(str(source) in line for line in lines)
     assert example("files", source, tmp_path / "out") == said  # finished: left as it is
+
+
+def test_after_deduplication(example: Example, texts: list[str], tmp_path: Path) -> None:
+    said = example("after_deduplication", write(tmp_path / "in.parquet", texts), tmp_path / "out")
+    result = gpulsh.deduplicate(texts, source_column=[SOURCES[number % 3] for number in range(FEW)])
+    marked = result.mark(pa.table({"text": texts}))
+    component, sources = (np.array(marked[name].fill_null(0)) for name in ("component", "sources"))
+    assert f"{result.keep.sum()} of {FEW} documents stay\n" in said
+    assert f"{(result.keep | (component < 3)).sum()} stay if clusters of fewer than 3 are not cut\n" in said
+    assert f"{(sources >= 2).sum()} are held by 2 sources or more\n" in said
+    assert len(re.findall(r"^  \d+ copies and \d+ near-duplicates, from a, b", said, re.MULTILINE)) == 3
+    weight = result.weights("txt360", by="component").sum()
+    assert said.endswith(f"{FEW} rows have weights, {weight:,.0f} in all\n")
 
 
 def test_an_index_over_days(example: Example, texts: list[str], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from gpulsh.report.page import missing
 from gpulsh.run import stages
 from gpulsh.run.files import deduplicate_files
 from gpulsh.stats import stages as stage_table
-from gpulsh.stats.counts import DUPLICATES
+from gpulsh.stats.counts import CLUSTERS, DUPLICATES, MARKS, WEIGHT
 from gpulsh.stats.stages import COSTS, ESTIMATED, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
 
 MANUAL = Path(__file__).parents[1] / "docs"
@@ -111,3 +111,7 @@ def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
     assert "\n".join(rows) in (MANUAL / "scale.md").read_text(encoding="utf-8")
     rows = [f"| {row.name} | {row.type} | {row.meaning} |" for row in DUPLICATES]
     assert "\n".join(rows) in (MANUAL / "formats.md").read_text(encoding="utf-8")
+    counts = [row for row in CLUSTERS if row.counted]
+    for columns in (CLUSTERS, (*MARKS, *counts, WEIGHT)):
+        rows = [f"| {row.name} | {row.type} | {row.meaning} |" for row in columns]
+        assert "\n".join(rows) in (MANUAL / "formats.md").read_text(encoding="utf-8")

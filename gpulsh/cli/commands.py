@@ -25,6 +25,7 @@ COMMANDS = {  # name -> module, imported when the command is used
     "dedup": "gpulsh.cli.dedup",
     "show": "gpulsh.cli.show",
     "report": "gpulsh.cli.show",
+    "weights": "gpulsh.cli.weights",
     "index": "gpulsh.cli.index",
     "sign": "gpulsh.cli.dedup",
     "sample": "gpulsh.cli.studies",

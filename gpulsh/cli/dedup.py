@@ -63,7 +63,13 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 @text_options(ids="Column or field whose values name the documents in duplicates.parquet.")
 @choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and continue.")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Folder or URL for the results.")
-@choice("--write", "data", "duplicates", help="Write kept rows and evidence, or the evidence alone.")
+@choice(
+    "--write",
+    "data",
+    "duplicates",
+    "marked",
+    help="Write kept rows and evidence, the evidence alone, or all rows, marked.",
+)
 @click.option(
     "--format",
     type=click.Choice(["parquet", "jsonl"]),
@@ -77,6 +83,19 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     " none, gzip or zstd. For other .gz and .zst files: a level of their own codec."
     "  [default: match the input's compression]",
 )
+@click.option(
+    "--add-counts", is_flag=True, help="Add columns of counts to kept rows: copies, near, component, sources."
+)
+@click.option(
+    "--weights",
+    metavar="FILE.json|txt360|log|cap:N",
+    help="Add a column of sampling weights by the number of documents that a kept one stands for.",
+)
+@choice("--weight-by", "verified", "component", help="That number: 1 + copies + near, or the size of the component.")
+@click.option(
+    "--source-column", metavar="NAME[.FIELD]", help="Column of the source of a document.  [default: its INPUT]"
+)
+@click.option("--date-column", metavar="NAME[.FIELD]", help="Column of dates, for the first and last in the counts.")
 @click.option(
     "--work",
     metavar="PATH",
@@ -152,6 +171,9 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     metavar="K",
     help="Do not count windows of more than K protected documents, such as instructions, with --passages.",
 )
+@click.option("--min-cluster", type=int, metavar="K", help="Drop only in clusters of K documents or more.")
+@click.option("--max-copies", type=int, metavar="K", help="Keep up to K of a document and its duplicates.")
+@click.option("--min-sources", type=int, metavar="K", help="Keep only what K sources hold, once.")
 @click.option("--within", is_flag=True, help="Compare only documents of the same INPUT.")
 @click.option("--across", is_flag=True, help="Compare only documents of different INPUTs.")
 @click.option(

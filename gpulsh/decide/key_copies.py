@@ -26,6 +26,9 @@ def with_key_copies(decision: Decision, later: Array, first: Array, ops: Backend
     funnel.kept -= len(later)
     keep, target, similarity = decision.keep.copy(), decision.duplicate_of.copy(), decision.similarity.copy()
     keep[later], target[later], similarity[later] = False, target[first], np.float32(np.nan)
+    exact_copy = decision.exact_copy.copy()
+    exact_copy[later] = target[first] == first  # counts take it as a copy
     edges = np.concatenate([decision.pairs, np.stack([first, later], axis=1)])
     cluster = ops.components(len(keep), edges)
-    return replace(decision, keep=keep, duplicate_of=target, similarity=similarity, cluster=cluster)
+    found = {"duplicate_of": target, "similarity": similarity, "cluster": cluster, "exact_copy": exact_copy}
+    return replace(decision, keep=keep, **found)

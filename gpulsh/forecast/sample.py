@@ -39,7 +39,7 @@ LEAST_TIMES = 4  # the sample is so many times as large as the very small run, o
 NEARLY_ALL = 2 / 3  # share of the files; a larger sample becomes a run of all files
 START = "start"  # seconds outside of all stages: the program, checks, evidence and the report
 # Stages counted with another.
-WITHIN = {"compare": "verify", "keys": "copies", **dict.fromkeys(OF_CONTAINMENT, "collide")}
+WITHIN = {"compare": "verify", "keys": "copies", "sight": "sign", **dict.fromkeys(OF_CONTAINMENT, "collide")}
 WRONG_USAGE = 2  # exit status for wrong options
 # The child imports from the same places as this process. At its end it reports its memory and processor time.
 CHILD = r"""

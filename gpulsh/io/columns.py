@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gpulsh.errors import InputError, ParameterError, nearest
@@ -65,6 +65,8 @@ class Columns:
     id: str | None = None
     identity: str | None = None  # documents with equal values are copies, for --key
     unread: bool = False  # texts are not needed: each is given as an empty one
+    more: tuple[str, ...] = ()  # that a later stage reads
+    added: frozenset[str] = frozenset()  # names of columns that will be written, which files must not have
     texts: tuple[Place, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +78,7 @@ class Columns:
         return self.texts[0][0] if len(self.texts) == len(self.texts[0]) == 1 else None
 
     def places(self) -> tuple[Place, ...]:
-        """All places that must exist. The key, the id and the identity are names for `place_named`."""
+        """All places that must exist. The key, the id, the identity and `more` are names for `place_named`."""
         return tuple(dict.fromkeys((*self.texts, *((name,) for name in self._others()))))
 
     def depth(self) -> int:
@@ -84,7 +86,7 @@ class Columns:
         return max(*map(len, self.texts), *(name.count(".") + 1 for name in self._others()), 1)
 
     def _others(self) -> list[str]:
-        return [name for name in (self.key, self.id, self.identity) if name is not None]
+        return [name for name in (self.key, self.id, self.identity, *self.more) if name is not None]
 
 
 def missing_column(file: File, place: Place, columns: Columns, present: Sequence[str]) -> InputError:
@@ -100,3 +102,11 @@ def missing_column(file: File, place: Place, columns: Columns, present: Sequence
     meant = nearest(".".join(place), present)
     near = "" if meant is None else f"; did you mean {meant!r}?"
     return InputError(f"{file.name}: has no column {column}; its columns are: {names or 'none'}{hint}{near}")
+
+
+def refuse_added(file: File, columns: Columns, present: Iterable[str], where: str = "") -> None:
+    """InputError where the file, or the record `where`, has one of the columns that will be added."""
+    if columns.added.isdisjoint(present):
+        return
+    both = sorted(columns.added.intersection(present))
+    raise InputError(f"{file.name}: {where}has a column {both[0]!r}, which would be added; rename it")

@@ -25,7 +25,7 @@ from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading
-from gpulsh.io.format import Mask, Writing
+from gpulsh.io.format import Mask, Writing, with_added
 from gpulsh.io.formats.endings import COMPRESSIONS, ending_of, format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import GROUP_BYTES, GROUP_ROWS, Parquet
@@ -77,16 +77,19 @@ def write_kept(
     kind, packing = format_of(file), how.get("packing")
     if name is None or _is_in(file, name, packing):
         kind.write_kept(file, keep, target, **how)
-    elif not keep.any():
         return
-    elif name == "parquet":
-        write_row_groups(file, kind.kept(file, keep, **how), target, packing)
+    added = how.get("added")
+    if not keep.any():
+        return
+    if name == "parquet":
+        write_row_groups(file, with_added(kind.kept(file, keep, **how), added), target, packing)
     else:
         with packed_writer(target, _compression(file, packing), packing.level if packing else None) as out:
             if isinstance(kind, JsonLines):
-                kind.write_lines(file, keep, out, how.get("limit"))
+                kind.write_lines(file, keep, out, how.get("limit"), added)
             else:
-                for content in json_lines(file, kind.kept(file, keep, **how), columns, how.get("limit")):
+                batches = with_added(kind.kept(file, keep, **how), added)
+                for content in json_lines(file, batches, columns, how.get("limit")):
                     out.write(content)
 
 

@@ -96,12 +96,36 @@ class Known(NamedTuple):
     texts: Callable[[Part], list[pa.Array] | None]  # None where they are not held
 
 
+class Added(Protocol):
+    """Columns that are written behind those of a file, for its written rows in order."""
+
+    schema: pa.Schema
+
+    def take(self, rows: int) -> pa.RecordBatch:
+        """The columns of the next so many rows."""
+
+    def members(self, rows: int) -> list[bytes]:
+        """The same as members of JSON objects, a row's at a time."""
+
+
+def with_added(batches: Iterator[pa.RecordBatch], added: Added | None) -> Iterator[pa.RecordBatch]:
+    """The batches with the columns of `added`."""
+    for batch in batches:
+        if added is not None:
+            more = added.take(len(batch))
+            schema = pa.schema([*batch.schema, *more.schema], batch.schema.metadata)
+            batch = pa.record_batch([*batch.columns, *more.columns], schema=schema)
+        yield batch
+        del batch  # before the next one is read
+
+
 class Writing(TypedDict, total=False):
     """Options of writing kept rows."""
 
     known: Known
     limit: Limit | None  # a row with more in its other columns than it allows is a LargeDocumentError
     packing: Packing | None  # None: the input's codec at its default level
+    added: Added | None  # what is written behind the columns of the file
 
 
 class Format(Protocol):

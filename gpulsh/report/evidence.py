@@ -95,6 +95,23 @@ def summarise(
     }
 
 
+def counted(clusters: Path) -> Mapping[str, Any] | None:
+    """Of clusters.parquet how many rows there are, the most that one stands for, and rows by size; None without it.
+
+    A size is `verified`, 1 + copies + near, or the `component`; each class of `sizes` begins with its `least`.
+    """
+    if not clusters.exists():
+        return None
+    table = _opened(_local(clusters)).read(["copies", "near", "component"], use_threads=False)
+    copies, near, component = (numbers(column.combine_chunks()) for column in table.columns)
+    found: dict[str, Any] = {"documents": len(table)}
+    for name, sizes in {"verified": 1 + copies + near, "component": component}.items():
+        classes = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES))
+        listed = [{"least": least, "count": int(count)} for least, count in zip(SIZES, classes, strict=True) if count]
+        found[name] = {"most": int(sizes.max(initial=0)), "sizes": listed}
+    return found
+
+
 def _affordable(files: Sequence[File], places: Iterable[Place]) -> Iterator[Place]:
     """The first of the `places` whose files have AGAIN_BYTES together at most."""
     left, opened = AGAIN_BYTES, dict[int, bool]()

@@ -126,7 +126,7 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
     originals, parameters = Originals(report), report["parameters"]
     with reading(duplicates):
         dropped = Evidence(duplicates, originals.named).rows_by_file()
-    bad, names = _rejected(rejected), strings([file.name for file in originals.named]).to_pylist()
+    bad, names = rejected_rows(rejected), strings([file.name for file in originals.named]).to_pylist()
     columns, limit = Columns(parameters["text_column"], id=column), Limit(parameters["memory"])
     counts: dict[str | None, Numbers] = {}
     only_json_lines = True  # their readers do not refuse a missing field
@@ -158,7 +158,7 @@ def listed(column: str, table: pa.Table) -> Mapping[str, Any]:
     return {"column": column, "values": table.slice(0, LISTED).to_pylist(), "more": more}
 
 
-def _rejected(file: File | None) -> dict[str, list[slice]]:
+def rejected_rows(file: File | None) -> dict[str, list[slice]]:
     """The rows of bad records, by the name of their file."""
     found: dict[str, list[slice]] = defaultdict(list)
     if file is not None:

@@ -15,7 +15,7 @@ from gpulsh.params import Folding, Reading, Shingling
 from gpulsh.report.excerpts import marked
 from gpulsh.report.picture import candidates_picture, similarity_picture
 from gpulsh.report.reproduce import command, in_words
-from gpulsh.report.summary import SHORT, sum_of
+from gpulsh.report.summary import SHORT, represented, sum_of
 from gpulsh.report.wording import cluster_name, duration, many, measure_name, place_name, printable, share, size
 from gpulsh.stats.counts import COUNTS, DUPLICATES, SAMPLED
 from gpulsh.stats.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
@@ -30,6 +30,8 @@ _NOT_COMPARED = {
     Reading(symbols=False, case=False): "; punctuation is not compared",
     Reading(symbols=True, case=False): "",
 }
+
+LEAVE_COPIES = ("within", "across", "min_cluster", "max_copies", "min_sources")  # parameters
 
 # Of warnings.
 LARGE_CLUSTER = 0.01  # share of all documents
@@ -123,6 +125,8 @@ def render(report: Mapping[str, Any]) -> str:
         by_key={"dropped": report["funnel"].get("key_copies", 0), "alone": parameters.get("key_only", False)},
         sampled=sampled,
         sampled_ones=sample["one"],
+        left_by=" or ".join(f"--{name.replace('_', '-')}" for name in LEAVE_COPIES if parameters.get(name)),
+        represented=represented(report),
         found=f"{100 * float(curve.probability(threshold)):.2f} %" if curve else "",
         pairs=[{**example, "texts": marked(example["texts"], parameters)} for example in evidence["examples"]],
         columns=DUPLICATES,
@@ -201,7 +205,7 @@ def _files(report: Mapping[str, Any]) -> Mapping[str, Any]:
     none = [0] * len(sources)
     counts = evidence["dropped"], evidence["rejected"], evidence.get("contaminated", none)
     for entry, source, dropped, rejected, contaminated in zip(report["files"], sources, *counts, strict=True):
-        kept = 0 if source["protected"] else entry["rows"] - dropped - rejected - contaminated
+        kept = 0 if source["protected"] else entry.get("kept", entry["rows"] - dropped - rejected - contaminated)
         files.append({**entry, **source, "dropped": dropped, "rejected": rejected, "kept": kept})
         found = {"name": source["input"], "protected": source["protected"], **dict.fromkeys(names, 0), "for": []}
         of_input = inputs.setdefault(source["input"], found)

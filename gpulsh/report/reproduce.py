@@ -61,12 +61,22 @@ def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
         yield "A document is dropped only if a kept document duplicates it, never along a chain of others."
     else:
         yield "One document is kept of all that chains of duplicates connect."
+    yield from _policies(parameters)
     if parameters["within"] or parameters["across"]:
         yield f"Only documents of {'the same INPUT' if parameters['within'] else 'different INPUTs'} are duplicates."
 
 
 def _kept_one(keep: str) -> str:
     return _KEPT.get(keep, f"{keep} decides which of two duplicates is kept.")
+
+
+def _policies(parameters: Mapping[str, Any]) -> Iterator[str]:
+    if (least := parameters.get("min_cluster", 1)) > 1:
+        yield f"Documents are dropped only in clusters of {least:,} or more."
+    if (most := parameters.get("max_copies", 1)) > 1:
+        yield f"Up to {most:,} stay of a document and those that would be dropped for it."
+    if (sources := parameters.get("min_sources", 1)) > 1:
+        yield f"A document stays only if {sources:,} sources hold it."
 
 
 def _agreement(bits: Mapping[str, Any]) -> str:
@@ -81,17 +91,20 @@ def command(report: Mapping[str, Any]) -> str | None:
     """
     parameters = report["parameters"]
     method = _method_options(parameters)
-    if method is None:
+    if method is None or isinstance(parameters.get("weights"), dict):
         return None
     defaults = {"text_column": "text", "verify": "exact", "resolve": "kept", "write": "data", "on_error": "fail"}
     given = [name for name, default in defaults.items() if parameters[name] != default]
-    may_be_none = ("delimiter", "encoding", "id_column", "index", "format", "compression")
+    may_be_none = (
+        *("delimiter", "encoding", "id_column", "index", "format", "compression"),
+        *("min_cluster", "max_copies", "min_sources", "source_column", "date_column", "weights", "weight_by"),
+    )
     of_protected = ("passages", "coverage", "ignore_common")
     given += [name for name in (*may_be_none, *of_protected) if parameters.get(name) is not None]
     options = [part for name in given for part in (f"--{name.replace('_', '-')}", str(parameters[name]))]
     if "index" not in parameters and parameters.get("key") is not None:
         options += ["--key", parameters["key"]]
-    named = ("within", "across", "lines", "normalize_url", "key_only")
+    named = ("within", "across", "lines", "normalize_url", "key_only", "add_counts")
     flags = [f"--{name.replace('_', '-')}" for name in named if parameters.get(name)]
     flags += [part for pattern in parameters.get("as_text", ()) for part in ("--as-text", pattern)]
     protected = [part for path in parameters["protect"] for part in ("--protect", path)]

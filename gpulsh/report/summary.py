@@ -10,7 +10,7 @@ from gpulsh.report.wording import many, measure_name, printable, share, size
 from gpulsh.stats.counts import COUNTS, CountRow
 
 ALWAYS = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
-SOMETIMES = ("protected", "contaminated", "rejected", "not_utf8", "stray_bytes")  # left out if 0
+SOMETIMES = ("protected", "contaminated", "few_sources", "rejected", "not_utf8", "stray_bytes")  # left out if 0
 SHOWN_INPUTS = 10
 SHORT = 0.05  # seconds; a shorter stage would read as 0.0
 
@@ -32,6 +32,7 @@ def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
     notes = [
         f"{many(funnel['protected'], 'document')} protected" if funnel["protected"] else "",
         f"{many(contaminated, 'document')} dropped for protected items inside" if contaminated else "",
+        f"{many(funnel['few_sources'], 'document')} of too few sources left out" if funnel["few_sources"] else "",
         f"{many(funnel['rejected'], 'bad record')} skipped" if funnel["rejected"] else "",
     ]
     why = f" ({share(dropped, documents)}): {', '.join(filter(None, kinds))}" if dropped else ""
@@ -84,7 +85,24 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     compiling = report.get("compiling", 0.0)
     stages += f"; {compiling:.1f} to compile kernels" if compiling >= SHORT else ""
     took = f"{report['seconds']:.1f} s on {_machine(report)}"
+    lines += ["", said] if (said := represented(report)) else []
     return "\n".join([*lines, "", f"{took}: {stages}" if stages else took])
+
+
+def represented(report: Mapping[str, Any]) -> str:
+    """How many documents kept ones stand for at most, verified and by component; empty without duplicates.
+
+    >>> represented({"counts": {"documents": 3, "verified": {"most": 1200}, "component": {"most": 1300}}})
+    'One kept document stands for up to 1,200 verified documents; the largest component has 1,300.'
+    """
+    counts = report.get("counts")
+    if not counts or not counts["documents"]:
+        return ""
+    verified, component = counts["verified"]["most"], counts["component"]["most"]
+    return (
+        f"One kept document stands for up to {verified:,} verified document{'' if verified == 1 else 's'};"
+        f" the largest component has {component:,}."
+    )
 
 
 def _machine(report: Mapping[str, Any]) -> str:

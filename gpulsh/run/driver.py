@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from gpulsh.io.files.file_texts import FileTexts, Partition
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Job, Layout, Made, Runner, Stage, Task, step_of, tallied
 from gpulsh.run.policy import check_kinds
+from gpulsh.run.records.documents import rejected
+from gpulsh.run.records.ids import IdColumn, declared_types
 from gpulsh.run.records.tables import (
     COPIES,
     FOREST,
@@ -33,11 +35,13 @@ from gpulsh.run.records.tables import (
 )
 from gpulsh.run.records.texts import GatheredTexts
 from gpulsh.run.stages.arrange import gather, route
+from gpulsh.run.stages.clusters import clusters
 from gpulsh.run.stages.collide import collide, copies, keys
 from gpulsh.run.stages.connect import CONNECT, group
 from gpulsh.run.stages.containment import POSTING_COST, WEIGH, join, prefix, weigh
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
 from gpulsh.run.stages.evidence import evidence
+from gpulsh.run.stages.sight import sight
 from gpulsh.run.stages.sign import sign
 from gpulsh.run.stages.verify import compare, verify
 from gpulsh.run.stages.write import collect, runs_of, step_of_run, write, written
@@ -64,6 +68,7 @@ class Decided:
     gathered: GatheredTexts | None = None  # what was read again, while the work folder is there
     sample: Sample = NOTHING  # of the pairs that were compared
     alike: tuple[Paths, Paths] = ((), ())  # files of KEY_COPIES and of COPIES
+    kept: Mapping[int, int] = field(default_factory=dict)  # by the number of a written file, its kept rows
 
 
 # Decides instead of the stages before `write`, with documents of earlier runs. The decisions are durable then.
@@ -79,8 +84,7 @@ def deduplicate_partitions(
     partitions = partitions_of(texts, job.cut, total, parallel=decider is None)
     run = _Run(job, folder, runner, progress, Funnel())
     decided = decider(partitions, total, run.funnel) if decider else run.decide(partitions, total)
-    run.write(decided)
-    return decided, run.funnel
+    return replace(decided, kept=run.write(decided)), run.funnel
 
 
 def partitions_of(texts: FileTexts, cut: Cut, total: int | None, *, parallel: bool = True) -> list[Partition]:
@@ -127,6 +131,9 @@ class _Run:
         self.screen(partitions, total)
         signed = self.sign(partitions, total)
         layout = layout_of(self.job, signed)
+        if self.job.counting.read():
+            sighted = ((layout, number) for number in range(len(partitions)))
+            self._run("sight", sight, sighted, len(partitions), parallel=True)
         keyed = () if self.job.key is None else self.keys(layout)
         if self.job.key is not None and self.job.key.only:
             self.funnel.dropped = self.funnel.key_copies
@@ -231,6 +238,8 @@ class _Run:
             setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
         funnel.dissimilar = funnel.candidates - funnel.similar
         self._count_kept(layout)
+        if self.job.policy.retention.min_sources > 1:  # documents that met no other are of one source
+            funnel.few_sources, funnel.kept = funnel.kept - tallied(facts, "kept"), tallied(facts, "kept")
         return self._files(tasks, SAMPLE)
 
     def sample(self, paths: Paths) -> Sample:
@@ -246,17 +255,26 @@ class _Run:
         _, facts = self._run("collect", collect, given, len(signed), parallel=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
-    def write(self, decided: Decided) -> None:
-        """Write every file's kept rows, and the evidence."""
+    def write(self, decided: Decided) -> Mapping[int, int]:
+        """Write every file's rows, and the evidence; by the number of each written file, how many rows are kept."""
         job, layout = self.job, decided.layout
-        tasks = [Task(step_of_run(run), write, (layout, run)) for run in runs_of(job)]
+        ids = None
+        if job.added():
+            bad = rejected(self.folder, layout)
+            kind = IdColumn.of(self.folder, layout, decided.id_files, declared_types(job, layout, bad)).kind
+            ids = decided.id_files, kind
+        tasks = [Task(step_of_run(run), write, (layout, run, ids)) for run in runs_of(job)]
+        if job.earlier is None:
+            tasks.append(Task("clusters", clusters, (layout, decided.id_files)))
         if job.policy.overlap is not None:
             tasks.append(Task("contamination", contamination, (layout,)))
         tasks.append(Task("evidence", evidence, (layout, decided.id_files, *decided.alike)))
         total = int(np.diff(layout.files)[written(job)].sum())
-        *_, facts = self._stage("write", tasks, total, parallel=True)
+        *written_files, facts = self._stage("write", tasks, total, parallel=True)
         if job.on_error == "skip":
-            self.funnel.leave_out(*(facts[name] for name in ("records", "rejected_rows", "rejected_protected")))
+            bad_rows = (facts[name] for name in ("records", "rejected_rows", "rejected_protected"))
+            self.funnel.leave_out(*bad_rows, few_sources=job.policy.retention.min_sources > 1)
+        return {int(number): rows for found in written_files for number, rows in found.get("kept", {}).items()}
 
     def _met(self, name: str, work: Work, arguments: Iterable[tuple[object, ...]], total: int) -> Met:
         tasks, facts = self._run(name, work, arguments, total)

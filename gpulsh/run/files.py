@@ -15,13 +15,15 @@ import pyarrow as pa
 
 from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
+from gpulsh.decide.counts.retention import Retention
+from gpulsh.decide.counts.weights import WeightBy, chosen_recipe
 from gpulsh.errors import GpulshError, InputError, InputTypeError, ParameterError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, natural_id, refuse_packing, refuse_unused
-from gpulsh.io.files.no_documents import REPORT
+from gpulsh.io.files.no_documents import COUNTED, REPORT
 from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.files.stamps import Stamps
@@ -44,9 +46,10 @@ from gpulsh.params import (
 )
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.report.page import missing, write_page
+from gpulsh.run.counting import Counting, Write, refuse_without_columns
 from gpulsh.run.driver import deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, check_engine, open_engine
-from gpulsh.run.job import Job, OnError, Terms, Workplace, Write
+from gpulsh.run.job import Job, OnError, Terms, Workplace
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.output.finished import Finished
 from gpulsh.run.output.folder import (
@@ -93,8 +96,8 @@ class FilesResult:
 
     @property
     def data(self) -> Path | str | None:
-        """The folder of the kept rows; None if `write` is "duplicates"."""
-        return self._below("data") if self.report["parameters"]["write"] == "data" else None
+        """The folder of the written rows; None if `write` is "duplicates"."""
+        return self._below("data") if self.report["parameters"]["write"] != "duplicates" else None
 
     @property
     def duplicates(self) -> Path | str:
@@ -105,6 +108,21 @@ class FilesResult:
     def contamination(self) -> Path | str | None:
         """The Parquet file with a row for each document and protected item in it; None without `passages`."""
         return self._below("contamination.parquet") if "passages" in self.report["parameters"] else None
+
+    @property
+    def clusters(self) -> Path | str | None:
+        """The Parquet file of counts, a row a kept document in a cluster of several; None of a run with an index."""
+        return self._below(COUNTED) if COUNTED in self.report["outputs"] else None
+
+    def weigh(self, output: Input, weights: str | Mapping[int, float], *, weight_by: WeightBy = "verified") -> int:
+        """Write the rows again to a new folder `output`, with a column of sampling weights; returns how many rows.
+
+        As `weights` of `deduplicate_files` does, for a finished run. Raises OutputError if `output` is not empty or the
+        run wrote no rows, InputError if a file has a column `weight` or its format takes no columns.
+        """
+        from gpulsh.run.output.weights import weigh_run
+
+        return weigh_run(self.output, output, weights, weight_by=weight_by)
 
     def shares(self, column: str) -> pa.Table:
         """Of each value of a column how many documents have it, and how many of these were dropped.
@@ -140,9 +158,17 @@ def deduplicate_files(
     ignore_common: int | None = None,
     within: bool = False,
     across: bool = False,
+    min_cluster: int | None = None,
+    max_copies: int | None = None,
+    min_sources: int | None = None,
     index: Input | None = None,
     evidence: EvidenceName | None = None,
     write: Write = "data",
+    add_counts: bool = False,
+    source_column: str | None = None,
+    date_column: str | None = None,
+    weights: str | Mapping[int, float] | None = None,
+    weight_by: WeightBy = "verified",
     format: FormatName | None = None,
     compression: str | None = None,
     threshold: float | None = None,
@@ -177,8 +203,9 @@ def deduplicate_files(
 ) -> FilesResult:
     """Find near-duplicate documents in files, and write the kept rows and the evidence to a folder.
 
-    The folder gets `data/` with the kept rows, `duplicates.parquet` with a row for each dropped document
-    (`gpulsh.stats.counts` lists its columns), `report.json` and, with the extra `report`, `report.html`. `data/` has
+    The folder gets `data/` with the kept rows, `duplicates.parquet` with a row for each dropped document,
+    `clusters.parquet` with the counts of each kept document that has duplicates (`gpulsh.stats.counts` lists their
+    columns), `report.json` and, with the extra `report`, `report.html`. `data/` has
     one file for each input file, with every column. With several folders or globs, or equal file names, each input has
     its own folder there, named by the shortest end of its path that no other shares. Parameters not listed here
     are those of `deduplicate`; None takes its default.
@@ -222,6 +249,10 @@ def deduplicate_files(
     coverage        the least share of a protected document's words in such windows
     ignore_common   windows of more than so many protected documents do not count. None: all count
     within, across  compare only documents of one INPUT, or only documents of two
+    min_cluster     drop only in clusters, connected components of verified pairs, of at least so many documents
+    max_copies      keep up to so many of a kept document and those dropped for it, the first by `keep`
+    min_sources     keep only what so many sources hold: leave out a kept document, and those dropped for it, where
+                    they have fewer sources. Documents that are dropped for protected ones stay dropped
     index           folder of an index of earlier runs; gpulsh makes it if it does not exist. Its documents come before
                     all others, and the kept and dropped documents of the run are added to it, by `id_column` or
                     FILE:ROW. Open parameters are taken from the index. `keep` orders the documents of a run; any value
@@ -230,7 +261,15 @@ def deduplicate_files(
     evidence        of a new index: "index" holds the shingles of kept documents. "source" holds at most 400 bytes a
                     document, and reads texts again where INPUT has them, so INPUT must stay there. None: "index", or
                     as an existing index does
-    write           "data", or "duplicates" for the evidence alone
+    write           "data", or "duplicates" for the evidence alone, or "marked" for all rows, with columns that say
+                    what was decided, and the counts (`gpulsh.stats.counts` lists them). A row is in "data" if `kept`
+    add_counts      add the columns of counts to kept rows
+    source_column   the column of the source of each document, in the counts. None: each INPUT is a source
+    date_column     the column of dates, of which the counts have the first and the last: dates, times of dates, or
+                    strings of ISO 8601, in UTC where they name no offset
+    weights         add a column `weight` to written rows, and to clusters.parquet: "txt360", "log", "cap:5", a file of
+                    buckets as "weights.json", or a mapping (`gpulsh.decide.counts.weights`)
+    weight_by       the size that decides a weight: "verified", 1 + copies + near, or "component"
     format          "parquet" or "jsonl": the format, and the ending, of files of kept rows. None: the format of the
                     input. A field of JSON lines gets a type that holds all its values; WARC gives the columns id, url,
                     date and text; a text file gives text. A file in another format that keeps no row is not written
@@ -285,7 +324,14 @@ def deduplicate_files(
     if evidence is not None and index is None:
         raise ParameterError(f"evidence is {evidence!r}, which is for an index; give --index, or leave it out")
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
-    flags = {"within": within, "across": across, "overwrite": overwrite, "resume": resume, "dry_run": dry_run}
+    flags = {
+        "add_counts": add_counts,
+        "within": within,
+        "across": across,
+        "overwrite": overwrite,
+        "resume": resume,
+        "dry_run": dry_run,
+    }
     for name, flag in flags.items():
         check_type(name, flag, bool)
     if overwrite and resume:
@@ -296,8 +342,21 @@ def deduplicate_files(
     text_column = text_named(text_column)
     if not isinstance(id_column, (str, NoneType)):
         raise ParameterError(f"id_column is {shown(id_column)}; give the name of a column")
+    for name, column in {"source_column": source_column, "date_column": date_column}.items():
+        if not isinstance(column, (str, NoneType)):
+            raise ParameterError(f"{name} is {shown(column)}; give the name of a column")
+    check_choice("weight_by", weight_by, get_args(WeightBy))
+    retention = Retention.chosen(min_cluster, max_copies, min_sources)
+    recipe = None if weights is None else chosen_recipe(weights)
+    if retention.min_sources > 1 and write == "duplicates":
+        raise ParameterError(
+            f"min_sources is {retention.min_sources} and write is 'duplicates', which does not list what is left out;"
+            " leave one of them out"
+        )
+    counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
     packing = None if compression is None else Packing.parse(compression)
-    for name, value in {"format": format, "compression": compression}.items():
+    no_rows = {"format": format, "compression": compression, "add_counts": add_counts or None}
+    for name, value in no_rows.items():
         if write == "duplicates" and value is not None:
             raise ParameterError(
                 f"{name} is {value!r} and write is 'duplicates', which writes no rows; leave one of them out"
@@ -314,22 +373,43 @@ def deduplicate_files(
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
-        others = {"protect": guarded, "within": within, "across": across, "--and": also, "key": key}
+        others = {
+            "protect": guarded,
+            "within": within,
+            "across": across,
+            "--and": also,
+            "key": key,
+            **retention.to_json(),
+        }
+        others |= {**counting.to_json(), "write 'marked'": write == "marked"}
         check_type("drop_contained_only", drop_contained_only, bool)
         others["drop_contained_only=False"] = not drop_contained_only
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
     overlap = _overlap(guarded, passages, coverage, ignore_common)
-    policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap)
+    if overlap is not None and write == "marked":
+        raise ParameterError(
+            "passages and write 'marked' are both given, which cannot be combined; leave one of them out"
+        )
+    policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap, retention)
     if rule is not None:
         _refuse_with_key(across, reader)
+        if given_policies := list(retention.to_json()):
+            raise ParameterError(
+                f"key and {given_policies[0]} are both given, which cannot be combined; give one of them"
+            )
     streams = Streams(form)  # to the end of the run
     files = find_files(given, guarded, streams, form)
     refuse_unused(files, form)
     policy.warn_of(files)
+    if retention.min_sources > 1 and source_column is None:
+        policy.refuse_few_sources(files)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
+    added = counting.added(write)
+    if added:
+        refuse_without_columns([file for file in files if not policy.protects(file)], format)
     files = _named_for_output(files, policy, format, packing)
     folders.refuse_overlap([*guarded, *given], files)
     earlier = None
@@ -343,7 +423,14 @@ def deduplicate_files(
         method=method,
         policy=policy,
         files=tuple(placed),
-        columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files), identity=key),
+        columns=Columns(
+            text=text_column,
+            key=policy.key,
+            id=id_column or natural_id(files),
+            identity=key,
+            more=counting.read(),
+            added=frozenset(added),
+        ),
         on_error=on_error,
         write=write,
         stamps=Stamps.of(placed),
@@ -352,6 +439,7 @@ def deduplicate_files(
         format=format,
         packing=packing,
         form=form,
+        counting=counting,
     )
     with ExitStack() as stack:
         remote = None

@@ -284,6 +284,8 @@ class _Decisions:
             documents.similarity.astype(np.float32),
             cluster,
             is_witness,
+            ~dropped,
+            *(np.full(len(dropped), number) for number in (0, 0, 1)),  # an index counts for itself
         )
         witnesses = np.unique(documents.witness[old])
         return DECISIONS.rows(columns, dropped | is_witness), witnesses, self._catalogue.snapshot().keys(witnesses)

@@ -30,6 +30,7 @@ from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
 from gpulsh.method import Method
 from gpulsh.params import SCHEME
+from gpulsh.run.counting import Counting, Write
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.policy import Policy
 from gpulsh.secret import EvidenceKeys
@@ -38,7 +39,6 @@ from gpulsh.store.durable import FileFact
 
 ADMIT = "admit"  # the step that decides by an index, which may have added the documents
 
-Write = Literal["data", "duplicates"]
 OnError = Literal["fail", "skip"]
 
 
@@ -111,6 +111,7 @@ class Terms(FileTerms):
     key: KeyRule | None = None
     format: FormatName | None = None  # of what is written; None: as the inputs
     packing: Packing | None = None  # likewise
+    counting: Counting = field(default_factory=Counting)
 
     def parameters(self) -> Mapping[str, Any]:
         """All of it but for the files."""
@@ -122,6 +123,7 @@ class Terms(FileTerms):
             "write": self.write,
             "on_error": self.on_error,
             **self.form.facts(),
+            **self.counting.to_json(),
             **({} if self.format is None else {"format": self.format}),
             **({} if self.packing is None else {"compression": str(self.packing)}),
             **({} if self.key is None else self.key.to_json()),
@@ -145,6 +147,10 @@ class Job(Terms, FileJob):
         """The same, with texts read only where --keep needs them, or damage is looked for; none is held."""
         unread = self.policy.keep != "longest" and self.on_error != "skip"
         return replace(self, columns=replace(self.columns, unread=unread)).texts(ops, parallel)
+
+    def added(self) -> tuple[str, ...]:
+        """The names of the columns that are added to written rows."""
+        return self.counting.added(self.write)
 
 
 def step_of(stage: str, number: int) -> str:

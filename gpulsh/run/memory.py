@@ -44,7 +44,6 @@ from gpulsh.ragged import offsets
 from gpulsh.run.key_rule import KeyHashes, check_flags
 from gpulsh.run.priority import decision_order
 from gpulsh.run.progress import open_progress
-from gpulsh.run.sightings import sightings_in_memory
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
 from gpulsh.stats.hints import give_hints
@@ -178,6 +177,8 @@ def deduplicate(
     order = None if priority is None else decision_order(priority, len(source))
     sightings = None
     if source_column is not None or date_column is not None:
+        from gpulsh.run.records.sightings import sightings_in_memory  # it loads what runs over files need
+
         sightings = sightings_in_memory(texts, len(source), source_column, date_column)
     shown = open_progress(progress)
     keyed = None
@@ -290,10 +291,7 @@ def decide(
             return with_key_copies(decision, same, of, ops)
     if policy.retention == Retention():
         return decision
-    ranks = np.arange(funnel.documents) if rank is None else ops.asnumpy(rank)
-    found = policy.retention.applied(decision.to_numpy(), ops.asnumpy(case.all_copies), ranks, 0, policy.sightings)
-    changed = ("keep", "duplicate_of", "similarity", "exact_copy")
-    return replace(decision, **{name: ops.asarray(getattr(found, name)) for name in changed})
+    return policy.retention.applied(decision, case.all_copies, rank, 0, policy.sightings, ops)
 
 
 def _key_copies(keyed: Keyed | None, rank: Array | None, ops: Backend) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
+from gpulsh.decide.counts.retention import Retention
 from gpulsh.errors import Advice, InputError, ParameterError
 from gpulsh.io.arrow.buffers import null_mask, numbers
 from gpulsh.io.file import File
@@ -33,6 +34,7 @@ class Policy:
     within: bool = False
     across: bool = False
     overlap: Overlap | None = None  # with items of the protected files, from which a document is dropped
+    retention: Retention = field(default_factory=Retention)
     key: str | None = field(init=False)  # the column that `keep` names
     ranks: dict[str, int] | None = field(init=False)  # the inputs' places, where `keep` lists them
 
@@ -47,11 +49,21 @@ class Policy:
         if self.across and len({file.source for file in files}) < 2:
             _log.warning(Advice("--across, and all documents are of one INPUT: none is dropped; give several INPUTs"))
 
+    def refuse_few_sources(self, files: Sequence[File]) -> None:
+        """ParameterError if there are fewer INPUTs than `min_sources`, so that nothing would be kept."""
+        sources = len({file.source for file in files})
+        if sources < self.retention.min_sources:
+            raise ParameterError(
+                f"min_sources is {self.retention.min_sources}, and the documents are of {sources} INPUT"
+                f"{'' if sources == 1 else 's'}; give more INPUTs, or --source-column"
+            )
+
     def to_json(self) -> Mapping[str, Any]:
         """The policy in a report, by which runs are compared."""
         protect = list(self.protect)
         overlap = {} if self.overlap is None else self.overlap.to_json()
-        return {"keep": self.keep, "protect": protect, "within": self.within, "across": self.across, **overlap}
+        plain = {"keep": self.keep, "protect": protect, "within": self.within, "across": self.across}
+        return {**plain, **overlap, **self.retention.to_json()}
 
     def protects(self, file: File) -> bool:
         """Whether the documents of a file are never dropped, nor written."""

@@ -15,9 +15,9 @@ from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import shares
 from gpulsh.io.file import File
-from gpulsh.io.files.no_documents import REPORT
+from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, REPORT
 from gpulsh.params import SCHEME
-from gpulsh.report.evidence import by_similarity, summarise
+from gpulsh.report.evidence import by_similarity, counted, summarise
 from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing
 from gpulsh.run.driver import Decided
@@ -53,7 +53,8 @@ class RunReport:
         """The report of a dry run, before anything is read."""
         job = self.job
         written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
-        lists = ["duplicates.parquet", *(["rejected.parquet"] if job.on_error == "skip" else [])]
+        counted = [] if job.earlier else [COUNTED]
+        lists = [EVIDENCE, *counted, *(["rejected.parquet"] if job.on_error == "skip" else [])]
         lists += ["contamination.parquet"] if job.policy.overlap is not None else []
         return {
             "gpulsh": __version__,
@@ -88,7 +89,11 @@ class RunReport:
             "machine": machine(),
             "inputs": self.given,
             "files": [
-                {"file": file.name, "rows": rows} for file, rows in zip(files, decided.layout.rows(), strict=True)
+                {"file": file.name, "rows": rows, **_kept(job, decided, number)}
+                for number, (file, rows) in enumerate(zip(files, decided.layout.rows(), strict=True))
+            ],
+            "written": [
+                f"{DATA}/{file.relative}" if (work / DATA / file.relative).exists() else None for file in job.files
             ],
             "sources": [
                 {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
@@ -97,9 +102,8 @@ class RunReport:
             "funnel": funnel.to_dict(),
             "definitions": definitions(job.method.measure),
             "hints": give_hints(job.method, funnel),
-            "evidence": summarise(
-                work / "duplicates.parquet", files, job.columns, job.method.threshold, decided.gathered
-            ),
+            "evidence": summarise(work / EVIDENCE, files, job.columns, job.method.threshold, decided.gathered),
+            "counts": counted(work / COUNTED),
             SAMPLED.name: by_similarity(decided.sample.similarity),
             "page": {"written": no_page is None, "reason": no_page},
             "outputs": [*_written(work), *([] if no_page else [PAGE])],
@@ -107,9 +111,16 @@ class RunReport:
         }
 
 
+def _kept(job: Job, decided: Decided, number: int) -> Mapping[str, int]:
+    """The kept rows of a written file, if they are not all but the dropped ones."""
+    if job.policy.retention.min_sources == 1 or number not in decided.kept:
+        return {}
+    return {"kept": decided.kept[number]}
+
+
 def _written(work: Path) -> list[str]:
     """The results, relative to OUT: a later `--overwrite` removes these and nothing else."""
     data = [os.path.join(folder, name) for folder, _, names in os.walk(work / "data") for name in names]
-    names = ("duplicates.parquet", "rejected.parquet", "contamination.parquet")
+    names = (EVIDENCE, COUNTED, "rejected.parquet", "contamination.parquet")
     lists = [str(work / name) for name in names if (work / name).exists()]
     return [*sorted(path[len(f"{work}/") :] for path in (*data, *lists)), REPORT]

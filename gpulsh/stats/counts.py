@@ -1,4 +1,4 @@
-"""The meanings of the numbers of a run: the counts of a funnel, and the columns of `duplicates.parquet`.
+"""The meanings of the numbers of a run: the counts of a funnel, and the columns of its results.
 
 The funnel, the command's summary, report.json, the page and the README take names, meanings and sums from these tables.
 
@@ -121,11 +121,12 @@ OWN = "as in INPUT"  # the type of ids
 
 @dataclass(frozen=True)
 class ColumnRow:
-    """A column of duplicates.parquet."""
+    """A column of duplicates.parquet, of clusters.parquet, or that is added to rows."""
 
     name: str
     type: str  # Arrow's name, or OWN
     meaning: str
+    counted: bool = False  # whether it is one of the counts
 
 
 DUPLICATES = (
@@ -161,3 +162,34 @@ CONTAMINATION = (
     ColumnRow("start", "int64", "byte of its text at which the first of these windows begins"),
     ColumnRow("stop", "int64", "byte after the last of them; each counts where it first occurs"),
 )
+CLUSTER = DUPLICATES[-1]
+NAMES, INSTANT = "list<string>", "timestamp[us, UTC]"  # types that Arrow has no alias for
+CLUSTERS = (
+    ColumnRow("file", "string", "file of the kept document, as in duplicates.parquet"),
+    ColumnRow("row", "int64", "its row in that file, from 0"),
+    ColumnRow("id", OWN, "its id, as in duplicates.parquet"),
+    CLUSTER,
+    ColumnRow("copies", "int64", "exact copies that were dropped for it", counted=True),
+    ColumnRow("near", "int64", "other documents that were dropped for it, each verified", counted=True),
+    ColumnRow(
+        "component", "int64", "documents in its connected component of duplicates, itself included", counted=True
+    ),
+    ColumnRow(
+        "sources",
+        "int64",
+        "different INPUTs, or values of --source-column, of it and those dropped for it",
+        counted=True,
+    ),
+    ColumnRow("source_names", NAMES, "these sources, ascending", counted=True),
+    ColumnRow(
+        "first_seen", INSTANT, "the earliest --date-column of it and those dropped for it, or null", counted=True
+    ),
+    ColumnRow("last_seen", INSTANT, "the latest one", counted=True),
+)
+MARKS = (
+    ColumnRow("kept", "bool", "whether the row is one of `data/` without --write marked"),
+    *(row for row in DUPLICATES if row.name.startswith("duplicate_of_")),
+    DUPLICATES[-2],
+    CLUSTER,
+)
+WEIGHT = ColumnRow("weight", "double", "the sampling weight by --weights, 0 of a dropped row", counted=True)

@@ -80,6 +80,9 @@ OF_ORDER = _table(
     StageRow("arrange", "bring the texts into that order", "documents"),
 )
 
+# After "sign", with --source-column or --date-column.
+OF_SIGHTINGS = _table(StageRow("sight", "read the sources and dates of documents", "partitions"))
+
 # `deduplicate`.
 OF_MEMORY = _table(
     OF_FILES["sign"],
@@ -110,7 +113,7 @@ OF_PASSAGES = _table(
 )
 
 # All stages that a report may have.
-REPORTED = {**OF_ITEMS, **OF_FILES, **OF_KEYS, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
+REPORTED = {**OF_ITEMS, **OF_FILES, **OF_KEYS, **OF_SIGHTINGS, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
 # The stages that `gpulsh plan` estimates, in order.
 COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}
 ESTIMATED = tuple(COSTS)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -129,6 +131,46 @@ def test_counts_and_policies_of_random_text(
     assert funnel.dropped == funnel.copies_of_kept + funnel.copies_of_dropped + funnel.near_duplicates
     assert funnel.exact_copies == funnel.copies_of_kept + funnel.copies_of_dropped + funnel.copies_left
     assert funnel.exact_copies == plain.funnel.exact_copies
+
+
+def cluster_sizes_of_fineweb_2(signatures: np.ndarray, bands: int, rows: int) -> list[int]:
+    """`minhash_cluster_size` by the rule of the published pipeline, datatrove's MinhashDedupBuckets and -Cluster.
+
+    In each bucket signatures are sorted, a document is linked with the one before it where these are equal, and a
+    cluster is a set of the union of all links. No pair is compared.
+    """
+    parent: dict[int, int] = {}
+
+    def find(node: int) -> int:
+        while parent.get(node, node) != node:
+            node = parent[node]
+        return node
+
+    # A document without a shingle has no signature there.
+    filled = [(number, row) for number, row in enumerate(signatures.tolist()) if min(row) < 2**32 - 1]
+    for band in range(bands):
+        sorted_signatures = sorted((tuple(row[band * rows : (band + 1) * rows]), number) for number, row in filled)
+        for (before, first), (after, second) in pairwise(sorted_signatures):
+            if before == after:
+                parent[find(second)] = find(first)
+    roots = [find(number) for number in range(len(signatures))]
+    sizes = Counter(roots)
+    return [sizes[root] for root in roots]
+
+
+def test_cluster_sizes_of_fineweb_2() -> None:
+    """Its parameters, 14 buckets of 8 hashes of 5 words, on real licences; verified components are no larger."""
+    texts = list(licences())
+    how: dict[str, Any] = {"num_perm": 112, "bands": 14, "rows": 8, "backend": "cpu", "shingling": "word:5"}
+    signatures = gpulsh.MinHash(num_perm=112)(gpulsh.shingle(texts, backend="cpu"), backend="cpu")
+    wanted = cluster_sizes_of_fineweb_2(signatures.values, 14, 8)
+    table = pa.table({"text": texts})
+    published = gpulsh.deduplicate(texts, verify="none", resolve="components", **how)
+    assert published.mark(table)["component"].to_pylist() == wanted
+    assert published.counts()["component"].to_pylist() == [wanted[row] for row in np.flatnonzero(published.keep)]
+    verified = gpulsh.deduplicate(texts, threshold=0.75, **how)
+    sizes = np.array(verified.mark(table)["component"].to_pylist())
+    assert (sizes <= wanted).all() and (sizes < wanted).any() and sizes.max() > 9
 
 
 def test_what_a_policy_keeps() -> None:

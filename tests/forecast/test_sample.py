@@ -149,7 +149,7 @@ def test_a_dry_run_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]
     arguments = ["dedup", "few.parquet", "-o", "out", "--backend", "reference", "--id-column", "id", "--dry-run"]
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["outputs"][:3] == ["out/data/few.parquet", "out/duplicates.parquet", "out/report.json"]
+    assert found["outputs"][:3] == ["out/data/few.parquet", "out/duplicates.parquet", "out/clusters.parquet"]
     assert (found["files"], found["sample"], found["backend"]) == (1, 39, "reference")
     likely = found["likely"]
     assert likely == found["most"] | {"work": likely["work"]} and likely["all"] == sum(likely["seconds"].values())
@@ -183,7 +183,7 @@ def test_a_dry_run_in_python_checks_and_refuses_as_the_run_would(here: Path) -> 
     Path("full/mine.txt").write_text("mine")
     before = state(here)
     found = dry("in", write="duplicates", on_error="skip")
-    assert found.report["outputs"][:3] == ["duplicates.parquet", "rejected.parquet", "report.json"]
+    assert found.report["outputs"][:3] == ["duplicates.parquet", "clusters.parquet", "rejected.parquet"]
     assert [entry["file"] for entry in found.report["files"]] == [f"in/{number}.parquet" for number in range(4)]
     assert found.funnel["documents"] == 0 and state(here) == before
     refused: list[tuple[str, dict[str, Any], type[Exception], str]] = [

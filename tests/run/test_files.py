@@ -59,7 +59,7 @@ def test_parquet_keeps_every_column_and_joins_small_row_groups(tmp_path: Path) -
     assert kept.schema_arrow.metadata[b"mine"] == b"yes"
     assert [kept.metadata.row_group(group).num_rows for group in range(kept.num_row_groups)] == [5]
     assert kept.metadata.row_group(0).column(0).compression == "ZSTD"
-    assert everything_below(tmp_path / "out") == {"data/a.parquet", "duplicates.parquet", *REPORTS}
+    assert everything_below(tmp_path / "out") == {"data/a.parquet", "duplicates.parquet", "clusters.parquet", *REPORTS}
     assert result.funnel["dropped"] == 2
     assert result.funnel["nulls"] == 1
     assert evidence(tmp_path / "out") == [
@@ -326,7 +326,7 @@ def test_ids_of_a_type_that_parquet_lacks_are_their_text(tmp_path: Path) -> None
 def test_write_duplicates_leaves_no_data(tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "a.parquet")
     result = run(tmp_path / "a.parquet", tmp_path / "out", write="duplicates")
-    assert everything_below(tmp_path / "out") == {"duplicates.parquet", *REPORTS}
+    assert everything_below(tmp_path / "out") == {"duplicates.parquet", "clusters.parquet", *REPORTS}
     assert result.data is None
     schema = pq.read_schema(result.duplicates)
     places = ["file", "row", "id", "duplicate_of_file", "duplicate_of_row", "duplicate_of_id"]
@@ -360,7 +360,7 @@ def test_overwrite_replaces_what_gpulsh_wrote_and_nothing_else(tmp_path: Path) -
         run(tmp_path / "b.jsonl", out)
     (out / "notes.txt").write_text("mine")
     run(tmp_path / "b.jsonl", out, overwrite=True)
-    assert everything_below(out) == {"data/b.jsonl", "duplicates.parquet", *REPORTS, "notes.txt"}
+    assert everything_below(out) == {"data/b.jsonl", "duplicates.parquet", "clusters.parquet", *REPORTS, "notes.txt"}
 
     (out / "data/mine.txt").write_text("mine")
     before = everything_below(out)
@@ -409,7 +409,7 @@ def test_what_a_killed_run_left_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="not empty"):
         run(tmp_path / "a.jsonl", out)
     run(tmp_path / "a.jsonl", out, overwrite=True)
-    assert everything_below(out) == {"data/a.jsonl", "duplicates.parquet", *REPORTS}
+    assert everything_below(out) == {"data/a.jsonl", "duplicates.parquet", "clusters.parquet", *REPORTS}
 
 
 def test_an_interrupt_before_anything_is_finished_leaves_nothing(

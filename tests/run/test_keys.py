@@ -182,11 +182,11 @@ def test_urls_in_their_canonical_form() -> None:
 
 def test_counts_and_policies_of_counts() -> None:
     texts = ["one two three", "One two three!", "four five", "six seven"]
-    for only, near in ((False, 1), (True, 0)):
+    for only, copies in ((False, 2), (True, 1)):
         found = gpulsh.deduplicate(texts, key=["u", None, None, "u"], key_only=only, backend="reference")
         counted = found.counts().to_pydict()
         assert [1 + sum(row) for row in zip(counted["copies"], counted["near"], strict=True)] == counted["component"]
-        assert sum(counted["component"]) == 4 and counted["copies"][0] == near and counted["near"][0] == 1
+        assert sum(counted["component"]) == 4 and counted["copies"][0] == copies and sum(counted["near"]) == 0
     for policy in ("min_cluster", "max_copies"):
         with pytest.raises(gpulsh.ParameterError, match=f"key and {policy} are both given"):
             gpulsh.deduplicate(texts, key=["u"] * 4, backend="reference", **{policy: 2})

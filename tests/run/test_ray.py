@@ -32,7 +32,7 @@ from tests.support.ray_cluster import (
 )
 from tests.support.texts import SECRETS
 
-SCORE = {"keep": "score", "resolve": "components", "id_column": "key"}
+SCORE = {"keep": "score", "resolve": "components", "id_column": "key", "write": "marked", "source_column": "score"}
 CONTAINED = {"measure": "containment", "id_column": "key"}
 
 
@@ -85,7 +85,7 @@ def test_the_bytes_are_those_of_a_local_run(
     monkeypatch.setattr(Manifest, "add", add_and_kill)
     asked = {**options, "engine": "ray", "address": joined, "secret": SECRETS[partitions % 3]}
     result = gpulsh.deduplicate_files(inputs, tmp_path / "ray", **asked)
-    assert results(tmp_path / "ray") == wanted and len(wanted) == 8
+    assert results(tmp_path / "ray") == wanted and len(wanted) == 9
     assert {**result.funnel, "seconds": None} == {**local.funnel, "seconds": None}
     assert result.report["sampled"] == local.report["sampled"]
     assert bool(result.report["sampled"]["below_one"]) == ("measure" not in options)  # by containment none are drawn

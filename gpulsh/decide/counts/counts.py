@@ -16,6 +16,9 @@ al. 2025, arXiv 2506.20920). It also counts documents that are connected through
 1 + copies + near. Two kept documents of one component both have its size. With `resolve="components"` one document of a
 component stays, its witness is that one, and component = 1 + copies + near, unless some are protected.
 
+A document that is dropped by its key (`--key`) counts as a copy of the kept document that has the key, or else of
+`near`. It was not compared.
+
 A document that is dropped stands for none: its counts are null, but for `component`.
 """
 
@@ -28,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.ragged import offsets
+from gpulsh.ragged import first_of_runs, offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,23 +94,26 @@ def seen(target: Numbers, kept: Numbers, sightings: Sightings) -> Seen:
     """Of the documents at `kept` [k]; `target` as in `count`."""
     import pyarrow as pa
 
-    documents, names = len(target), len(sightings.names)
     if sightings.source is None:
-        sources, start, found = np.ones(len(kept), np.int64), np.zeros(len(kept) + 1, np.int64), np.empty(0, np.int64)
+        sources, found = np.ones(len(kept), np.int64), np.empty(0, np.int64)
+        start = np.zeros(len(kept) + 1, np.int64)
     else:
-        known = sightings.source != UNKNOWN
-        held = np.unique(target[known] * names + sightings.source[known]) if names else np.empty(0, np.int64)
-        holder = held // max(names, 1)
-        held = held[np.isin(holder, kept)]
-        sources = np.bincount(holder, minlength=documents)[kept]
-        start, found = offsets(sources), held % max(names, 1)
-    if sightings.date is None:
-        first = last = np.full(len(kept), NO_DATE)
-    else:
-        earliest, latest = np.full(documents, LATEST), np.full(documents, NO_DATE)
-        np.minimum.at(earliest, target, np.where(sightings.date == NO_DATE, LATEST, sightings.date))
-        np.maximum.at(latest, target, sightings.date)
-        first, last = np.where(latest == NO_DATE, NO_DATE, earliest)[kept], latest[kept]
+        names = len(sightings.names) + 1  # UNKNOWN is the first
+        held = np.sort(target * names + (sightings.source + 1))
+        held = held[first_of_runs(held)]
+        is_kept = np.zeros(len(target), bool)
+        is_kept[kept] = True
+        held = held[(held % names > 0) & is_kept[held // names]]
+        sources = np.bincount(held // names, minlength=len(target))[kept]
+        start, found = offsets(sources), held % names - 1
+    first = last = np.full(len(kept), NO_DATE)
+    if sightings.date is not None and len(kept):
+        order = np.argsort(target, kind="stable")
+        begins = np.flatnonzero(first_of_runs(target[order]))
+        group, date = np.searchsorted(target[order[begins]], kept), sightings.date[order]
+        last = np.maximum.reduceat(date, begins)[group]
+        earliest = np.minimum.reduceat(np.where(date == NO_DATE, LATEST, date), begins)[group]
+        first = np.where(last == NO_DATE, NO_DATE, earliest)
     listed = sightings.names.take(pa.array(found))
     return Seen(sources, pa.ListArray.from_arrays(pa.array(start, pa.int32()), listed), first, last)
 

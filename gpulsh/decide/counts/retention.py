@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Array, Numbers
+from gpulsh.backends.protocol import Backend
 from gpulsh.decide.counts.counts import Sightings, seen
 from gpulsh.errors import ParameterError
 from gpulsh.params import check_integer
@@ -88,15 +89,23 @@ class Retention:
         return few[which]
 
     def applied(
-        self, decision: Decision, copies: Numbers, rank: Numbers, protected: int, sightings: Sightings | None
+        self,
+        decision: Decision,
+        copies: Array,
+        rank: Array | None,
+        protected: int,
+        sightings: Sightings | None,
+        ops: Backend,
     ) -> Decision:
-        """The decision, of NumPy's arrays, by these policies, with its funnel counted anew.
+        """The decision by these policies, with its funnel counted anew.
 
-        `copies` are all exact copies that may be dropped, and the first `protected` documents are fixed.
+        `copies` are all exact copies that may be dropped. `rank` ascends in decision order, and is None where positions
+        do. The first `protected` documents are fixed.
         """
-        place = np.arange(len(decision))
+        here, place = decision.to_numpy(), np.arange(len(decision))
         fixed = place < protected
-        target = self.witnesses(decision.duplicate_of, decision.cluster, rank, fixed)
+        ranks = place if rank is None else ops.asnumpy(rank)
+        target = self.witnesses(here.duplicate_of, here.cluster, ranks, fixed)
         keep = target == place
         if self.min_sources > 1:
             found = sightings or Sightings(None, _no_names(), None)
@@ -104,10 +113,11 @@ class Retention:
             keep &= ~left_out
             target = np.where(left_out, place, target)
         dropped = target != place
-        exact_copy = decision.exact_copy & dropped
-        similarity = np.where(dropped, decision.similarity, np.float32(1))
-        _count_again(decision.funnel, dropped, keep, exact_copy, copies)
-        return replace(decision, keep=keep, duplicate_of=target, similarity=similarity, exact_copy=exact_copy)
+        exact_copy = here.exact_copy & dropped
+        similarity = np.where(dropped, here.similarity, np.float32(1))
+        _count_again(decision.funnel, dropped, keep, exact_copy, ops.asnumpy(copies))
+        changed = {"keep": keep, "duplicate_of": target, "similarity": similarity, "exact_copy": exact_copy}
+        return replace(decision, **{name: ops.asarray(column) for name, column in changed.items()})
 
 
 def _no_names() -> object:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.identities import TAKES, identities, is_identity
 from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
-from gpulsh.io.columns import BETWEEN, Columns, Place, missing_column, place_named
+from gpulsh.io.columns import BETWEEN, Columns, Place, missing_column, place_named, refuse_added
 from gpulsh.io.file import File
 from gpulsh.io.format import NO_STRAY, Stray
 from gpulsh.io.rows import Bytes, Rows
@@ -108,6 +108,7 @@ def is_ordered(kind: pa.DataType) -> bool:
 
 def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
     """An InputError unless the schema has the columns, once each and of a type that serves."""
+    refuse_added(file, columns, schema.names)
     kinds = {}
     for place in columns.places():
         if place not in columns.texts:

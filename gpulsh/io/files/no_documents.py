@@ -12,7 +12,7 @@ from dataclasses import replace
 from gpulsh.errors import InputError
 from gpulsh.io.file import File
 
-EVIDENCE, REPORT, DATA = "duplicates.parquet", "report.json", "data"  # of the OUT of a run
+EVIDENCE, COUNTED, REPORT, DATA = "duplicates.parquet", "clusters.parquet", "report.json", "data"  # of the OUT of a run
 MARK = "gpulsh"  # the first key of report.json
 _HEAD = re.compile(rb'\s*\{\s*"%b"\s*:' % MARK.encode())
 _HEAD_BYTES = 64

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Unpack
 
@@ -25,7 +25,7 @@ from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import check_columns, column_named, identity_column, texts_of, type_named
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
-from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Writing, counting
+from gpulsh.io.format import BLOCK_BYTES, STRICT, Added, Block, Format, Mask, Rules, Writing, counting, with_added
 from gpulsh.io.formats.keys import KeyColumn
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit
 from gpulsh.io.rows import ROW_COST
@@ -92,7 +92,7 @@ class Ipc(Format):
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Write a batch for each batch, several for one beyond BATCH_BYTES. A stream stays a stream."""
         with _opened(file) as source:
-            _write(source, target, _kept(file, source, keep))
+            _write(source, target, _kept(file, source, keep), how.get("added"))
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """The kept rows of each record batch."""
@@ -192,10 +192,13 @@ def _kept(file: File, source: _Source, keep: Mask) -> Iterator[pa.RecordBatch]:
             del batch
 
 
-def _write(source: _Source, target: str, batches: Iterable[pa.RecordBatch]) -> None:
+def _write(source: _Source, target: str, batches: Iterator[pa.RecordBatch], added: Added | None = None) -> None:
+    schema = source.schema
+    if added is not None:
+        schema = pa.schema([*schema, *added.schema], schema.metadata)
     with open(target, "wb") as sink:
-        writer = (pa.ipc.new_stream if source.stream else pa.ipc.new_file)(sink, source.schema)
-        for batch in batches:
+        writer = (pa.ipc.new_stream if source.stream else pa.ipc.new_file)(sink, schema)
+        for batch in with_added(batches, added):
             writer.write_batch(batch)
             del batch  # before the next one is read
         writer.close()

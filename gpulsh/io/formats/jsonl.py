@@ -20,10 +20,10 @@ from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDo
 from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.texts import stray_bytes
-from gpulsh.io.columns import Columns, missing_column
+from gpulsh.io.columns import Columns, missing_column, refuse_added
 from gpulsh.io.compression import PLAIN_STEP, IntactBlocks, blocks
 from gpulsh.io.file import File, reading, reason
-from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
+from gpulsh.io.format import STRICT, Added, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.json_record import (
     BOM,
     Lenient,
@@ -102,7 +102,8 @@ class JsonLines(Streamed):
         with reading(file), self._opened(file) as (file, source), suppress(LargeDocumentError):
             for group in self._groups(file, source, small):
                 if group.lines:
-                    parsed(file, *next(group.each()))
+                    number, line = next(group.each())
+                    refuse_added(file, columns, parsed(file, number, line), f"{file.unit} {number} ")
                     break
         return self._size(file)
 
@@ -129,6 +130,8 @@ class JsonLines(Streamed):
                             if missing:
                                 missing = {place for place in missing if not is_there(record, place, columns)}
                                 names = names or list(record)
+                            if columns.added:
+                                refuse_added(file, columns, record, f"{file.unit} {number} ")
                             records += 1
                             if isinstance(record, Lenient) or len(line) > LARGE_LINE:
                                 found.stray.append(stray_bytes(memoryview(line)))
@@ -187,13 +190,18 @@ class JsonLines(Streamed):
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
         with self._opened(file) as (file, source), self._writer(target, how.get("packing")) as out:
-            _write(file, out, (kept.lines for kept in self._kept_lines(file, source, keep)))
+            groups = (kept.lines for kept in self._kept_lines(file, source, keep))
+            _write(file, out, _with_members(groups, how.get("added")))
 
-    def write_lines(self, file: File, keep: Mask, out: Sink, limit: Limit | None = None) -> None:
+    def write_lines(
+        self, file: File, keep: Mask, out: Sink, limit: Limit | None = None, added: Added | None = None
+    ) -> None:
         """Kept records as they are, each on one line."""
         with self._opened(file) as (file, source):
             for kept in self._kept_lines(file, source, keep):
-                write_lines(out, [on_one_line(content_of(number, line)) for number, line in kept.each()])
+                lines = [on_one_line(content_of(number, line)) for number, line in kept.each()]
+                for whole in _with_members([lines], added):
+                    write_lines(out, whole)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines, as `write_kept` writes them."""
@@ -371,6 +379,26 @@ def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:
             write_lines(out, [element])
             before = b",\n"
     out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+
+
+def _with_members(groups: Iterable[list[Line]], added: Added | None) -> Iterator[list[Line]]:
+    """Records of JSON with the members of `added` behind their own; all other bytes stay as they are."""
+    for lines in groups:
+        if added is not None:
+            members = added.members(len(lines))
+            lines = [_with_member(line, member) for line, member in zip(lines, members, strict=True)]
+        yield lines
+        del lines  # they may be as large as a document may be
+
+
+def _with_member(line: Line, member: bytes) -> Line:
+    end = line.rindex(b"}")
+    if line.find(b'"', 0, end) >= 0:  # otherwise it has no member
+        member = b"," + member
+    if isinstance(line, bytearray):  # a copy would be as large
+        line[end:end] = member
+        return line
+    return line[:end] + member + line[end:]
 
 
 def write_lines(out: Sink, lines: list[Line]) -> None:

@@ -41,6 +41,7 @@ from gpulsh.io.format import (
     Rules,
     Writing,
     spread,
+    with_added,
 )
 from gpulsh.io.formats.keys import KeyColumn
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit
@@ -153,14 +154,17 @@ class Parquet(Divisible):
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """The schema, its metadata and its codecs are the input's; small row groups next to one another become one."""
         with _opened(file) as source:
-            schema = source.schema_arrow
+            schema, added = source.schema_arrow, how.get("added")
             texts = [place for place, field in enumerate(schema) if is_text(field.type)]
-            options = writer_options(source, how.get("packing"))
+            options = writer_options(source, how.get("packing"), () if added is None else added.schema.names)
+            if added is not None:
+                schema = pa.schema([*schema, *added.schema], schema.metadata)
             with open(target, "wb") as sink, pq.ParquetWriter(sink, schema, version="2.6", **options) as out:
                 for run, batches in _kept_runs(file, source, keep, how):
                     # The same rows give the same bytes, in whatever batches they come.
                     rows = max(min((run.stop - run.start) * GROUP_BYTES // max(run.size, 1), GROUP_ROWS), 1)
-                    for table in in_groups(map(pa.Table.from_batches, zip(batches)), texts, rows):
+                    tables = map(pa.Table.from_batches, zip(with_added(batches, added)))
+                    for table in in_groups(tables, texts, rows):
                         out.write_table(table, row_group_size=len(table))
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
@@ -499,16 +503,21 @@ def _sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *(arrow_rows(chunk).lengths() for chunk in column.chunks)])
 
 
-def writer_options(source: pq.ParquetFile, asked: Packing | None) -> dict[str, object]:
-    """Options of pyarrow.parquet.ParquetWriter for the rows of `source`, a pyarrow.parquet.ParquetFile."""
+def writer_options(source: pq.ParquetFile, asked: Packing | None, added: Sequence[str] = ()) -> dict[str, object]:
+    """Options of pyarrow.parquet.ParquetWriter for the rows of `source`, a pyarrow.parquet.ParquetFile.
+
+    `added` are names of other columns, which get dictionaries and statistics.
+    """
     groups = [source.metadata.row_group(number) for number in range(source.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     if not chunks:
         return {"compression": asked.codec if asked else "zstd", "compression_level": asked.level if asked else None}
     codecs = {chunk.path_in_schema: CODECS.get(chunk.compression, "zstd") for chunk in chunks}
+    first = next(iter(codecs.values()))
+    codecs |= dict.fromkeys([*added, *(f"{name}.list.element" for name in added)], first)
     return {
         "compression": asked.codec if asked else codecs,
         "compression_level": asked.level if asked else None,
-        "use_dictionary": sorted({chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}),
-        "write_statistics": sorted({chunk.path_in_schema for chunk in chunks if chunk.is_stats_set}),
+        "use_dictionary": sorted({chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page} | {*added}),
+        "write_statistics": sorted({chunk.path_in_schema for chunk in chunks if chunk.is_stats_set} | {*added}),
     }

@@ -29,8 +29,8 @@ from gpulsh.run.passages.job import (
     Passages,
     PassagesPlace,
 )
+from gpulsh.run.records.ids import IdColumn, declared_types
 from gpulsh.run.records.tables import ids_table
-from gpulsh.run.stages.evidence import KnownIds, declared_ids
 from gpulsh.run.stages.write import ids_of
 from gpulsh.store.durable import durable_file
 
@@ -74,7 +74,7 @@ def _first_places(place: PassagesPlace, partition: int) -> FirstPlaces:
 def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) -> Made:
     """Write all passages; `id_files` is the number of files of ids of each partition."""
     job = place.job
-    ids = KnownIds(place.folder, layout, id_files, declared_ids(job, layout, Rejected()))
+    ids = IdColumn.of(place.folder, layout, id_files, declared_types(job, layout, Rejected()))
     names = strings([file.name for file in job.files])
     kinds = {"file": pa.string(), "first_file": pa.string(), "id": ids.type}
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in COLUMNS])
@@ -90,7 +90,7 @@ def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) ->
         for run in _runs(place, len(layout.partitions) - 1):
             first_start = _known(to_arrow(run.first_start), run.first_document >= 0)
             columns = [
-                *(*where(run.document), ids.of(run.document), to_arrow(run.start), to_arrow(run.stop)),
+                *(*where(run.document), ids.at(run.document), to_arrow(run.start), to_arrow(run.stop)),
                 *(*where(run.first_document), first_start, to_arrow(run.tokens), to_arrow(run.occurrences)),
             ]
             yield pa.table(columns, schema)

@@ -205,7 +205,8 @@ class SimilarPairs(NamedTuple):
 class Decisions(NamedTuple):
     """Decisions, by document, ascending; `is_witness` marks the documents that others are dropped for.
 
-    In DECISIONS `duplicate_of` may be below 0 (`records.earlier`).
+    In DECISIONS `duplicate_of` may be below 0 (`records.earlier`). A document that is not kept and has no witness is
+    left out by a policy. The last three columns are those of `decide.counts.counts`; decisions of an index have none.
     """
 
     document: Numbers
@@ -213,6 +214,27 @@ class Decisions(NamedTuple):
     similarity: NDArray[np.float32]
     cluster: Numbers
     is_witness: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+    copies: Numbers
+    near: Numbers
+    component: Numbers
+
+
+class SightingRows(NamedTuple):
+    """The source and the date of each document of a partition: strings, microseconds; null, NO_DATE if unknown."""
+
+    source: pa.Array
+    date: Numbers
+
+
+class SeenRows(NamedTuple):
+    """Sources and dates of kept documents that others are dropped for, ascending, as `decide.counts.counts.Seen`."""
+
+    document: Numbers
+    sources: Numbers
+    source_names: pa.Array
+    first: Numbers
+    last: Numbers
 
 
 class Ids(NamedTuple):
@@ -259,7 +281,10 @@ PLACES = Table("gather", "places", TextPlaces)  # compare, verify
 EDGES = Table("compare", "edges", SimilarPairs)  # verify
 DECIDED = Table("verify", "decided", Decisions)  # collect; `keys` writes some, too
 SAMPLE = Table("verify", "sample", Sample)  # who reports; `compare` writes some, too
-DECISIONS = Table("collect", "decisions", Decisions)  # write, evidence
+DECISIONS = Table("collect", "decisions", Decisions)  # write, evidence, clusters
+SIGHTINGS = Table("sight", "sightings", SightingRows)  # verify, write, clusters
+SEEN_IN_GROUP = Table("verify", "seen", SeenRows)  # collect
+SEEN = Table("collect", "seen", SeenRows)  # write, clusters
 EARLIER = Table("collect", "earlier", EarlierDocuments)  # evidence
 
 

@@ -9,8 +9,9 @@ gather       a partition: texts of the documents that met others, in order of th
 compare      a share of a group too large for one task: its candidate pairs, those at or above the threshold
 verify       a group: compared exactly, and resolved
 collect      a partition: its documents' decisions and ids together
-write        a file: its kept rows; all: the evidence
+write        a file: its kept rows; all: the evidence, and the counts
 
 Where the measure is containment, `sign` makes fingerprints instead of digests, and the stages of `containment` replace
-`collide`. With `--key`, `keys` finds the documents that share a key, between `sign` and `copies`.
+`collide`. With `--key`, `keys` finds the documents that share a key, between `sign` and `copies`. With
+`--source-column` or `--date-column` the stage `sight` follows `sign`.
 """

@@ -25,6 +25,7 @@ from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import ranks_of
 from gpulsh.run.records.forest import ForestBuilder
 from gpulsh.run.records.ranges import Participants, rows_in_range
+from gpulsh.run.records.sightings import seen_in_group
 from gpulsh.run.records.tables import (
     COPIES,
     DECIDED,
@@ -35,6 +36,7 @@ from gpulsh.run.records.tables import (
     KEYS,
     MEMBERSHIPS,
     PAIRS,
+    SEEN_IN_GROUP,
     TWINS,
     Copies,
     Decisions,
@@ -52,7 +54,10 @@ def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     facts, made = {"amount": 1, "copies": len(found.document)}, KEY_COPIES.write(place.folder, part, found)
     place.progress.advance(1)
     if place.job.key is not None and place.job.key.only:
-        made |= DECIDED.write(place.folder, part, _decided(found))
+        decided = _decided(found)
+        target = np.searchsorted(decided.document, decided.duplicate_of)
+        seen = seen_in_group(place.job, place.folder, layout, decided.document, target)
+        made |= DECIDED.write(place.folder, part, decided) | SEEN_IN_GROUP.write(place.folder, part, seen)
         facts["dropped"] = len(found.document)
         place.progress.count(dropped=len(found.document))
     return Made(made, facts)
@@ -70,12 +75,19 @@ def _decided(copies: Copies) -> Decisions:
     document = np.concatenate([copies.document, first])
     rows = np.argsort(document, kind="stable")
     is_first = np.arange(len(document)) >= len(order)
+    sizes = np.diff(begins, append=len(order))
+    of_copy = np.empty(len(order), np.int64)
+    of_copy[order] = np.repeat(sizes, sizes)
     columns = Decisions(
         document,
         np.concatenate([copies.first, first]),
         np.where(is_first, np.float32(1), np.float32(np.nan)),
         np.concatenate([clusters, least]),
         is_first,
+        is_first,
+        np.concatenate([np.zeros_like(of_copy), sizes]),
+        np.zeros(len(document), np.int64),
+        1 + np.concatenate([of_copy, sizes]),
     )
     return DECIDED.rows(columns, rows)
 

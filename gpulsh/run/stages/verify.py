@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers
+from gpulsh.decide.counts.counts import count
+from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decide import Compared, Undecided
 from gpulsh.decide.key_copies import with_key_copies
 from gpulsh.decide.meeting import Meeting
@@ -27,6 +29,7 @@ from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import ranks_of, relation_of
+from gpulsh.run.records.sightings import seen_in_group, sightings_at
 from gpulsh.run.records.tables import (
     COPIES,
     DECIDED,
@@ -35,6 +38,7 @@ from gpulsh.run.records.tables import (
     MEMBERSHIPS,
     PAIRS,
     SAMPLE,
+    SEEN_IN_GROUP,
     SHARES,
     TWINS,
     Decisions,
@@ -125,19 +129,27 @@ def verify(
     funnel = Funnel(documents=len(members), crowded=len(collisions.in_large))
     progress = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.in_large))
     decision = case.decide(funnel, progress, ordered=False)
+    retention = job.policy.retention
+    if retention != Retention():
+        found = sightings_at(job, place.folder, layout, members) if retention.min_sources > 1 else None
+        decision = retention.applied(decision, case.all_copies, case.rank, case.relation.protected, found, place.ops)
     if len(same):
         with place.ops.here():
             decision = with_key_copies(decision, there(number(same)), there(number(of)), place.ops)
     decision = decision.to_numpy()
-    is_witness = np.zeros(len(members), bool)
-    is_witness[decision.duplicate_of[~decision.keep]] = True
-    witness, cluster = members[decision.duplicate_of], members[decision.cluster]
-    decided = Decisions(members, witness, decision.similarity, cluster, is_witness)
+    target, of_copies = decision.duplicate_of, count(decision.duplicate_of, decision.exact_copy, decision.cluster)
+    is_dropped, is_witness = target != np.arange(len(members)), np.zeros(len(members), bool)
+    is_witness[target[is_dropped]] = True
+    what = members[target], decision.similarity, members[decision.cluster], is_witness, decision.keep
+    decided = Decisions(members, *what, *of_copies)
+    kept = int(decision.keep[np.searchsorted(members, layout.protected) :].sum())
     progress.finish()
     place.progress.count(dropped=funnel.dropped)
     return Made(
-        DECIDED.write(place.folder, group, decided) | SAMPLE.write(place.folder, group, draw.sample),
-        {"amount": len(members), **{name: getattr(funnel, name) for name in TALLIED}},
+        DECIDED.write(place.folder, group, decided)
+        | SEEN_IN_GROUP.write(place.folder, group, seen_in_group(job, place.folder, layout, members, target))
+        | SAMPLE.write(place.folder, group, draw.sample),
+        {"amount": len(members), "kept": kept, **{name: getattr(funnel, name) for name in TALLIED}},
     )
 
 

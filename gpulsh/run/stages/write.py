@@ -7,8 +7,9 @@ write        a run of files: the kept rows of each, every column, in its own for
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -16,8 +17,10 @@ from threading import Lock
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.io.arrow.buffers import chosen
 from gpulsh.io.arrow.rows import array_of
 from gpulsh.io.conversion import write_kept
 from gpulsh.io.files.file_texts import Piece
@@ -28,7 +31,18 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.ragged import cuts, offsets
 from gpulsh.run.job import FileJob, Job, Layout, Made, Place, Workplace, step_of
 from gpulsh.run.records.documents import contaminated_in, rejected, sizes_in
-from gpulsh.run.records.tables import DECIDED, DECISIONS, Decisions, Ids, ids_table
+from gpulsh.run.records.ids import IdKind
+from gpulsh.run.records.marks import MarkedRows
+from gpulsh.run.records.tables import (
+    DECIDED,
+    DECISIONS,
+    SEEN,
+    SEEN_IN_GROUP,
+    Decisions,
+    Ids,
+    SeenRows,
+    ids_table,
+)
 from gpulsh.store.durable import Together, naming
 
 
@@ -43,15 +57,35 @@ def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Ma
     columns = DECIDED.joined(found)
     columns = DECIDED.rows(columns, np.argsort(columns.document))
     made = write_decisions(place, layout, partition, columns)
+    seen = SEEN.write(place.folder, partition, _seen(place.folder, groups, start, stop))
     place.progress.advance(1)
-    return made
+    return replace(made, files={**made.files, **seen})
+
+
+def _seen(folder: Path, groups: int, start: int, stop: int) -> SeenRows:
+    """Where and when all groups saw the documents from `start` to before `stop`."""
+    none = np.empty(0, np.int64)
+    parts = [SeenRows(none, none, pa.nulls(0, pa.list_(pa.string())), none, none)]
+    for group in range(groups):
+        found = SEEN_IN_GROUP.read(folder, group)
+        rows = slice(*np.searchsorted(found.document, [start, stop]).tolist())
+        parts.append(SeenRows(*(column[rows] for column in found)))
+    order = np.argsort(np.concatenate([part.document for part in parts]))
+
+    def numbers(name: str) -> Numbers:
+        whole: Numbers = np.concatenate([getattr(part, name) for part in parts])[order]
+        return whole
+
+    names = chosen(pa.concat_arrays([part.source_names for part in parts]), order)
+    return SeenRows(numbers("document"), numbers("sources"), names, numbers("first"), numbers("last"))
 
 
 def write_decisions(place: Workplace, layout: Layout, partition: int, columns: Decisions) -> Made:
     """DECISIONS of a partition, and the ids that go with them."""
     made = DECISIONS.write(place.folder, partition, columns)
     if place.job.columns.id is not None:
-        named = columns.document[(columns.duplicate_of != columns.document) | columns.is_witness]
+        shown = (columns.duplicate_of != columns.document) | columns.is_witness | (columns.component > 1)
+        named = columns.document[shown]
         for number, ids in enumerate(ids_of(place, layout, named)):
             made |= ids_table(number).write(place.folder, partition, ids)
     return Made(made, {"amount": 1, "ids": len(made) - 1})
@@ -104,58 +138,67 @@ def step_of_run(numbers: range) -> str:
     return step if len(numbers) == 1 else f"{step}-{len(numbers)}"
 
 
-def write(place: Workplace, layout: Layout, numbers: range) -> Made:
+def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[int], IdKind] | None) -> Made:
     """Write the kept rows of the files of these numbers; of a file of one document that is dropped nothing is written.
+
+    With `ids`, the number of files of ids of each partition and the type of ids, columns are added to the rows.
 
     Their names in `data/` are made durable with all others, before results are published: that takes long, and small
     files may be many.
     """
     bounds = layout.files[numbers.start : numbers.stop + 1].tolist()
     start, stop = bounds[0], bounds[-1]
-    keep = np.ones(stop - start, bool)
+    job, limit = place.job, place.job.limit(place.parallel)
+    keep = np.full(stop - start, job.policy.retention.min_sources == 1)
     first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
     last = int(np.searchsorted(layout.partitions, stop, side="left"))
     size = 0
     for partition in range(first, last):
-        keep[dropped_in(place.folder, partition, start, stop) - start] = False
+        documents, stays = decided_in(place.folder, partition, start, stop)
+        keep[documents - start] = stays
         contaminated = contaminated_in(place, partition) + layout.partitions[partition]
         keep[contaminated[slice(*np.searchsorted(contaminated, [start, stop]))] - start] = False
         begin, end = layout.partitions[partition : partition + 2].tolist()
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
     bad = rejected(place.folder, layout, numbers)
-    job, limit = place.job, place.job.limit(place.parallel)
+    marked = MarkedRows(job, place.folder, layout, *ids) if ids is not None else None
     with _turn if len(numbers) >= MANY_FILES else nullcontext(), Together(place.folder) as made:
-        targets, names = Targets(place.folder / DATA), {}
+        targets, names, stay = Targets(place.folder / DATA), dict[str, str](), dict[str, int]()
         with place.unchanged(numbers):
             for number, begin, end in zip(numbers, bounds, bounds[1:], strict=False):
                 kept, file = keep[begin - start : end - start], job.files[number]
+                stay[str(number)] = int(bad.left_out(kept, number).sum())
+                if job.write == "marked":
+                    kept = np.ones(end - begin, bool)
                 if not (len(kept) == 0 and bad.touches(number)):  # of a file so damaged that no row is known is nothing
                     target = targets.of(file)
                     names[target] = f"{DATA}/{file.relative}"
                     # Not in `data/`: what a killed attempt leaves is no result.
                     part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
                     known = Known(job.columns, partial(_held, place, number))
+                    kept = bad.left_out(kept, number)
                     how: Writing = {"limit": limit, "packing": job.packing, "known": known}
+                    if marked is not None:
+                        how["added"] = marked.added(begin, np.flatnonzero(kept))
                     with naming(target):
-                        write_kept(job.format, job.columns, file, bad.left_out(kept, number), part, **how)
+                        write_kept(job.format, job.columns, file, kept, part, **how)
         facts = made.complete()
     files = {names[path]: fact for path, fact in facts.items()}
     dropped = len(keep) - int(keep.sum())
     place.progress.advance(len(keep))
     place.progress.count(size=size, dropped=dropped)
-    return Made(files, {"amount": len(keep), "bytes": size, "dropped": dropped}, brief=size < BRIEF_BYTES)
+    facts_of_all = {"amount": len(keep), "bytes": size, "dropped": dropped, "kept": stay}
+    return Made(files, facts_of_all, brief=size < BRIEF_BYTES)
 
 
-def dropped_in(folder: Path, partition: int, start: int, stop: int) -> Numbers:
-    """The documents of a partition from `start` to before `stop` that are dropped, ascending.
+def decided_in(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:
+    """The documents of a partition from `start` to before `stop` that met others, ascending, and whether each is kept.
 
     Others are not looked at: a partition may be of as many files as it has documents.
     """
     decided = DECISIONS.read(folder, partition)
     some = slice(*np.searchsorted(decided.document, [start, stop]))
-    document = decided.document[some]
-    dropped: Numbers = document[decided.duplicate_of[some] != document]
-    return dropped
+    return decided.document[some], decided.kept[some]
 
 
 def _held(place: Workplace, number: int, part: Part) -> list[pa.Array] | None:

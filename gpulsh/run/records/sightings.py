@@ -1,8 +1,10 @@
-"""Where and when documents were seen: the values of `source_column` and `date_column`, as `Sightings`."""
+"""Where and when documents were seen: the values of `source_column` and `date_column`, in memory and of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,15 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings
+from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings, seen
 from gpulsh.errors import InputError, InputTypeError, ParameterError
-from gpulsh.io.arrow.buffers import null_mask, numbers
+from gpulsh.io.arrow.buffers import chosen, null_mask, numbers, strings
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.formats.keys import INSTANTS, SHOWN, Instant, parsed_key
 from gpulsh.io.memory.tables import column_of
 from gpulsh.params import shown_type
+from gpulsh.run.job import Job, Layout
+from gpulsh.run.records.tables import SIGHTINGS, SeenRows, SightingRows
 
 Where = Callable[[int], str]  # how a message names a row
 
@@ -103,3 +107,51 @@ def _one(name: str, given: str) -> Sequence[str]:
     if "," in given:
         raise ParameterError(f"{name} is {given!r}; give the name of one column")
     return [given]
+
+
+def source_and_date(
+    job: Job, layout: Layout, positions: Numbers, read: Callable[[int], SightingRows]
+) -> tuple[pa.Array, Numbers]:
+    """The name of the source, a string or null, and the date of each of ascending `positions` [m].
+
+    `read` gives the SIGHTINGS of a partition.
+    """
+    counting = job.counting
+    date = np.full(len(positions), NO_DATE)
+    found = [pa.nulls(0, pa.string())]
+    if counting.read():
+        for number, part in layout.by_partition(positions):
+            known = read(number)
+            rows = positions[part] - layout.partitions[number]
+            date[part] = known.date[rows]
+            found.append(chosen(known.source, rows))
+    if counting.source is not None:
+        return pa.concat_arrays(found), date
+    names = strings(list(dict.fromkeys(file.source for file in job.files)))
+    return names.take(pa.array(layout.source_of(positions))), date
+
+
+def sightings_at(job: Job, folder: Path, layout: Layout, positions: Numbers) -> Sightings:
+    """Where and when the documents at ascending `positions` were seen."""
+    if job.counting.source is not None:
+        source, date = source_and_date(job, layout, positions, partial(SIGHTINGS.read, folder))
+        return sightings_of(source, None if job.counting.date is None else date)
+    given = strings(list(dict.fromkeys(file.source for file in job.files))).to_pylist()
+    names = sorted(set(given))
+    number = np.array([names.index(name) for name in given], np.int64)
+    dates = None
+    if job.counting.date is not None:
+        _, dates = source_and_date(job, layout, positions, partial(SIGHTINGS.read, folder))
+    return Sightings(number[layout.source_of(positions)], pa.array(names, pa.string()), dates)
+
+
+def seen_in_group(job: Job, folder: Path, layout: Layout, members: Numbers, target: Numbers) -> SeenRows:
+    """Where and when kept documents of a group were seen, with those that are dropped for them.
+
+    `members` are its documents, ascending, and `target` the place of each one's witness, its own where it has none.
+    """
+    some = np.unique(np.concatenate([rows := np.flatnonzero(target != np.arange(len(members))), target[rows]]))
+    places = np.searchsorted(some, target[some])
+    kept = np.flatnonzero(places == np.arange(len(some)))
+    found = seen(places, kept, sightings_at(job, folder, layout, members[some]))
+    return SeenRows(members[some[kept]], found.sources, found.source_names, found.first, found.last)

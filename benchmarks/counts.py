@@ -1,0 +1,130 @@
+"""Processor time of `gpulsh dedup` with counts and marks beside the same run without them.
+
+    python -m benchmarks.counts CORPUS.parquet FOLDER [--rounds 5] [--other TREE]
+
+CORPUS has the columns `text` and `id`; FOLDER gets a copy as JSON lines, and results. Each job runs in its own process,
+once to warm up and then three times, of which the least counts, in turns; the processor time of all threads counts. All
+jobs must drop the same number of rows. With `--other`, a checkout of a commit before counts, each ratio is to its run.
+
+The record is written to record/<device>/<date>/counts.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from benchmarks import machine
+from benchmarks.record import FOLDER, table
+
+MOST = 1.05  # times the run without
+TURNS = 3
+JOBS: dict[str, dict[str, Any]] = {
+    "without": {},
+    "--add-counts": {"add_counts": True},
+    "--write marked": {"write": "marked"},
+}
+
+
+def spent() -> float:
+    """Processor time of this process."""
+    times = os.times()
+    return times.user + times.system
+
+
+def child(job: str, path: str, out: str) -> dict[str, float]:
+    """The least time of a job."""
+    import gpulsh
+
+    given = {"backend": "cpu", "id_column": "id", "threshold": 0.7, "overwrite": True}
+    found, dropped = [], 0
+    for _ in range(1 + TURNS):
+        began = spent()
+        dropped = gpulsh.deduplicate_files(path, out, **given, **JOBS[job]).funnel["dropped"]
+        found.append(spent() - began)
+    shutil.rmtree(out)
+    return {"processor": min(found[1:]), "dropped": dropped}
+
+
+def measure(corpus: Path, folder: Path, rounds: int, other: Path | None) -> list[dict[str, Any]]:
+    """A row for each format and job."""
+    lines = folder / "texts.jsonl"
+    rows = pq.read_table(corpus, columns=["id", "text"]).to_pylist()
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found: list[dict[str, Any]] = []
+    here = Path(__file__).parents[1]
+    for path in (corpus, lines):
+        jobs = [("without", other)] if other else []
+        jobs += [(job, here) for job in JOBS]
+        times: list[list[dict[str, float]]] = [[] for _ in jobs]
+        for _ in range(rounds):
+            for (job, tree), of_job in zip(jobs, times, strict=True):
+                command = [sys.executable, str(Path(__file__)), "--child", job, str(path), str(folder / "out")]
+                environment = {**os.environ, "PYTHONPATH": f"{tree}:{here}"}
+                ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+                of_job.append(json.loads(ran.stdout.splitlines()[-1]))
+        if len({each["dropped"] for of_job in times for each in of_job}) != 1:
+            raise SystemExit(f"the jobs drop different rows: {times}")
+        bare = [each["processor"] for each in times[0]]
+        for (job, tree), of_job in zip(jobs, times, strict=True):
+            ratios = [each["processor"] / one for each, one in zip(of_job, bare, strict=True)]
+            found.append(
+                {
+                    "format": path.suffix[1:],
+                    "job": job if tree == here else f"{job}, before counts",
+                    "rows": len(rows),
+                    "dropped": int(of_job[0]["dropped"]),
+                    "processor s": round(statistics.median(each["processor"] for each in of_job), 3),
+                    "times the first": round(statistics.median(ratios), 3),
+                }
+            )
+    return found
+
+
+def main() -> None:
+    """Measure, and write the record."""
+    if sys.argv[1] == "--child":
+        print(json.dumps(child(*sys.argv[2:])))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--other", type=Path)
+    asked = parser.parse_args()
+    asked.folder.mkdir()
+    try:
+        found = measure(asked.corpus.resolve(), asked.folder.resolve(), asked.rounds, asked.other)
+    finally:
+        shutil.rmtree(asked.folder)
+    print(table(found))
+    holds = all(row["times the first"] <= MOST for row in found)
+    described, today = machine.describe(), date.today().isoformat()
+    record = FOLDER / machine.device_name() / today / "counts.json"
+    record.parent.mkdir(parents=True, exist_ok=True)
+    facts = {"date": today, "machine": described, "rows": found, "holds": holds}
+    record.write_text(json.dumps(facts, indent=1) + "\n")
+    versions = ", ".join(f"{name} {version}" for name, version in described["versions"].items())
+    record.with_suffix(".md").write_text(
+        f"# {described['cpu']}, {described['cores']} cores, {today}: counts and marks\n\n"
+        f"`python -m benchmarks.counts CORPUS.parquet FOLDER --rounds {asked.rounds}`, commit {described['commit']},"
+        f" Python {described['python']}, {versions}. Load before: {described['load_before']}.\n"
+        f"Processor time of all threads, the median of {asked.rounds} rounds in warm interpreters. The aim is at most"
+        f" {MOST} times the first row of each format.\n\n{table(found)}\n"
+    )
+    if not holds:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Columns that are written behind those of a file: made for some rows at a time, as Arrow's or as JSON.
+
+The members of a row's JSON object are joined by Arrow's kernels, because a Python value for each would take longer than
+to read the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpulsh.arrays import Numbers
+
+Make = Callable[[Numbers], pa.RecordBatch]
+
+
+class AddedColumns:
+    """`gpulsh.io.format.Added` for the written `rows` of a file, ascending; `make` gives the columns of some."""
+
+    def __init__(self, schema: pa.Schema, rows: Numbers, make: Make) -> None:
+        self.schema = schema
+        self._rows, self._make, self._done = rows, make, 0
+
+    def take(self, rows: int) -> pa.RecordBatch:
+        """The columns of the next so many rows."""
+        some = self._rows[self._done : self._done + rows]
+        self._done += rows
+        return self._make(some)
+
+    def members(self, rows: int) -> list[bytes]:
+        """The same as members of JSON objects, without braces."""
+        batch = self.take(rows)
+        parts: list[pa.Array | pa.Scalar] = []
+        for place, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
+            parts += [pa.scalar(f'{"," if place else ""}"{name}":'), json_texts(column)]
+        joined = pc.binary_join_element_wise(*parts, "")
+        return joined.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+def json_texts(column: pa.Array) -> pa.StringArray:
+    """Each value as JSON: as `gpulsh.io.conversion.json_lines` writes it, of the types that are added."""
+    kind, types = column.type, pa.types
+    if types.is_boolean(kind):
+        found = pc.if_else(column, "true", "false")
+    elif types.is_integer(kind):
+        found = column.cast(pa.string())
+    elif types.is_floating(kind):
+        values = column.cast(pa.float64())
+        found = pc.if_else(pc.is_finite(values), values, None).cast(pa.string())
+        is_whole = pc.invert(pc.match_substring_regex(found, "[.e]"))
+        found = pc.if_else(is_whole, pc.binary_join_element_wise(found, ".0", ""), found)
+    elif types.is_timestamp(kind):
+        found = pc.binary_join_element_wise('"', column.cast(pa.string()), '"', "")
+    else:
+        return _distinct(column)
+    return found.fill_null("null")
+
+
+def _distinct(column: pa.Array) -> pa.StringArray:
+    """Strings, lists and ids of any type: few of them differ, so each is written once."""
+    import orjson
+
+    known: dict[str, str] = {}
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        coded = column.dictionary_encode()
+        written = [orjson.dumps(value).decode() for value in coded.dictionary.to_pylist()]
+        return pa.array(written, pa.string()).take(coded.indices).fill_null("null")
+    found = []
+    for value in column.to_pylist():
+        key = repr(value)
+        if key not in known:
+            known[key] = orjson.dumps(value, default=str).decode()
+        found.append(known[key])
+    return pa.array(found, pa.string())

@@ -1,0 +1,459 @@
+"""Counts, marks, policies and weights of runs over files: those of a run in memory, however the work is cut."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.budget import Cut
+from gpulsh.cli import main
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.report.reproduce import command, in_words
+from gpulsh.report.summary import funnel_table
+from gpulsh.stats.counts import CLUSTERS, MARKS
+from tests.crash.test_resume import results
+from tests.support.files import PACK, UNPACK
+from tests.support.runs import run
+
+NAMES = ["crawl-1", "crawl-2", "é", ""]
+COUNTS = [row.name for row in CLUSTERS if row.counted]
+ADDED = [*(row.name for row in MARKS), *COUNTS]
+HOW: dict[str, Any] = {"threshold": 0.6, "shingling": "word:2"}
+CUTS = {
+    "whole": Cut(memory=1 << 30, partition=1 << 40, digests=1 << 40, group=1 << 40),
+    "pieces": Cut(memory=1 << 30, partition=900, digests=60, group=4000),
+}
+
+
+def rows(count: int, seed: int) -> list[dict[str, Any]]:
+    random, shared = Random(seed), Random(9)
+    pages = [[shared.choice("abcdefghij") * shared.randrange(1, 5) for _ in range(30)] for _ in range(5)]
+    found = []
+    for number in range(count):
+        page = list(random.choice(pages))
+        for _ in range(random.choice((0, 0, 1, 2, 3))):
+            page[random.randrange(30)] = random.choice("xyz")
+        text = random.choice([" ".join(page), ", ".join(page).upper(), " ".join(random.choices("klmnopq", k=9)), None])
+        day = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(hours=random.randrange(2000))
+        found.append(
+            {
+                "text": text,
+                "id": f"d{seed}-{number}",
+                "where": random.choice([*NAMES, None]),
+                "when": random.choice([day.isoformat(), None]),
+                "more": {"n": [number, "漢", None]},
+            }
+        )
+    return found
+
+
+def write(path: Path, given: list[dict[str, Any]]) -> str:
+    kind, _, packed = path.name.split(".", 1)[1].partition(".")
+    if kind in ("jsonl", "json"):
+        lines = [json.dumps(row, ensure_ascii=number % 2 == 0) for number, row in enumerate(given)]
+        content = "".join(f"{line}{' ' * (number % 3)}\n" for number, line in enumerate(lines))
+        content = "[" + ",\n".join(lines) + "]" if kind == "json" else content
+        path.write_bytes(PACK[packed](content.encode()))
+        return str(path)
+    table = pa.Table.from_pylist([{**row, "more": json.dumps(row["more"])} for row in given])
+    if kind == "parquet":
+        pq.write_table(table, path, row_group_size=17)
+    else:
+        with pa.ipc.new_file(str(path), table.schema) as out:
+            out.write_table(table, 17)
+    return str(path)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    kind, _, packed = path.name.split(".", 1)[1].partition(".")
+    if kind in ("jsonl", "json"):
+        content = UNPACK[packed](path.read_bytes()).decode()
+        return json.loads(content) if kind == "json" else [json.loads(line) for line in content.splitlines()]
+    table = pq.read_table(path) if kind == "parquet" else pa.ipc.open_file(str(path)).read_all()
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
+
+
+@pytest.fixture(params=["a.jsonl b.parquet c.arrow", "a.json b.jsonl.gz c.jsonl"])
+def inputs(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[list[str], list[dict[str, Any]]]:
+    """Three files, each an INPUT, and their rows with `file` and `row`."""
+    (tmp_path / "in").mkdir()
+    paths, every = [], []
+    for seed, name in enumerate(request.param.split()):
+        given = rows(60, seed)
+        paths.append(write(tmp_path / "in" / name, given))
+        every += [{**row, "file": paths[-1], "row": number} for number, row in enumerate(given)]
+    return paths, every
+
+
+def instant(value: Any) -> datetime | None:
+    if value is None or isinstance(value, datetime):
+        return value
+    return datetime.fromisoformat(value)
+
+
+def in_memory(every: list[dict[str, Any]], column: str, **options: Any) -> tuple[gpulsh.Decision, list[dict[str, Any]]]:
+    """The decision in memory, and the columns that a mark adds, by position."""
+    seen = {"source_column": [row[column] for row in every], "date_column": [row["when"] for row in every]}
+    texts = [row["text"] for row in every]
+    decision = gpulsh.deduplicate(texts, backend="reference", **{**HOW, **seen, **options})
+    return decision, decision.mark(pa.table({"text": texts}), ids=[row["id"] for row in every]).to_pylist()
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"resolve": "components", "weights": "log", "weight_by": "component"},
+        {"verify": "none", "keep": "longest", "max_copies": 2},
+        {"min_cluster": 6, "weights": {1: 1, 2: 2.5}},
+        {"min_sources": 2},
+        {"measure": "containment", "keep": "first"},
+    ],
+)
+def test_clusters_and_marks_are_those_of_a_run_in_memory(
+    inputs: Any, cut: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: CUTS[cut])
+    paths, every = inputs
+    seen = {"id_column": "id", "source_column": "where", "date_column": "when"}
+    result = run(paths, tmp_path / "out", write="marked", **{**HOW, **seen, **options})
+    weights, by = options.pop("weights", None), options.pop("weight_by", "verified")
+    decision, wanted = in_memory(every, "where", **options)
+    assert {
+        name: result.funnel[name] for name in ("kept", "dropped", "few_sources", "copies_left", "copies_of_kept")
+    } == {name: decision.funnel[name] for name in ("kept", "dropped", "few_sources", "copies_left", "copies_of_kept")}
+    assert result.funnel["dropped"] > 10
+    weight = np.zeros(len(every))
+    if weights is not None:
+        weight[decision.keep] = decision.weights(weights, by=by)
+
+    table = pq.read_table(tmp_path / "out/clusters.parquet")
+    assert table.column_names == [row.name for row in CLUSTERS] + ["weight"] * (weights is not None)
+    listed = [at for at, row in enumerate(wanted) if row["kept"] and row["component"] > 1]
+    assert table.to_pylist() == [
+        {
+            **{name: every[at][name] for name in ("file", "row", "id")},
+            **{name: wanted[at][name] for name in ("cluster", *COUNTS)},
+            **({"weight": weight[at]} if weights is not None else {}),
+        }
+        for at in listed
+    ]
+
+    found = [row for path in paths for row in read(tmp_path / "out/data" / os.path.basename(path))]
+    assert len(found) == len(every)
+    for at, (row, original, marks) in enumerate(zip(found, every, wanted, strict=True)):
+        witness = marks["duplicate_of_row"]
+        assert list(row) == [*list(original)[:5], *ADDED, *["weight"] * (weights is not None)]
+        assert [row[name] for name in ("text", "id", "where", "when")] == [
+            original[name] for name in ("text", "id", "where", "when")
+        ]
+        assert (row["kept"], row["cluster"], row["component"]) == (marks["kept"], marks["cluster"], marks["component"])
+        assert row["duplicate_of_file"] == (None if witness is None else every[witness]["file"])
+        assert row["duplicate_of_row"] == (None if witness is None else every[witness]["row"])
+        assert row["duplicate_of_id"] == (None if witness is None else every[witness]["id"])
+        similarity = None if marks["similarity"] != marks["similarity"] else marks["similarity"]
+        assert row["similarity"] == similarity or row["similarity"] != row["similarity"]
+        for name in ("copies", "near", "sources", "source_names"):
+            assert row[name] == marks[name], name
+        assert [instant(row[name]) for name in ("first_seen", "last_seen")] == [
+            marks[name] for name in ("first_seen", "last_seen")
+        ]
+        assert weights is None or row["weight"] == pytest.approx(weight[at])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"max_copies": 2}, {"min_sources": 2}, {"format": "parquet"}, {"format": "jsonl"}]
+)
+def test_marking_then_filtering_by_kept_is_dropping(inputs: Any, options: dict[str, Any], tmp_path: Path) -> None:
+    """Byte for byte in JSON lines, whose lines end in the added members; in content where there are columns."""
+    paths, _ = inputs
+    given = {**HOW, **options, "id_column": "id", "threads": 1}
+    run(paths, tmp_path / "plain", **given)
+    run(paths, tmp_path / "counted", add_counts=True, weights="txt360", **given)
+    run(paths, tmp_path / "marked", write="marked", **given)
+    for name in ("duplicates.parquet", "clusters.parquet"):
+        plain = (tmp_path / "plain" / name).read_bytes()
+        assert (tmp_path / "marked" / name).read_bytes() == plain
+        assert name.startswith("c") or (tmp_path / "counted" / name).read_bytes() == plain
+    for path in sorted((tmp_path / "marked/data").iterdir()):
+        plain = tmp_path / "plain/data" / path.name
+        counted = tmp_path / "counted/data" / path.name
+        kind, _, packed = path.name.split(".", 1)[1].partition(".")
+        if kind == "jsonl":
+            lines = UNPACK[packed](path.read_bytes()).splitlines(keepends=True)
+            kept = [bare(line, b'"kept"') for line in lines if json.loads(line)["kept"]]
+            assert b"".join(kept) == UNPACK[packed](plain.read_bytes())
+            lines = UNPACK[packed](counted.read_bytes()).splitlines(keepends=True)
+            assert b"".join(bare(line, b'"copies"') for line in lines) == UNPACK[packed](plain.read_bytes())
+            continue
+        own = [{name: row[name] for name in row if name not in ADDED} for row in read(path) if row["kept"]]
+        assert own == read(plain)
+        own = [{name: row[name] for name in row if name not in (*ADDED, "weight")} for row in read(counted)]
+        assert own == read(plain)
+        if kind == "parquet":
+            table, wanted = pq.read_table(path), pq.read_table(plain)
+            assert table.filter(table["kept"]).select(wanted.column_names).cast(wanted.schema).equals(wanted)
+
+
+def bare(line: bytes, first: bytes) -> bytes:
+    """A line without the members from the last `first` on."""
+    end = line.rindex(b"}")
+    return line[: line.rindex(first + b":", 0, end)].removesuffix(b",") + line[end:]
+
+
+def test_lines_of_every_form_take_members(tmp_path: Path) -> None:
+    lines = [b"{}", b'{ "a" : "}" }  ', b'\t{"text":"\xff"}', b'{"text": "x", "b": {"kept": 1}}', b"{ }\r"]
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\n".join(lines))
+    run(tmp_path / "a.jsonl", tmp_path / "out", write="marked")
+    found = (tmp_path / "out/data/a.jsonl").read_bytes().split(b"\n")
+    for line, whole in zip(lines, found, strict=True):
+        assert bare(whole, b'"kept"').removeprefix(b"\xef\xbb\xbf") == line
+        marks = json.loads(whole.decode("utf-8-sig", "replace"))
+        assert (marks["kept"], marks["component"]) == (True, 1)
+
+
+def test_a_large_line_takes_members(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "word " * 900_000}) + "\n" + '{"text": "b"}\n')
+    run(tmp_path / "a.jsonl", tmp_path / "out", backend="cpu", add_counts=True)
+    first, second = (tmp_path / "out/data/a.jsonl").read_text().splitlines()
+    assert json.loads(first)["component"] == 1 and len(first) > 4_500_000 and json.loads(second)["copies"] == 0
+
+
+def test_sources_are_inputs_by_default(inputs: Any, tmp_path: Path) -> None:
+    paths, every = inputs
+    run(paths, tmp_path / "out", **HOW, add_counts=True)
+    _, wanted = in_memory(every, "file")
+    found = [row for path in paths for row in read(tmp_path / "out/data" / os.path.basename(path))]
+    kept = [row for row in wanted if row["kept"]]
+    assert [row["source_names"] for row in found] == [row["source_names"] for row in kept]
+    assert [row["sources"] for row in found] == [row["sources"] for row in kept]
+    assert {row["sources"] for row in found} == {1, 2, 3} and {row["first_seen"] for row in found} == {None}
+    run(paths, tmp_path / "shared", **HOW, min_sources=3)
+    found = [row for path in paths for row in read(tmp_path / "shared/data" / os.path.basename(path))]
+    report = json.loads((tmp_path / "shared/report.json").read_text())
+    assert [entry["kept"] for entry in report["files"]] == [
+        sum(row["file"] == path and marks["sources"] == 3 for row, marks in zip(every, wanted, strict=True))
+        for path in paths
+    ]
+    wanted_ids = [row["id"] for row, marks in zip(every, wanted, strict=True) if marks["sources"] == 3]
+    assert [row["id"] for row in found] == wanted_ids and len(wanted_ids) > 0
+
+
+def test_protected_documents(tmp_path: Path) -> None:
+    """What is dropped for them stays dropped; clusters count them, and list none."""
+    page = " ".join(f"w{number}" for number in range(30))
+    for name, texts in {"test": [page], "train": [page, f"{page} more", "alone", "alone", "alone"]}.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    for number, (options, kept) in enumerate(
+        [({}, 1), ({"min_cluster": 9}, 3), ({"max_copies": 2}, 2), ({"min_sources": 2, "source_column": "text"}, 0)]
+    ):
+        out = tmp_path / f"out{number}"
+        result = run(tmp_path / "train.jsonl", out, protect=tmp_path / "test.jsonl", **options)
+        assert len((out / "data/train.jsonl").read_text().splitlines()) == result.funnel["kept"] == kept
+        funnel = result.funnel
+        assert funnel["documents"] == funnel["protected"] + funnel["dropped"] + funnel["few_sources"] + funnel["kept"]
+        listed = pq.read_table(out / "clusters.parquet").to_pylist()
+        assert [(row["row"], row["component"]) for row in listed] == [(2 + at, 3) for at in range(kept)]
+
+
+def test_bad_records_have_no_counts(tmp_path: Path) -> None:
+    lines = ['{"text": "a b", "s": "x"}', "no json", '{"text": "a b", "s": "y"}', '{"text": 5}', '{"text": "c"}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    how = {"on_error": "skip", "source_column": "s"}
+    result = run(tmp_path / "a.jsonl", tmp_path / "out", write="marked", **how)
+    marked = [json.loads(line) for line in (tmp_path / "out/data/a.jsonl").read_text().splitlines()]
+    assert [(row["kept"], row["source_names"]) for row in marked] == [(True, ["x", "y"]), (False, None), (True, [])]
+    result = run(tmp_path / "a.jsonl", tmp_path / "few", min_sources=2, **how)
+    funnel = result.funnel
+    assert (funnel["documents"], funnel["kept"], funnel["dropped"], funnel["few_sources"]) == (3, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"write": "marked"}, "has a column 'near', which would be added; rename it"),
+        ({"weights": "log"}, "has a column 'weight', which would be added; rename it"),
+        ({"add_counts": True, "write": "duplicates"}, "add_counts is True and write is 'duplicates'"),
+        ({"add_counts": True, "index": "known"}, "add_counts is given, which is not possible with an index"),
+        ({"max_copies": 2, "index": "known"}, "max_copies is given, which is not possible with an index"),
+        ({"write": "marked", "index": "known"}, "write 'marked' is given, which is not possible with an index"),
+        ({"min_sources": 2}, "min_sources is 2, and the documents are of 1 INPUT; give more INPUTs, or source_column"),
+        (
+            {"min_sources": 2, "write": "duplicates", "source_column": "text"},
+            "min_sources is 2 and write is 'duplicates'",
+        ),
+        ({"source_column": 5}, "source_column is 5; give the name of a column"),
+        ({"source_column": "lang"}, "has no column 'lang'"),
+        ({"date_column": "near"}, "row 0: column 'near' is 'soon'; date_column takes dates"),
+        ({"weights": "x"}, "weights is 'x'; give txt360"),
+        ({"weight_by": "x"}, "weight_by is 'x'"),
+        ({"write": "all"}, "write is 'all'"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
+def test_what_is_refused(kind: str, options: dict[str, Any], told: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{kind}"
+    given = {"text": "some words", "near": "soon", "weight": "1"}
+    if kind == "csv":
+        path.write_text("text,near,weight\nsome words,soon,1\n")
+        if options in ({"write": "marked"}, {"weights": "log"}):
+            told = "a.csv: its rows take no more columns in this format; give format"
+    else:
+        write(path, [given]) if kind == "jsonl" else pq.write_table(pa.Table.from_pylist([given]), path)
+    with pytest.raises((ParameterError, InputError), match=told):
+        run(path, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_clash_in_a_later_line_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "b", "copies": 3}\n')
+    with pytest.raises(InputError, match=r"a.jsonl: line 2 has a column 'copies', which would be added; rename it"):
+        run(tmp_path / "a.jsonl", tmp_path / "out", add_counts=True)
+
+
+def test_any_format_takes_columns_as_parquet(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,n\none two,1\none two,2\n")
+    (tmp_path / "b.txt").write_text("one two")
+    run([tmp_path / "a.csv", tmp_path / "b.txt"], tmp_path / "out", format="parquet", write="marked")
+    found = [pq.read_table(tmp_path / f"out/data/{name}.parquet").to_pylist() for name in "ab"]
+    assert [[(row["kept"], row["copies"]) for row in part] for part in found] == [
+        [(True, 2), (False, None)],
+        [(False, None)],
+    ]
+
+
+def test_a_resumed_run_has_the_same_terms(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", rows(40, 1))
+    run(path, tmp_path / "out", add_counts=True, weights="log")
+    before = results(tmp_path / "out")
+    run(path, tmp_path / "out", add_counts=True, weights="log", resume=True)
+    assert results(tmp_path / "out") == before
+    with pytest.raises(gpulsh.OutputError, match="is of another run: weights was 'log' and is absent now"):
+        run(path, tmp_path / "out", add_counts=True, resume=True)
+
+
+def test_the_command_has_the_same_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("a.jsonl"), rows(40, 1))
+    Path("w.json").write_text('{"1": 1, "2": 7}')
+    line = "dedup a.jsonl -o out --backend reference --threshold 0.6 --shingle word:2 --write marked --weights w.json"
+    line += " --weight-by component --source-column where --date-column when --max-copies 2 --min-cluster 3"
+    assert main(line.split()) == 0
+    options = {"write": "marked", "weights": "w.json", "weight_by": "component", "source_column": "where"}
+    run("a.jsonl", "python", **HOW, **options, date_column="when", max_copies=2, min_cluster=3)
+    assert results(Path("out")) == results(Path("python"))
+    assert main([*line.replace("-o out", "-o dry").split(), "--dry-run"]) == 0 and not Path("dry").exists()
+    how = ["--backend", "reference", "--min-sources", "2", "--source-column", "where", "--add-counts"]
+    assert main(["dedup", "a.jsonl", "-o", "shared", *how]) == 0
+    assert all(row["sources"] > 1 for row in read(Path("shared/data/a.jsonl")))
+
+
+def test_the_report_has_verified_counts_and_component_sizes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", rows(90, 2))
+    report = run(path, tmp_path / "out", **HOW, max_copies=2).report
+    listed = pq.read_table(tmp_path / "out/clusters.parquet").to_pylist()
+    verified = [1 + row["copies"] + row["near"] for row in listed]
+    components = [row["component"] for row in listed]
+    counts = report["counts"]
+    assert (counts["documents"], counts["verified"]["most"]) == (len(listed), max(verified))
+    assert counts["component"]["most"] == max(components) > max(verified)
+    for name, sizes in (("verified", verified), ("component", components)):
+        bounds = [entry["least"] for entry in counts[name]["sizes"]] + [1 << 60]
+        for entry, end in zip(counts[name]["sizes"], bounds[1:], strict=True):
+            assert entry["count"] == sum(entry["least"] <= size < end for size in sizes)
+    told = f"stands for up to {max(verified)} verified documents; the largest component has {max(components)}."
+    assert told in funnel_table(report) and told in (tmp_path / "out/report.html").read_text()
+    line = command(report)
+    assert line is not None and "--max-copies 2" in line
+    assert "Up to 2 stay of a document and those that would be dropped for it." in list(in_words(report["parameters"]))
+
+
+# --- weights of finished runs
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"write": "marked"}, {"min_sources": 2}, {"max_copies": 3}, {"format": "jsonl"}]
+)
+@pytest.mark.parametrize(("weights", "by"), [("txt360", "verified"), ({1: 2, 3: 0.5}, "component")])
+def test_weights_of_a_finished_run_are_those_of_a_run_with_weights(
+    inputs: Any, options: dict[str, Any], weights: Any, by: Any, tmp_path: Path
+) -> None:
+    paths, _ = inputs
+    given = {**HOW, **options, "threads": 1}
+    run(paths, tmp_path / "with", weights=weights, weight_by=by, **given)
+    result = run(paths, tmp_path / "without", **given)
+    count = result.weigh(tmp_path / "new/weighted", weights, weight_by=by)
+    found = results(tmp_path / "new/weighted")
+    assert found.keys() == results(tmp_path / "with/data").keys() and count > 5
+    for name in found:
+        wanted = read(tmp_path / "with/data" / name)
+        assert read(tmp_path / "new/weighted" / name) == wanted
+        count -= len(wanted)
+        if "jsonl" in name:
+            assert found[name] == (tmp_path / "with/data" / name).read_bytes()
+    assert count == 0
+
+
+def test_weights_leave_out_bad_records(tmp_path: Path) -> None:
+    lines = ['{"text": "a b"}', "no json", '{"text": "a b"}', '{"text": "c"}', '{"text": "a b"}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    for write, wanted in {"data": [3, 1], "marked": [3, 0, 1, 0]}.items():
+        result = run(tmp_path / "a.jsonl", tmp_path / write, write=write, on_error="skip")
+        result.weigh(tmp_path / f"{write}-weighted", "cap:9")
+        assert [row["weight"] for row in read(tmp_path / f"{write}-weighted/a.jsonl")] == wanted
+
+
+def test_the_command_weighs_a_finished_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("a.jsonl"), rows(40, 1))
+    run("a.jsonl", "out", **HOW)
+    assert main(["weights", "out", "-o", "new", "--weights", "txt360", "--weight-by", "component"]) == 0
+    assert capsys.readouterr().out == f"Wrote {len(read(Path('new/a.jsonl')))} rows with weights to new.\n"
+    Path("b.csv").write_text("text\none\n")
+    run("b.csv", "csv")
+    run("a.jsonl", "none", write="duplicates")
+    run("new/a.jsonl", "again")
+    refused = {
+        ("out", "new", "log"): "new: is not empty",
+        ("nowhere", "new2", "log"): "nowhere: no such folder",
+        ("none", "new2", "log"): "none: holds no rows with counts; run without --index and --write duplicates",
+        ("csv", "new2", "log"): "csv/data/b.csv: its rows take no more columns in this format",
+        ("again", "new2", "log"): "again/data/a.jsonl: line 1 has a column 'weight', which would be added",
+        ("out", "new2", "cap:0"): "weights is 'cap:0'; give cap:N",
+    }
+    for (run_folder, output, recipe), told in refused.items():
+        assert main(["weights", run_folder, "-o", output, "--weights", recipe]) in (1, 2)
+        assert told in capsys.readouterr().err
+    assert not Path("new2").exists()
+
+
+@pytest.mark.parametrize("key_only", [False, True])
+def test_documents_dropped_by_their_keys_are_copies(key_only: bool, tmp_path: Path) -> None:
+    page = " ".join(f"w{number}" for number in range(30))
+    texts = [(page, "u"), ("other words", "u"), (f"{page} more", "v"), ("some words", "v"), ("alone", None)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text, "url": url}) + "\n" for text, url in texts))
+    run(tmp_path / "a.jsonl", tmp_path / "out", key="url", key_only=key_only, source_column="text", write="marked")
+    found = read(tmp_path / "out/data/a.jsonl")
+    assert [(row["copies"], row["near"], row["component"], row["sources"]) for row in found] == (
+        [(1, 0, 2, 2), (None, None, 2, None), (1, 0, 2, 2), (None, None, 2, None), (0, 0, 1, 1)]
+        if key_only
+        else [(1, 2, 4, 4), *[(None, None, 4, None)] * 3, (0, 0, 1, 1)]
+    )
+    listed = pq.read_table(tmp_path / "out/clusters.parquet").to_pylist()
+    assert [row["row"] for row in listed] == ([0, 2] if key_only else [0])
+    with pytest.raises(ParameterError, match="key and max_copies are both given"):
+        run(tmp_path / "a.jsonl", tmp_path / "no", key="url", max_copies=2)
