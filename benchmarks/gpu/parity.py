@@ -125,6 +125,7 @@ def run_tests(
     ]
     # Hypothesis makes the same examples in every geometry then, and the reference's answers are there already.
     environment = {**os.environ, "CI": "1", FILE: str(outcomes.resolve())}
+    environment.pop("PYTEST_XDIST_WORKER", None)  # of a test that tests this
     status, _ = run_bounded(command, limit, shown=True, environment=environment)
     found = read(outcomes)
     if status is None:
