@@ -129,8 +129,12 @@ def test_backends_secrets_and_a_resumed_run_give_the_same_bytes(
     options: dict[str, Any] = {**OPTIONS, "protect": bench, "threshold": 0.6}
     with cut_as(CUTS[1]):
         run(train, tmp_path / "out", **options)
-        run(train, tmp_path / "cpu", backend="cpu", **options)
         wanted = results(tmp_path / "out")
+    with cut_as(CUTS[2]):
+        run(train, tmp_path / "other", **options)
+    assert results(tmp_path / "other") == wanted
+    with cut_as(CUTS[1]):
+        run(train, tmp_path / "cpu", backend="cpu", **options)
         assert results(tmp_path / "cpu") == wanted and "contamination.parquet" in wanted
         assert len(rows_of(tmp_path / "out")) > 10
         for stage in ("protect", "screen", "sign", "contamination"):

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
@@ -48,6 +50,21 @@ def test_keys_are_those_of_a_local_run(
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     assert {**result.funnel, "seconds": None} == {**local.funnel, "seconds": None}
     assert sum(step.startswith("keys-") for step in steps) and result.funnel["key_copies"] > 150
+
+
+def test_protected_items_are_found_as_in_a_local_run(
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str]
+) -> None:
+    rows = [row["text"] for row in pq.read_table(inputs / "1.parquet").to_pylist()]
+    pq.write_table(pa.table({"text": [" ".join(text.split()[3:25]) for text in rows[:9]]}), tmp_path / "test.parquet")
+    options = {**OPTIONS, "protect": tmp_path / "test.parquet", "passages": 13, "coverage": 0.9}
+    local = gpulsh.deduplicate_files(inputs, tmp_path / "local", **options, secret=SECRETS[0])
+    cuts(1)
+    steps.clear()
+    result = gpulsh.deduplicate_files(inputs, tmp_path / "ray", **options, engine="ray", address=joined)
+    assert results(tmp_path / "ray") == results(tmp_path / "local")
+    assert {**result.funnel, "seconds": None} == {**local.funnel, "seconds": None}
+    assert sum(step.startswith("screen-") for step in steps) == 8 and result.funnel["contaminated"] > 9
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
+from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import first_of_runs
@@ -124,21 +125,26 @@ def contamination(place: Workplace, layout: Layout) -> Made:
     names = [file.name for file in place.job.files]
     files, splits = strings(names), strings(list(map(split_of, names)))
     schema = pa.schema([(row.name, pa.type_for_alias(row.type)) for row in CONTAMINATION])
+
+    def tables() -> Iterator[pa.Table]:
+        for partition, start in enumerate(layout.partitions[:-1].tolist()):
+            held = HELD.read(place.folder, partition)
+            for at in range(0, len(held.row), ROWS_AT_ONCE):
+                some = HELD.rows(held, slice(at, at + ROWS_AT_ONCE))
+                document = some.row + start
+                of_item, of_document = layout.file_of(some.item), layout.file_of(document)
+                columns = [
+                    *(files.take(to_arrow(of_item)), to_arrow(some.item - layout.files[of_item])),
+                    *(splits.take(to_arrow(of_item)), to_arrow(some.coverage)),
+                    *(files.take(to_arrow(of_document)), to_arrow(document - layout.files[of_document])),
+                    *(to_arrow(some.start), to_arrow(some.stop)),
+                ]
+                yield pa.table(columns, schema)
+
     with durable_file(place.folder / FILE) as sink:
         with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
-            for partition, start in enumerate(layout.partitions[:-1].tolist()):
-                held = HELD.read(place.folder, partition)
-                for at in range(0, len(held.row), ROWS_AT_ONCE):
-                    some = HELD.rows(held, slice(at, at + ROWS_AT_ONCE))
-                    document = some.row + start
-                    of_item, of_document = layout.file_of(some.item), layout.file_of(document)
-                    columns = [
-                        *(files.take(to_arrow(of_item)), to_arrow(some.item - layout.files[of_item])),
-                        *(splits.take(to_arrow(of_item)), to_arrow(some.coverage)),
-                        *(files.take(to_arrow(of_document)), to_arrow(document - layout.files[of_document])),
-                        *(to_arrow(some.start), to_arrow(some.stop)),
-                    ]
-                    out.write_table(pa.table(columns, schema))
+            for table in in_groups(tables(), ()):  # the same for any cut of the work
+                out.write_table(table, row_group_size=GROUP_ROWS)
         return Made({FILE: sink.fact()})
 
 
