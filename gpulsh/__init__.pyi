@@ -39,6 +39,7 @@ from gpulsh.repeats.passages import Passages as Passages
 from gpulsh.repeats.passages import passages as passages
 from gpulsh.run.files import deduplicate_files as deduplicate_files
 from gpulsh.run.memory import deduplicate as deduplicate
+from gpulsh.run.passages.files import cut_files as cut_files
 from gpulsh.run.passages.files import passages_files as passages_files
 from gpulsh.sketch.b_bit import BBit as BBit
 from gpulsh.sketch.bits import hamming as hamming

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh.errors import InputError, ParameterError
+from gpulsh.io.arrow.cutter import Cutter
 from gpulsh.io.arrow.ids import in_parquet, of_type, parquet_type, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import as_strings
@@ -82,15 +83,20 @@ def write_kept(
     if not keep.any():
         return
     if name == "parquet":
-        write_row_groups(file, with_added(kind.kept(file, keep, **how), added), target, packing)
+        write_row_groups(file, with_added(_kept(file, keep, how), added), target, packing)
     else:
         with packed_writer(target, _compression(file, packing), packing.level if packing else None) as out:
             if isinstance(kind, JsonLines):
-                kind.write_lines(file, keep, out, how.get("limit"), added)
+                kind.write_lines(file, keep, out, how.get("limit"), added, how.get("cuts"))
             else:
-                batches = with_added(kind.kept(file, keep, **how), added)
+                batches = with_added(_kept(file, keep, how), added)
                 for content in json_lines(file, batches, columns, how.get("limit")):
                     out.write(content)
+
+
+def _kept(file: File, keep: Mask, how: Writing) -> Iterator[pa.RecordBatch]:
+    batches, cuts = format_of(file).kept(file, keep, **how), how.get("cuts")
+    return batches if cuts is None else map(Cutter(file, keep, cuts), batches)
 
 
 def _is_in(file: File, name: FormatName, packing: Packing | None) -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
+from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File, wrong_length
 from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
@@ -126,6 +127,7 @@ class Writing(TypedDict, total=False):
     limit: Limit | None  # a row with more in its other columns than it allows is a LargeDocumentError
     packing: Packing | None  # None: the input's codec at its default level
     added: Added | None  # what is written behind the columns of the file
+    cuts: Cuts | None  # spans of texts to leave out
 
 
 class Format(Protocol):

@@ -20,6 +20,7 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept
+from gpulsh.io.arrow.cutter import Cutter
 from gpulsh.io.arrow.rows import bytes_of
 from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import check_columns, column_named, identity_column, texts_of, type_named
@@ -91,8 +92,11 @@ class Ipc(Format):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Write a batch for each batch, several for one beyond BATCH_BYTES. A stream stays a stream."""
+        cuts = how.get("cuts")
         with _opened(file) as source:
-            _write(source, target, _kept(file, source, keep), how.get("added"))
+            batches = _kept(file, source, keep)
+            cut = batches if cuts is None else map(Cutter(file, keep, cuts), batches)
+            _write(source, target, cut, how.get("added"))
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """The kept rows of each record batch."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +30,7 @@ from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
 from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
 from gpulsh.io.compression import Compression
+from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.keys import KeyColumn, typed_keys
@@ -44,6 +46,7 @@ DELIMITERS = {"tabs": "tab", "semicolons": "';'", "bars": "'|'", "commas": "','"
 SIGNS = {"tabs": "\t", "semicolons": ";", "bars": "|", "commas": ","}
 LINE_ENDS = np.frombuffer(b"\n\r", np.uint8)
 BOM = b"\xef\xbb\xbf"
+FIELD = rb'(?:"[^"]*(?:""[^"]*)*"?)?[^%b\r\n]*'
 
 _log = logging.getLogger("gpulsh")
 
@@ -161,21 +164,45 @@ class Delimited(Streamed):
         with self._opened(file) as opened, self._writer(target, how.get("packing")) as out:
             if opened is not None:
                 out.write(opened.head)
-                self._write(file, keep, opened, out)
+                self._write(file, keep, opened, out, how.get("cuts"))
             elif len(keep):
                 raise wrong_length(file)
 
-    def _write(self, file: File, keep: Mask, opened: Opened, out: Sink) -> None:
+    def _write(self, file: File, keep: Mask, opened: Opened, out: Sink, cuts: Cuts | None = None) -> None:
         with counting(file, keep) as read:
             for start, records in opened.records:
                 stays = keep[start : start + len(records.begin)]
                 if len(stays) != len(records.begin):
                     raise wrong_length(file)
-                if stays.any():
+                rows = np.flatnonzero(stays)
+                if cuts is not None and cuts.changed(start + rows).any():
+                    some = records.part(rows)
+                    changed, number = cuts.changed(start + rows), self._numbers(file, opened.names, cuts.columns)
+                    texts = arrow_rows(self._column(some, number[cuts.columns.texts[0]])[0])
+                    for at, (begin, end) in enumerate(zip(some.begin.tolist(), some.end.tolist(), strict=True)):
+                        record = bytes(records.content[begin:end])
+                        if changed[at]:
+                            text = cuts.text(int(start + rows[at]), texts.pieces(np.array([at]))[0])
+                            record = self._with_value(record, number[cuts.columns.texts[0]], text)
+                        out.write(record)
+                elif stays.any():
                     content = np.frombuffer(memoryview(records.content).toreadonly(), np.uint8)
                     kept = gathered(content, records.begin[stays], records.end[stays])
                     out.write(kept.values[int(kept.offset[0]) : int(kept.offset[-1])].data)
                 read.rows = start + len(stays)
+
+    def _with_value(self, record: bytes, number: int, text: bytes) -> bytes:
+        """The record with another value in that column, in quotes."""
+        value = text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
+        field = re.compile(FIELD % re.escape(self.delimiter.encode()))
+        at = 0
+        for _ in range(number):
+            matched = field.match(record, at)
+            assert matched is not None  # which matches anything
+            at = matched.end() + 1
+        matched = field.match(record, at)
+        assert matched is not None
+        return record[:at] + b'"' + value.replace(b'"', b'""') + b'"' + record[matched.end() :]
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """Every column as strings; invalid UTF-8 becomes U+FFFD."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain, compress
 from typing import BinaryIO, NamedTuple, Unpack
 
@@ -22,6 +23,7 @@ from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column, refuse_added
 from gpulsh.io.compression import PLAIN_STEP, IntactBlocks, blocks
+from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File, reading, reason
 from gpulsh.io.format import STRICT, Added, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.json_record import (
@@ -43,6 +45,7 @@ from gpulsh.io.formats.json_record import (
     text_of,
     whole_record,
 )
+from gpulsh.io.formats.json_text import with_text
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys
 from gpulsh.io.formats.streamed import (
@@ -190,15 +193,21 @@ class JsonLines(Streamed):
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
         with self._opened(file) as (file, source), self._writer(target, how.get("packing")) as out:
-            groups = (kept.lines for kept in self._kept_lines(file, source, keep))
-            _write(file, out, _with_members(groups, how.get("added")))
+            groups = cut_groups(file, self._kept_lines(file, source, keep), keep, how.get("cuts"))
+            _write(file, out, _with_members((kept.lines for kept in groups), how.get("added")))
 
     def write_lines(
-        self, file: File, keep: Mask, out: Sink, limit: Limit | None = None, added: Added | None = None
+        self,
+        file: File,
+        keep: Mask,
+        out: Sink,
+        limit: Limit | None = None,
+        added: Added | None = None,
+        cuts: Cuts | None = None,
     ) -> None:
         """Kept records as they are, each on one line."""
         with self._opened(file) as (file, source):
-            for kept in self._kept_lines(file, source, keep):
+            for kept in cut_groups(file, self._kept_lines(file, source, keep), keep, cuts):
                 lines = [on_one_line(content_of(number, line)) for number, line in kept.each()]
                 for whole in _with_members([lines], added):
                     write_lines(out, whole)
@@ -321,6 +330,20 @@ class Json(JsonLines):
             count = len(elements)
             yield Group(range(number, number + count), elements)
             number += count
+
+
+def cut_groups(file: File, groups: Iterator[Group], keep: Mask, cuts: Cuts | None) -> Iterator[Group]:
+    """Groups of all kept rows, without what is cut of their texts."""
+    rows, done = np.flatnonzero(keep), 0
+    for kept in groups:
+        here = rows[done : done + len(kept.lines)]
+        done += len(here)
+        if cuts is not None and (changed := cuts.changed(here)).any():
+            for at in np.flatnonzero(changed).tolist():
+                change = partial(cuts.text, int(here[at]))
+                kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
+        yield kept
+        del kept
 
 
 class _Found:

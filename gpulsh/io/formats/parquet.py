@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from gpulsh.backends.lru_cache import LruCache
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept, to_arrow
+from gpulsh.io.arrow.cutter import Cutter
 from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
 from gpulsh.io.arrow.soundness import check_batch, check_values
@@ -159,10 +160,12 @@ class Parquet(Divisible):
             options = writer_options(source, how.get("packing"), () if added is None else added.schema.names)
             if added is not None:
                 schema = pa.schema([*schema, *added.schema], schema.metadata)
+            cut = None if (cuts := how.get("cuts")) is None else Cutter(file, keep, cuts)
             with open(target, "wb") as sink, pq.ParquetWriter(sink, schema, version="2.6", **options) as out:
                 for run, batches in _kept_runs(file, source, keep, how):
                     # The same rows give the same bytes, in whatever batches they come.
                     rows = max(min((run.stop - run.start) * GROUP_BYTES // max(run.size, 1), GROUP_ROWS), 1)
+                    batches = batches if cut is None else map(cut, batches)
                     tables = map(pa.Table.from_batches, zip(with_added(batches, added)))
                     for table in in_groups(tables, texts, rows):
                         out.write_table(table, row_group_size=len(table))

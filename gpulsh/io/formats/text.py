@@ -95,11 +95,20 @@ class PlainText(Streamed):
         """The file, byte for byte; none where the document is dropped, for an empty one would be another document."""
         if len(keep) != 1:
             raise wrong_length(file)
-        if keep[0]:
+        cuts = how.get("cuts")
+        if keep[0] and cuts is not None and len(cuts.row):
+            with self._writer(target, None) as packed:
+                for block in self.read(file, Columns("text"), rules=Rules(limit=how.get("limit"))):
+                    packed.write(self._encoded(cuts.text(0, block.texts.pieces(np.zeros(1, np.int64))[0])))
+        elif keep[0]:
             with reading(file):
                 source = file.open()
             with source, open(target, "wb") as out:
                 shutil.copyfileobj(source, out, COPIED)
+
+    def _encoded(self, text: bytes) -> bytes:
+        """Text of UTF-8 in the encoding of the file."""
+        return text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """A column, "text"."""
@@ -139,6 +148,7 @@ class TextLines(PlainText):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are."""
+        cuts = how.get("cuts")
         with reading(file):
             source = file.open()
         with source, self._writer(target, how.get("packing")) as out, counting(file, keep) as read:
@@ -147,7 +157,16 @@ class TextLines(PlainText):
                 stays = keep[read.rows : read.rows + len(ends)]
                 if len(stays) != len(ends):
                     raise wrong_length(file)
-                if stays.all():
+                rows = np.arange(read.rows, read.rows + len(ends))
+                if cuts is not None and cuts.changed(rows).any():
+                    for row, line in zip(rows[stays].tolist(), _lines(piece, ends, stays), strict=True):
+                        text = line.removesuffix(b"\n")
+                        read_as = text if self.encoding is None else text.decode(self.encoding, "replace").encode()
+                        changed = (
+                            self._encoded(cuts.text(row, read_as)) if cuts.changed(rows[:1] * 0 + row)[0] else text
+                        )
+                        out.write(changed + line[len(text) :])
+                elif stays.all():
                     out.write(memoryview(piece))
                 elif stays.any():
                     sizes = np.diff(ends, prepend=0)
@@ -204,6 +223,12 @@ def _ends(piece: bytes | bytearray) -> Numbers:
     """int64 [lines]: where each line ends, its newline included."""
     ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == NEWLINE) + 1
     return ends if len(ends) and ends[-1] == len(piece) else np.append(ends, len(piece))
+
+
+def _lines(piece: bytes | bytearray, ends: Numbers, stays: Mask) -> Iterator[bytes]:
+    """Lines with their ends."""
+    for begin, end in zip((ends - np.diff(ends, prepend=0))[stays].tolist(), ends[stays].tolist(), strict=True):
+        yield bytes(piece[begin:end])
 
 
 def _texts(piece: bytes) -> pa.Array:

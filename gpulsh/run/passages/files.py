@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
@@ -14,9 +15,11 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.io.columns import Columns, text_named
+from gpulsh.io.conversion import FormatName, renamed
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, natural_id, refuse_unused
+from gpulsh.io.files.no_documents import DATA
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.stamps import Stamps
 from gpulsh.params import (
@@ -31,18 +34,22 @@ from gpulsh.params import (
     normalizing,
     shown,
 )
+from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.marks import Keep
 from gpulsh.repeats.passages import MOST_TOKENS
 from gpulsh.run.engines import EngineName
 from gpulsh.run.files import Input, paths, with_absolute_path
 from gpulsh.run.output.paths import Folders, refuse_url
+from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
 from gpulsh.run.passages.driver import Stages, mark_partitions
 from gpulsh.run.passages.evidence import FILE
-from gpulsh.run.passages.job import PassagesJob, PassagesTerms
+from gpulsh.run.passages.job import CutJob, CutTerms, Cutting, PassagesJob, PassagesTerms
 from gpulsh.run.passages.run import FileRun, Machine
 from gpulsh.run.progress import Show
 from gpulsh.run.report import Start
 from gpulsh.secret import chosen_secret
+
+FORM = ("lines", "as_text", "delimiter", "encoding")  # of the parameters of passages
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,10 @@ def passages_files(
     symbols: bool = False,
     folding: Folding | None = None,
     normalize: NormalForm | None = None,
+    cut: bool = False,
+    min_left: int = 20,
+    min_occurrences: int = 2,
+    format: FormatName | None = None,
     text_column: str | Sequence[str] = "text",
     lines: bool = False,
     as_text: str | Sequence[str] = (),
@@ -103,6 +114,7 @@ def passages_files(
     output   a local folder that is new or empty; see `overwrite` and `resume`
     tokens, keep, bridge, whole_lines, unit, symbols, folding, normalize
              as in `passages`
+    cut      write `data/` and `short.parquet`, too, as `cut_files` does with min_left, min_occurrences and format
     others   as in `deduplicate_files`
 
     Returns a PassagesResult. Raises ParameterError, InputError, OutputError or BackendError.
@@ -124,6 +136,8 @@ def passages_files(
     check_choice("keep", keep, get_args(Keep))
     check_integer("bridge", bridge, 0, tokens)
     check_type("whole_lines", whole_lines, bool)
+    check_type("cut", cut, bool)
+    cutting = _cutting(min_left, min_occurrences, format) if cut else None
     reading, folding = Shingling(unit=unit, symbols=symbols), normalizing(folding, normalize)
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     if not isinstance(id_column, (str, NoneType)):
@@ -132,7 +146,7 @@ def passages_files(
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     streams = Streams(form)  # to the end of the run
-    files = found_files(given, streams, form, folder, engine)
+    files = found_files(given, streams, form, folder, engine, cutting)
     terms = PassagesTerms(
         files=tuple(files),
         columns=Columns(text=text_named(text_column), id=id_column or natural_id(files)),
@@ -144,6 +158,7 @@ def passages_files(
         whole_lines=whole_lines,
         unit=reading,
         folding=folding or Folding(),
+        cutting=cutting,
     )
     run = FileRun(
         terms=terms,
@@ -176,11 +191,120 @@ def _stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mappi
     ]
     return {
         "files": [{"file": name, "rows": count} for name, count in zip(names, rows, strict=True)],
-        "passages": dict(marked.counts),
+        "passages": {**marked.counts, **(cut_all(job, ops, stages, work / FILE) if job.cutting else {})},
         "windows": list(marked.classes),
         "frequent": frequent,
-        "outputs": [FILE],
+        "outputs": [*(written(job, work) if job.cutting else []), FILE],
     }
+
+
+@dataclass(frozen=True)
+class CutResult:
+    """The results of `cut_files`: their place, and the report, which is also in report.json."""
+
+    output: Path
+    report: dict[str, Any]
+
+    @property
+    def data(self) -> Path:
+        """The folder of the texts."""
+        return self.output / DATA
+
+
+@known_keywords
+def cut_files(
+    inputs: Input | Sequence[Input],
+    output: Input,
+    *,
+    passages: Input,
+    min_left: int = 20,
+    min_occurrences: int = 2,
+    format: FormatName | None = None,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+    devices: Sequence[int] | None = None,
+    memory: int | str | None = None,
+    engine: EngineName = "local",
+    address: str | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    progress: Show = False,
+) -> CutResult:
+    """Write files without the passages that `passages_files` found in them.
+
+    The folder gets `data/` with all rows and columns, `short.parquet` with `file`, `row` and the `tokens` left of each
+    dropped document, and `report.json`. Only texts change; of JSON lines, all other bytes stay. WARC needs `format`.
+
+    inputs           those that the passages were found in, unchanged
+    output           a local folder that is new or empty; see `overwrite` and `resume`
+    passages         passages.parquet of that run. The column of the text, and how tokens are read, are in it
+    min_left         documents that lose something and have fewer tokens left are dropped
+    min_occurrences  passages that occur less often stay
+    others           as in `deduplicate_files`
+
+    Returns a CutResult. Raises ParameterError, InputError, OutputError or BackendError.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lines, out = Path(folder, "a.jsonl"), Path(folder, "out")
+    ...     _ = lines.write_text(
+    ...         '{"text": "One: please read this"}\\n{"text": "Two. Please read this! No."}\\n'
+    ...     )
+    ...     found = passages_files(lines, out, tokens=3, backend="reference")
+    ...     where = {"passages": found.passages, "min_left": 1, "backend": "reference"}
+    ...     print((cut_files(lines, Path(folder, "cut"), **where).data / "a.jsonl").read_text())
+    {"text": "One: please read this"}
+    {"text": "Two. ! No."}
+    <BLANKLINE>
+    """
+    start = Start()
+    cutting = _cutting(min_left, min_occurrences, format)
+    given, folder = paths("inputs", inputs), checked_output(output, overwrite=overwrite, resume=resume)
+    (path,) = paths("passages", passages)
+    found = parameters_of(Path(path))
+    where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
+    machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
+    form = Form(**{name: found[name] for name in FORM if name in found})
+    streams = Streams(form)  # to the end of the run
+    files = found_files(given, streams, form, folder, engine, cutting)
+    stamp = os.stat(path)
+    terms = CutTerms(
+        files=tuple(files),
+        columns=Columns(text=found["text_column"]),
+        stamps=Stamps.of(files),
+        form=form,
+        passages=path,
+        passages_stamp=(stamp.st_size, stamp.st_mtime_ns),
+        cutting=cutting,
+        unit=Shingling(unit=found["unit"], symbols=found["symbols"]),
+        folding=Folding(**found["folding"]),
+    )
+
+    def stages(job: CutJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
+        counts = cut_all(job, ops, stages, Path(path))
+        return {"passages": dict(counts), "outputs": written(job, work)}
+
+    run = FileRun(
+        terms=terms,
+        kind=CutJob,
+        output=Path(folder),
+        given=given,
+        overwrite=overwrite,
+        resume=resume,
+        progress=progress,
+        secret=chosen_secret(None),
+        machine=machine,
+        stages=stages,
+        start=start,
+    )
+    return CutResult(Path(folder), run.report())
+
+
+def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> Cutting:
+    check_integer("min_left", min_left, 0, MOST)
+    check_integer("min_occurrences", min_occurrences, 1, MOST)
+    check_choice("format", format, (None, *get_args(FormatName)))
+    return Cutting(min_left=min_left, min_occurrences=min_occurrences, format=format)
 
 
 def checked_output(output: object, *, overwrite: bool, resume: bool) -> str:
@@ -194,9 +318,15 @@ def checked_output(output: object, *, overwrite: bool, resume: bool) -> str:
     return folders.output
 
 
-def found_files(given: Sequence[str], streams: Streams, form: Form, output: str, engine: EngineName) -> list[File]:
+def found_files(
+    given: Sequence[str], streams: Streams, form: Form, output: str, engine: EngineName, cutting: Cutting | None
+) -> list[File]:
     """The files of a run; an error where its output overlaps them."""
     files = find_files(given, [], streams, form)
     refuse_unused(files, form)
     Folders(output, None, None).refuse_overlap(given, files)
-    return [replace(file) if engine == "local" else with_absolute_path(file) for file in files]
+    if cutting is not None:
+        refuse_uncuttable(files, cutting.format)
+        if cutting.format is not None:
+            files = renamed(files, cutting.format, None)
+    return files if engine == "local" else [with_absolute_path(file) for file in files]

@@ -11,10 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.io.conversion import FormatName
 from gpulsh.params import Folding, Shingling
 from gpulsh.repeats.marks import Keep
 from gpulsh.run.job import FileJob, FileTerms, Place
 from gpulsh.run.records.tables import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cutting:
+    """How texts are written without passages."""
+
+    min_left: int  # tokens that a document must have left
+    min_occurrences: int  # of passages that are cut
+    format: FormatName | None = None  # None: as the inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +37,7 @@ class PassagesTerms(FileTerms):
     whole_lines: bool
     unit: Shingling
     folding: Folding
+    cutting: Cutting | None = None
 
     def parameters(self) -> Mapping[str, Any]:
         """All of it but for the files."""
@@ -41,12 +52,47 @@ class PassagesTerms(FileTerms):
             "text_column": self.columns.text,
             "id_column": self.columns.id,
             **self.form.facts(),
+            **({} if self.cutting is None else {"cut": asdict(self.cutting)}),
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassagesJob(PassagesTerms, FileJob):
     """A run of `passages_files`."""
+
+    @cached_property
+    def shingling(self) -> Shingling:
+        """How tokens are read."""
+        return self.unit.under(self.folding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutTerms(FileTerms):
+    """The parameters of `cut_files` that decide the bytes of its results."""
+
+    passages: str
+    passages_stamp: tuple[object, ...]
+    cutting: Cutting
+    unit: Shingling
+    folding: Folding
+
+    def parameters(self) -> Mapping[str, Any]:
+        """All of it but for the files."""
+        return {
+            "passages": self.passages,
+            "passages_stamp": list(self.passages_stamp),
+            "cut": asdict(self.cutting),
+            "unit": self.unit.unit,
+            "symbols": self.unit.symbols,
+            "folding": asdict(self.folding),
+            "text_column": self.columns.text,
+            **self.form.facts(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutJob(CutTerms, FileJob):
+    """A run of `cut_files`."""
 
     @cached_property
     def shingling(self) -> Shingling:

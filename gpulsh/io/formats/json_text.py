@@ -1,0 +1,62 @@
+"""The text of a record of JSON, replaced where it stands: all other bytes of the line stay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from gpulsh.errors import InputError
+from gpulsh.io.columns import Columns, Place
+from gpulsh.io.file import File
+from gpulsh.io.formats.streamed import Line
+from gpulsh.io.rows import Bytes
+
+SPACE = " \t\n\r"
+BOM = "\ufeff"
+
+_decoder = json.JSONDecoder()
+
+
+def with_text(file: File, number: int, line: Line, columns: Columns, change: Callable[[Bytes], bytes]) -> bytes:
+    """The line with another text, made by `change` of the text as UTF-8; with its end."""
+    import orjson
+
+    if len(columns.texts) > 1:
+        raise InputError(f"{file.name}: its text is of several fields; name one field to cut it")
+    content = bytes(line).decode("utf-8", "surrogateescape")
+    begin = len(BOM) if number == 1 and content.startswith(BOM) else 0
+    try:
+        start, stop = _place(content, begin, columns.texts[0])
+    except RecursionError as error:
+        raise InputError(f"{file.name}: {file.unit} {number} is nested too deeply; flatten it") from error
+    # As it was read: bytes that are no UTF-8 are U+FFFD, and halves of a surrogate pair stay.
+    text = json.loads(content[start:stop].encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+    changed = change(text.encode("utf-8", "surrogatepass"))
+    try:
+        value = orjson.dumps(changed.decode("utf-8"))
+    except UnicodeDecodeError:
+        value = json.dumps(changed.decode("utf-8", "surrogatepass")).encode()
+    before, behind = (part.encode("utf-8", "surrogateescape") for part in (content[:start], content[stop:]))
+    return before + value + behind
+
+
+def _place(content: str, at: int, place: Place) -> tuple[int, int]:
+    """Where the value of a field stands. Of several fields of one name the last counts, as for parsers."""
+    found = 0, 0
+    at = _next(content, at) + 1
+    while content[at := _next(content, at)] != "}":
+        name, at = _decoder.raw_decode(content, at)
+        at = _next(content, _next(content, at) + 1)
+        begin = at
+        _, at = _decoder.raw_decode(content, at)
+        if name == place[0]:
+            found = begin, at
+        at = _next(content, at)
+        at += content[at] == ","
+    return found if len(place) == 1 else _place(content, found[0], place[1:])
+
+
+def _next(content: str, at: int) -> int:
+    while content[at] in SPACE:
+        at += 1
+    return at

@@ -1,0 +1,233 @@
+"""Write texts without passages.
+
+cut          a file: its rows, without the passages that occur often enough; documents left with few tokens are dropped
+list         all: `short.parquet`, a row a dropped document in input order
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.io.arrow.buffers import numbers, strings, to_arrow
+from gpulsh.io.conversion import FormatName, write_kept
+from gpulsh.io.cuts import Cuts
+from gpulsh.io.file import File
+from gpulsh.io.files.file_texts import PartitionFacts, Piece
+from gpulsh.io.files.no_documents import DATA
+from gpulsh.io.files.places import Targets
+from gpulsh.io.formats.endings import format_of
+from gpulsh.io.formats.warc import Warc
+from gpulsh.io.rows import normalized
+from gpulsh.ragged import chosen_rows, distinct
+from gpulsh.repeats.cut import without
+from gpulsh.run.job import Made, Place, Task, step_of
+from gpulsh.run.output.folder import SHORT
+from gpulsh.run.output.paths import marked
+from gpulsh.run.passages.driver import Stages
+from gpulsh.run.passages.evidence import FILE, PARAMETERS
+from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
+from gpulsh.run.records.tables import Table
+from gpulsh.store.durable import Together, durable_file, naming
+
+STAGE, SHORT_LIST = "cut", "short"  # the step that lists is of the stage `list`
+NEEDED = ("file", "row", "start", "stop", "occurrences")
+
+
+class ShortRows(NamedTuple):
+    """Rows of a file that are dropped, ascending, and the tokens left of each."""
+
+    row: Numbers
+    tokens: Numbers
+
+
+SHORTS = Table(STAGE, "short", ShortRows)
+
+CutPlace = Place[PassagesJob | CutJob]
+
+
+def refuse_uncuttable(files: Sequence[File], format: FormatName | None) -> None:
+    """ParameterError where texts cannot be written without passages."""
+    for file in files:
+        if format is None and isinstance(format_of(file), Warc):
+            raise ParameterError(
+                f"{file.name}: is WARC, whose records are never changed; give --format jsonl or parquet"
+            )
+
+
+def passages_by_file(path: Path, files: Sequence[File]) -> list[tuple[int, int]]:
+    """The first row in `passages.parquet` of each file's passages, and the row after the last.
+
+    InputError where it lists other files.
+    """
+    numbered = {file.name: number for number, file in enumerate(files)}
+    counts = Counter[str]()
+    order: list[str] = []
+    with _opened(path) as source:
+        for batch in source.iter_batches(columns=["file"]):
+            for value in batch.column(0).value_counts():
+                name = value["values"].as_py()
+                if name not in counts:
+                    order.append(name)
+                counts[name] += value["counts"].as_py()
+    strange = [name for name in order if name not in numbered]
+    if strange:
+        raise InputError(f"{path}: lists passages of {strange[0]}, which is no INPUT; give the INPUT of that run")
+    if [numbered[name] for name in order] != sorted(numbered[name] for name in order):
+        raise InputError(f"{path}: lists files in another order than INPUT; give the INPUT of that run")
+    found, row = [], 0
+    for file in files:
+        found.append((row, row + counts[file.name]))
+        row += counts[file.name]
+    return found
+
+
+def parameters_of(path: Path) -> dict[str, Any]:
+    """The parameters of the run that wrote `passages.parquet`; InputError where no run did."""
+    with _opened(path) as source:
+        schema = source.schema_arrow
+        written = (schema.metadata or {}).get(PARAMETERS)
+        if written is None or any(name not in schema.names for name in NEEDED):
+            raise InputError(f"{path}: was not written by `gpulsh passages`; give OUT/{FILE} of such a run")
+        found: dict[str, Any] = json.loads(written)
+        return found
+
+
+def _opened(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting: Cutting) -> Cuts:
+    """The passages in some rows of `passages.parquet` that are cut."""
+    columns: list[list[Numbers]] = [[np.empty(0, np.int64)] for _ in NEEDED[1:]]
+    start = 0
+    with _opened(path) as source:
+        for group in range(source.num_row_groups):
+            count = source.metadata.row_group(group).num_rows
+            low, high = max(rows[0] - start, 0), min(rows[1] - start, count)
+            if low < high:
+                table = source.read_row_group(group, columns=list(NEEDED[1:]), use_threads=False).combine_chunks()
+                for found, name in zip(columns, NEEDED[1:], strict=True):
+                    found.append(numbers(table.column(name).chunk(0))[low:high])
+            start += count
+    row, begin, end, occurrences = map(np.concatenate, columns)
+    often = occurrences >= cutting.min_occurrences
+    return Cuts(row[often], begin[often], end[often], job.columns)
+
+
+@dataclass
+class _Counts:
+    rows: int = 0
+    before: int = 0
+    after: int = 0
+
+
+def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces: Sequence[Piece]) -> Made:
+    """Write a file without the passages in `rows` of `passages.parquet`."""
+    job = place.job
+    cutting, file = job.cutting, job.files[number]
+    assert cutting is not None
+    with place.unchanged([number]):
+        cuts = _cuts(path, rows, job, cutting)
+        counts, short = _Counts(), ShortRows(np.empty(0, np.int64), np.empty(0, np.int64))
+        found = [short]
+        for batch in place.texts().read(pieces, place.ops.sizes().batch, PartitionFacts()):
+            here = slice(*np.searchsorted(cuts.row, [counts.rows, counts.rows + len(batch)]).tolist())
+            counts.before += int(batch.offset[-1] - batch.offset[0])
+            if here.start < here.stop:
+                found.append(_short(place, file, batch, cuts, here, counts))
+            counts.rows += len(batch)
+            place.progress.advance(len(batch))
+        if len(cuts.row) and cuts.row[-1] >= counts.rows:
+            raise InputError(f"{file.name}: has {counts.rows} rows, and {path} lists passages of row {cuts.row[-1]}")
+        short = SHORTS.joined(found)
+        keep = np.ones(counts.rows, np.bool_)
+        keep[short.row] = False
+        with Together(place.folder) as together:
+            target = Targets(place.folder / DATA).of(file)
+            part = together.part(f"{place.folder}/{step_of(STAGE, number)}", target)
+            with naming(target):
+                how: Any = {"limit": job.limit(place.parallel), "cuts": cuts}
+                write_kept(cutting.format, job.columns, file, keep, part, **how)
+            facts = together.complete()
+    made = {f"{DATA}/{file.relative}": fact for fact in facts.values()}
+    return Made(
+        made | SHORTS.write(place.folder, number, short),
+        {
+            "amount": counts.rows,
+            "rows": counts.rows,
+            "bytes": counts.before,
+            "cut_bytes": int((cuts.stop - cuts.start).sum()),
+            "cut_passages": len(cuts.row),
+            "cut_documents": len(distinct(cuts.row)),
+            "short": len(short.row),
+        },
+    )
+
+
+def _short(place: CutPlace, file: File, batch: TextBatch, cuts: Cuts, here: slice, counts: _Counts) -> ShortRows:
+    """The documents of a batch that a cut leaves with too few tokens."""
+    job, ops = place.job, place.ops
+    cutting = job.cutting
+    assert cutting is not None
+    row = cuts.row[here] - counts.rows
+    changed = distinct(row)
+    try:
+        some = chosen_rows(batch, changed)
+        left = without(ops, some, np.searchsorted(changed, row), cuts.start[here], cuts.stop[here])
+    except ParameterError as error:
+        raise InputError(f"{file.name}: is not as it was when its passages were found: {error.message}") from error
+    text = normalized(left, job.folding.form)
+    tokens: Numbers = ops.asnumpy(ops.tokens(text, job.shingling).lengths).astype(np.int64)
+    few = tokens < cutting.min_left
+    return ShortRows(changed[few] + counts.rows, tokens[few])
+
+
+def list_short(place: CutPlace) -> Made:
+    """List the documents that were dropped."""
+    schema = marked(pa.schema([("file", pa.string()), ("row", pa.int64()), ("tokens", pa.int64())]))
+    names = strings([file.name for file in place.job.files])
+    with durable_file(place.folder / SHORT) as sink:
+        with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
+            for number in range(len(place.job.files)):
+                rows = SHORTS.read(place.folder, number)
+                if len(rows.row):
+                    file = names.take(to_arrow(np.full(len(rows.row), number)))
+                    out.write_table(pa.table([file, *map(to_arrow, rows)], schema))
+        made = {SHORT: sink.fact()}
+    place.progress.advance(1)
+    return Made(made, {"amount": 1})
+
+
+def cut_all(job: PassagesJob | CutJob, ops: Backend, stages: Stages, path: Path) -> Mapping[str, int]:
+    """Write all files without the passages that `path` lists; counts."""
+    whole = job.texts(ops).partitions(1 << 62)
+    pieces: dict[int, list[Piece]] = {number: [] for number in range(len(job.files))}
+    for piece in (piece for partition in whole for piece in partition.pieces):
+        pieces[piece.file].append(piece)
+    rows = passages_by_file(path, job.files)
+    given = ((path.absolute(), rows[number], number, tuple(found)) for number, found in pieces.items())
+    facts = stages.run(STAGE, cut, given, None, parallel=True)
+    stages.tasks("list", [Task(SHORT_LIST, list_short, ())], 1)
+    names = ("rows", "cut_passages", "cut_documents", "cut_bytes", "short")
+    return {name: sum(int(fact[name]) for fact in facts) for name in names}
+
+
+def written(job: PassagesJob | CutJob, work: Path) -> list[str]:
+    """The results, relative to the folder."""
+    made = (f"{DATA}/{file.relative}" for file in job.files)
+    return [*sorted(name for name in made if (work / name).exists()), SHORT]

@@ -1,0 +1,182 @@
+"""Files without passages: texts as `gpulsh.cut` leaves them, all else as it was."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.errors import InputError, OutputError, ParameterError
+from tests.support.files import documents, record
+
+SHARED = "one two three four five six seven"
+TEXTS = [
+    f'First, {SHARED}; é 漢字 "quoted"\\ {"own " * 9}',
+    f"{SHARED}",
+    f"Others: {SHARED}, {SHARED.upper()}\tand \U0001f642 an end of some more own words",
+    "nothing repeats here",
+    None,
+]
+OPTIONS: dict[str, Any] = {"backend": "reference"}
+
+
+def left(given: list[str | None] | None = None) -> tuple[list[str | None], list[tuple[int, int]]]:
+    """The texts that stay, and the rows that are dropped with the tokens left of each."""
+    texts = TEXTS if given is None else given
+    marks = gpulsh.passages(texts, tokens=5, **OPTIONS)
+    found = gpulsh.cut(texts, marks, min_left=5, **OPTIONS)
+    keep = found.keep.tolist()
+    dropped = [(row, int(found.tokens[row])) for row, stays in enumerate(keep) if not stays]
+    return [text for text, stays in zip(found.texts.to_pylist(), keep, strict=True) if stays], dropped
+
+
+def passages_and_cut(inputs: Any, out: Path, **options: Any) -> Path:
+    marks = gpulsh.passages_files(inputs, out / "marks", tokens=5, **OPTIONS)
+    given = {"passages": marks.passages, "min_left": 5, **OPTIONS, **options}
+    cut = gpulsh.cut_files(inputs, out / "cut", **given)
+    rows = pq.read_table(out / "cut" / "short.parquet").to_pylist()
+    assert [(row["row"], row["tokens"]) for row in rows] == left()[1]
+    assert [row["row"] for row in rows] == [1]
+    return cut.data
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "dictionary"])
+def test_parquet_and_arrow(tmp_path: Path, kind: str) -> None:
+    kinds = {
+        "string": pa.string(),
+        "large_string": pa.large_string(),
+        "binary": pa.binary(),
+        "dictionary": pa.dictionary(pa.int32(), pa.string()),
+    }
+    table = pa.table(
+        {"a": range(5), "text": pa.array(TEXTS, pa.string()).cast(kinds[kind]), "b": [[1], [], None] + [[2]] * 2}
+    )
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=2)
+    with pa.OSFile(str(tmp_path / "y.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
+        out.write_table(table)
+    for name in ("x.parquet", "y.arrow"):
+        data = passages_and_cut(tmp_path / name, tmp_path / name[0])
+        found = pq.read_table(data / name) if name == "x.parquet" else pa.ipc.open_file(str(data / name)).read_all()
+        kept = table.take([0, 2, 3, 4])
+        assert found.schema.equals(table.schema) and found.drop(["text"]).equals(kept.drop(["text"]))
+        texts = found["text"].to_pylist()
+        assert [text.decode() if isinstance(text, bytes) else text for text in texts] == left()[0]
+
+
+def test_json_lines_keep_all_other_bytes(tmp_path: Path) -> None:
+    lines = [
+        b'{"n": 1.50, "meta": {"t": %s}, "meta" : {"x":"\\u00e9", "t"  :%s , "t2": [1 , 2]} ,"z":1e3}\n'
+        % (b'"other"', json.dumps(text).encode())
+        for text in TEXTS
+    ]
+    lines[2] = b"\n" + lines[2].removesuffix(b"\n") + b"\r\n"
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + b"".join(lines)))
+    marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, text_column="meta.t", **OPTIONS)
+    cut = gpulsh.cut_files(path, tmp_path / "cut", passages=marks.passages, min_left=5, **OPTIONS)
+    content = gzip.decompress((cut.data / path.name).read_bytes())
+    kept, _ = left()
+    expected = []
+    for line, text in zip([lines[0], lines[2].removeprefix(b"\n")], kept[:2], strict=True):
+        before, behind = line.split(b'"t"  :')
+        value = json.dumps(text, ensure_ascii=False).encode()
+        expected.append(before + b'"t"  :' + value + behind[behind.index(b' , "t2"') :])
+        assert expected[-1] != line
+    assert content == b"\xef\xbb\xbf" + b"".join([*expected, *lines[3:]])
+
+
+def test_csv_text_and_arrays_of_json(tmp_path: Path) -> None:
+    quoted = ["" if text is None else '"' + text.replace('"', '""') + '"' for text in TEXTS]
+    (tmp_path / "a.csv").write_text("n,text,m\n" + "".join(f"{n},{text},z{n}\r\n" for n, text in enumerate(quoted)))
+    data = passages_and_cut(tmp_path / "a.csv", tmp_path / "a")
+    content = (data / "a.csv").read_bytes().decode()
+    kept = ["" if text is None else '"' + text.replace('"', '""') + '"' for text in left()[0]]
+    rows = zip([0, 2, 3, 4], kept, strict=True)
+    assert content == "n,text,m\n" + "".join(f"{n},{text},z{n}\r\n" for n, text in rows)
+
+    (tmp_path / "b.json").write_text(json.dumps([{"text": text, "n": n} for n, text in enumerate(TEXTS)]))
+    data = passages_and_cut(tmp_path / "b.json", tmp_path / "b")
+    assert [row["text"] for row in json.loads((data / "b.json").read_text())] == left()[0]
+
+    data = passages_and_cut(tmp_path / "b.json", tmp_path / "c", format="parquet")
+    assert pq.read_table(data / "b.parquet")["text"].to_pylist() == left()[0]
+
+
+def test_text_files(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    texts = [text.replace("漢字", "").replace("\U0001f642", "") for text in TEXTS if text]
+    for number, text in enumerate(texts):
+        (folder / f"{number}.txt.bz2").write_bytes(bz2.compress(text.encode("latin-1")))
+    marks = gpulsh.passages_files(folder, tmp_path / "marks", tokens=5, encoding="latin-1", **OPTIONS)
+    cut = gpulsh.cut_files(folder, tmp_path / "cut", passages=marks.passages, min_left=5, **OPTIONS)
+    found = [bz2.decompress(path.read_bytes()).decode("latin-1") for path in sorted(cut.data.iterdir())]
+    assert found == left([*texts])[0]
+
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(text.replace("\n", " ") for text in texts))
+    marks = gpulsh.passages_files(lines, tmp_path / "marks2", tokens=5, lines=True, **OPTIONS)
+    cut = gpulsh.cut_files(lines, tmp_path / "cut2", passages=marks.passages, min_left=5, **OPTIONS)
+    assert (cut.data / "lines.txt").read_text().split("\n") == left([*texts])[0]
+
+
+def test_warc_in_another_format(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.wet.gz"
+    path.write_bytes(gzip.compress(b"".join(record(n, (text or "").encode()) for n, text in enumerate(TEXTS))))
+    data = passages_and_cut(path, tmp_path / "out", format="jsonl")
+    texts = [
+        json.loads(line)["text"] for file in data.iterdir() for line in gzip.decompress(file.read_bytes()).splitlines()
+    ]
+    assert texts == [text or "" for text in left()[0]]
+    with pytest.raises(ParameterError, match="WARC, whose records are never changed"):
+        gpulsh.cut_files(path, tmp_path / "x", passages=tmp_path / "out/marks/passages.parquet", **OPTIONS)
+
+
+def test_both_in_one_run(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    both = gpulsh.passages_files(path, tmp_path / "both", tokens=5, cut=True, min_left=5, **OPTIONS)
+    data = passages_and_cut(path, tmp_path / "apart")
+    assert (both.output / "data/a.jsonl").read_bytes() == (data / "a.jsonl").read_bytes()
+    assert both.report["outputs"] == ["data/a.jsonl", "short.parquet", "passages.parquet", "report.json"]
+    assert [text.decode() for text in documents(data / "a.jsonl")] == [text or "" for text in left()[0]]
+    again = gpulsh.passages_files(path, tmp_path / "both", tokens=5, cut=True, min_left=5, resume=True, **OPTIONS)
+    assert again.report == json.loads((tmp_path / "both/report.json").read_text())
+    with pytest.raises(OutputError, match="of another run"):
+        gpulsh.passages_files(path, tmp_path / "both", tokens=6, cut=True, min_left=5, resume=True, **OPTIONS)
+
+
+def test_rare_passages_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
+    often = max(row["occurrences"] for row in pq.read_table(marks.passages).to_pylist())
+    cut = gpulsh.cut_files(path, tmp_path / "cut", passages=marks.passages, min_occurrences=often + 1, **OPTIONS)
+    assert (cut.data / "a.jsonl").read_bytes() == path.read_bytes()
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    other.write_text(path.read_text())
+    marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
+    with pytest.raises(InputError, match=r"a\.jsonl, which is no INPUT"):
+        gpulsh.cut_files(other, tmp_path / "x", passages=marks.passages, **OPTIONS)
+    path.write_text('{"text": "short"}\n' * 5)
+    with pytest.raises(InputError, match="is not as it was when its passages were found"):
+        gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS[:2]))
+    with pytest.raises(InputError, match="has 2 rows"):
+        gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
+    table = pa.table({"file": ["a"]})
+    pq.write_table(table, tmp_path / "no.parquet")
+    with pytest.raises(InputError, match="was not written by `gpulsh passages`"):
+        gpulsh.cut_files(path, tmp_path / "x", passages=tmp_path / "no.parquet", **OPTIONS)
+    assert not (tmp_path / "x").exists()
