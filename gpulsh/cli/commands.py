@@ -23,6 +23,8 @@ from gpulsh.errors import GpulshError, ParameterError
 
 COMMANDS = {  # name -> module, imported when the command is used
     "dedup": "gpulsh.cli.dedup",
+    "passages": "gpulsh.cli.passages",
+    "cut": "gpulsh.cli.passages",
     "show": "gpulsh.cli.show",
     "report": "gpulsh.cli.show",
     "weights": "gpulsh.cli.weights",

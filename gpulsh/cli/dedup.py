@@ -242,7 +242,7 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
     with (
         clean_end(),
         redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout),
-        _limited(options),
+        limited(options),
     ):
         from gpulsh.run.files import deduplicate_files
 
@@ -262,7 +262,7 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
     conclude(table + summary(report, output, earlier=datetime.fromisoformat(report["began"]) < now))
 
 
-def _limited(options: Mapping[str, Any]) -> AbstractContextManager[None]:
+def limited(options: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Let the kernel enforce `--memory`. Workers of Ray do so themselves; runs on CUDA have no limit."""
     from gpulsh.backends.parallel import processors
     from gpulsh.backends.select import backend_status

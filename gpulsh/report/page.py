@@ -16,7 +16,17 @@ from gpulsh.report.excerpts import marked
 from gpulsh.report.picture import candidates_picture, similarity_picture
 from gpulsh.report.reproduce import command, in_words
 from gpulsh.report.summary import SHORT, represented, sum_of
-from gpulsh.report.wording import cluster_name, duration, many, measure_name, place_name, printable, share, size
+from gpulsh.report.wording import (
+    cluster_name,
+    duration,
+    many,
+    measure_name,
+    place_name,
+    printable,
+    printable_lines,
+    share,
+    size,
+)
 from gpulsh.stats.counts import COUNTS, DUPLICATES, SAMPLED
 from gpulsh.stats.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.theory import SCurve
@@ -55,7 +65,8 @@ def write_page(path: Path, report: Mapping[str, Any]) -> None:
 
 
 @cache
-def _template() -> Any:
+def page_template(name: str) -> Any:
+    """A template of this folder, with the filters of the pages."""
     import jinja2
 
     loader = jinja2.PackageLoader("gpulsh.report", "")
@@ -66,11 +77,12 @@ def _template() -> Any:
         many=many,
         count=lambda number: f"{number:,}",
         printable=printable,
+        lines=printable_lines,
         place=lambda place: _short(place_name(place)),
         seconds=duration,
         shown=lambda value: _short(printable(str(value))),
     )
-    return environment.get_template("page.html")
+    return environment.get_template(name)
 
 
 @cache
@@ -98,7 +110,7 @@ def render(report: Mapping[str, Any]) -> str:
     script, script_hash = _script()
     files, clusters = _files(report), evidence["clusters"]["sample"]
     stages = list(_stages(report))
-    html: str = _template().render(
+    html: str = page_template("page.html").render(
         report=report,
         funnel=report["funnel"],
         evidence=evidence,
@@ -131,7 +143,7 @@ def render(report: Mapping[str, Any]) -> str:
         pairs=[{**example, "texts": marked(example["texts"], parameters)} for example in evidence["examples"]],
         columns=DUPLICATES,
         not_compared=_NOT_COMPARED[reading.reading],
-        parameters=sorted(_flat("", parameters)),
+        parameters=sorted(flat("", parameters)),
         share=share,
     )
     return html
@@ -261,10 +273,10 @@ def _classes(sizes: list[dict[str, int]]) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:
+def flat(name: str, value: object) -> Iterator[tuple[str, str]]:
     """Nested parameters, as `shingling.size`."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _flat(f"{name}.{key}" if name else key, inner)
+            yield from flat(f"{name}.{key}" if name else key, inner)
     else:
         yield name, "none" if value is None else str(value)

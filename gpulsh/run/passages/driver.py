@@ -28,7 +28,7 @@ class Marked:
 
     layout: Layout
     counts: Mapping[str, int]
-    classes: Sequence[Mapping[str, int]]  # windows by their occurrences
+    classes: Sequence[Mapping[str, Any]]  # windows by their occurrences
     frequent: Sequence[Sequence[Any]]  # of `most_frequent`
 
 
@@ -100,10 +100,14 @@ def _counts(*stages: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
     return {name: sum(tallied(facts, name) for facts in stages) for name in names}
 
 
-def _classes(marked: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, int]]:
+def _classes(marked: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     names = ("distinct", "before", "after")
     sums = {name: np.sum([facts[name] for facts in marked], axis=0).tolist() for name in names}
-    found = [{"least": least, **{name: sums[name][at] for name in names}} for at, least in enumerate(CLASSES)]
+    last = [*(least - 1 for least in CLASSES[1:]), None]
+    found = [
+        {"least": least, "most": last[at], **{name: sums[name][at] for name in names}}
+        for at, least in enumerate(CLASSES)
+    ]
     return [entry for entry in found if entry["distinct"] or entry["before"]]
 
 

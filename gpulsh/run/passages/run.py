@@ -17,10 +17,12 @@ from gpulsh.budget import cut, parse_memory
 from gpulsh.io.files.no_documents import REPORT
 from gpulsh.params import SCHEME
 from gpulsh.report.machine import machine, versions
+from gpulsh.report.page import missing
+from gpulsh.report.passages import write_passages_page
 from gpulsh.run.engines import EngineName, check_engine, open_engine
 from gpulsh.run.files import system_errors_as_output_errors
 from gpulsh.run.job import FileJob, FileTerms
-from gpulsh.run.output.folder import OutputFolder, finished, read_report, write_report
+from gpulsh.run.output.folder import PAGE, OutputFolder, finished, read_report, write_report
 from gpulsh.run.passages.driver import Stages
 from gpulsh.run.progress import Show, open_progress
 from gpulsh.run.report import Start
@@ -84,6 +86,8 @@ class FileRun(Generic[Made]):
                 found = self.stages(job, engine.ops, stages, folder.work)
                 backend = {"name": engine.ops.name, "device": getattr(engine.ops, "device", None)}
                 report = self._report(job, found, stages, backend, engine.to_json())
+                if PAGE in report["outputs"]:
+                    write_passages_page(folder.work / PAGE, report)
             write_report(folder.work / REPORT, report)
             job.stamps.check_all()
             folder.commit()
@@ -92,6 +96,7 @@ class FileRun(Generic[Made]):
     def _report(
         self, job: Made, found: Mapping[str, Any], stages: Stages, backend: object, engine: object
     ) -> dict[str, Any]:
+        no_page = missing() if "frequent" in found else "a cut has no page"
         return {
             "gpulsh": __version__,  # also marks the folder as gpulsh's own
             "scheme": SCHEME,
@@ -107,6 +112,7 @@ class FileRun(Generic[Made]):
             **found,
             "stages": stages.funnel.seconds,
             "resumed": stages.funnel.resumed,
-            "outputs": [*found["outputs"], REPORT],
+            "page": {"written": no_page is None, "reason": no_page},
+            "outputs": [*found["outputs"], REPORT, *([] if no_page else [PAGE])],
             "job": job.to_json(),
         }

@@ -1,0 +1,188 @@
+"""`gpulsh passages` finds text that repeats inside documents of files; `gpulsh cut` writes the files without it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from typing import Any
+
+import click
+
+from gpulsh.cli.dedup import limited
+from gpulsh.cli.options import SectionedCommand, backend_options, choice, parsed, text_options, together
+from gpulsh.cli.terminal import clean_end, conclude
+
+SECTIONS = {"text_column": "Input", "output": "Output", "tokens": "Passages", "min_left": "Cut", "backend": "Machine"}
+CUT_SECTIONS = {"passages": "Passages", "output": "Output", "backend": "Machine"}
+EXAMPLES = {  # command -> its purpose
+    "gpulsh passages crawl/ -o marks/": "List what repeats, with the place of each first occurrence",
+    "gpulsh passages crawl/ -o clean/ --cut": "Also write the documents without it",
+    "gpulsh passages posts.jsonl -o marks/ --text-column body --tokens 30 --whole-lines": "Another column; whole lines",
+}
+CUT_EXAMPLES = {
+    "gpulsh cut crawl/ --passages marks/passages.parquet -o clean/": "Cut what `gpulsh passages` listed",
+    "gpulsh cut crawl/ --passages marks/passages.parquet -o clean/ --min-occurrences 10": "Cut what is frequent alone",
+}
+
+_inputs = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+_output = together(
+    click.option("-o", "--output", required=True, metavar="OUT", help="Folder for the results."),
+    click.option("--resume", is_flag=True, help="Continue an unfinished run of the same job in OUT."),
+    click.option("--overwrite", is_flag=True, help="Replace the results of an earlier run in OUT, and nothing else."),
+    click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        help="Print the report as JSON, and progress as JSON lines on standard error.",
+    ),
+)
+_cutting = together(
+    click.option(
+        "--min-left",
+        type=int,
+        default=20,
+        show_default=True,
+        metavar="N",
+        help="Drop a document that is cut and has fewer tokens left.",
+    ),
+    click.option(
+        "--min-occurrences",
+        type=int,
+        default=2,
+        show_default=True,
+        metavar="N",
+        help="Cut no passage that occurs less often.",
+    ),
+    click.option(
+        "--format",
+        type=click.Choice(["parquet", "jsonl"]),
+        help="Format of the texts; WARC needs one.  [default: match the input's format]",
+    ),
+)
+_machine = together(
+    backend_options,
+    click.option(
+        "--memory",
+        metavar="SIZE",
+        help="Memory for the run, as 4GiB.  [default: 8GiB, or half of the memory if that is less]",
+    ),
+    choice(
+        "--engine",
+        "local",
+        "ray",
+        help="This process, or workers on a Ray cluster; then --memory and --threads are for each worker.",
+    ),
+    click.option(
+        "--address",
+        metavar="HOST:PORT",
+        help="Ray cluster to join, or auto, with --engine ray.  [default: start one on this machine]",
+    ),
+)
+
+
+@click.command(
+    cls=SectionedCommand,
+    sections=SECTIONS,
+    examples=EXAMPLES,
+    short_help="Find text that repeats inside documents of files.",
+)
+@_inputs
+@text_options(ids="Column or field whose values name the documents in passages.parquet.")
+@_output
+@click.option("--tokens", type=int, default=50, show_default=True, metavar="N", help="Tokens of a window.")
+@choice(
+    "--keep", "first", "minimal", "none", help="Copies that stay: each first one whole, the fewest tokens, or none."
+)
+@click.option(
+    "--bridge",
+    type=int,
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Mark also fewer than N tokens between two marks.",
+)
+@click.option("--whole-lines", is_flag=True, help="Mark also the rest of a line with a mark.")
+@choice("--unit", "word", "char", help="Token: a word or a character.")
+@click.option("--symbols", is_flag=True, help="Take each symbol as a token, too.")
+@click.option(
+    "--normalize",
+    type=click.Choice(["NFC", "NFKC"]),
+    help="Unicode normal form to compare texts in.  [default: none]",
+)
+@click.option("--cut", is_flag=True, help="Write data/ with the documents without their passages, as gpulsh cut does.")
+@_cutting
+@_machine
+def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
+    """List text that repeats inside documents of INPUT.
+
+    A window is N consecutive tokens of a document. It repeats if an equal window comes earlier. With --keep first,
+    gpulsh marks the tokens of such windows, but no token of a first one, so the first of all copies stays whole.
+
+    OUT gets passages.parquet, with a row a passage: its place in bytes of the text, the place of the first occurrence,
+    and how often it occurs. report.json has the counts and the most frequent passages; report.html shows them, if
+    jinja2 is installed (pip install "gpulsh[report]").
+    """
+    from gpulsh.run.passages.files import passages_files
+
+    report = _run(passages_files, inputs, output, as_json, options)
+    if not as_json:
+        found = report["passages"]
+        counts = f"{found['passages']:,} passages in {found['documents_marked']:,} of {found['documents']:,} documents"
+        part = _share(found["bytes_marked"], found["bytes"])
+        conclude("\n".join([f"Found {counts}: {part} of the text.", *_cut_lines(found), _where(report, output)]))
+
+
+@click.command(
+    cls=SectionedCommand,
+    sections=CUT_SECTIONS,
+    examples=CUT_EXAMPLES,
+    short_help="Write files without passages that repeat.",
+)
+@_inputs
+@click.option("--passages", required=True, metavar="FILE", help="passages.parquet of `gpulsh passages` on this INPUT.")
+@_cutting
+@_output
+@_machine
+def cut(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
+    """Write INPUT without the passages that FILE lists to OUT.
+
+    OUT gets data/ with all rows and columns; only texts change. short.parquet lists dropped documents. A cut joins what
+    was before and behind a passage, so new text may repeat: gpulsh passages OUT/data counts it.
+    """
+    from gpulsh.run.passages.files import cut_files
+
+    report = _run(cut_files, inputs, output, as_json, options)
+    if not as_json:
+        conclude("\n".join([*_cut_lines(report["passages"]), _where(report, output)]))
+
+
+def _run(
+    function: Any, inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    # Ray prints which of its processes ended, and standard output is for the result.
+    ray = options["engine"] == "ray"
+    with clean_end(), redirect_stdout(sys.stderr if ray else sys.stdout), limited(options):
+        progress = "json" if as_json else True
+        report: Mapping[str, Any] = function(list(inputs), output, progress=progress, **parsed(options)).report
+    if as_json:
+        conclude(json.dumps(report, indent=2))
+    return report
+
+
+def _cut_lines(found: Mapping[str, int]) -> list[str]:
+    if "cut_bytes" not in found:
+        return []
+    counts = f"{found['cut_passages']:,} passages of {found['cut_documents']:,} documents"
+    return [f"Cut {counts}, and dropped {found['short']:,} documents with too few tokens left."]
+
+
+def _where(report: Mapping[str, Any], output: str) -> str:
+    return f"Results are in {output}, after {report['seconds']:.1f} s on {report['backend']['name']}."
+
+
+def _share(part: int, whole: int) -> str:
+    from gpulsh.report.wording import share
+
+    return share(part, whole)

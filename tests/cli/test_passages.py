@@ -1,0 +1,82 @@
+"""`gpulsh passages` and `gpulsh cut`: what they print and write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import Command
+from tests.support.html import Html
+from tests.support.texts import licences
+
+ON = "--backend reference"
+
+
+@pytest.fixture(autouse=True)
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = [*licences()[:12], *licences()[3:5], "<script>alert(1)</script> " * 30]
+    Path("a.jsonl").write_text("".join(json.dumps({"text": text, "id": n}) + "\n" for n, text in enumerate(texts)))
+
+
+def test_list_and_cut(command: Command) -> None:
+    status, out, err = command(f"passages a.jsonl -o marks --tokens 10 --id-column id {ON}")
+    lines = out.splitlines()
+    assert status == 0 and lines[0].startswith("Found ") and " of 15 documents: " in lines[0]
+    assert lines[1].startswith("Results are in marks, after ")
+    assert all(line.startswith("gpulsh: ") for line in err.splitlines()) and "gpulsh: sample: " in err
+    rows = pq.read_table("marks/passages.parquet").to_pylist()
+    assert {row["id"] for row in rows} >= {12, 13}
+    report = json.loads(Path("marks/report.json").read_text())
+    assert report["passages"]["passages"] == len(rows)
+    assert report["passages"]["bytes_marked"] == sum(row["stop"] - row["start"] for row in rows)
+    assert sum(entry["distinct"] + entry["before"] for entry in report["windows"]) == report["passages"]["windows"]
+    assert sum(entry["after"] for entry in report["windows"]) < sum(entry["before"] for entry in report["windows"])
+
+    status, out, _ = command(f"cut a.jsonl --passages marks/passages.parquet -o cut {ON}")
+    assert status == 0 and out.splitlines()[0].startswith(f"Cut {len(rows):,} passages of ")
+    again = command(f"passages a.jsonl -o both --tokens 10 --id-column id --cut --json {ON}")
+    assert again.status == 0 and json.loads(again.out)["passages"]["cut_passages"] == len(rows)
+    assert Path("both/data/a.jsonl").read_bytes() == Path("cut/data/a.jsonl").read_bytes()
+
+
+def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
+    assert command(f"passages a.jsonl -o marks --tokens 10 {ON}").status == 0
+    page = Html(Path("marks/report.html").read_text())
+    report = json.loads(Path("marks/report.json").read_text())
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert "alert(1)" in page.inside and "alert(1)" not in page.outside
+    for one in report["frequent"]:
+        text = (Path("a.jsonl").read_text().splitlines())[one["row"]]
+        assert (
+            json.loads(text)["text"].encode()[one["start"] : one["stop"]][:600].decode("utf-8", "replace")
+            == one["text"]
+        )
+        assert f"{one['occurrences']:,} times" in page.text
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("passages a.jsonl -o out --tokens 0", "tokens is 0"),
+        ("passages a.jsonl -o out --bridge 60", "bridge is 60"),
+        ("passages a.jsonl -o s3://bucket/out", "is a URL"),
+        ("passages a.jsonl -o out --text-column body", "has no column 'body'"),
+        ("passages missing.jsonl -o out", "missing.jsonl: "),
+        ("cut a.jsonl --passages a.jsonl -o out", "cannot be read"),
+        ("cut a.jsonl --passages none.parquet -o out", "none.parquet: cannot be read"),
+    ],
+)
+def test_wrong_use_is_one_plain_line(command: Command, line: str, message: str) -> None:
+    assert message in command(f"{line} {ON}").error
+    assert not Path("out").exists()
+
+
+def test_results_of_passages_are_no_run_of_dedup(command: Command) -> None:
+    assert command(f"passages a.jsonl -o marks --tokens 10 {ON}").status == 0
+    assert "give the OUT of `gpulsh dedup`" in command("show marks").error
+    assert "holds an earlier run's results" in command(f"passages a.jsonl -o marks --tokens 9 {ON}").error
+    assert command(f"passages a.jsonl -o marks --tokens 9 --overwrite {ON}").status == 0

@@ -1,0 +1,94 @@
+"""Runs of passages that end at any step or call and go on: the same bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpulsh
+from gpulsh import budget
+from gpulsh.run.passages import documents, find
+from gpulsh.store.manifest import Manifest
+from tests.crash.test_resume import results
+from tests.support.mortal import Mortals, spread
+from tests.support.texts import licences
+
+GIVEN: dict[str, Any] = {"tokens": 10, "cut": True, "whole_lines": True, "backend": "reference"}
+STAGES = ("sample", "meet", "window", "repeat", "mark", "locate", "collect", "list", "cut", "short")
+
+
+class Ended(BaseException):
+    """The process is gone."""
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """Licence texts in three files."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    texts = [text[:600] for text in licences()[:18]]
+    texts += texts[2:5]
+    for number in range(3):
+        rows = "".join(json.dumps({"text": text}) + "\n" for text in texts[number::3])
+        (folder / f"{number}.jsonl").write_text(rows)
+    return folder
+
+
+def test_a_run_ends_after_any_step(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last run's secret is another, which decides nothing."""
+    for name in ("PARTITION_BYTES", "PARALLEL_BYTES"):
+        monkeypatch.setattr(budget, name, 2500)
+    monkeypatch.setattr(budget, "MOST_DIGESTS", 500)
+    monkeypatch.setattr(find, "RUN_WINDOWS", 300)
+    monkeypatch.setattr(documents, "PLACES_AT_ONCE", 500)
+    steps: list[str] = []
+    add = Manifest.add
+    ends: set[int] = set()
+
+    def ending(self: Manifest, step: str, *made: Any, **how: Any) -> None:
+        if len(steps) in ends:
+            steps.append(step)
+            raise Ended
+        add(self, step, *made, **how)
+        steps.append(step)
+
+    monkeypatch.setattr(Manifest, "add", ending)
+    whole = gpulsh.passages_files(inputs, tmp_path / "whole", **GIVEN)
+    wanted, named = results(tmp_path / "whole"), [step.partition("-")[0] for step in steps]
+    assert set(STAGES) <= set(named) and named.count("sample") == 3
+    first = {name: named.index(name) for name in STAGES}
+    for at in sorted({*first.values(), *(place + 1 for place in first.values())} - {0}):
+        out = tmp_path / f"at{at}"
+        steps.clear()
+        ends.add(at)
+        with pytest.raises(Ended):
+            gpulsh.passages_files(inputs, out, **GIVEN)
+        ends.clear()
+        steps.clear()
+        again = gpulsh.passages_files(inputs, out, resume=True, **GIVEN)
+        assert results(out) == wanted and not (out / "_work").exists()
+        assert len(steps) == len(named) - at  # what was done is not done again
+        for part in ("passages", "windows", "frequent", "files"):
+            assert again.report[part] == whole.report[part]
+        assert again.report["resumed"]
+
+
+def test_a_power_cut_between_switches(inputs: Path, tmp_path: Path, mortals: Mortals) -> None:
+    def arguments(path: Path) -> list[str]:
+        given = ["--tokens", "10", "--cut", "--backend", "reference", "--threads", "1", "--resume"]
+        return ["passages", str(inputs), "-o", str(path / "out"), *given]
+
+    (tmp_path / "whole").mkdir()
+    whole = mortals.run(tmp_path / "whole", arguments(tmp_path / "whole"))
+    assert whole.status == 0, whole.told
+    wanted = results(tmp_path / "whole" / "out")
+    for at in spread(whole.calls, 20, r"^rename"):
+        path = tmp_path / str(at)
+        path.mkdir()
+        assert mortals.run(path, arguments(path), at=at).killed
+        done = mortals.run(path, arguments(path))
+        assert done.status == 0, done.told
+        assert results(path / "out") == wanted and not (path / "out/_work").exists()
