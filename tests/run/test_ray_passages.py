@@ -1,0 +1,34 @@
+"""Passages on a Ray cluster: the bytes of a local run, whatever the partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpulsh
+from gpulsh.budget import Cut
+from tests.support.ray_cluster import OPTIONS, cluster, inputs, joined, results
+from tests.support.texts import SECRETS
+
+__all__ = ["cluster", "inputs", "joined"]  # fixtures
+
+GIVEN: dict[str, Any] = {**OPTIONS, "tokens": 8, "cut": True, "bridge": 4, "id_column": "key"}
+
+
+def test_the_bytes_are_those_of_a_local_run(
+    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = gpulsh.passages_files(inputs, tmp_path / "local", **GIVEN, secret=SECRETS[0])
+    small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
+    monkeypatch.setattr("gpulsh.run.passages.run.cut", lambda memory, sizes: small)
+    found = gpulsh.passages_files(inputs, tmp_path / "ray", **GIVEN, engine="ray", address=joined)
+    assert results(tmp_path / "ray") == results(tmp_path / "local")
+    assert found.report["engine"]["name"] == "ray" and local.report["passages"]["passages"] > 50
+    for part in ("passages", "windows", "frequent"):
+        assert found.report[part] == local.report[part]
+    local_cut = gpulsh.cut_files(inputs, tmp_path / "cut", passages=local.passages, **OPTIONS)
+    given = {"passages": found.passages, **OPTIONS, "engine": "ray", "address": joined}
+    ray_cut = gpulsh.cut_files(inputs, tmp_path / "ray-cut", **given)
+    assert results(ray_cut.output) == results(local_cut.output)
