@@ -29,7 +29,7 @@ from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import is_stream
 from gpulsh.io.files.sampled import SampledFiles, bytes_of
-from gpulsh.stats.stages import ESTIMATED, OF_CONTAINMENT
+from gpulsh.stats.stages import ESTIMATED, OF_CONTAINMENT, OF_ITEMS
 from gpulsh.store.durable import writing
 
 FIRST_BYTES = 256 << 10  # of files, in the very small run
@@ -39,7 +39,13 @@ LEAST_TIMES = 4  # the sample is so many times as large as the very small run, o
 NEARLY_ALL = 2 / 3  # share of the files; a larger sample becomes a run of all files
 START = "start"  # seconds outside of all stages: the program, checks, evidence and the report
 # Stages counted with another.
-WITHIN = {"compare": "verify", "keys": "copies", "sight": "sign", **dict.fromkeys(OF_CONTAINMENT, "collide")}
+WITHIN = {
+    "compare": "verify",
+    "keys": "copies",
+    "sight": "sign",
+    **dict.fromkeys(OF_ITEMS, "sign"),
+    **dict.fromkeys(OF_CONTAINMENT, "collide"),
+}
 WRONG_USAGE = 2  # exit status for wrong options
 # The child imports from the same places as this process. At its end it reports its memory and processor time.
 CHILD = r"""

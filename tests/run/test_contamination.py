@@ -197,6 +197,8 @@ def test_what_a_user_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     with_rejected = run("train.txt", "again", lines=True, protect="test.txt", passages=13, write="duplicates")
     assert with_rejected.contamination == Path("again/contamination.parquet") and with_rejected.data is None
     assert run("train.txt", "none", lines=True).contamination is None
+    assert main([*command_line[:3], "planned", *command_line[4:], "--backend", "reference", "--dry-run"]) == 0
+    assert "planned/contamination.parquet" in capsys.readouterr().out
 
 
 def test_bad_records_are_no_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ from gpulsh.store.columns import ColumnsFile, range_order
 from gpulsh.store.durable import FileFact
 
 RUN_DIGESTS = 1 << 22  # words that are held before they are put in order and written
+NONE = np.empty(0, np.int64)
 OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and the order
 
 
@@ -112,7 +113,7 @@ def _without_sets(found: Iterable[SignedSets], postings: PostingsFile, left_out:
 
 
 def _write_runs(
-    folder: Path, partition: int, signed: Iterable[Signed], bands: int, ops: Backend, left_out: Numbers
+    folder: Path, partition: int, signed: Iterable[Signed], bands: int, ops: Backend, left_out: Numbers = NONE
 ) -> tuple[dict[str, FileFact], dict[str, int]]:
     """The files of digests and exact hashes; how many shingles and how many documents without one.
 
