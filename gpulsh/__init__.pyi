@@ -35,7 +35,6 @@ from gpulsh.params import Shingling as Shingling
 from gpulsh.repeats.contamination import contamination as contamination
 from gpulsh.repeats.cut import Cut as Cut
 from gpulsh.repeats.cut import cut as cut
-from gpulsh.repeats.passages import Passages as Passages
 from gpulsh.repeats.passages import passages as passages
 from gpulsh.run.files import deduplicate_files as deduplicate_files
 from gpulsh.run.memory import deduplicate as deduplicate

@@ -110,7 +110,7 @@ ELSEWHERE = ("backend", "threads")  # of every call alike, and tried with one
 
 def test_every_public_callable_is_tried() -> None:
     public = {name for name in gpulsh.__all__ if callable(getattr(gpulsh, name)) and not name.endswith("Error")}
-    assert public <= {*CALLS, "Decision", "Passages", "Cut"}  # results, which nobody makes but a call here
+    assert public <= {*CALLS, "Decision", "Cut"}  # results, which nobody makes but a call here
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -27,7 +27,6 @@ from gpulsh.params import (
     shown_type,
 )
 from gpulsh.ragged import chosen_rows, distinct, end_to_end, offsets
-from gpulsh.repeats.passages import Passages
 from gpulsh.text.documents import BATCH_BYTES, Documents
 
 if TYPE_CHECKING:
@@ -153,9 +152,9 @@ def _columns(spans: object, count: int, min_occurrences: int) -> tuple[Numbers, 
     """Row, start and stop of the spans that occur often enough, by row and then start."""
     import pyarrow as pa
 
-    table: Any = spans.spans if isinstance(spans, Passages) else spans
+    table: Any = spans
     if not isinstance(table, pa.Table):
-        raise ParameterError(f"spans is {shown_type(spans)}; give what gpulsh.passages returns, or a pyarrow.Table")
+        raise ParameterError(f"spans is {shown_type(spans)}; give the pyarrow.Table of gpulsh.passages")
     for name in (*COLUMNS, *(["occurrences"] if min_occurrences > 1 else [])):
         if name not in table.column_names or table[name].type != pa.int64() or table[name].null_count:
             raise ParameterError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -51,45 +50,6 @@ MOST_TOKENS = 4096  # of a window
 MOST_COPIES = 2**63 - 1
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Passages:
-    """What `passages` found in n documents.
-
-    spans      a pyarrow.Table with a row a span, by row, then start:
-
-        row          int64: the document
-        start, stop  int64: bytes of its original text as UTF-8, at boundaries of characters
-        first_row    int64: the document with the first occurrence; null for a stretch that does not repeat itself
-        first_start  int64: the byte at which the first token of that occurrence begins
-        tokens       int64: the tokens of the span
-        occurrences  int64: how often each window of the span occurs, the first included
-
-    documents  n
-    windows    how many windows, lines or paragraphs occur more than once, their first occurrences included
-
-    `passages` makes it; its errors are ParameterError and InputTypeError.
-
-    >>> found = passages(["one two three", "one two three"], tokens=3, backend="cpu")
-    >>> found.spans["stop"].to_pylist(), found.windows
-    ([13], 2)
-    """
-
-    spans: pa.Table
-    documents: int
-    windows: int
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Passages(documents={self.documents}, spans={self.spans.num_rows}, windows={self.windows})"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Passages):
-            return NotImplemented
-        counts = self.documents, self.windows
-        return counts == (other.documents, other.windows) and bool(self.spans.equals(other.spans))
-
-
 @known_keywords
 def passages(
     texts: object,
@@ -107,7 +67,7 @@ def passages(
     backend: BackendName = "auto",
     threads: int | None = None,
     secret: bytes | None = None,
-) -> Passages:
+) -> pa.Table:
     """Find text that repeats inside documents, and mark it exactly.
 
     A window is `tokens` consecutive tokens of one document. It repeats if an equal window comes earlier, in an earlier
@@ -134,13 +94,21 @@ def passages(
     threads    of the CPU backend; None: all processors
     secret     32 bytes that key the evidence, for tests; no result depends on them
 
-    Returns Passages. Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
+    Returns a pyarrow.Table with a row a span, by row, then start. All columns are int64:
+
+        row          the document
+        start, stop  bytes of its original text as UTF-8, at boundaries of characters
+        first_row    the document with the first occurrence; null for a stretch that does not repeat itself
+        first_start  the byte at which the first token of that occurrence begins
+        tokens       the tokens of the span
+        occurrences  how often each window of the span occurs, the first included
+
+    Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
     Source: exact substring deduplication, Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini 2022 ("none");
     winnowing, Schleimer, Wilkerson, Aiken 2003.
 
     >>> text = "please read the licence"
-    >>> found = passages([f"One: {text}!", f"Two. {text.upper()}?"], tokens=3, backend="cpu")
-    >>> found.spans.to_pylist()
+    >>> passages([f"One: {text}!", f"Two. {text.upper()}?"], tokens=3, backend="cpu").to_pylist()
     [{'row': 1, 'start': 5, 'stop': 28, 'first_row': 0, 'first_start': 5, 'tokens': 4, 'occurrences': 2}]
     """
     check_integer("tokens", tokens, 1, MOST_TOKENS)
@@ -165,10 +133,10 @@ def passages(
     spans = bridged(mark(found, tokens, keep), base, bridge)
     kept = found.place[found.place == found.first] if keep == "first" else found.place[:0]
     lines = widened(documents, base, spans, kept, tokens) if whole_lines else WholeLines.none(spans)
-    return Passages(span_table(documents, base, lines), len(base) - 1, len(found.place))
+    return span_table(documents, base, lines)
 
 
-def _copies(documents: Documents, unit: Part, most: int, within: object, keys: EvidenceKeys) -> Passages:
+def _copies(documents: Documents, unit: Part, most: int, within: object, keys: EvidenceKeys) -> pa.Table:
     import pyarrow as pa
 
     count = len(documents.source)
@@ -186,7 +154,7 @@ def _copies(documents: Documents, unit: Part, most: int, within: object, keys: E
         "tokens": parts.tokens[part],
         "occurrences": copies.occurrences[marked],
     }
-    return Passages(pa.table(columns), count, len(copies.part))
+    return pa.table(columns)
 
 
 def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repeats, Numbers]:
@@ -228,7 +196,7 @@ def met_places(ops: Backend, batches: Iterable[Samples]) -> tuple[Numbers, Numbe
 
 
 def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Table:
-    """Spans of places as the table of `Passages`."""
+    """Spans of places as the table of `passages`."""
     import pyarrow as pa
 
     spans = lines.spans

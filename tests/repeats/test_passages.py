@@ -44,12 +44,9 @@ def numbers_at(text: str, unit: str) -> dict[int, int]:
 
 def check(texts: list[str], size: int, keep: Any, **options: Any) -> list[dict[str, int]]:
     """The spans of words, which are those of the definition."""
-    result = gpulsh.passages(texts, tokens=size, keep=keep, **options)
-    spans: list[dict[str, int]] = result.spans.to_pylist()
+    spans: list[dict[str, int]] = gpulsh.passages(texts, tokens=size, keep=keep, **options).to_pylist()
     documents = [naive.tokens(text, "word") for text in texts]
     repeated = windows(documents, size)
-    assert result.windows == sum(len(places) for places in repeated.values() if len(places) > 1)
-    assert result.documents == len(texts)
     marks, found = marked(documents, size, keep), [[False] * len(document) for document in documents]
     encoded = [text.encode() for text in texts]
     for span in spans:
@@ -131,7 +128,7 @@ def test_the_rules_of_other_tools(documents: list[str], size: int) -> None:
 def marks_of(texts: list[str], size: int, keep: Any) -> Marks:
     """The marks that the spans say, of one-letter words between single spaces."""
     marks = [[False] * len(text.split()) for text in texts]
-    for span in gpulsh.passages(texts, tokens=size, keep=keep, backend="cpu").spans.to_pylist():
+    for span in gpulsh.passages(texts, tokens=size, keep=keep, backend="cpu").to_pylist():
         marks[span["row"]][span["start"] // 2 : (span["stop"] + 1) // 2] = [True] * span["tokens"]
     return marks
 
@@ -167,7 +164,7 @@ def test_characters(texts: list[str], size: int, keep: Any, symbols: bool) -> No
     marks = marked(tokens, size, keep)
     for backend in ("reference", "cpu"):
         options: dict[str, Any] = {"tokens": size, "keep": keep, "unit": "char", "symbols": symbols, "backend": backend}
-        spans = gpulsh.passages(texts, **options).spans.to_pylist()
+        spans = gpulsh.passages(texts, **options).to_pylist()
         assert sum(span["tokens"] for span in spans) == sum(map(sum, marks))
         kept = [bytearray(text.encode()) for text in texts]
         for span in spans[::-1]:
@@ -186,7 +183,7 @@ def test_batches_and_secrets_change_nothing(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.backends.cpu.backend.SIZES", Sizes(most, most, most))
         found = gpulsh.passages(iter(texts), tokens=size, keep=keep, backend="cpu", secret=secret)
-        assert found.spans.equals(wanted.spans) and found == wanted
+        assert found.equals(wanted)
 
 
 def test_windows_with_equal_public_hashes_do_not_mark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +200,7 @@ def test_real_texts() -> None:
         tokens = [naive.tokens(text, "word") for text in texts]
         result = gpulsh.passages(texts, tokens=50, keep=keep, backend="cpu")  # type: ignore[arg-type]
         marks = marked(tokens, 50, keep)
-        assert sum(result.spans["tokens"].to_pylist()) == sum(map(sum, marks)) > 1000
+        assert sum(result["tokens"].to_pylist()) == sum(map(sum, marks)) > 1000
         after = gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist()
         assert [naive.tokens(text, "word") for text in after] == [
             [word for start, stop in pieces(row) for word in words[start:stop]]
@@ -218,7 +215,7 @@ def test_hot_texts_take_linear_time() -> None:
         "the same line again\n" * 200_000,
         "x " * 1_000_000,
     ]
-    spans = gpulsh.passages(texts, tokens=50, backend="cpu").spans
+    spans = gpulsh.passages(texts, tokens=50, backend="cpu")
     assert spans["tokens"].to_pylist()[:3] == [60, 60, 60] and spans["occurrences"].to_pylist()[0] == 20_000
     # A span of repeated letters is as long as a window.
     assert len(spans) < 20_000 + (4 * 200_000 + 1_000_000) / 50
@@ -246,8 +243,8 @@ def test_nothing_repeats(texts: list[Any]) -> None:
     for backend in ("reference", "cpu"):
         result = gpulsh.passages(texts, tokens=2, backend=backend)  # type: ignore[arg-type]
         names = ["row", "start", "stop", "first_row", "first_start", "tokens", "occurrences"]
-        assert result.spans.schema == pa.schema({name: pa.int64() for name in names})
-        assert (result.spans.num_rows, result.windows, result.documents) == (0, 0, len(texts))
+        assert result.schema == pa.schema({name: pa.int64() for name in names})
+        assert result.num_rows == 0
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ documents_of_lines = st.lists(
 def left_by(texts: list[str], **options: Any) -> list[list[str]]:
     """The words that are left of each text."""
     result = gpulsh.passages(texts, **options, backend="cpu")
-    spans = result.spans.to_pylist()
+    spans = result.to_pylist()
     for span in spans:
         body = texts[span["row"]].encode()[span["start"] : span["stop"]].decode()
         assert len(body.split()) == span["tokens"]
@@ -79,7 +79,7 @@ def test_a_whole_line_goes_with_its_end() -> None:
     result = gpulsh.passages(texts, tokens=5, whole_lines=True, backend="cpu")
     left = gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist()
     assert left == [texts[0], "\nown\n", ""]
-    spans = [(span["row"], span["start"], span["stop"], span["first_row"]) for span in result.spans.to_pylist()]
+    spans = [(span["row"], span["start"], span["stop"], span["first_row"]) for span in result.to_pylist()]
     assert spans == [(1, 0, 28, 0), (2, 0, 5, None), (2, 5, 30, 0)]
 
 
@@ -138,7 +138,7 @@ def test_spans_are_of_the_original_text(texts: list[str], size: int, form: Any) 
     result = gpulsh.passages(texts, tokens=size, normalize=form, backend="cpu")
     marks = marked(tokens, size, "first")
     left = [list(text) for text in texts]
-    for span in result.spans.to_pylist()[::-1]:
+    for span in result.to_pylist()[::-1]:
         encoded = texts[span["row"]].encode()
         place, end = (len(encoded[: span[name]].decode()) for name in ("start", "stop"))
         left[span["row"]][place:end] = "\n"
@@ -150,6 +150,6 @@ def test_spans_are_of_the_original_text(texts: list[str], size: int, form: Any) 
 
 def test_a_span_of_a_normal_form_is_in_bytes_of_the_original() -> None:
     texts = ["caf\u00e9 au lait ici", "x cafe\u0301 au lait ici y", "cafe\u0301 ﬁn"]
-    spans = gpulsh.passages(texts, tokens=4, normalize="NFC", backend="cpu").spans.to_pylist()
+    spans = gpulsh.passages(texts, tokens=4, normalize="NFC", backend="cpu").to_pylist()
     assert [(span["row"], span["start"], span["stop"]) for span in spans] == [(1, 2, 20)]
     assert texts[1].encode()[2:20].decode() == "cafe\u0301 au lait ici"

@@ -32,7 +32,7 @@ def found(inputs: Any, out: Path, **options: Any) -> pa.Table:
 def expected(texts: Sequence[str | None], **options: Any) -> pa.Table:
     """The same of texts in memory."""
     given: dict[str, Any] = {"backend": "cpu", "threads": 1, "tokens": 5, **options}
-    return gpulsh.passages(texts, **given).spans.select(SPANS)
+    return gpulsh.passages(texts, **given).select(SPANS)
 
 
 def by_position(table: pa.Table, files: dict[str, int]) -> list[dict[str, Any]]:
