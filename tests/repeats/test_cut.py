@@ -74,7 +74,7 @@ def test_bytes_that_are_no_text_become_replacements() -> None:
         (spans_of([(1, 0, 1)]), "0 to 1 of a text of 0"),
         (pa.table({"row": [0], "start": [0]}), "no column stop"),
         (pa.table({"row": [0.0], "start": [0], "stop": [1]}), "no column row"),
-        ([], "give what gpulsh.passages returns"),
+        ([], "give the pyarrow.Table of gpulsh.passages"),
     ],
 )
 def test_wrong_spans(spans: Any, message: str) -> None:
