@@ -52,7 +52,7 @@ def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
     for one in report["frequent"]:
         text = (Path("a.jsonl").read_text().splitlines())[one["row"]]
         assert (
-            json.loads(text)["text"].encode()[one["start"] : one["stop"]][:600].decode("utf-8", "replace")
+            json.loads(text)["text"].encode()[one["start"] : one["stop"]][:400].decode("utf-8", "replace")
             == one["text"]
         )
         assert f"{one['occurrences']:,} times" in page.text

@@ -16,7 +16,7 @@ from gpulsh.run.job import Layout, Made, Runner, Stage, Task, tallied
 from gpulsh.run.passages.evidence import LIST, collect, write_list
 from gpulsh.run.passages.find import meet, repeat, sample, window
 from gpulsh.run.passages.job import PassagesJob
-from gpulsh.run.passages.mark import CLASSES, locate, mark, most_frequent
+from gpulsh.run.passages.mark import CLASSES, apart, locate, mark, most_frequent
 from gpulsh.stats.stages import OF_PASSAGES, Funnel, Progress
 
 WINDOW_COST = 2  # memory for a window, in digests
@@ -112,4 +112,4 @@ def _classes(marked: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]
 
 
 def _frequent(located: Sequence[Mapping[str, Any]]) -> Sequence[Sequence[Any]]:
-    return most_frequent([one for facts in located for one in facts["frequent"]])
+    return apart(most_frequent([one for facts in located for one in facts["frequent"]]))

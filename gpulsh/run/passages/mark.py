@@ -42,7 +42,7 @@ from gpulsh.run.passages.job import (
 )
 
 CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
-FREQUENT, SHOWN = 20, 600  # passages whose texts the report shows, and bytes of each
+FREQUENT, LISTED, SHOWN = 60, 20, 400  # passages that may be among those of the report, those, and bytes of each
 
 
 class _Found:
@@ -217,3 +217,13 @@ def most_frequent(candidates: Sequence[list[Any]]) -> list[list[Any]]:
     for one in sorted(candidates, key=lambda one: (-one[0] * one[1], one[3], one[4])):
         found.setdefault(one[2], one)
     return list(found.values())[:FREQUENT]
+
+
+def apart(frequent: Sequence[list[Any]]) -> list[list[Any]]:
+    """The first LISTED passages of a list whose first occurrences do not overlap: windows of one text are one entry."""
+    found: list[list[Any]] = []
+    for one in frequent:
+        first, stop = one[2], one[2] + one[1]
+        if all(stop <= other[2] or other[2] + other[1] <= first for other in found):
+            found.append(one)
+    return found[:LISTED]
