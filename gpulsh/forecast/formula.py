@@ -29,7 +29,7 @@ LEAST_RATE, MOST_RATE, MOST_WORKERS = 1e-6, 1e24, 10**9
 RATES = (*COSTS, "disk", "network")
 
 # Bytes of a row in the tables that stages hand on.
-DIGEST_BYTES, HASH_BYTES, SIZE_BYTES, STAR_BYTES, DECISION_BYTES = 12, 20, 8, 20, 29
+DIGEST_BYTES, HASH_BYTES, SIZE_BYTES, STAR_BYTES, DECISION_BYTES = 12, 20, 8, 20, 54
 PAIR_BYTES, ROUTED_PAIR_BYTES = 16, 24
 MEMBER_BYTES, MEMBER_OF_MANY_BYTES = 13, 17  # the latter of 2^31 or more
 PAIR_COST = 200  # bytes of text that take as long to read and shingle as one comparison of two documents

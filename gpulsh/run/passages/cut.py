@@ -107,7 +107,7 @@ def parameters_of(path: Path) -> dict[str, Any]:
 def _opened(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: a lone surrogate in the path
         raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
 
 
