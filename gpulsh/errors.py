@@ -35,7 +35,19 @@ OPTIONS = (
     *SWITCHES,
     *("and", "as-text", "backend", "compression", "delimiter", "encoding", "engine", "format", "id-column", "keep"),
     "key",
-    *("memory", "num-perm", "on-error", "reader", "shingle", "sketch", "text-column", "verify", "work"),
+    *(
+        "memory",
+        "num-perm",
+        "on-error",
+        "passages",
+        "protect",
+        "reader",
+        "shingle",
+        "sketch",
+        "text-column",
+        "verify",
+        "work",
+    ),
     *("source-column", "date-column", "min-cluster", "max-copies", "min-sources", "weights", "weight-by"),
 )
 RENAMED = {"and": "also", "shingle": "shingling"}  # options whose keyword has another name

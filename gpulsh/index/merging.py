@@ -74,7 +74,8 @@ def joined(parts: Sequence[Segment], removed: Numbers = NOTHING) -> Segment:
     if found := _all_keys(parts):
         key_hash, key_row = moved([(own.key_hash, own.key_row) for own in found])
         order = np.argsort(key_hash, kind="stable")
-        keys = Keys(pa.concat_arrays(list(_live_stretches(found, live))), key_hash[order], key_row[order])
+        none = found[0].key.slice(0, 0)  # of no parts Arrow makes no array
+        keys = Keys(pa.concat_arrays([none, *_live_stretches(found, live)]), key_hash[order], key_row[order])
     return Segment(documents, hashes, bands, fingerprints, keys, places, parts[0].at_source)
 
 

@@ -322,7 +322,7 @@ def deduplicate_files(
     check_choice("on_error", on_error, get_args(OnError))
     check_choice("measure", measure, (None, *get_args(MeasureName)))
     if evidence is not None and index is None:
-        raise ParameterError(f"evidence is {shown(evidence)}, which is for an index; give --index, or leave it out")
+        raise ParameterError(f"evidence is {shown(evidence)}, and no index is given; leave it out, or give one")
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     flags = {
         "add_counts": add_counts,

@@ -60,7 +60,7 @@ def test_bytes_and_seconds_by_hand() -> None:
     assert stages["copies"].network == 1000 * (16 + 4) / 2
     assert stages["collide"].network == 1000 * 4 * (8 + 4) / 2
     assert stages["verify"].network == (1_000_000 + 3000 * 24) / 2
-    assert stages["collect"].network == 500 * 29 / 2
+    assert stages["collect"].network == 500 * 54 / 2
     assert found.false_seconds[0.1] == found.false_candidates[0.1] * 200 / 10 / 2
     assert stages["write"].disk_written == found.output == 1_500_000
     # Beside the program: a machine's half of the text, digests of its half of the documents, text of those that met.

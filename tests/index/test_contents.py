@@ -484,3 +484,13 @@ def test_one_document_starts_no_threads() -> None:
         for key, text in enumerate([page, "something else", page + " more"]):
             assert index.add([key], [text]).keep.tolist() == [key < 2]
         assert index.query([page]).keys.tolist() == [0]
+
+
+def test_an_index_without_documents_can_be_compacted() -> None:
+    with gpulsh.Index(backend="reference") as index:
+        index.insert(["a"], ["one two three"])
+        index.remove(["a"])
+        for _ in range(2):  # the second meets a segment of no document
+            index.compact()
+        index.insert(["a"], ["one two three"])
+        assert index.query(["one two three"]).keys.tolist() == ["a"]

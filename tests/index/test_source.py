@@ -282,7 +282,7 @@ def test_a_stream_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -
         assert "pipe.jsonl is a stream, which is gone later; give files" in capsys.readouterr().err
         assert not os.path.exists("known")
     assert main(["dedup", "pipe.jsonl", "-o", "out", "--evidence", "source"]) == 2
-    assert "evidence is 'source', which is for an index; give --index" in capsys.readouterr().err
+    assert "evidence is 'source', and no index is given; leave it out" in capsys.readouterr().err
 
 
 def test_a_copy_in_another_folder_answers_alike(folder: Path) -> None:

@@ -430,7 +430,7 @@ def test_the_command_weighs_a_finished_run(
     refused = {
         ("out", "new", "log"): "new: is not empty",
         ("nowhere", "new2", "log"): "nowhere: no such folder",
-        ("none", "new2", "log"): "none: holds no rows with counts; run without --index and --write duplicates",
+        ("none", "new2", "log"): "none: holds no rows with counts; give OUT of a run that wrote rows",
         ("csv", "new2", "log"): "csv/data/b.csv: its rows take no more columns in this format",
         ("again", "new2", "log"): "again/data/a.jsonl: line 1 has a column 'weight', which would be added",
         ("out", "new2", "cap:0"): "weights is 'cap:0'; give cap:N",

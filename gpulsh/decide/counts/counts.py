@@ -94,6 +94,8 @@ def seen(target: Numbers, kept: Numbers, sightings: Sightings) -> Seen:
     """Of the documents at `kept` [k]; `target` as in `count`."""
     import pyarrow as pa
 
+    from gpulsh.io.arrow.buffers import to_arrow
+
     if sightings.source is None:
         sources, found = np.ones(len(kept), np.int64), np.empty(0, np.int64)
         start = np.zeros(len(kept) + 1, np.int64)
@@ -114,12 +116,14 @@ def seen(target: Numbers, kept: Numbers, sightings: Sightings) -> Seen:
         last = np.maximum.reduceat(date, begins)[group]
         earliest = np.minimum.reduceat(np.where(date == NO_DATE, LATEST, date), begins)[group]
         first = np.where(last == NO_DATE, NO_DATE, earliest)
-    listed = sightings.names.take(pa.array(found))
-    return Seen(sources, pa.ListArray.from_arrays(pa.array(start, pa.int32()), listed), first, last)
+    listed = sightings.names.take(to_arrow(found))
+    return Seen(sources, pa.ListArray.from_arrays(to_arrow(start.astype(np.int32)), listed), first, last)
 
 
 def dates(microseconds: Numbers) -> pa.Array:
     """The dates as a pyarrow.Array of timestamp[us, tz=UTC]."""
     import pyarrow as pa
 
-    return pa.array(microseconds, pa.timestamp("us", "UTC"), mask=microseconds == NO_DATE)
+    from gpulsh.io.arrow.buffers import to_arrow
+
+    return to_arrow(microseconds, microseconds == NO_DATE).view(pa.timestamp("us", "UTC"))

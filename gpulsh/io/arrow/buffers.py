@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, Values
 
 
-def to_arrow(values: Values) -> pa.Array:
-    """An integer, float or boolean array as a pyarrow.Array; numbers are not copied."""
+def to_arrow(values: Values, null: NDArray[np.bool_] | None = None) -> pa.Array:
+    """An integer, float or boolean array as a pyarrow.Array, null where `null` [n] is true; numbers are not copied."""
     if values.dtype == np.bool_:
         kind, content = pa.bool_(), np.packbits(values, bitorder="little")
     else:
         kind, content = pa.from_numpy_dtype(values.dtype), np.ascontiguousarray(values)
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(content)])
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(content)])
 
 
 def strings(texts: Sequence[str]) -> pa.StringArray:

@@ -56,7 +56,9 @@ def weigh_run(
     finished, target = Finished.of(os.fspath(out)), Path(output)
     report = finished.report
     if COUNTED not in report["outputs"] or report["parameters"]["write"] == "duplicates":
-        raise OutputError(f"{finished.out}: holds no rows with counts; run without --index and --write duplicates")
+        raise OutputError(
+            f"{finished.out}: holds no rows with counts; give the OUT of a run without an index that wrote its kept rows"
+        )
     if "passages" in report["parameters"]:
         raise OutputError(f"{finished.out}: is of a run with --passages; give --weights to that run")
     written = {number: name for number, name in enumerate(report["written"]) if name is not None}

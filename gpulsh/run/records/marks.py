@@ -14,7 +14,7 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.counts.counts import Counts, dates
 from gpulsh.decide.counts.weights import sizes_by
 from gpulsh.io.added import AddedColumns
-from gpulsh.io.arrow.buffers import strings, to_arrow
+from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
 from gpulsh.run.job import Job, Layout
 from gpulsh.run.records.ids import IdColumn, IdKind
 from gpulsh.run.records.sightings import source_and_date
@@ -54,13 +54,13 @@ class MarkedRows:
         columns: dict[str, pa.Array] = {
             "kept": to_arrow(kept),
             "cluster": to_arrow(found.cluster),
-            "copies": pa.array(found.copies, mask=~kept),
-            "near": pa.array(found.near, mask=~kept),
+            "copies": to_arrow(found.copies, ~kept),
+            "near": to_arrow(found.near, ~kept),
             "component": to_arrow(found.component),
         }
         if "similarity" in names:
-            columns["similarity"] = pa.array(found.similarity, mask=none)
-            places = pa.array(np.cumsum(~none) - 1, mask=none)
+            columns["similarity"] = to_arrow(found.similarity, none)
+            places = to_arrow(np.cumsum(~none) - 1, none)
             other = self.where(found.duplicate_of[~none])
             columns |= {f"duplicate_of_{name}": column.take(places) for name, column in other.items()}
         if "sources" in names:
@@ -99,9 +99,10 @@ class MarkedRows:
 
     def _seen_by(self, positions: Numbers, kept: NDArray[np.bool_]) -> dict[str, pa.Array]:
         source, date = source_and_date(self._job, self._layout, positions, self._sightings)
-        known = np.asarray(source.is_valid())
+        null = null_mask(source)
+        known = np.ones(len(source), np.bool_) if null is None else ~null
         sources, first, last = known.astype(np.int64), date.copy(), date.copy()
-        offset = pa.array(np.concatenate([[0], np.cumsum(known)]), pa.int32())
+        offset = to_arrow(np.concatenate([[0], np.cumsum(known)]).astype(np.int32))
         lists, place = [pa.ListArray.from_arrays(offset, source.drop_null())], np.arange(len(positions))
         start = len(positions)
         for number, part in self._layout.by_partition(positions):
@@ -113,10 +114,10 @@ class MarkedRows:
             lists.append(seen.source_names)
             start += len(seen.document)
         return {
-            "sources": pa.array(sources, mask=~kept),
-            "source_names": pa.concat_arrays(lists).take(pa.array(place, mask=~kept)),
+            "sources": to_arrow(sources, ~kept),
+            "source_names": pa.concat_arrays(lists).take(to_arrow(place, ~kept)),
             **{
-                name: dates(values).take(pa.array(np.arange(len(values)), mask=~kept))
+                name: dates(values).take(to_arrow(np.arange(len(values)), ~kept))
                 for name, values in (("first_seen", first), ("last_seen", last))
             },
         }

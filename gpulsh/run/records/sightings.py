@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings, seen
 from gpulsh.errors import InputError, InputTypeError, ParameterError
-from gpulsh.io.arrow.buffers import chosen, null_mask, numbers, strings
+from gpulsh.io.arrow.buffers import chosen, null_mask, numbers, strings, to_arrow
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings
@@ -128,7 +128,7 @@ def source_and_date(
     if counting.source is not None:
         return pa.concat_arrays(found), date
     names = strings(list(dict.fromkeys(file.source for file in job.files)))
-    return names.take(pa.array(layout.source_of(positions))), date
+    return names.take(to_arrow(layout.source_of(positions))), date
 
 
 def sightings_at(job: Job, folder: Path, layout: Layout, positions: Numbers) -> Sightings:
@@ -142,7 +142,7 @@ def sightings_at(job: Job, folder: Path, layout: Layout, positions: Numbers) -> 
     dates = None
     if job.counting.date is not None:
         _, dates = source_and_date(job, layout, positions, partial(SIGHTINGS.read, folder))
-    return Sightings(number[layout.source_of(positions)], pa.array(names, pa.string()), dates)
+    return Sightings(number[layout.source_of(positions)], strings(names), dates)
 
 
 def seen_in_group(job: Job, folder: Path, layout: Layout, members: Numbers, target: Numbers) -> SeenRows:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import NO_DATE
+from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.formats.endings import format_of
 from gpulsh.run.job import Layout, Made, Workplace
@@ -42,7 +43,7 @@ def _of_file(place: Workplace, number: int, start: int, stop: int, count: int, b
             values = source_texts(_values(place, number, job.counting.source, usable))
             at = np.full(stop - start, -1)
             at[usable - start] = np.arange(len(usable))
-            source = values.take(pa.array(at, mask=at < 0))
+            source = values.take(to_arrow(at, at < 0))
         if job.counting.date is not None:
             values = _values(place, number, job.counting.date, usable)
             where = lambda row: f"{file.name}: row {usable[row]}"  # noqa: E731
