@@ -57,7 +57,7 @@ def weigh_run(
     report = finished.report
     if COUNTED not in report["outputs"] or report["parameters"]["write"] == "duplicates":
         raise OutputError(
-            f"{finished.out}: holds no rows with counts; give the OUT of a run without an index that wrote its kept rows"
+            f"{finished.out}: holds no rows with counts; give OUT of a run that wrote rows, without an index"
         )
     if "passages" in report["parameters"]:
         raise OutputError(f"{finished.out}: is of a run with --passages; give --weights to that run")
