@@ -74,6 +74,7 @@ class RunReport:
         """All of it, once the results are made in `work`; `no_page` says why there is no report.html."""
         job, files, ops = self.job, self.files, self.engine.ops
         seconds, compiling = time.perf_counter() - self.start.clock, COMPILING.seconds() - self.start.compiled
+        outputs = dict.fromkeys(_written(work))  # in order, and quick to search
         return {
             "gpulsh": __version__,  # also marks the folder as gpulsh's own
             "scheme": SCHEME,
@@ -93,7 +94,7 @@ class RunReport:
                 for number, (file, rows) in enumerate(zip(files, decided.layout.rows(), strict=True))
             ],
             "written": [
-                f"{DATA}/{file.relative}" if (work / DATA / file.relative).exists() else None for file in job.files
+                name if name in outputs else None for name in (f"{DATA}/{file.relative}" for file in job.files)
             ],
             "sources": [
                 {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
@@ -106,7 +107,7 @@ class RunReport:
             "counts": counted(work / COUNTED),
             SAMPLED.name: by_similarity(decided.sample.similarity),
             "page": {"written": no_page is None, "reason": no_page},
-            "outputs": [*_written(work), *([] if no_page else [PAGE])],
+            "outputs": [*outputs, *([] if no_page else [PAGE])],
             "job": job.to_json(),
         }
 

@@ -334,11 +334,15 @@ class Json(JsonLines):
 
 def cut_groups(file: File, groups: Iterator[Group], keep: Mask, cuts: Cuts | None) -> Iterator[Group]:
     """Groups of all kept rows, without what is cut of their texts."""
+    return groups if cuts is None else _cut_groups(file, groups, keep, cuts)
+
+
+def _cut_groups(file: File, groups: Iterator[Group], keep: Mask, cuts: Cuts) -> Iterator[Group]:
     rows, done = np.flatnonzero(keep), 0
     for kept in groups:
         here = rows[done : done + len(kept.lines)]
         done += len(here)
-        if cuts is not None and (changed := cuts.changed(here)).any():
+        if (changed := cuts.changed(here)).any():
             for at in np.flatnonzero(changed).tolist():
                 change = partial(cuts.text, int(here[at]))
                 kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
@@ -404,12 +408,15 @@ def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:
     out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
 
 
-def _with_members(groups: Iterable[list[Line]], added: Added | None) -> Iterator[list[Line]]:
+def _with_members(groups: Iterable[list[Line]], added: Added | None) -> Iterable[list[Line]]:
     """Records of JSON with the members of `added` behind their own; all other bytes stay as they are."""
+    return groups if added is None else _added_members(groups, added)
+
+
+def _added_members(groups: Iterable[list[Line]], added: Added) -> Iterator[list[Line]]:
     for lines in groups:
-        if added is not None:
-            members = added.members(len(lines))
-            lines = [_with_member(line, member) for line, member in zip(lines, members, strict=True)]
+        members = added.members(len(lines))
+        lines = [_with_member(line, member) for line, member in zip(lines, members, strict=True)]
         yield lines
         del lines  # they may be as large as a document may be
 
