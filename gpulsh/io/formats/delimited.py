@@ -175,15 +175,15 @@ class Delimited(Streamed):
                 if len(stays) != len(records.begin):
                     raise wrong_length(file)
                 rows = np.flatnonzero(stays)
-                if cuts is not None and cuts.changed(start + rows).any():
+                if cuts is not None and (changed := cuts.changed(start + rows)).any():
                     some = records.part(rows)
-                    changed, number = cuts.changed(start + rows), self._numbers(file, opened.names, cuts.columns)
-                    texts = arrow_rows(self._column(some, number[cuts.columns.texts[0]])[0])
+                    number = self._numbers(file, opened.names, cuts.columns)[cuts.columns.texts[0]]
+                    texts = arrow_rows(self._column(some, number)[0])
                     for at, (begin, end) in enumerate(zip(some.begin.tolist(), some.end.tolist(), strict=True)):
                         record = bytes(records.content[begin:end])
                         if changed[at]:
                             text = cuts.text(int(start + rows[at]), texts.pieces(np.array([at]))[0])
-                            record = self._with_value(record, number[cuts.columns.texts[0]], text)
+                            record = self._with_value(record, number, text)
                         out.write(record)
                 elif stays.any():
                     content = np.frombuffer(memoryview(records.content).toreadonly(), np.uint8)

@@ -22,6 +22,7 @@ from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import BYTES, as_strings, in_utf8, stray
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_packed
+from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, Writing, counting
 from gpulsh.io.formats.streamed import UTF16, Beginning, LongLineError, Streamed, utf16, whole_lines
@@ -157,21 +158,22 @@ class TextLines(PlainText):
                 stays = keep[read.rows : read.rows + len(ends)]
                 if len(stays) != len(ends):
                     raise wrong_length(file)
-                rows = np.arange(read.rows, read.rows + len(ends))
-                if cuts is not None and cuts.changed(rows).any():
-                    for row, line in zip(rows[stays].tolist(), _lines(piece, ends, stays), strict=True):
+                rows = read.rows + np.flatnonzero(stays)
+                if cuts is not None and (changed := cuts.changed(rows)).any():
+                    for row, line, is_cut in zip(rows.tolist(), _lines(piece, ends, stays), changed, strict=True):
                         text = line.removesuffix(b"\n")
-                        read_as = text if self.encoding is None else text.decode(self.encoding, "replace").encode()
-                        changed = (
-                            self._encoded(cuts.text(row, read_as)) if cuts.changed(rows[:1] * 0 + row)[0] else text
-                        )
-                        out.write(changed + line[len(text) :])
+                        out.write((self._cut(cuts, row, text) if is_cut else text) + line[len(text) :])
                 elif stays.all():
                     out.write(memoryview(piece))
                 elif stays.any():
                     sizes = np.diff(ends, prepend=0)
                     out.write(np.frombuffer(piece, np.uint8)[np.repeat(stays, sizes)].data)
                 read.rows += len(ends)
+
+    def _cut(self, cuts: Cuts, row: int, text: bytes) -> bytes:
+        """A line without its spans, which are of its text as UTF-8."""
+        read_as = text if self.encoding is None else text.decode(self.encoding, "replace").encode()
+        return self._encoded(cuts.text(row, read_as))
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines."""
