@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 import gpulsh
 from gpulsh.backends import kernel_cache
@@ -29,6 +30,7 @@ from gpulsh.report.summary import funnel_table
 from gpulsh.run.progress import open_progress
 from gpulsh.stats.counts import COUNTS
 from gpulsh.stats.stages import Funnel, StageRow
+from tests.support.bounds import bounds
 
 ROOT = Path(gpulsh.__file__).parents[1]
 
@@ -242,6 +244,13 @@ def test_no_kernel_calls_another_which_may_be_kept_without_what_that_takes() -> 
                 known = function.py_func.__globals__
                 called = [name for name in function.py_func.__code__.co_names if id(known.get(name)) in _kernels]
                 assert not called, (path, function, called)
+
+
+def test_no_bound_that_tests_change_is_read_by_a_kernel_which_may_be_kept_with_the_changed_one() -> None:
+    for module, _, bound in (name.rpartition(".") for name in bounds()):
+        for function in vars(importlib.import_module(module)).values():
+            if isinstance(function, Dispatcher):
+                assert bound not in function.py_func.__code__.co_names, (module, function, bound)
 
 
 # --- seconds of compiling

@@ -3,7 +3,7 @@
 winnow: rows are cut into blocks of a window's size. A window is the end of one block and the beginning of the next, so
 the least of both is known after two comparisons a fingerprint (van Herk 1992), whatever the fingerprints are.
 
-token_bounds: blocks of 64 ASCII bytes in which no wanted token begins or ends are counted by their bit masks.
+token_bounds: where no wanted token begins or ends in 64 ASCII bytes, bit masks count the tokens there.
 """
 
 from __future__ import annotations
