@@ -34,20 +34,8 @@ SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines", "add-
 OPTIONS = (
     *SWITCHES,
     *("and", "as-text", "backend", "compression", "delimiter", "encoding", "engine", "format", "id-column", "keep"),
-    "key",
-    *(
-        "memory",
-        "num-perm",
-        "on-error",
-        "passages",
-        "protect",
-        "reader",
-        "shingle",
-        "sketch",
-        "text-column",
-        "verify",
-        "work",
-    ),
+    *("key", "memory", "num-perm", "on-error", "passages", "protect", "reader", "shingle", "sketch", "text-column"),
+    *("verify", "work"),
     *("source-column", "date-column", "min-cluster", "max-copies", "min-sources", "weights", "weight-by"),
 )
 RENAMED = {"and": "also", "shingle": "shingling"}  # options whose keyword has another name

@@ -38,6 +38,19 @@ def distinct(ascending: Array) -> Array:
     return ascending[first_of_runs(ascending)]
 
 
+def found_in(known: Numbers, wanted: Numbers) -> tuple[Numbers, Numbers]:
+    """Which of `wanted` are in `known`, which ascends, and where they are in it.
+
+    >>> found_in(np.array([3, 5, 8]), np.array([8, 4, 3]))
+    (array([0, 2]), array([2, 0]))
+    """
+    if not len(known):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    at = np.searchsorted(known, wanted).clip(max=len(known) - 1)
+    rows = np.flatnonzero(known[at] == wanted)
+    return rows, at[rows]
+
+
 def run_bounds(values: Array) -> Iterator[tuple[int, int]]:
     """[start, stop) of each run of equal values [n]."""
     return pairwise([*np.flatnonzero(first_of_runs(values)).tolist(), len(values)])

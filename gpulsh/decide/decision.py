@@ -217,9 +217,8 @@ class Decision(Arrays):
         >>> marked.select(["kept", "duplicate_of_row", "similarity", "copies"]).to_pylist()[1]
         {'kept': False, 'duplicate_of_row': 0, 'similarity': 1.0, 'copies': None}
         """
-        import pyarrow as pa
-
         from gpulsh.decide.counts.marks import with_columns
+        from gpulsh.io.arrow.buffers import to_arrow
 
         if not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
             raise ParameterError(f"table is of type {type(table).__name__}; give the table that was decided")
@@ -229,18 +228,16 @@ class Decision(Arrays):
             )
         here = self.to_numpy()
         kept, none = here.keep, here.duplicate_of == np.arange(len(here))
-        columns = {"kept": pa.array(kept), "duplicate_of_row": pa.array(here.duplicate_of, mask=none)}
+        columns = {"kept": to_arrow(kept), "duplicate_of_row": to_arrow(here.duplicate_of, none)}
         if ids is not None:
             column = _column(ids)
             self._check_length("ids", len(column))
             columns["duplicate_of_id"] = column.take(columns["duplicate_of_row"])
-        columns["similarity"] = pa.array(here.similarity, mask=none)
-        columns["cluster"] = pa.array(here.cluster)
-        row = np.flatnonzero(kept)
-        places = pa.array(np.cumsum(kept) - 1, mask=~kept)
-        counted = here._counts_of(row)
-        columns |= {name: column.take(places) for name, column in counted.items()}
-        columns["component"] = pa.array(count(here.duplicate_of, here.exact_copy, here.cluster).component)
+        columns["similarity"] = to_arrow(here.similarity, none)
+        columns["cluster"] = to_arrow(here.cluster)
+        places = to_arrow(np.cumsum(kept) - 1, ~kept)
+        columns |= {name: column.take(places) for name, column in here._counts_of(np.flatnonzero(kept)).items()}
+        columns["component"] = to_arrow(count(here.duplicate_of, here.exact_copy, here.cluster).component)
         return with_columns(table, columns)
 
     def _counts_of(self, row: NDArray[np.int64]) -> dict[str, pa.Array]:
@@ -248,8 +245,7 @@ class Decision(Arrays):
         import pyarrow as pa
 
         found = count(self.duplicate_of, self.exact_copy, self.cluster)
-        sightings = self.sightings or Sightings(None, pa.array([], pa.string()), None)
-        where = seen(self.duplicate_of, row, sightings)
+        where = seen(self.duplicate_of, row, self.sightings or Sightings.of_one_source())
         return {
             **{name: pa.array(column[row]) for name, column in found._asdict().items()},
             "sources": pa.array(where.sources),

@@ -38,6 +38,11 @@ def missing_package(url: str) -> str | None:
     return None
 
 
+def cannot_open(url: str, error: Exception) -> InputError:
+    """The error of a URL; a storage service's own exceptions share no base."""
+    return InputError(missing_package(url) or f"{url}: cannot be opened: {first_line(error)}")
+
+
 @dataclass(frozen=True)
 class File:
     """One input file: `name` as reports and messages call it, `relative` its path below `data/`."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh import ragged
 from gpulsh.arrays import Array
-from gpulsh.ragged import first_of_runs
 
 FLAGS = 64  # bytes a pair up to which flags take less time than a sort
 
@@ -28,8 +28,7 @@ def unpacked(pairs: Array) -> Array:
 
 def distinct(pairs: Array) -> Array:
     """Packed pairs ascending, each once, by a vector sort; `numpy.unique` would hash them."""
-    pairs = np.sort(pairs)
-    return pairs[first_of_runs(pairs)]
+    return ragged.distinct(np.sort(pairs))
 
 
 def distinct_of(i: NDArray[np.integer], j: NDArray[np.integer]) -> Array:
@@ -75,7 +74,7 @@ def renumbered(pairs: Array, count: int) -> tuple[Array, Array]:
     """
     if pairs.size < count // 8:
         every = np.sort(pairs, axis=None)
-        places = every[first_of_runs(every)]
+        places = ragged.distinct(every)
         return places, np.searchsorted(places, pairs)
     occurs = np.zeros(count, bool, like=pairs)
     occurs[pairs] = True

@@ -199,6 +199,8 @@ def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Tab
     """Spans of places as the table of `passages`."""
     import pyarrow as pa
 
+    from gpulsh.io.arrow.buffers import to_arrow
+
     spans = lines.spans
     repeat = spans.first >= 0
     places = distinct(np.sort(np.concatenate([spans.start, spans.stop - 1, spans.first[repeat]])))
@@ -218,8 +220,8 @@ def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Tab
         "row": row,
         "start": start,
         "stop": stop,
-        "first_row": pa.array(np.searchsorted(base, first, side="right") - 1, mask=~repeat),
-        "first_start": pa.array(found(first, 0), mask=~repeat),
+        "first_row": to_arrow(np.searchsorted(base, first, side="right") - 1, ~repeat),
+        "first_start": to_arrow(found(first, 0), ~repeat),
         "tokens": spans.stop - spans.start,
         "occurrences": spans.occurrences,
     }

@@ -30,7 +30,7 @@ from gpulsh.decide.key_copies import with_key_copies
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
 from gpulsh.errors import ParameterError
-from gpulsh.io.memory.held import HeldTexts
+from gpulsh.io.memory.held import ResidentTexts
 from gpulsh.io.memory.identities import given_identities
 from gpulsh.io.memory.tables import column_of
 from gpulsh.io.memory.texts import open_texts
@@ -220,7 +220,7 @@ def sign(
     """Sign all documents in one pass; `total` is their bytes, where known, for the progress alone."""
     digests, exact = CollectedRows(np.uint64, method.banding.bands), CollectedRows(np.uint64, 2)
     # Comparing would normalize a text again, and on the host.
-    texts = HeldTexts(source, ops, wanted=method.folding.form is None and is_read(method, in_large=0))
+    texts = ResidentTexts(source, ops, wanted=method.folding.form is None and is_read(method, in_large=0))
     shingles, funnel, most = CollectedRows(np.int64), Funnel(), ops.sizes().batch
 
     def staged(batch: TextBatch, method: Method, keys: EvidenceKeys, lane: Backend) -> tuple[Signed, TextBatch | None]:
@@ -377,7 +377,7 @@ class SignedDocuments:
     exact: CollectedRows  # uint64 [n, 2]
     filled: Array  # bool [n] in the backend's memory: whether a document has a shingle
     funnel: Funnel
-    texts: HeldTexts
+    texts: ResidentTexts
 
 
 class DigestsByBand:

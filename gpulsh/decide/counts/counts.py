@@ -74,6 +74,13 @@ class Sightings:
     names: pa.Array  # ascending
     date: Numbers | None  # [n] microseconds since 1970 in UTC, NO_DATE if it is null
 
+    @classmethod
+    def of_one_source(cls, date: Numbers | None = None) -> Sightings:
+        """All documents are of one source, which has no name."""
+        import pyarrow as pa
+
+        return cls(None, pa.array([], pa.string()), date)
+
     def where(self, rows: Numbers) -> Sightings:
         """Those of some documents."""
         source = None if self.source is None else self.source[rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpulsh.errors import ParameterError
@@ -13,14 +13,6 @@ if TYPE_CHECKING:
 LIBRARIES = ("pyarrow", "pandas", "polars")
 
 
-def clash(present: Sequence[str], added: Sequence[str]) -> str | None:
-    """What is wrong with a table that has one of the `added` columns already; None if all is well."""
-    both = [name for name in added if name in present]
-    if not both:
-        return None
-    return f"has a column {both[0]!r}, which would be added; rename it"
-
-
 def with_columns(table: Any, columns: Mapping[str, pa.Array]) -> Any:
     """A table of pyarrow, pandas or polars with more columns. Raises ParameterError where it has one of them."""
     import pyarrow as pa
@@ -29,8 +21,9 @@ def with_columns(table: Any, columns: Mapping[str, pa.Array]) -> Any:
     if home not in LIBRARIES or kind not in ("Table", "RecordBatch", "DataFrame"):
         raise ParameterError(f"table is of type {kind}; give a Table of pyarrow, or a DataFrame of pandas or polars")
     present = list(table.schema.names if home == "pyarrow" else table.columns)
-    if (wrong := clash(present, list(columns))) is not None:
-        raise ParameterError(f"table {wrong}")
+    for name in columns:
+        if name in present:
+            raise ParameterError(f"table has a column {name!r}, which would be added; rename it")
     added = pa.table(dict(columns))
     if home == "pyarrow":
         whole = table if kind == "Table" else pa.Table.from_batches([table])

@@ -108,8 +108,7 @@ class Retention:
         target = self.witnesses(here.duplicate_of, here.cluster, ranks, fixed)
         keep = target == place
         if self.min_sources > 1:
-            found = sightings or Sightings(None, _no_names(), None)
-            left_out = self.left_out(target, found, fixed)
+            left_out = self.left_out(target, sightings or Sightings.of_one_source(), fixed)
             keep &= ~left_out
             target = np.where(left_out, place, target)
         dropped = target != place
@@ -118,12 +117,6 @@ class Retention:
         _count_again(decision.funnel, dropped, keep, exact_copy, ops.asnumpy(copies))
         changed = {"keep": keep, "duplicate_of": target, "similarity": similarity, "exact_copy": exact_copy}
         return replace(decision, **{name: ops.asarray(column) for name, column in changed.items()})
-
-
-def _no_names() -> object:
-    import pyarrow as pa
-
-    return pa.array([], pa.string())
 
 
 def _count_again(

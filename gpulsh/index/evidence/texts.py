@@ -22,7 +22,7 @@ from gpulsh.errors import ChangedInputError, InputError, ParameterError
 from gpulsh.index.evidence.places import Source, by_source
 from gpulsh.index.segment import Segment
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, first_line, missing_package
+from gpulsh.io.file import File, cannot_open
 from gpulsh.io.files.file_texts import FileTexts, Piece
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import Bytes, concatenated, cut, gathered, joined, normalized
@@ -152,8 +152,8 @@ def _file(source: Source) -> File:
             import fsspec
 
             filesystem, path = fsspec.core.url_to_fs(path)
-        except Exception as error:  # a storage service's own exceptions share no base
-            raise InputError(missing_package(path) or f"{path}: cannot be opened: {first_line(error)}") from error
+        except Exception as error:
+            raise cannot_open(path, error) from error
     return File(
         source.path,
         source.name,

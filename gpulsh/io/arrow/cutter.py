@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.buffers import to_arrow
+from gpulsh.io.arrow.identities import BYTES
 from gpulsh.io.arrow.rows import arrow_rows
-from gpulsh.io.arrow.texts import BYTES
 from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File
 

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.identities import TAKES, identities, is_identity
+from gpulsh.io.arrow.identities import BYTES, TAKES, identities, is_identity
 from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
 from gpulsh.io.columns import BETWEEN, Columns, Place, missing_column, place_named, refuse_added
 from gpulsh.io.file import File
 from gpulsh.io.format import NO_STRAY, Stray
 from gpulsh.io.rows import Bytes, Rows
 
-BYTES = pa.large_binary()
 STEP = 1 << 20  # bytes decoded at once
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.file import File, RealPaths, first_line, missing_package
+from gpulsh.io.file import File, RealPaths, cannot_open
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.no_documents import nothing_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
@@ -213,8 +213,8 @@ def _remote(given: str, form: Form) -> Iterator[File]:
         yield from _found(given, filesystem, path, form)
     except InputError:
         raise
-    except Exception as error:  # a storage service's own exceptions share no base
-        raise InputError(missing_package(given) or f"{given}: cannot be opened: {first_line(error)}") from error
+    except Exception as error:
+        raise cannot_open(given, error) from error
 
 
 def _found(given: str, filesystem: Any, path: str, form: Form) -> Iterator[File]:

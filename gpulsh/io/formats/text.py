@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import Advice, InputError
+from gpulsh.io.arrow.identities import BYTES
 from gpulsh.io.arrow.rows import arrow_rows
-from gpulsh.io.arrow.texts import BYTES, as_strings, in_utf8, stray
+from gpulsh.io.arrow.texts import as_strings, in_utf8, stray
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_packed
 from gpulsh.io.cuts import Cuts

@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError
-from gpulsh.io.arrow.identities import of_python
-from gpulsh.io.arrow.texts import BYTES, as_strings
+from gpulsh.io.arrow.identities import BYTES, of_python
+from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.file import File, first_line, reading, reason, wrong_length
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, Writing

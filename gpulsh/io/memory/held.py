@@ -12,7 +12,7 @@ from gpulsh.io.rows import Chosen, ChosenTexts, TextsReadAgain
 from gpulsh.ragged import end_to_end, offsets
 
 
-class HeldTexts:
+class ResidentTexts:
     """The first documents of `source`, as many as the device has room for; others are read again."""
 
     def __init__(self, source: TextsReadAgain, ops: Backend, *, wanted: bool) -> None:
