@@ -68,7 +68,7 @@ class Decided:
     gathered: GatheredTexts | None = None  # what was read again, while the work folder is there
     sample: Sample = NOTHING  # of the pairs that were compared
     alike: tuple[Paths, Paths] = ((), ())  # files of KEY_COPIES and of COPIES
-    kept: Mapping[int, int] = field(default_factory=dict)  # by the number of a written file, its kept rows
+    kept: Mapping[int, int] = field(default_factory=dict)  # kept rows by file, with --min-sources
 
 
 # Decides instead of the stages before `write`, with documents of earlier runs. The decisions are durable then.

@@ -11,14 +11,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import Cut
+from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File
@@ -81,6 +85,18 @@ class FileJob(FileTerms):
     reader: Reader
     cut: Cut
 
+    @cached_property
+    def file_names(self) -> pa.StringArray:
+        """The name of each file, as results show it."""
+        return strings([file.name for file in self.files])
+
+    def file_and_row(
+        self, layout: Layout, positions: Numbers, null: NDArray[np.bool_] | None = None
+    ) -> tuple[pa.Array, pa.Array]:
+        """The file's name and the row of the document at each of `positions` [m]; null where `null` [m] is true."""
+        files = layout.file_of(positions)
+        return self.file_names.take(to_arrow(files, null)), to_arrow(positions - layout.files[files], null)
+
     @classmethod
     def of(cls, terms: FileTerms, reader: Reader, cut: Cut) -> Self:
         """The job for these terms."""
@@ -142,6 +158,11 @@ class Terms(FileTerms):
 @dataclass(frozen=True, kw_only=True)
 class Job(Terms, FileJob):
     """A run of `deduplicate_files`."""
+
+    @cached_property
+    def inputs(self) -> pa.StringArray:
+        """Each INPUT of its files, by the number that `Layout.sources` has for it."""
+        return strings(list(dict.fromkeys(file.source for file in self.files)))
 
     def others(self, ops: Backend, parallel: int = 1) -> FileTexts:
         """The same, with texts read only where --keep needs them, or damage is looked for; none is held."""

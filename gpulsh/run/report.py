@@ -37,6 +37,16 @@ class Start:
     clock: float = field(default_factory=time.perf_counter)
     compiled: float = field(default_factory=COMPILING.seconds)
 
+    def facts(self) -> Mapping[str, Any]:
+        """The beginning of the report of a run that ends now."""
+        return {
+            "gpulsh": __version__,  # also marks the folder as gpulsh's own
+            "scheme": SCHEME,
+            "began": self.at.isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - self.clock, 3),
+            "compiling": round(COMPILING.seconds() - self.compiled, 3),  # of the seconds; no stage's are of it
+        }
+
 
 @dataclass(frozen=True)
 class RunReport:
@@ -73,14 +83,9 @@ class RunReport:
     def finished(self, work: Path, decided: Decided, funnel: Funnel, no_page: str | None) -> Mapping[str, Any]:
         """All of it, once the results are made in `work`; `no_page` says why there is no report.html."""
         job, files, ops = self.job, self.files, self.engine.ops
-        seconds, compiling = time.perf_counter() - self.start.clock, COMPILING.seconds() - self.start.compiled
         outputs = dict.fromkeys(_written(work))  # in order, and quick to search
         return {
-            "gpulsh": __version__,  # also marks the folder as gpulsh's own
-            "scheme": SCHEME,
-            "began": self.start.at.isoformat(timespec="seconds"),
-            "seconds": round(seconds, 3),
-            "compiling": round(compiling, 3),  # of the seconds; no stage's are of it
+            **self.start.facts(),
             "parameters": {**job.parameters(), **self.parameters},
             "digest": job.method.digest(),
             "backend": {"name": ops.name, "device": getattr(ops, "device", None)},
@@ -90,7 +95,7 @@ class RunReport:
             "machine": machine(),
             "inputs": self.given,
             "files": [
-                {"file": file.name, "rows": rows, **_kept(job, decided, number)}
+                {"file": file.name, "rows": rows, **({"kept": decided.kept[number]} if number in decided.kept else {})}
                 for number, (file, rows) in enumerate(zip(files, decided.layout.rows(), strict=True))
             ],
             "written": [
@@ -110,13 +115,6 @@ class RunReport:
             "outputs": [*outputs, *([] if no_page else [PAGE])],
             "job": job.to_json(),
         }
-
-
-def _kept(job: Job, decided: Decided, number: int) -> Mapping[str, int]:
-    """The kept rows of a written file, if they are not all but the dropped ones."""
-    if job.policy.retention.min_sources == 1 or number not in decided.kept:
-        return {}
-    return {"kept": decided.kept[number]}
 
 
 def _written(work: Path) -> list[str]:

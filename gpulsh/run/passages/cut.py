@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.arrow.buffers import numbers, strings, to_arrow
+from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.io.conversion import FormatName, write_kept
 from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File
@@ -38,8 +38,9 @@ from gpulsh.run.output.paths import marked
 from gpulsh.run.passages.driver import Stages
 from gpulsh.run.passages.evidence import FILE, PARAMETERS
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
+from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import Table
-from gpulsh.store.durable import Together, durable_file, naming
+from gpulsh.store.durable import Together, naming
 
 STAGE, SHORT_LIST = "cut", "short"  # the step that lists is of the stage `list`
 NEEDED = ("file", "row", "start", "stop", "occurrences")
@@ -200,15 +201,14 @@ def _short(place: CutPlace, file: File, batch: TextBatch, cuts: Cuts, here: slic
 def list_short(place: CutPlace) -> Made:
     """List the documents that were dropped."""
     schema = marked(pa.schema([("file", pa.string()), ("row", pa.int64()), ("tokens", pa.int64())]))
-    names = strings([file.name for file in place.job.files])
-    with durable_file(place.folder / SHORT) as sink:
-        with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
-            for number in range(len(place.job.files)):
-                rows = SHORTS.read(place.folder, number)
-                if len(rows.row):
-                    file = names.take(to_arrow(np.full(len(rows.row), number)))
-                    out.write_table(pa.table([file, *map(to_arrow, rows)], schema))
-        made = {SHORT: sink.fact()}
+
+    def tables() -> Iterator[pa.Table]:
+        for number in range(len(place.job.files)):
+            rows = SHORTS.read(place.folder, number)
+            file = place.job.file_names.take(to_arrow(np.full(len(rows.row), number)))
+            yield pa.table([file, *map(to_arrow, rows)], schema)
+
+    made = write_result(place.folder, SHORT, schema, tables())
     place.progress.advance(1)
     return Made(made, {"amount": 1})
 

@@ -53,11 +53,20 @@ FORM = ("lines", "as_text", "delimiter", "encoding")  # of the parameters of pas
 
 
 @dataclass(frozen=True)
-class PassagesResult:
-    """The results of `passages_files`: their place, and the report, which is also in report.json."""
+class CutResult:
+    """The results of `cut_files`: their place, and the report, which is also in report.json."""
 
     output: Path
     report: dict[str, Any]
+
+    @property
+    def data(self) -> Path:
+        """The folder of the texts."""
+        return self.output / DATA
+
+
+class PassagesResult(CutResult):
+    """The results of `passages_files`, likewise; with `cut` these have a folder of texts."""
 
     @property
     def passages(self) -> Path:
@@ -196,19 +205,6 @@ def _stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mappi
         "frequent": frequent,
         "outputs": [*(written(job, work) if job.cutting else []), FILE],
     }
-
-
-@dataclass(frozen=True)
-class CutResult:
-    """The results of `cut_files`: their place, and the report, which is also in report.json."""
-
-    output: Path
-    report: dict[str, Any]
-
-    @property
-    def data(self) -> Path:
-        """The folder of the texts."""
-        return self.output / DATA
 
 
 @known_keywords

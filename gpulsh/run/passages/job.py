@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,15 +27,36 @@ class Cutting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassagesTerms(FileTerms):
+class TokenTerms(FileTerms):
+    """Files whose texts are read as tokens."""
+
+    unit: Shingling
+    folding: Folding
+
+    @property
+    def shingling(self) -> Shingling:
+        """How tokens are read."""
+        return self.unit.under(self.folding)
+
+    def reading(self) -> Mapping[str, Any]:
+        """Its part of the parameters."""
+        return {
+            "unit": self.unit.unit,
+            "symbols": self.unit.symbols,
+            "folding": asdict(self.folding),
+            "text_column": self.columns.text,
+            **self.form.facts(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassagesTerms(TokenTerms):
     """The parameters of `passages_files` that decide the bytes of its results."""
 
     tokens: int
     keep: Keep
     bridge: int
     whole_lines: bool
-    unit: Shingling
-    folding: Folding
     cutting: Cutting | None = None
 
     def parameters(self) -> Mapping[str, Any]:
@@ -46,12 +66,8 @@ class PassagesTerms(FileTerms):
             "keep": self.keep,
             "bridge": self.bridge,
             "whole_lines": self.whole_lines,
-            "unit": self.unit.unit,
-            "symbols": self.unit.symbols,
-            "folding": asdict(self.folding),
-            "text_column": self.columns.text,
+            **self.reading(),
             "id_column": self.columns.id,
-            **self.form.facts(),
             **({} if self.cutting is None else {"cut": asdict(self.cutting)}),
         }
 
@@ -60,21 +76,14 @@ class PassagesTerms(FileTerms):
 class PassagesJob(PassagesTerms, FileJob):
     """A run of `passages_files`."""
 
-    @cached_property
-    def shingling(self) -> Shingling:
-        """How tokens are read."""
-        return self.unit.under(self.folding)
-
 
 @dataclass(frozen=True, kw_only=True)
-class CutTerms(FileTerms):
+class CutTerms(TokenTerms):
     """The parameters of `cut_files` that decide the bytes of its results."""
 
     passages: str
     passages_stamp: tuple[object, ...]
     cutting: Cutting
-    unit: Shingling
-    folding: Folding
 
     def parameters(self) -> Mapping[str, Any]:
         """All of it but for the files."""
@@ -82,22 +91,13 @@ class CutTerms(FileTerms):
             "passages": self.passages,
             "passages_stamp": list(self.passages_stamp),
             "cut": asdict(self.cutting),
-            "unit": self.unit.unit,
-            "symbols": self.unit.symbols,
-            "folding": asdict(self.folding),
-            "text_column": self.columns.text,
-            **self.form.facts(),
+            **self.reading(),
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class CutJob(CutTerms, FileJob):
     """A run of `cut_files`."""
-
-    @cached_property
-    def shingling(self) -> Shingling:
-        """How tokens are read."""
-        return self.unit.under(self.folding)
 
 
 PassagesPlace: TypeAlias = Place[PassagesJob]

@@ -19,6 +19,7 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.params import Folding, Shingling
+from gpulsh.ragged import found_in
 from gpulsh.repeats import marks
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
 from gpulsh.repeats.marks import TokenSpans, bridged
@@ -60,10 +61,8 @@ class _Found:
         first, occurrences = np.empty_like(places), np.empty_like(places)
         for file in self._files:
             known = file.whole()
-            at = np.searchsorted(known.place, places)
-            here = np.flatnonzero(at < len(known.place))
-            here = here[known.place[at[here]] == places[here]]
-            first[here], occurrences[here] = known.first[at[here]], known.occurrences[at[here]]
+            rows, at = found_in(known.place, places)
+            first[rows], occurrences[rows] = known.first[at], known.occurrences[at]
             file.release()
         return first, occurrences
 

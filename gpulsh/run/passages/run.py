@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from gpulsh import __version__
-from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
 from gpulsh.io.files.no_documents import REPORT
-from gpulsh.params import SCHEME
 from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing
 from gpulsh.report.passages import write_passages_page
@@ -98,11 +94,7 @@ class FileRun(Generic[Made]):
     ) -> dict[str, Any]:
         no_page = missing() if "frequent" in found else "a cut has no page"
         return {
-            "gpulsh": __version__,  # also marks the folder as gpulsh's own
-            "scheme": SCHEME,
-            "began": self.start.at.isoformat(timespec="seconds"),
-            "seconds": round(time.perf_counter() - self.start.clock, 3),
-            "compiling": round(COMPILING.seconds() - self.start.compiled, 3),
+            **self.start.facts(),
             "parameters": dict(job.parameters()),
             "backend": backend,
             "engine": engine,

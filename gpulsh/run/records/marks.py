@@ -14,7 +14,8 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.counts.counts import Counts, dates
 from gpulsh.decide.counts.weights import sizes_by
 from gpulsh.io.added import AddedColumns
-from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
+from gpulsh.io.arrow.buffers import null_mask, to_arrow
+from gpulsh.ragged import found_in
 from gpulsh.run.job import Job, Layout
 from gpulsh.run.records.ids import IdColumn, IdKind
 from gpulsh.run.records.sightings import source_and_date
@@ -36,16 +37,14 @@ class MarkedRows:
     def __init__(self, job: Job, folder: Path, layout: Layout, id_files: Sequence[int], kind: IdKind) -> None:
         self._job, self._layout = job, layout
         self.ids = IdColumn(folder, layout, id_files, kind, stay_open=True)
-        self._names = strings([file.name for file in job.files])
         self._decisions: Callable[[int], Decisions] = lru_cache(2)(partial(DECISIONS.read, folder))
         self._seen: Callable[[int], SeenRows] = lru_cache(2)(partial(SEEN.read, folder))
         self._sightings: Callable[[int], SightingRows] = lru_cache(2)(partial(SIGHTINGS.read, folder))
 
     def where(self, positions: Numbers) -> dict[str, pa.Array]:
         """file, row and id of the documents at `positions`, in any order."""
-        files = self._layout.file_of(positions)
-        rows = positions - self._layout.files[files]
-        return {"file": self._names.take(to_arrow(files)), "row": to_arrow(rows), "id": self.ids.at(positions)}
+        file, row = self._job.file_and_row(self._layout, positions)
+        return {"file": file, "row": row, "id": self.ids.at(positions)}
 
     def columns(self, positions: Numbers, names: Sequence[str]) -> list[pa.Array]:
         """Some columns of the documents at ascending `positions`."""
@@ -91,7 +90,7 @@ class MarkedRows:
         found = Decisions(positions, *alone, kept, zeros, zeros.copy(), np.ones(count, np.int64))
         for number, part in self._layout.by_partition(positions):
             known = self._decisions(number)
-            rows, at = _found(known.document, positions[part])
+            rows, at = found_in(known.document, positions[part])
             columns: Iterable[tuple[Values, Values]] = zip(found[1:], known[1:], strict=True)
             for column, values in columns:
                 column[part][rows] = values[at]
@@ -107,7 +106,7 @@ class MarkedRows:
         start = len(positions)
         for number, part in self._layout.by_partition(positions):
             seen = self._seen(number)
-            rows, at = _found(seen.document, positions[part])
+            rows, at = found_in(seen.document, positions[part])
             for column, values in ((sources, seen.sources), (first, seen.first), (last, seen.last)):
                 column[part][rows] = values[at]
             place[part][rows] = start + at
@@ -121,12 +120,3 @@ class MarkedRows:
                 for name, values in (("first_seen", first), ("last_seen", last))
             },
         }
-
-
-def _found(known: Numbers, wanted: Numbers) -> tuple[Numbers, Numbers]:
-    """The places in `wanted` that `known` has, both ascending, and where it has them."""
-    if not len(known):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    at = np.searchsorted(known, wanted).clip(max=len(known) - 1)
-    rows = np.flatnonzero(known[at] == wanted)
-    return rows, at[rows]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings, seen
 from gpulsh.errors import InputError, InputTypeError, ParameterError
-from gpulsh.io.arrow.buffers import chosen, null_mask, numbers, strings, to_arrow
+from gpulsh.io.arrow.buffers import chosen, null_mask, numbers, to_arrow
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings
@@ -38,7 +38,7 @@ def source_texts(values: pa.Array) -> pa.Array:
 def sightings_of(sources: pa.Array | None, dates: Numbers | None) -> Sightings:
     """From the sources of n documents, as strings, and their dates."""
     if sources is None:
-        return Sightings(None, pa.array([], pa.string()), dates)
+        return Sightings.of_one_source(dates)
     names = pc.unique(sources).drop_null()
     names = names.take(pc.sort_indices(names))
     places = pc.index_in(sources, value_set=names)
@@ -127,8 +127,7 @@ def source_and_date(
             found.append(chosen(known.source, rows))
     if counting.source is not None:
         return pa.concat_arrays(found), date
-    names = strings(list(dict.fromkeys(file.source for file in job.files)))
-    return names.take(to_arrow(layout.source_of(positions))), date
+    return job.inputs.take(to_arrow(layout.source_of(positions))), date
 
 
 def sightings_at(job: Job, folder: Path, layout: Layout, positions: Numbers) -> Sightings:
@@ -136,13 +135,12 @@ def sightings_at(job: Job, folder: Path, layout: Layout, positions: Numbers) -> 
     if job.counting.source is not None:
         source, date = source_and_date(job, layout, positions, partial(SIGHTINGS.read, folder))
         return sightings_of(source, None if job.counting.date is None else date)
-    given = strings(list(dict.fromkeys(file.source for file in job.files))).to_pylist()
-    names = sorted(set(given))
-    number = np.array([names.index(name) for name in given], np.int64)
     dates = None
     if job.counting.date is not None:
         _, dates = source_and_date(job, layout, positions, partial(SIGHTINGS.read, folder))
-    return Sightings(number[layout.source_of(positions)], strings(names), dates)
+    inputs = sightings_of(job.inputs, None)
+    assert inputs.source is not None
+    return Sightings(inputs.source[layout.source_of(positions)], inputs.names, dates)
 
 
 def seen_in_group(job: Job, folder: Path, layout: Layout, members: Numbers, target: Numbers) -> SeenRows:

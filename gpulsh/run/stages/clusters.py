@@ -10,18 +10,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gpulsh.arrays import Numbers
 from gpulsh.io.files.no_documents import COUNTED
-from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.ids import IdColumn, declared_types
 from gpulsh.run.records.marks import MarkedRows, types_of
+from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import DECISIONS
 from gpulsh.stats.counts import CLUSTERS, WEIGHT
-from gpulsh.store.durable import durable_file
 
 ROWS_AT_ONCE = 1 << 14
 
@@ -39,16 +37,9 @@ def clusters(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
     def tables() -> Iterator[pa.Table]:
         for partition in range(partitions):
             for some in _in_clusters(place, layout, partition):
-                where = marked.where(some)
-                columns = [*where.values(), *marked.columns(some, names)]
-                yield pa.table(columns, schema=schema)
+                yield pa.table([*marked.where(some).values(), *marked.columns(some, names)], schema=schema)
 
-    with durable_file(place.folder / COUNTED) as sink:
-        with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
-            for table in in_groups(tables(), ("id",)):
-                out.write_table(table, row_group_size=GROUP_ROWS)
-        made = {COUNTED: sink.fact()}
-    return Made(made)
+    return Made(write_result(place.folder, COUNTED, schema, tables(), ("id",)))
 
 
 def _in_clusters(place: Workplace, layout: Layout, partition: int) -> Iterator[Numbers]:

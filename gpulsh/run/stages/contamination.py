@@ -16,23 +16,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
-from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import first_of_runs
 from gpulsh.repeats.benchmark import Benchmark, Found, index_items, reading_of
 from gpulsh.repeats.contamination import byte_spans
 from gpulsh.run.job import Layout, Made, Workplace
+from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import HELD, ITEM_FLAGS, ITEM_PLACES, ITEM_TOKENS, ITEM_WINDOWS, HeldItems
 from gpulsh.stats.counts import CONTAMINATION
-from gpulsh.store.durable import durable_file
 
 PROTECT = "protect"  # the step
 FILE = "contamination.parquet"
@@ -122,8 +120,7 @@ def _index(place: Workplace) -> Benchmark:
 
 def contamination(place: Workplace, layout: Layout) -> Made:
     """Write what was found. Items are the first documents of all, in the order of the protected files."""
-    names = [file.name for file in place.job.files]
-    files, splits = strings(names), strings(list(map(split_of, names)))
+    job, splits = place.job, strings([split_of(file.name) for file in place.job.files])
     schema = pa.schema([(row.name, pa.type_for_alias(row.type)) for row in CONTAMINATION])
 
     def tables() -> Iterator[pa.Table]:
@@ -131,21 +128,15 @@ def contamination(place: Workplace, layout: Layout) -> Made:
             held = HELD.read(place.folder, partition)
             for at in range(0, len(held.row), ROWS_AT_ONCE):
                 some = HELD.rows(held, slice(at, at + ROWS_AT_ONCE))
-                document = some.row + start
-                of_item, of_document = layout.file_of(some.item), layout.file_of(document)
                 columns = [
-                    *(files.take(to_arrow(of_item)), to_arrow(some.item - layout.files[of_item])),
-                    *(splits.take(to_arrow(of_item)), to_arrow(some.coverage)),
-                    *(files.take(to_arrow(of_document)), to_arrow(document - layout.files[of_document])),
+                    *job.file_and_row(layout, some.item),
+                    *(splits.take(to_arrow(layout.file_of(some.item))), to_arrow(some.coverage)),
+                    *job.file_and_row(layout, some.row + start),
                     *(to_arrow(some.start), to_arrow(some.stop)),
                 ]
                 yield pa.table(columns, schema)
 
-    with durable_file(place.folder / FILE) as sink:
-        with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
-            for table in in_groups(tables(), ()):  # the same for any cut of the work
-                out.write_table(table, row_group_size=GROUP_ROWS)
-        return Made({FILE: sink.fact()})
+    return Made(write_result(place.folder, FILE, schema, tables()))
 
 
 def split_of(name: str) -> str:

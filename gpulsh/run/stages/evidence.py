@@ -10,18 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gpulsh.arrays import Numbers, Values
-from gpulsh.io.arrow.buffers import chosen, strings, to_arrow
+from gpulsh.io.arrow.buffers import chosen, to_arrow
 from gpulsh.io.files.no_documents import EVIDENCE
 from gpulsh.io.format import BLOCK_BYTES
-from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 from gpulsh.io.rows import batch_cuts
-from gpulsh.ragged import offsets
+from gpulsh.ragged import found_in, offsets
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import EarlierKeys, rejected
 from gpulsh.run.records.ids import IdColumn, declared_types
+from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import COPIES, DECISIONS, KEY_COPIES
 from gpulsh.stats.counts import DUPLICATES, OWN, REASON
 from gpulsh.store.durable import durable_file
@@ -44,14 +43,12 @@ def evidence(
     earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
     declared = [*declared_types(job, layout, bad), *(earlier.kinds() if earlier else [])]
     ids = IdColumn.of(place.folder, layout, id_files, declared)
-    names = strings([file.name for file in job.files])
     rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
     schema = pa.schema([(row.name, ids.type if row.type == OWN else pa.type_for_alias(row.type)) for row in rows])
     reasons = _Reasons(keyed, copies)
 
     def where(positions: Numbers) -> list[pa.Array]:
-        files = layout.file_of(positions)
-        return [names.take(to_arrow(files)), to_arrow(positions - layout.files[files]), ids.at(positions)]
+        return [*job.file_and_row(layout, positions), ids.at(positions)]
 
     def where_kept(partition: int, targets: Numbers) -> list[pa.Array]:
         own = targets >= 0
@@ -61,24 +58,19 @@ def evidence(
         back = np.argsort(np.concatenate([np.flatnonzero(own), np.flatnonzero(~own)]))
         return [chosen(pa.concat_arrays(columns), back) for columns in parts]
 
-    made = {}
-    with durable_file(place.folder / EVIDENCE) as sink:
-        with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
-            tables = (
-                pa.table(
-                    [
-                        *where(document),
-                        *where_kept(partition, target),
-                        *map(to_arrow, rest),
-                        *([] if job.key is None else [reasons.of(document, target)]),
-                    ],
-                    schema,
-                )
-                for partition, (document, target, *rest) in _fitting(_dropped(place.folder, partitions), ids)
-            )
-            for table in in_groups(tables, ("id", "duplicate_of_id")):
-                out.write_table(table, row_group_size=GROUP_ROWS)
-        made[EVIDENCE] = sink.fact()
+    tables = (
+        pa.table(
+            [
+                *where(document),
+                *where_kept(partition, target),
+                *map(to_arrow, rest),
+                *([] if job.key is None else [reasons.of(document, target)]),
+            ],
+            schema,
+        )
+        for partition, (document, target, *rest) in _fitting(_dropped(place.folder, partitions), ids)
+    )
+    made = write_result(place.folder, EVIDENCE, schema, tables, ("id", "duplicate_of_id"))
     if job.on_error == "skip":
         with durable_file(place.folder / REJECTED) as sink:
             bad.write(sink, [file.name for file in job.files])
@@ -100,11 +92,9 @@ class _Reasons:
         found = np.full(len(documents), NEAR)
         for tables, reason in ((self._copies, EXACT), (self._keyed, KEY)):
             for known, first in tables:
-                if len(known):
-                    at = np.searchsorted(known, documents).clip(max=len(known) - 1)
-                    is_there = known[at] == documents
-                    # A copy of a document that is not kept has other words than its witness.
-                    found[is_there & ((reason == KEY) | (first[at] == targets))] = reason
+                rows, at = found_in(known, documents)
+                # A copy of a document that is not kept has other words than its witness.
+                found[rows if reason == KEY else rows[first[at] == targets[rows]]] = reason
         return pa.array(REASONS).take(to_arrow(found))
 
 

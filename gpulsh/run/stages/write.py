@@ -166,17 +166,17 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
         targets, names, stay = Targets(place.folder / DATA), dict[str, str](), dict[str, int]()
         with place.unchanged(numbers):
             for number, begin, end in zip(numbers, bounds, bounds[1:], strict=False):
-                kept, file = keep[begin - start : end - start], job.files[number]
-                stay[str(number)] = int(bad.left_out(kept, number).sum())
+                kept, file = bad.left_out(keep[begin - start : end - start], number), job.files[number]
+                if job.policy.retention.min_sources > 1:
+                    stay[str(number)] = int(kept.sum())
                 if job.write == "marked":
-                    kept = np.ones(end - begin, bool)
-                if not (len(kept) == 0 and bad.touches(number)):  # of a file so damaged that no row is known is nothing
+                    kept = bad.left_out(np.ones(end - begin, bool), number)
+                if not (begin == end and bad.touches(number)):  # of a file so damaged that no row is known is nothing
                     target = targets.of(file)
                     names[target] = f"{DATA}/{file.relative}"
                     # Not in `data/`: what a killed attempt leaves is no result.
                     part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
                     known = Known(job.columns, partial(_held, place, number))
-                    kept = bad.left_out(kept, number)
                     how: Writing = {"limit": limit, "packing": job.packing, "known": known}
                     if marked is not None:
                         how["added"] = marked.added(begin, np.flatnonzero(kept))
