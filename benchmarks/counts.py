@@ -2,9 +2,9 @@
 
     python -m benchmarks.counts CORPUS.parquet FOLDER [--rounds 5] [--other TREE]
 
-CORPUS has the columns `text` and `id`; FOLDER gets a copy as JSON lines, and results. Each job runs in its own process,
-once to warm up and then three times, of which the least counts, in turns; the processor time of all threads counts. All
-jobs must drop the same number of rows. With `--other`, a checkout of a commit before counts, each ratio is to its run.
+CORPUS has the columns `text` and `id`; FOLDER gets a copy as JSON lines, and results. Jobs take turns. Each runs in its
+own process: once to warm up, then three times. The least processor time of all threads counts. All jobs must drop the
+same number of rows. With `--other`, a checkout of a commit before counts, each ratio is to its run.
 
 The record is written to record/<device>/<date>/counts.json and .md.
 """
