@@ -10,12 +10,18 @@ from benchmarks.gpu.bench import Bench
 from gpulsh.arrays import TextBatch
 
 MEGABYTES = 2000.0
+TWEET_MEGABYTES = 500.0
 FILES = 32
 
 
 def corpus(bench: Bench) -> TextBatch:
     """Pages of log-normal length, in host memory."""
     return _corpus(bench.scale)
+
+
+def tweets(bench: Bench) -> TextBatch:
+    """Short documents of one length, in host memory."""
+    return _tweets(bench.scale)
 
 
 def parquet_files(bench: Bench) -> list[Path]:
@@ -31,6 +37,11 @@ def small(bench: Bench, megabytes: float) -> TextBatch:
 @lru_cache(maxsize=1)
 def _corpus(scale: float) -> TextBatch:
     return corpora.log_normal(MEGABYTES * scale)
+
+
+@lru_cache(maxsize=1)
+def _tweets(scale: float) -> TextBatch:
+    return corpora.even(TWEET_MEGABYTES * scale, corpora.TWEET)
 
 
 @lru_cache(maxsize=1)

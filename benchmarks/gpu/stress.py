@@ -72,7 +72,7 @@ def run(cupy: Any, megabytes: float, rounds: int, batch: int, say: Callable[[str
         kept: list[tuple[int, tuple[Any, ...]]] = []
         results = backend.pipelined_map((parts[at] for at in order.tolist()), sign)
         for count, (at, found) in enumerate(zip(order.tolist(), results, strict=True)):
-            kept.append((at, tuple(map(backend.keep, found))))
+            kept.append((at, tuple(backend.keep(*found))))
             if count % INSIDE == 0:
                 again = backend.pipelined_map([parts[at] for at in inside], sets)
                 for which, sets_found in zip(inside, again, strict=True):

@@ -433,9 +433,9 @@ class Backend:
         """`pipelined_map` for items that are work for one thread, with arrays and results in this backend's memory."""
         return map(partial(work, self), items)
 
-    def keep(self, array: Array) -> Array:
-        """An array from `pipelined_map`, moved to stay in this backend's memory, or in NumPy's if that is full."""
-        return array
+    def keep(self, *arrays: Array) -> Sequence[Array]:
+        """Arrays from `pipelined_map`, moved to stay in this backend's memory, or in NumPy's if that is full."""
+        return arrays
 
     def stage(self, text: TextBatch) -> TextBatch | None:
         """A batch of host memory in the backend's own, which is a device's; None without such memory or room in it."""

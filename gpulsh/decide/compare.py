@@ -128,7 +128,7 @@ def compare(
 
     similarity = np.empty(len(pairs), np.float64, like=pairs)
     for (start, stop), values in zip(spans, ops.pipelined_map(spans, measured), strict=True):
-        similarity[order[start:stop]] = ops.asarray(ops.keep(values))
+        similarity[order[start:stop]] = ops.asarray(*ops.keep(values))
     return similarity
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -14,12 +15,14 @@ from gpulsh.arrays import Array, BandDigests, Buckets, Numbers
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.backends.protocol import Backend, Result
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.params import check_type
 from gpulsh.ragged import first_of_runs
 
 SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the definition of the decision
 FEW_DOCUMENTS = 1 << 16  # up to this number a band is work for one thread
+SORTED_TOGETHER = 1 << 26  # digests of all bands that a device groups at once: a band of few is mostly waiting
 MOST_PARTS = 1 << 12  # ranges of digests in a band
 MOST_PACKED = 1 << 32  # documents; `candidates` packs two numbers below this into 64 bits
 
@@ -149,31 +152,64 @@ def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> t
 
 def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Memberships]:
     """The small buckets of all bands, and the members of the large ones."""
-    parts = 1  # as memory requires; each band begins with the number that the last one took
-
-    def of_band(ops: Backend, band: int) -> list[Buckets]:
-        nonlocal parts
-        found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
-        return found
-
     members: list[Array] = []
     member_sizes: list[Array] = []
     large: list[Memberships] = []
-    for band, found in enumerate(_each_band(digests.bands, digests.documents, ops, of_band)):
-        for buckets in found:
+    for bands, found in _buckets_of_bands(digests, ops):
+        for buckets, band in found:
             ids, sizes = buckets.ids, buckets.lengths
             is_large = sizes > SMALL_BUCKET
             if bool(is_large.any()):
                 bucket = bucket_of_member(buckets)
                 in_large = is_large[bucket]
-                documents = ops.asnumpy(ids[in_large])
-                first = ops.asnumpy(ids[buckets.offset[:-1]][bucket[in_large]])
-                large.append(Memberships(documents, np.full(len(documents), band), first))
+                bucket = bucket[in_large]
+                large.append(Memberships(*map(ops.asnumpy, (ids[in_large], band[bucket], ids[buckets.offset[bucket]]))))
                 ids, sizes = ids[~in_large], sizes[~is_large]
             members.append(ids)
             member_sizes.append(sizes)
-        advance(1)
+        advance(bands)
     return SmallBuckets.joined(members, member_sizes, digests.documents, ops), Memberships.joined(large)
+
+
+OfBands = list[tuple[Buckets, Array]]  # with the band of each bucket, int64
+
+
+def _buckets_of_bands(digests: Digests, ops: Backend) -> Iterator[tuple[int, OfBands]]:
+    """A number of bands, and their buckets: one band after another, or all in one sort where a device has room."""
+    together: OfBands = []
+    if ops.sizes().device and digests.documents * digests.bands <= SORTED_TOGETHER:
+        with suppress(DeviceMemoryError):
+            together = [_together(digests, ops)]
+    if together:
+        yield digests.bands, together
+        return
+    parts = 1  # as memory requires; each band begins with the number that the last one took
+
+    def of_band(ops: Backend, band: int) -> OfBands:
+        nonlocal parts
+        found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
+        return [(buckets, np.full_like(buckets.offset[1:], band)) for buckets in found]
+
+    for found in _each_band(digests.bands, digests.documents, ops, of_band):
+        yield 1, found
+
+
+def _together(digests: Digests, ops: Backend) -> tuple[Buckets, Array]:
+    """The buckets of all bands by one call of `collisions`, which costs a device little more than one band does."""
+    values, ids = zip(*(digests.band(band, 0, 1) for band in range(digests.bands)), strict=True)
+    ends = ops.asarray(np.cumsum(list(map(len, values))))
+    found = ops.collisions(np.concatenate(values), np.arange(sum(map(len, values)), like=ends))
+    band: Array = np.searchsorted(ends, found.ids, side="right")
+    # Digests of two bands may be equal: a bucket ends where the band changes too, and a document alone is in none.
+    begins = first_of_runs(band)
+    begins[found.offset[:-1]] = True
+    ends_here = np.ones_like(begins)
+    ends_here[:-1] = begins[1:]
+    shared = ~(begins & ends_here)
+    begins = begins[shared]
+    first = np.flatnonzero(begins)
+    offset = np.concatenate([first, np.full_like(ends[:1], len(begins))])
+    return Buckets(np.concatenate(ids)[found.ids[shared]], offset), band[shared][first]
 
 
 def _each_band(bands: int, documents: int, ops: Backend, work: Callable[[Backend, int], Result]) -> Iterable[Result]:

@@ -230,9 +230,10 @@ def sign(
 
     with funnel.stage(progress, OF_MEMORY["sign"], total):
         for part, text in sign_batches(source.batches(most), method, keys, ops, funnel, progress, staged):
-            digests.append(ops.keep(part.digests))
-            exact.append(ops.keep(part.exact))
-            shingles.append(ops.keep(part.shingles))
+            for rows, kept in zip(
+                (digests, exact, shingles), ops.keep(part.digests, part.exact, part.shingles), strict=True
+            ):
+                rows.append(kept)
             texts.append(text)
     with ops.here():
         counts = shingles.whole(ops)

@@ -212,7 +212,8 @@ def test_jax_arrays_that_are_still_computed(selected: CudaBackend) -> None:
     if not any(device.platform == "gpu" for device in jax.devices()):
         pytest.skip("jax sees no CUDA device")
     wanted = laid_batch(lambda array: array)
-    with jax.experimental.enable_x64():
+    enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # its place until 0.8
+    with enable_x64(True):
 
         @jax.jit
         def late(array: Any) -> Any:  # the same, after some work on JAX's own stream

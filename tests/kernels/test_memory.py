@@ -200,11 +200,11 @@ def test_what_is_kept_is_a_copy_on_the_host_where_there_is_no_room() -> None:
     ops = CudaBackend(DeviceModule(), HostLauncher())
     values = np.arange(20_000, dtype=np.uint64).reshape(-1, 2)
     made = ops.asarray(values).T
-    kept = ops.keep(made)
+    (kept,) = ops.keep(made)
     assert kept.host.flags.f_contiguous and not np.shares_memory(kept.host, made.host)
     np.testing.assert_array_equal(kept.get(), values.T)
     with scarce_memory(1000):
-        elsewhere = ops.keep(made)
+        (elsewhere,) = ops.keep(made)
     assert isinstance(elsewhere, np.ndarray)
     np.testing.assert_array_equal(elsewhere, values.T)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array
+from gpulsh.arrays import Array, Buckets
 from gpulsh.backends.parts import in_part
+from gpulsh.backends.protocol import Sizes
+from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.select import select_backend
+from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh import collisions
 from gpulsh.lsh.collisions import bucketed
 
@@ -54,3 +58,42 @@ def test_bands_are_bucketed_in_order_one_by_one_or_abreast(few: int, monkeypatch
     for column, same in zip(again, crowd, strict=True):
         np.testing.assert_array_equal(column, same)
     assert told == [1] * 21
+
+
+@pytest.mark.parametrize("memory", [4500, 900])
+def test_a_device_buckets_all_bands_together(memory: int) -> None:
+    """Digests of different bands may be equal: they are never in one bucket."""
+    random = np.random.default_rng(4)
+    table = random.integers(0, 90, (900, 5), np.uint64)
+    table[::7] = random.integers(0, 2**63, table[::7].shape, np.uint64)
+    table[1::3, 2] = 5  # a large bucket
+    table[5, 0] = table[6, 1] = 1 << 50  # alone in each band
+    wanted = expected_buckets(table)
+    calls: list[int] = []
+
+    class Device(ReferenceBackend):
+        def sizes(self) -> Sizes:
+            return super().sizes()._replace(device=1)
+
+        def collisions(self, digests: Array, ids: Array) -> Buckets:
+            calls.append(len(ids))
+            if len(ids) > memory:
+                raise DeviceMemoryError("too many at once")
+            return OPS.collisions(digests, ids)
+
+    told: list[int] = []
+    small, large = bucketed(Columns(table), Device(), told.append)
+    found = [small.ids[start:stop].tolist() for start, stop in pairwise(small.offset.tolist())]
+    for band, first in dict.fromkeys(zip(large.band.tolist(), large.bucket.tolist(), strict=True)):
+        found.append(large.document[(large.band == band) & (large.bucket == first)].tolist())
+    assert sorted(found) == sorted(wanted)
+    assert set(large.band.tolist()) == {2} and sum(told) == 5
+    assert calls == ([4500] if memory == 4500 else [4500, *[900] * 5])
+
+
+def expected_buckets(table: NDArray[np.uint64]) -> list[list[int]]:
+    """The members of every bucket of two or more."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for (document, band), digest in np.ndenumerate(table):
+        found.setdefault((band, int(digest)), []).append(document)
+    return [members for members in found.values() if len(members) > 1]

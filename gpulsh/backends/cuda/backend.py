@@ -203,9 +203,9 @@ class CudaBackend(Backend):
                 for lane in lanes:
                     lane._release()
 
-    def keep(self, array: Array) -> Array:
-        kept = self._resident(RESIDENT, array)
-        return self.asnumpy(array) if kept is None else kept[0]
+    def keep(self, *arrays: Array) -> Sequence[Array]:
+        kept = self._resident(RESIDENT, *arrays)
+        return list(map(self.asnumpy, arrays)) if kept is None else kept
 
     def stage(self, text: TextBatch) -> TextBatch | None:
         try:

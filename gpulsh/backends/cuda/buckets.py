@@ -21,7 +21,7 @@ from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import first_of_runs, offsets
 
 SLOTS = 8  # a digest, at least; two bits each
 MAX_MEMBERS = 2**32  # distinct ids in buckets; a key holds two of their numbers
@@ -81,7 +81,7 @@ def may_repeat(
     range_of_digests = (digests, np.int64(count), np.uint64(lowest), np.uint64(highest), np.uint64(slots - 1))
     machine.run("collisions", "collisions_mark", count, threads, *range_of_digests, table)
     machine.run("collisions", "collisions_members", count, threads, *range_of_digests, table, members, sizes)
-    before = machine.exclusive(sizes)
+    before = offsets(sizes)
     taken = machine.number(before[-1])
     taken_digests, taken_ids = xp.empty(taken, np.uint64), xp.empty(taken, np.int64)
     if taken:
@@ -138,7 +138,7 @@ def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
     xp = machine.arrays
     wanted = wanted[first_of_runs(wanted)]
     starts = xp.searchsorted(ascending, wanted, side="left")
-    before = machine.exclusive(xp.searchsorted(ascending, wanted, side="right") - starts)
+    before = offsets(xp.searchsorted(ascending, wanted, side="right") - starts)
     total = machine.number(before[-1])
     return xp.arange(total, dtype=np.int64) + (starts - before[:-1])[machine.row_of(before, 0, total)]
 

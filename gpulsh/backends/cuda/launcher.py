@@ -162,11 +162,6 @@ class Machine:
         wait(self.arrays)
         return list(map(int, arrays))
 
-    def exclusive(self, counts: Array) -> Array:
-        """int64 [n + 1]: the sums before each count, and the total."""
-        xp = self.arrays
-        return xp.concatenate((xp.zeros(1, np.int64), xp.cumsum(counts, dtype=np.int64)))
-
     def row_of(self, offset: Array, start: int, stop: int) -> Array:
         """int64 [stop - start]: the row of each position from `start` on."""
         xp = self.arrays

@@ -40,7 +40,7 @@ MEMORY = 8 << 30  # default bytes of the host that a run may use
 HOST_SHARE = 8
 LEAST_PINNED = 1 << 20  # bytes of a buffer
 MOST_PINNED = 256 << 20  # a longer text goes through the buffer in parts: the host cannot use pinned memory otherwise
-COPIED_AT_ONCE = 4 << 20  # bytes a thread moves into the buffer; one thread alone is slower than the bus
+COPIED_AT_ONCE = 8 << 20  # bytes a thread moves into the buffer; one thread alone is slower than the bus
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Made = TypeVar("Made")

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.launcher import LANES, Machine
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import first_of_runs, offsets
 
 
 def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
@@ -61,14 +61,14 @@ def long_rows(machine: Machine, fingerprints: Fingerprints) -> Iterator[LongRows
     every = xp.flatnonzero(sizes > geometry.row_limit)
     if len(every) == 0:
         return
-    ends = machine.exclusive(sizes[every])
+    ends = offsets(sizes[every])
     first = 0
     while first < len(every):
         room = ends[first : first + 1] + np.int64(geometry.sort_span)
         stop = max(machine.number(xp.searchsorted(ends, room, side="right")[0]) - 1, first + 1)
         rows = every[first:stop]
         start = fingerprints.offset[rows]
-        offset = machine.exclusive(sizes[rows])
+        offset = offsets(sizes[rows])
         row = machine.row_of(offset, 0, machine.number(offset[-1]))
         values = fingerprints.values[xp.arange(len(row), dtype=np.int64) + (start - offset[:-1])[row]]
         smallest = np.uint8 if len(rows) <= 2**8 else np.uint16 if len(rows) <= 2**16 else np.uint32
@@ -81,7 +81,7 @@ def put(
 ) -> None:
     """The flagged `values` of each row to its place in `loose`, which begins at `begin` [1]; how many to `counts`."""
     xp = machine.arrays
-    offset = machine.exclusive(keep)[long.offset]
+    offset = offsets(keep)[long.offset]
     row = long.row[keep]
     kept = values[keep]
     loose[xp.arange(len(kept), dtype=np.int64) + (long.start - begin - offset[:-1])[row]] = kept
@@ -91,7 +91,7 @@ def put(
 def packed(machine: Machine, loose: Array, offset: Array, counts: Array) -> Fingerprints:
     """The first `counts` values of each row in `loose`, end to end; a row begins at `offset` less the first of them."""
     xp, geometry = machine.arrays, machine.geometry
-    before = machine.exclusive(counts)
+    before = offsets(counts)
     total = machine.number(before[-1])
     if total == len(loose):
         return Fingerprints(loose, before)

@@ -33,7 +33,7 @@ from gpulsh.backends.cuda.texts import (
 )
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_part
 from gpulsh.params import BandShape, Shingling
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import first_of_runs, offsets
 
 _log = logging.getLogger("gpulsh")
 
@@ -140,7 +140,7 @@ def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> 
             )
             fingerprints = shingle_sums(machine, pieces.tokens(batch), pieces.shingling.size, pieces.keys)
             inside = in_part(fingerprints.values, part, parts)
-            rows = machine.exclusive(inside)[fingerprints.offset]
+            rows = offsets(inside)[fingerprints.offset]
             found.append(unique(machine, Fingerprints(fingerprints.values[inside], rows)))
         else:
             stop = row + 1
@@ -151,7 +151,7 @@ def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> 
         return found[0]
     sizes = xp.concatenate([xp.zeros(0, np.int64), *(xp.diff(rows.offset) for rows in found)])
     values = xp.concatenate([xp.zeros(0, np.uint64), *(rows.values for rows in found)])
-    return Fingerprints(values, machine.exclusive(sizes))
+    return Fingerprints(values, offsets(sizes))
 
 
 def _token_pieces(pieces: TextPieces, document: TextBatch, proof: DeviceKeys | None = None) -> Iterator[TokenPiece]:

@@ -17,6 +17,7 @@ from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.memory import done
 from gpulsh.backends.hashing import public_words
 from gpulsh.params import Unit
+from gpulsh.ragged import offsets
 from gpulsh.secret import EvidenceKeys
 
 STRIP = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
@@ -128,7 +129,7 @@ def token_sums(
 
 def hash_tokens(machine: Machine, tokens: TokenSums) -> Tokens:
     geometry, total = machine.geometry, len(tokens.sums)
-    rows = machine.exclusive(tokens.counts(machine.arrays))
+    rows = offsets(tokens.counts(machine.arrays))
     hashes = machine.arrays.empty(machine.number(rows[-1]), np.uint64)
     machine.run(
         *("tokens", "tokens_hashes", total, geometry.threads),
@@ -152,7 +153,7 @@ def shingle_sums(machine: Machine, tokens: TokenSums, size: int, keys: DeviceKey
 def _shingles(machine: Machine, kernel: str, tokens: TokenSums, size: int, keys: DeviceKeys) -> Fingerprints:
     xp, geometry, total = machine.arrays, machine.geometry, len(tokens.sums)
     counts = tokens.counts(xp)
-    rows = machine.exclusive(xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0))
+    rows = offsets(xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0))
     values = xp.empty(machine.number(rows[-1]), np.uint64)
     machine.run(
         *("shingle", kernel, total, geometry.threads * TOKENS),
@@ -180,7 +181,7 @@ def add_exact_terms(machine: Machine, tokens: TokenSums, before: int, keys: Devi
 
 def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBatch:
     xp, items = machine.arrays, machine.geometry.search_items
-    offset = machine.exclusive(end - begin)
+    offset = offsets(end - begin)
     total = machine.number(offset[-1])
     gathered = xp.empty(total, np.uint8)
     machine.run(

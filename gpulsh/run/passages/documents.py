@@ -53,7 +53,7 @@ def read_documents(
         found.append(start + np.unique(np.searchsorted(base[start : stop + 1], there, side="right") - 1))
     rows, done = np.concatenate(found), 0
     documents = rows + layout.partitions[partition.number]
-    texts = (joined(pieces) for _, pieces in chosen_texts(place.texts(), layout, partition, documents))
+    texts = (joined(pieces) for pieces in chosen_texts(place.texts(), layout, partition, documents))
     for text in packed(texts, place.ops.sizes().batch):
         here = rows[done : done + len(text)]
         done += len(text)

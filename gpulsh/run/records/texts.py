@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.io.files.file_texts import FileTexts, Partition
+from gpulsh.io.files.file_texts import FileTexts, Partition, Piece
 from gpulsh.io.rows import Bytes
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, step_of
@@ -105,19 +105,28 @@ def _fill(target: memoryview, path: Path, pieces: Iterable[tuple[int, int, int, 
                 place, low = place + count, low + count
 
 
-def chosen_texts(
-    texts: FileTexts, layout: Layout, partition: Partition, documents: Numbers
-) -> Iterator[tuple[int, list[Bytes]]]:
-    """The texts of ascending `documents` of a partition, some at a time, each time with the number of their file."""
+def chosen_pieces(layout: Layout, partition: Partition, documents: Numbers) -> Iterator[tuple[Piece, slice]]:
+    """The pieces of a partition with some of the ascending `documents`, and which of them."""
     done = 0
     for piece in partition.pieces:
         start, stop = layout.files[piece.file : piece.file + 2].tolist()
         end = start + piece.start + piece.part.rows if piece.part else stop
         last = int(np.searchsorted(documents, end))
         if done < last:
-            for pieces in texts.chosen(piece, documents[done:last] - start, stop - start):
-                yield piece.file, pieces
+            yield piece, slice(done, last)
         done = last
+
+
+def texts_of_piece(texts: FileTexts, layout: Layout, piece: Piece, documents: Numbers) -> Iterator[list[Bytes]]:
+    """The texts of ascending `documents` of a piece, some at a time."""
+    start, stop = layout.files[piece.file : piece.file + 2].tolist()
+    return texts.chosen(piece, documents - start, stop - start)
+
+
+def chosen_texts(texts: FileTexts, layout: Layout, partition: Partition, documents: Numbers) -> Iterator[list[Bytes]]:
+    """The texts of ascending `documents` of a partition, some at a time."""
+    for piece, here in chosen_pieces(layout, partition, documents):
+        yield from texts_of_piece(texts, layout, piece, documents[here])
 
 
 def rows_of(table: Table[Row], paths: Sequence[Path], group: int, first: tuple[int, int] | None = None) -> Row:

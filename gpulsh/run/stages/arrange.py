@@ -9,6 +9,8 @@ rank         all documents: RANKS, and MEMBERS with a group for each batch of th
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.io.file import wrong_length
-from gpulsh.io.files.file_texts import Partition, PartitionFacts
+from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, Made, Workplace
@@ -33,7 +35,7 @@ from gpulsh.run.records.tables import (
     Table,
     TextPlaces,
 )
-from gpulsh.run.records.texts import chosen_texts, runs_of, texts_file
+from gpulsh.run.records.texts import chosen_pieces, runs_of, texts_file, texts_of_piece
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import completed, unfinished
 
@@ -89,17 +91,27 @@ def _copy(
     out: int,
 ) -> None:
     """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
-    done = 0
-    for file, pieces in chosen_texts(place.texts(), layout, partition, document):
-        here = slice(done, done + len(pieces))
-        # Sizes are of the first reading: a file that changed since would put one text over another.
-        if [len(text) for text in pieces] != size[here].tolist():
-            raise wrong_length(place.job.files[file])
-        for first, after in runs_of(size[here], offset[here]):
-            _write(out, pieces[first:after], int(offset[done + first]))
-        place.progress.advance(len(pieces))
-        place.progress.count(size=int(size[here].sum()))
-        done = here.stop
+    texts = place.texts()
+
+    def copy(wanted: tuple[Piece, slice]) -> slice:
+        piece, chosen = wanted
+        done = chosen.start
+        for pieces in texts_of_piece(texts, layout, piece, document[chosen]):
+            here = slice(done, done + len(pieces))
+            # Sizes are of the first reading: a file that changed since would put one text over another.
+            if [len(text) for text in pieces] != size[here].tolist():
+                raise wrong_length(place.job.files[piece.file])
+            for first, after in runs_of(size[here], offset[here]):
+                _write(out, pieces[first:after], int(offset[done + first]))
+            done = here.stop
+        return chosen
+
+    # One partition feeds a device: few are gathered side by side, so each takes threads of its own.
+    threads = place.ops.sizes().readers // place.parallel
+    with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
+        for chosen in (pool.map if pool else map)(copy, chosen_pieces(layout, partition, document)):
+            place.progress.advance(chosen.stop - chosen.start)
+            place.progress.count(size=int(size[chosen].sum()))
 
 
 def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
