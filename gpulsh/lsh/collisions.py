@@ -22,7 +22,7 @@ from gpulsh.ragged import first_of_runs
 
 SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the definition of the decision
 FEW_DOCUMENTS = 1 << 16  # up to this number a band is work for one thread
-SORTED_TOGETHER = 1 << 26  # digests of all bands that a device groups at once: a band of few is mostly waiting
+SORTED_TOGETHER = 1 << 28  # digests of all bands that a device groups at once: a band of few is mostly waiting
 MOST_PARTS = 1 << 12  # ranges of digests in a band
 MOST_PACKED = 1 << 32  # documents; `candidates` packs two numbers below this into 64 bits
 

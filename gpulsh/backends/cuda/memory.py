@@ -24,11 +24,12 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.errors import BackendError
 from gpulsh.ragged import TextParts
 
-# Bytes of device memory for each byte of text in the worst case, one-byte tokens. `sign` holds the text, 8 bytes of
-# token sums and 8 of fingerprints where these are not fused; `shingle_sets` also what two stable sorts need beside
-# their input. Ordinary text needs about a fifth. No bit depends on these figures: a batch that does not fit is halved.
+# Bytes of device memory for each byte of text. `sign` holds the text, and in the worst case, one-byte tokens, 8 bytes
+# of token sums and 8 of fingerprints where these are not fused. `shingle_sets` needs also what two stable sorts take
+# beside their input, 240 in the worst case and about 48 for ordinary text: larger tiles wait less for the host. No bit
+# depends on these figures: what does not fit is halved.
 SIGN_FACTOR = 20
-TILE_FACTOR = 240  # two tiles are held where a component is larger than one
+TILE_FACTOR = 80
 USED = 0.8  # of the free memory: allocators round up, and others use the device, too
 SMALLEST = 1 << 20
 RESIDENT = 0.4  # of the memory free at the start may hold the digests of documents signed so far
@@ -36,7 +37,7 @@ HELD = 0.25  # the same for their texts; those that met others are copied before
 
 LANES = 3  # a device: one fills, one copies, one computes
 TEXT_BYTES = 256 << 20  # of a batch or tile, at most: more hides no more latency
-MEMORY = 8 << 30  # default bytes of the host that a run may use
+MEMORY = 16 << 30  # default bytes of the host that a call may use: batches of 256 MiB
 HOST_SHARE = 8
 LEAST_PINNED = 1 << 20  # bytes of a buffer
 MOST_PINNED = 256 << 20  # a longer text goes through the buffer in parts: the host cannot use pinned memory otherwise
