@@ -35,7 +35,7 @@ def write(folder: Path) -> Path:
         "",
         f"{first['multiprocessors']} multiprocessors, {first['memory_GiB']:g} GiB, driver"
         f" {smi.get('driver_version', first['cuda_driver'])}, CUDA {first['cuda_runtime']}, CuPy {first['cupy']};"
-        f" processor: {first['cpu']}; gpulsh {first['gpulsh']}, commit {first['commit'] or 'unknown'}.",
+        f" processor: {first['cpu']}; gpulsh {first['gpulsh']}.",
         "",
     ]
     if smi:
@@ -43,7 +43,8 @@ def write(folder: Path) -> Path:
     picture = _picture(records, folder / PICTURE)
     lines += [f"![Shares of the limits, and seconds of the stages]({PICTURE})" if picture is None else picture, ""]
     for name, record in records.items():
-        lines += [f"## {record['title']}", "", f"`{record['command']}`, {record['seconds']} s (`{name}.json`)", ""]
+        ran = f"`{record['command']}`, commit {record['commit'] or 'unknown'}, {record['seconds']} s (`{name}.json`)"
+        lines += [f"## {record['title']}", "", ran, ""]
         if "error" in record:
             lines += [f"**Failed:** {record['error']}", ""]
         if record["rows"]:
