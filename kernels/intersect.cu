@@ -22,7 +22,7 @@
 
 constexpr i32 TILE = 256;
 
-struct Rows {
+struct TwoRows {
     i64 smaller, larger;
 };
 
@@ -30,7 +30,7 @@ __device__ __forceinline__ i64 size_of(const i64* __restrict__ offset, i64 row) 
     return offset[row + 1] - offset[row];
 }
 
-__device__ __forceinline__ Rows rows_of(const i64* __restrict__ offset, const i64* __restrict__ pairs, i64 pair) {
+__device__ __forceinline__ TwoRows rows_of(const i64* __restrict__ offset, const i64* __restrict__ pairs, i64 pair) {
     const i64 left = pairs[2 * pair], right = pairs[2 * pair + 1];
     const bool ordered = size_of(offset, left) <= size_of(offset, right);
     return {ordered ? left : right, ordered ? right : left};
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     const i32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const i64 pair = (i64)blockIdx.x * (blockDim.x >> 5) + warp;
     if (pair >= count) return;  // the whole warp
-    const Rows rows = rows_of(offset, pairs, pair);
+    const TwoRows rows = rows_of(offset, pairs, pair);
     if (size_of(offset, rows.larger) > longest) return;
     u64* tile = tiles[warp];
     const i64 last = offset[rows.smaller + 1], end = offset[rows.larger + 1];
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
         if (index < total) {
             pair = upper_bound(ends, range[0], range[1], index);
             const i64 place = index - (pair > 0 ? ends[pair - 1] : 0);
-            const Rows rows = rows_of(offset, pairs, pair);
+            const TwoRows rows = rows_of(offset, pairs, pair);
             hit = contains(values, offset[rows.larger], offset[rows.larger + 1], values[offset[rows.smaller] + place]);
         }
         const u32 hits = __ballot_sync(mask, hit);

@@ -27,7 +27,7 @@ static_assert(SCRATCH >= CHUNK + MAX_SIZE - 1 && 2 * SCRATCH >= MAX_COLUMNS && M
 struct Shared {  // of a block
     Four stages[MAX_WARPS][MAX_SPAN / 4];
     u64 scratch[MAX_WARPS][SCRATCH];
-    u64 shingle_keys[MAX_SIZE], band_keys[KEYS];
+    u64 shingle_keys[MAX_SIZE], band_keys[BAND_KEYS];
 };
 
 struct Sketch {
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     sketch_straddlers(const u32* __restrict__ minima, const i64* __restrict__ straddlers, i64 spans, i32 columns,
                       i32 bands, i32 rows, u64* __restrict__ digests) {
-    __shared__ u64 keys[KEYS];
+    __shared__ u64 keys[BAND_KEYS];
     band_keys(rows, keys);
     __syncthreads();
     const i32 lane = threadIdx.x & 31;

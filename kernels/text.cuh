@@ -89,7 +89,7 @@ __device__ __forceinline__ u32 fold_ascii(u32 bytes) {
 }
 
 // The high bits of four bytes, side by side: the products do not overlap.
-__device__ __forceinline__ u32 gather(u32 high_bits) {
+__device__ __forceinline__ u32 high_bits_of(u32 high_bits) {
     return high_bits * 0x00204081u >> 28;
 }
 
@@ -111,10 +111,10 @@ __device__ __forceinline__ Marks mark(const u32* tile, i32 at, const u32* __rest
     for (i32 i = STRIP + BEFORE - 4; i >= 0; i -= 4) {
         const u32 bytes = four_bytes(tile, at + i);
         if (BY_TABLE) {
-            leads = leads << 4 | gather((~bytes | bytes << 1) & HIGH_BITS);
+            leads = leads << 4 | high_bits_of((~bytes | bytes << 1) & HIGH_BITS);
         } else {
-            found = found << 4 | gather(ascii_words(bytes));
-            leads = leads << 4 | gather(bytes & bytes << 1 & HIGH_BITS);
+            found = found << 4 | high_bits_of(ascii_words(bytes));
+            leads = leads << 4 | high_bits_of(bytes & bytes << 1 & HIGH_BITS);
         }
         high |= bytes;
     }

@@ -25,7 +25,6 @@
 #include "warp.cuh"
 
 constexpr u32 SPACE = 0x20;
-constexpr i32 KEYS = PLACES;  // places whose keys are shared; a code point further on computes its own
 constexpr u32 BEYOND_ASCII = 1u << 31;
 
 // What a run of bytes does to the token that is open before it: tokens that start in it << 16 | code points since the
@@ -122,11 +121,11 @@ struct PlaceKeys {
     const u64 *near, *all;
     bool secret;
 
-    // A place of 32 bits is known to be below KEYS.
+    // A place of 32 bits is known to be below PLACES.
     __device__ __forceinline__ u64 at(u32 place) const { return near[place]; }
     __device__ __forceinline__ u64 at(u64 place) const {
-        if (place < KEYS) return near[place];
-        return secret ? near[place % KEYS] * far_key(all + TOKEN_FAR, place / KEYS) : key(STREAM_TOKEN, place);
+        if (place < PLACES) return near[place];
+        return secret ? near[place % PLACES] * far_key(all + TOKEN_FAR, place / PLACES) : key(STREAM_TOKEN, place);
     }
 };
 
@@ -137,7 +136,7 @@ __device__ __forceinline__ u64 packed_term(const PlaceKeys& proof, Place place, 
 }
 
 // Adds a strip's code points to the sums of their tokens, from `sums` on, the token of which `place` code points stand
-// before the strip; with PACKS to `packed`, too. A Place of 32 bits says that all places are below KEYS.
+// before the strip; with PACKS to `packed`, too. A Place of 32 bits says that all places are below PLACES.
 template <bool PACKS, bool BY_TABLE, class Place>
 __device__ __forceinline__ void add(const u32* tile, i32 at, u32 code_points, u32 starts, const PlaceKeys& keys,
                                     const PlaceKeys& proof, Place place, u64* sums, u64* packed,
@@ -172,7 +171,7 @@ __device__ __forceinline__ void tokens_sum_of(const u8* __restrict__ text, const
                                               const u64* __restrict__ all_keys, i32 secret, u64* __restrict__ sums,
                                               const u64* __restrict__ all_proof, u64* __restrict__ packed) {
     __shared__ Vector tile[TILE_VECTORS];
-    __shared__ u64 near_keys[KEYS], near_proof[KEYS];
+    __shared__ u64 near_keys[PLACES], near_proof[PLACES];
     __shared__ i64 carried;  // code points of the token that is open where this tile begins
     const i64 first = offset[0];
     const i64 begin = first + (i64)blockIdx.x * blockDim.x * STRIP;
@@ -186,7 +185,7 @@ __device__ __forceinline__ void tokens_sum_of(const u8* __restrict__ text, const
             carried = open_end[blockIdx.x - 1] - (origin > 0 ? open_end[origin - 1] : 0);
         }
     }
-    for (i32 i = threadIdx.x; i < KEYS; i += blockDim.x) {
+    for (i32 i = threadIdx.x; i < PLACES; i += blockDim.x) {
         near_keys[i] = all_keys[i];
         if (PACKS) near_proof[i] = all_proof[i];
     }
@@ -215,7 +214,7 @@ __device__ __forceinline__ void tokens_sum_of(const u8* __restrict__ text, const
     }
     const u64 place = open + (tokens > 0 ? 0 : (u64)carried);
     u64 *into = sums + next - 1, *packs = packed + next - 1;
-    if (place <= KEYS - STRIP) {
+    if (place <= PLACES - STRIP) {
         add<PACKS, BY_TABLE, u32>(words, at, rest, starts, keys, proof, place, into, packs, stage1, stage2);
     } else {
         add<PACKS, BY_TABLE, u64>(words, at, rest, starts, keys, proof, place, into, packs, stage1, stage2);
