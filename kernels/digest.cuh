@@ -2,8 +2,8 @@
 #pragma once
 #include "bits.cuh"
 
-constexpr i32 BAND_KEYS =
-    64;  // multipliers of the first places, computed once a block; the others where they are needed
+// Multipliers of the first places, computed once a block; the others are computed where they are needed.
+constexpr i32 BAND_KEYS = 64;
 
 __device__ __forceinline__ void band_keys(i32 rows, u64 (&keys)[BAND_KEYS]) {
 #pragma unroll 1
