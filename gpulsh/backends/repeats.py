@@ -7,24 +7,32 @@ so they are imported when they are needed.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Buckets, Numbers
+from gpulsh.arrays import Numbers, Values
+from gpulsh.errors import BackendError
+
+MOST_WINDOWS = 1 << 32
 
 
-def repeats(buckets: Buckets, proofs: NDArray[np.uint64], place: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def repeats(proposed: Values, proven: Values, place: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """int64 [r] each: of the windows that have equals, `place`, the place of the first equal one, and their number.
 
-    Windows [m] are equal if they share a bucket of their numbers, which ascend there, and have equal `proofs`.
+    Windows [m], ascending by place, are equal if both of their hashes are, uint64 [m] each.
 
-    >>> proofs, place = np.array([7, 5, 7, 8], np.uint64), np.array([10, 20, 30, 40])
-    >>> repeats(Buckets(np.array([0, 2, 3]), np.array([0, 3])), proofs, place)
+    >>> hashes, place = np.array([7, 5, 7, 8], np.uint64), np.array([10, 20, 30, 40])
+    >>> repeats(hashes, hashes, place)
     (array([10, 30]), array([10, 10]), array([2, 2]))
     """
     from gpulsh.backends.cpu.repeats import fill_repeats, find_groups
 
+    if len(place) >= MOST_WINDOWS:
+        raise BackendError(
+            f"{len(place)} windows may repeat, and {MOST_WINDOWS - 1} can be compared at once; use `gpulsh passages`, which"
+            " compares them part by part"
+        )
     first = np.full(len(place), -1)
-    count = find_groups(buckets.ids, buckets.offset, proofs, first)
+    table = np.zeros(1 << (len(place) * 5 // 4 + 1).bit_length(), np.uint32)
+    count = find_groups(proposed, proven, table, first)
     found = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
     fill_repeats(first, place, *found)
     return found

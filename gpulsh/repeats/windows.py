@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch, Tokens
+from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import repeats
 from gpulsh.params import Shingling
@@ -136,6 +136,4 @@ def as_digests(values: Array) -> Array:
 
 def find_repeats(ops: Backend, proposed: Array, proven: Array, place: Numbers) -> Repeats:
     """The windows that occur more than once; hashes uint64 [m], and places int64 [m], ascending."""
-    with ops.here():
-        buckets = ops.collisions(ops.asarray(proposed), ops.asarray(np.arange(len(place))))
-    return Repeats(*repeats(Buckets(ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)), ops.asnumpy(proven), place))
+    return Repeats(*repeats(ops.asnumpy(proposed), ops.asnumpy(proven), place))

@@ -2,53 +2,52 @@
 
 from __future__ import annotations
 
-from gpulsh.backends.cpu.kernel import kernel, subroutine
+import numpy as np
+
+from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.vectors import prefetch
 
 AHEAD = 24  # windows
 FAR = 1 << 62  # beyond all places
+_ONE = np.uint64(1)
 
 
 @kernel
-def find_groups(ids, offset, proofs, first):
+def find_groups(proposed, proven, table, first):
     """Set `first` [m], which is -1, of windows with equals: minus their count for the first, its number for the others.
 
-    How many windows have equals. The windows of a bucket lie apart in memory, so they are fetched ahead.
+    How many windows have equals. `table` uint32 [2^b] > m, of zeros, gets the number of each first window, plus 1. What
+    repeats is mostly longer than a window: where one has an equal, the next is compared with the one behind that. So
+    few windows are looked up, and their cells are fetched ahead.
     """
-    found = 0
-    for bucket in range(offset.size - 1):
-        begin, end = offset[bucket], offset[bucket + 1]
-        window = ids[begin]
-        proof, same = proofs[window], True
-        for i in range(begin, end):
-            if i + AHEAD < ids.size:
-                prefetch(proofs.ctypes.data + 8 * ids[i + AHEAD])
-                prefetch(first.ctypes.data + 8 * ids[i + AHEAD])
-            same &= proofs[ids[i]] == proof
-            first[ids[i]] = window
-        if same:
-            first[window] = begin - end
-            found += end - begin
+    found, follows, mask = 0, -1, np.uint64(table.size - 1)
+    for window in range(first.size):
+        if window + AHEAD < first.size:
+            prefetch(table.ctypes.data + 4 * np.int64(proposed[window + AHEAD] & mask))
+            other = np.int64(table[proposed[window + AHEAD // 2] & mask]) - 1
+            if other >= 0:
+                prefetch(proposed.ctypes.data + 8 * other)
+                prefetch(proven.ctypes.data + 8 * other)
+        proof, equal = proven[window], -1
+        if 0 <= follows < window and proposed[follows] == proposed[window] and proven[follows] == proof:
+            equal = follows
         else:
-            found += _split(ids[begin:end], proofs, first)
-    return found
-
-
-@subroutine
-def _split(ids, proofs, first):
-    """The same for one bucket of windows with different proofs."""
-    for i in range(ids.size):
-        first[ids[i]] = -1
-    found = 0
-    for begin in range(ids.size):
-        window, count = ids[begin], 0
-        if first[window] == -1:
-            for i in range(begin, ids.size):
-                if proofs[ids[i]] == proofs[window]:
-                    first[ids[i]] = window
-                    count += 1
-            first[window] = -count
-            found += count if count > 1 else 0
+            cell = proposed[window] & mask
+            while table[cell] != 0:
+                other = np.int64(table[cell]) - 1
+                if proposed[other] == proposed[window] and proven[other] == proof:
+                    equal = other
+                    break
+                cell = (cell + _ONE) & mask
+            else:
+                table[cell] = window + 1
+        follows = -1
+        if equal >= 0:
+            follows = equal + 1
+            origin = first[equal] if first[equal] >= 0 else equal
+            found += 2 if first[origin] == -1 else 1
+            first[origin] = min(first[origin], -1) - 1
+            first[window] = origin
     return found
 
 

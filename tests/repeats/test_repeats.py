@@ -1,0 +1,50 @@
+"""Equal windows: `gpulsh.backends.repeats.repeats` beside a dict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpulsh.backends import repeats as module
+from gpulsh.backends.repeats import repeats
+from gpulsh.errors import BackendError
+
+# Few values, whose cells are the same: any two may share one hash, both, or only their cell.
+hashes = st.tuples(st.sampled_from([0, 1, 1 << 40, 1 << 63, 2**64 - 1]), st.sampled_from([0, 3, 2**64 - 1]))
+
+
+def naive(pairs: list[tuple[int, int]], place: list[int]) -> list[tuple[int, int, int]]:
+    members: dict[tuple[int, int], list[int]] = {}
+    for pair, at in zip(pairs, place, strict=True):
+        members.setdefault(pair, []).append(at)
+    return sorted((at, of[0], len(of)) for of in members.values() if len(of) > 1 for at in of)
+
+
+def found(pairs: list[tuple[int, int]], place: list[int]) -> list[tuple[int, ...]]:
+    proposed, proven = (np.array([pair[side] for pair in pairs], np.uint64) for side in (0, 1))
+    columns = repeats(proposed, proven, np.array(place, np.int64))
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@given(st.lists(hashes, max_size=120), st.integers(0, 1 << 40))
+def test_windows_are_equal_where_both_hashes_are(pairs: list[tuple[int, int]], start: int) -> None:
+    place = [start + 2 * number for number in range(len(pairs))]
+    assert found(pairs, place) == naive(pairs, place)
+
+
+@given(st.data())
+def test_stretches_that_repeat_again_and_again(data: st.DataObject) -> None:
+    source = [(7 * number, number) for number in range(40)]
+    cuts = data.draw(st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=9))
+    pairs = source + [window for start, stop in cuts for window in source[start:stop]]
+    place = list(range(len(pairs)))
+    assert found(pairs, place) == naive(pairs, place)
+
+
+def test_more_windows_than_a_cell_can_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WINDOWS", 3)
+    assert found([(1, 1)] * 2, [0, 1]) == [(0, 0, 2), (1, 0, 2)]
+    with pytest.raises(BackendError, match="3 windows may repeat, and 2 can be compared at once"):
+        found([(1, 1)] * 3, [0, 1, 2])
