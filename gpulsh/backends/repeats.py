@@ -27,8 +27,8 @@ def repeats(proposed: Values, proven: Values, place: Numbers) -> tuple[Numbers, 
 
     if len(place) >= MOST_WINDOWS:
         raise BackendError(
-            f"{len(place)} windows may repeat, and {MOST_WINDOWS - 1} can be compared at once; use `gpulsh passages`, which"
-            " compares them part by part"
+            f"{len(place)} windows may repeat, and {MOST_WINDOWS - 1} can be compared at once; use `gpulsh passages`,"
+            " which compares them part by part"
         )
     first = np.full(len(place), -1)
     table = np.zeros(1 << (len(place) * 5 // 4 + 1).bit_length(), np.uint32)
