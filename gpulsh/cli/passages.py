@@ -20,6 +20,7 @@ EXAMPLES = {  # command -> its purpose
     "gpulsh passages crawl/ -o marks/": "List what repeats, with the place of each first occurrence",
     "gpulsh passages crawl/ -o clean/ --cut": "Also write the documents without it",
     "gpulsh passages posts.jsonl -o marks/ --text-column body --tokens 30 --whole-lines": "Another column; whole lines",
+    "gpulsh passages crawl/ -o marks/ --unit line --max-copies 6 --within host": "Lines of a host from the seventh on",
 }
 CUT_EXAMPLES = {
     "gpulsh cut crawl/ --passages marks/passages.parquet -o clean/": "Cut what `gpulsh passages` listed",
@@ -104,7 +105,25 @@ _machine = together(
     help="Mark also fewer than N tokens between two marks.",
 )
 @click.option("--whole-lines", is_flag=True, help="Mark also the rest of a line with a mark.")
-@choice("--unit", "word", "char", help="Token: a word or a character.")
+@choice(
+    "--unit",
+    "word",
+    "char",
+    "line",
+    "paragraph",
+    help="Token of a window: a word or a character. Or mark whole lines or paragraphs that occur often.",
+)
+@click.option(
+    "--max-copies",
+    type=int,
+    metavar="N",
+    help="Equal lines or paragraphs that stay, from the first on.  [default: 6]",
+)
+@click.option(
+    "--within",
+    metavar="COLUMN",
+    help="Count only copies in documents with an equal value of this column, such as a web host.",
+)
 @click.option("--symbols", is_flag=True, help="Take each symbol as a token, too.")
 @click.option(
     "--normalize",
@@ -118,7 +137,8 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
     """List text that repeats inside documents of INPUT.
 
     A window is N consecutive tokens of a document. It repeats if an equal window comes earlier. With --keep first,
-    gpulsh marks the tokens of such windows, but no token of a first one, so the first of all copies stays whole.
+    gpulsh marks the tokens of such windows, but no token of a first one, so the first of all copies stays whole. With
+    --unit line, it marks lines that have --max-copies equal ones before them.
 
     OUT gets passages.parquet, with a row a passage: its place in bytes of the text, the place of the first occurrence,
     and how often it occurs. report.json has the counts and the most frequent passages; report.html shows them, if

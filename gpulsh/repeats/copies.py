@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch, Values, on_host
+from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
-from gpulsh.params import shown_type
+from gpulsh.params import NormalForm, Shingling, shown_type
 from gpulsh.ragged import distinct, first_of_runs
 from gpulsh.repeats.lines import LINE_END
 from gpulsh.repeats.windows import as_digests
@@ -50,17 +51,25 @@ def parts_of(documents: Documents, unit: Part, keys: EvidenceKeys) -> Parts:
     found = [Parts(np.empty((0, 2), np.uint64), *(np.empty(0, np.int64) for _ in range(4)))]
     first = 0
     for batch in documents.source.batches(ops.sizes().tile):
-        text = batch.moved(on_host)
-        offset, row = part_offsets(text, unit)
-        read = normalized(TextBatch(text.values, offset), documents.folding.form)
-        tokens = ops.asnumpy(ops.tokens(read, documents.shingling).lengths)
-        has = tokens > 0
-        hashes = ops.asnumpy(ops.exact_hashes(read, documents.shingling, keys))
-        begin = offset - np.append(text.offset[row], offset[-1:])
-        stop = offset[1:] - text.offset[row]
-        found.append(Parts(*(column[has] for column in (hashes, row + first, begin[:-1], stop, tokens))))
+        parts = parts_of_batch(ops, documents.shingling, documents.folding.form, batch, unit, keys)
+        found.append(parts._replace(row=parts.row + first))
         first += len(batch)
     return Parts(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def parts_of_batch(
+    ops: Backend, reading: Shingling, form: NormalForm | None, batch: TextBatch, unit: Part, keys: EvidenceKeys
+) -> Parts:
+    """The parts of a batch."""
+    text = batch.moved(on_host)
+    offset, row = part_offsets(text, unit)
+    read = normalized(TextBatch(text.values, offset), form)
+    tokens = ops.asnumpy(ops.tokens(read, reading).lengths)
+    has = tokens > 0
+    hashes = ops.asnumpy(ops.exact_hashes(read, reading, keys))
+    begin = offset[:-1] - text.offset[row]
+    stop = offset[1:] - text.offset[row]
+    return Parts(*(column[has] for column in (hashes, row, begin, stop, tokens)))
 
 
 def part_offsets(text: TextBatch, unit: Part) -> tuple[Numbers, Numbers]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import numpy as np
 
@@ -115,25 +115,35 @@ def passages(
     check_choice("keep", keep, get_args(Keep))
     check_integer("bridge", bridge, 0, tokens)
     check_type("whole_lines", whole_lines, bool)
-    check_choice("unit", unit, (*get_args(Unit), *get_args(Part)))
     folding, keys = normalizing(folding, normalize), evidence_keys(chosen_secret(secret))
-    if unit == "line" or unit == "paragraph":
-        given = {"tokens": tokens != 50, "keep": keep != "first", "bridge": bridge != 0, "whole_lines": whole_lines}
-        for name, is_given in given.items():
-            if is_given:
-                raise ParameterError(f"{name} is given and unit is {unit!r}; leave {name} out")
-        most = check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MOST_COPIES)
+    most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
+    if most is not None:
         documents = Documents.opened(texts, Shingling(size=1, symbols=symbols), folding, backend, threads)
-        return _copies(documents, unit, most, within, keys)
-    for name, is_given in (("max_copies", max_copies is not None), ("within", within is not None)):
-        if is_given:
-            raise ParameterError(f"{name} is given and unit is {shown(unit)}; give it with unit='line' or 'paragraph'")
-    documents = Documents.opened(texts, Shingling(unit=unit, symbols=symbols), folding, backend, threads)
+        return _copies(documents, cast("Part", unit), most, within, keys)
+    reading = Shingling(unit=cast("Unit", unit), symbols=symbols)
+    documents = Documents.opened(texts, reading, folding, backend, threads)
     found, base = repeats(documents, tokens, keys)
     spans = bridged(mark(found, tokens, keep), base, bridge)
     kept = found.place[found.place == found.first] if keep == "first" else found.place[:0]
     lines = widened(documents, base, spans, kept, tokens) if whole_lines else WholeLines.none(spans)
     return span_table(documents, base, lines)
+
+
+def copies_chosen(
+    unit: object, tokens: int, keep: str, bridge: int, whole_lines: bool, max_copies: int | None, within: object
+) -> int | None:
+    """`max_copies` of lines or paragraphs, None for windows of tokens; ParameterError for what does not go with it."""
+    check_choice("unit", unit, (*get_args(Unit), *get_args(Part)))
+    if unit in get_args(Part):
+        given = {"tokens": tokens != 50, "keep": keep != "first", "bridge": bridge != 0, "whole_lines": whole_lines}
+        for name, is_given in given.items():
+            if is_given:
+                raise ParameterError(f"{name} is given and unit is {unit!r}; leave {name} out")
+        return check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MOST_COPIES)
+    for name, is_given in (("max_copies", max_copies is not None), ("within", within is not None)):
+        if is_given:
+            raise ParameterError(f"{name} is given and unit is {shown(unit)}; give it with unit='line' or 'paragraph'")
+    return None
 
 
 def _copies(documents: Documents, unit: Part, most: int, within: object, keys: EvidenceKeys) -> pa.Table:

@@ -53,7 +53,8 @@ def render_passages(report: Mapping[str, Any]) -> str:
         found=found,
         parameters=parameters,
         amounts=amounts,
-        kept=_KEPT[parameters["keep"]],
+        kept=_kept(parameters),
+        unit=parameters.get("part", "window"),
         classes=classes,
         frequent=[
             {**one, "more": len(one["text"].encode()) < one["stop"] - one["start"]} for one in report["frequent"]
@@ -63,6 +64,13 @@ def render_passages(report: Mapping[str, Any]) -> str:
         share=share,
     )
     return html
+
+
+def _kept(parameters: Mapping[str, Any]) -> str:
+    if "part" not in parameters:
+        return _KEPT[parameters["keep"]]
+    within = "" if parameters["within"] is None else " of documents with an equal value of " + parameters["within"]
+    return f"Of equal {parameters['part']}s{within} the first {parameters['max_copies']:,} stay."
 
 
 def _range(least: int, most: int | None) -> str:

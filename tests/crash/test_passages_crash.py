@@ -16,8 +16,10 @@ from tests.crash.test_resume import results
 from tests.support.mortal import Mortals, spread
 from tests.support.texts import licences
 
-GIVEN: dict[str, Any] = {"tokens": 10, "cut": True, "whole_lines": True, "backend": "reference"}
-STAGES = ("sample", "meet", "window", "repeat", "mark", "locate", "collect", "list", "cut", "short")
+GIVEN: dict[str, Any] = {"cut": True, "backend": "reference"}
+WINDOWS = {"tokens": 10, "whole_lines": True}, ("sample", "meet", "window", "repeat", "mark", "locate")
+LINES = {"unit": "line", "max_copies": 2}, ("part", "count", "pick")
+BEHIND = ("collect", "list", "cut", "short")
 
 
 class Ended(BaseException):
@@ -37,7 +39,10 @@ def inputs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_run_ends_after_any_step(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("options", "stages"), [WINDOWS, LINES], ids=["windows", "lines"])
+def test_a_run_ends_after_any_step(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], stages: tuple[str, ...]
+) -> None:
     """The last run's secret is another, which decides nothing."""
     for name in ("PARTITION_BYTES", "PARALLEL_BYTES"):
         monkeypatch.setattr(budget, name, 2500)
@@ -56,19 +61,20 @@ def test_a_run_ends_after_any_step(inputs: Path, tmp_path: Path, monkeypatch: py
         steps.append(step)
 
     monkeypatch.setattr(Manifest, "add", ending)
-    whole = gpulsh.passages_files(inputs, tmp_path / "whole", **GIVEN)
+    given = {**GIVEN, **options}
+    whole = gpulsh.passages_files(inputs, tmp_path / "whole", **given)
     wanted, named = results(tmp_path / "whole"), [step.partition("-")[0] for step in steps]
-    assert set(STAGES) <= set(named) and named.count("sample") == 3
-    first = {name: named.index(name) for name in STAGES}
+    assert set(stages) <= set(named) and named.count(stages[0]) == 3
+    first = {name: named.index(name) for name in (*stages, *BEHIND)}
     for at in sorted({*first.values(), *(place + 1 for place in first.values())} - {0}):
         out = tmp_path / f"at{at}"
         steps.clear()
         ends.add(at)
         with pytest.raises(Ended):
-            gpulsh.passages_files(inputs, out, **GIVEN)
+            gpulsh.passages_files(inputs, out, **given)
         ends.clear()
         steps.clear()
-        again = gpulsh.passages_files(inputs, out, resume=True, **GIVEN)
+        again = gpulsh.passages_files(inputs, out, resume=True, **given)
         assert results(out) == wanted and not (out / "_work").exists()
         assert len(steps) == len(named) - at  # what was done is not done again
         for part in ("passages", "windows", "frequent", "files"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,25 @@ from tests.support.texts import SECRETS
 
 __all__ = ["cluster", "inputs", "joined"]  # fixtures
 
-GIVEN: dict[str, Any] = {**OPTIONS, "tokens": 8, "cut": True, "bridge": 4, "id_column": "key"}
+GIVEN: dict[str, Any] = {**OPTIONS, "cut": True, "id_column": "key"}
 
 
+@pytest.mark.parametrize("options", [{"tokens": 8, "bridge": 4}, {"unit": "line", "max_copies": 1}], ids=str)
 def test_the_bytes_are_those_of_a_local_run(
-    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
-    local = gpulsh.passages_files(inputs, tmp_path / "local", **GIVEN, secret=SECRETS[0])
+    given = {**GIVEN, **options}
+    lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(300)]
+    (inputs / "z.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    local = gpulsh.passages_files(inputs, tmp_path / "local", **given, secret=SECRETS[0])
     small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
     monkeypatch.setattr("gpulsh.run.passages.run.cut", lambda memory, sizes: small)
-    found = gpulsh.passages_files(inputs, tmp_path / "ray", **GIVEN, engine="ray", address=joined)
+    found = gpulsh.passages_files(inputs, tmp_path / "ray", **given, engine="ray", address=joined)
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     assert found.report["engine"]["name"] == "ray" and local.report["passages"]["passages"] > 50
     for part in ("passages", "windows", "frequent"):
         assert found.report[part] == local.report[part]
     local_cut = gpulsh.cut_files(inputs, tmp_path / "cut", passages=local.passages, **OPTIONS)
-    given = {"passages": found.passages, **OPTIONS, "engine": "ray", "address": joined}
-    ray_cut = gpulsh.cut_files(inputs, tmp_path / "ray-cut", **given)
+    where = {"passages": found.passages, **OPTIONS, "engine": "ray", "address": joined}
+    ray_cut = gpulsh.cut_files(inputs, tmp_path / "ray-cut", **where)
     assert results(ray_cut.output) == results(local_cut.output)

@@ -13,13 +13,14 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.ragged import offsets
 from gpulsh.run.driver import partitions_of, run_stage, tasks_of
 from gpulsh.run.job import Layout, Made, Runner, Stage, Task, tallied
+from gpulsh.run.passages import parts
 from gpulsh.run.passages.evidence import LIST, collect, write_list
 from gpulsh.run.passages.find import meet, repeat, sample, window
 from gpulsh.run.passages.job import PassagesJob
-from gpulsh.run.passages.mark import CLASSES, apart, locate, mark, most_frequent
+from gpulsh.run.passages.mark import CLASSES, LISTED, apart, locate, mark, most_frequent
 from gpulsh.stats.stages import OF_PASSAGES, Funnel, Progress
 
-WINDOW_COST = 2  # memory for a window, in digests
+WINDOW_COST, PART_COST = 2, 4  # memory for a window, and for a line or paragraph, in digests
 
 
 @dataclass(frozen=True)
@@ -64,22 +65,45 @@ def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """All stages from the files to `passages.parquet`; `ops` only says how the work is best cut for it."""
     texts = job.texts(ops)
     total = texts.check()
-    parts = partitions_of(texts, job.cut, total)
-    count, numbers, parallel = len(parts), range(len(parts)), job.cut.parallel is not None
-    sampled = stages.run("sample", sample, ((part,) for part in parts), total, parallel=parallel)
+    partitions = partitions_of(texts, job.cut, total)
+    count, numbers, parallel = len(partitions), range(len(partitions)), job.cut.parallel is not None
+    sampled = stages.run("sample", sample, ((each,) for each in partitions), total, parallel=parallel)
     layout = _layout(job, sampled)
     places = replace(layout, partitions=offsets([facts["places"] for facts in sampled]))
     ranges = _ranges(job, tallied(sampled, "samples"))
     stages.run("meet", meet, ((places, part, ranges) for part in range(ranges)), ranges)
-    hashing = ((layout, places, part, ranges) for part in parts)
+    hashing = ((layout, places, each, ranges) for each in partitions)
     windows = stages.run("window", window, hashing, count, parallel=parallel)
     number = _ranges(job, WINDOW_COST * tallied(windows, "windows"))
     stages.run("repeat", repeat, ((places, part, number) for part in range(number)), number)
     marked = stages.run("mark", mark, ((places, part, number) for part in numbers), count, parallel=True)
-    located = stages.run("locate", locate, ((layout, places, part) for part in parts), count, parallel=parallel)
-    collected = stages.run("collect", collect, ((layout, places, part) for part in numbers), count, parallel=True)
+    located = stages.run("locate", locate, ((layout, places, each) for each in partitions), count, parallel=parallel)
+    _list(stages, layout, places)
+    return Marked(layout, _counts(sampled, marked, located), _classes(marked), apart(_frequent(located)))
+
+
+def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
+    """The same of lines or paragraphs."""
+    texts = job.texts(ops)
+    total = texts.check()
+    partitions = partitions_of(texts, job.cut, total)
+    count, parallel = len(partitions), job.cut.parallel is not None
+    hashed = stages.run("part", parts.part, ((each,) for each in partitions), total, parallel=parallel)
+    layout = _layout(job, hashed)
+    places = replace(layout, partitions=offsets([facts["parts"] for facts in hashed]))
+    number = _ranges(job, PART_COST * tallied(hashed, "parts"))
+    stages.run("count", parts.count, ((places, part, number) for part in range(number)), number)
+    given = ((layout, places, each, number) for each in partitions)
+    picked = stages.run("pick", parts.pick, given, count, parallel=True)
+    _list(stages, layout, places)
+    return Marked(layout, _counts(hashed, picked), _classes(picked), _frequent(picked)[:LISTED])
+
+
+def _list(stages: Stages, layout: Layout, places: Layout) -> None:
+    """From the bytes of passages to `passages.parquet`."""
+    count = len(layout.partitions) - 1
+    collected = stages.run("collect", collect, ((layout, places, part) for part in range(count)), count, parallel=True)
     stages.tasks("list", [Task(LIST, write_list, (layout, tuple(int(facts["ids"]) for facts in collected)))], 1)
-    return Marked(layout, _counts(sampled, marked, located), _classes(marked), _frequent(located))
 
 
 def _layout(job: PassagesJob, sampled: Sequence[Mapping[str, Any]]) -> Layout:
@@ -111,5 +135,5 @@ def _classes(marked: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]
     return [entry for entry in found if entry["distinct"] or entry["before"]]
 
 
-def _frequent(located: Sequence[Mapping[str, Any]]) -> Sequence[Sequence[Any]]:
-    return apart(most_frequent([one for facts in located for one in facts["frequent"]]))
+def _frequent(located: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    return most_frequent([one for facts in located for one in facts["frequent"]])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -34,14 +34,15 @@ from gpulsh.params import (
     normalizing,
     shown,
 )
+from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.marks import Keep
-from gpulsh.repeats.passages import MOST_TOKENS
+from gpulsh.repeats.passages import MOST_TOKENS, copies_chosen
 from gpulsh.run.engines import EngineName
 from gpulsh.run.files import Input, paths, with_absolute_path
 from gpulsh.run.output.paths import Folders, refuse_url
 from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
-from gpulsh.run.passages.driver import Stages, mark_partitions
+from gpulsh.run.passages.driver import Stages, mark_partitions, pick_parts
 from gpulsh.run.passages.evidence import FILE
 from gpulsh.run.passages.job import CutJob, CutTerms, Cutting, PassagesJob, PassagesTerms
 from gpulsh.run.passages.run import FileRun, Machine
@@ -83,7 +84,9 @@ def passages_files(
     keep: Keep = "first",
     bridge: int = 0,
     whole_lines: bool = False,
-    unit: Unit = "word",
+    unit: Unit | Part = "word",
+    max_copies: int | None = None,
+    within: str | None = None,
     symbols: bool = False,
     folding: Folding | None = None,
     normalize: NormalForm | None = None,
@@ -121,8 +124,10 @@ def passages_files(
 
     inputs   files, folders, globs or URLs, as `deduplicate_files` takes them
     output   a local folder that is new or empty; see `overwrite` and `resume`
-    tokens, keep, bridge, whole_lines, unit, symbols, folding, normalize
+    tokens, keep, bridge, whole_lines, unit, max_copies, symbols, folding, normalize
              as in `passages`
+    within   a column of text, bytes or integers, such as a web host: with unit="line" or "paragraph", only copies in
+             documents with an equal value of it count. Null and empty values are equal
     cut      write `data/` and `short.parquet`, too, as `cut_files` does with min_left, min_occurrences and format
     others   as in `deduplicate_files`
 
@@ -147,10 +152,13 @@ def passages_files(
     check_type("whole_lines", whole_lines, bool)
     check_type("cut", cut, bool)
     cutting = _cutting(min_left, min_occurrences, format) if cut else None
-    reading, folding = Shingling(unit=unit, symbols=symbols), normalizing(folding, normalize)
+    most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
+    reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
+    folding = normalizing(folding, normalize)
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
-    if not isinstance(id_column, (str, NoneType)):
-        raise ParameterError(f"id_column is {shown(id_column)}; give the name of a column")
+    for name, column in {"id_column": id_column, "within": within}.items():
+        if not isinstance(column, (str, NoneType)):
+            raise ParameterError(f"{name} is {shown(column)}; give the name of a column")
     given, folder = paths("inputs", inputs), checked_output(output, overwrite=overwrite, resume=resume)
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
@@ -158,13 +166,15 @@ def passages_files(
     files = found_files(given, streams, form, folder, engine, cutting)
     terms = PassagesTerms(
         files=tuple(files),
-        columns=Columns(text=text_named(text_column), id=id_column or natural_id(files)),
+        columns=Columns(text=text_named(text_column), id=id_column or natural_id(files), identity=within),
         stamps=Stamps.of(files),
         form=form,
         tokens=tokens,
         keep=keep,
         bridge=bridge,
         whole_lines=whole_lines,
+        part=cast("Part", unit) if most else None,
+        max_copies=most or 0,
         unit=reading,
         folding=folding or Folding(),
         cutting=cutting,
@@ -187,7 +197,7 @@ def passages_files(
 
 def _stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
     """The stages, and their part of the report."""
-    marked = mark_partitions(job, ops, stages)
+    marked = (pick_parts if job.part else mark_partitions)(job, ops, stages)
     rows, names = marked.layout.rows(), [file.name for file in job.files]
 
     def place(document: int) -> dict[str, object]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.io.conversion import FormatName
 from gpulsh.params import Folding, Shingling
+from gpulsh.repeats.copies import Part
 from gpulsh.repeats.marks import Keep
 from gpulsh.run.job import FileJob, FileTerms, Place
 from gpulsh.run.records.tables import Table
@@ -57,15 +58,16 @@ class PassagesTerms(TokenTerms):
     keep: Keep
     bridge: int
     whole_lines: bool
+    part: Part | None = None  # what is counted instead of windows: copies within documents of equal `columns.identity`
+    max_copies: int = 0
     cutting: Cutting | None = None
 
     def parameters(self) -> Mapping[str, Any]:
         """All of it but for the files."""
+        windows = {"tokens": self.tokens, "keep": self.keep, "bridge": self.bridge, "whole_lines": self.whole_lines}
+        parts = {"part": self.part, "max_copies": self.max_copies, "within": self.columns.identity}
         return {
-            "tokens": self.tokens,
-            "keep": self.keep,
-            "bridge": self.bridge,
-            "whole_lines": self.whole_lines,
+            **(windows if self.part is None else parts),
             **self.reading(),
             "id_column": self.columns.id,
             **({} if self.cutting is None else {"cut": asdict(self.cutting)}),
@@ -146,6 +148,41 @@ class FoundRows(NamedTuple):
     occurrences: Numbers
 
 
+class PartRows(NamedTuple):
+    """Lines or paragraphs, one for all equal ones of a run, in runs ordered by the first as `store.columns` has it."""
+
+    hash: NDArray[np.uint64]
+    lower: NDArray[np.uint64]
+    equal: Numbers  # how many of the run are equal, itself included
+    number: Numbers  # of the first of them, from the first of the partition on
+
+
+class CopiesHere(NamedTuple):
+    """The others of a run, ascending; for each the number of the one in `PartRows`, and how many come before it."""
+
+    number: Numbers
+    first: Numbers
+    rank: Numbers
+
+
+class Spots(NamedTuple):
+    """All lines or paragraphs of a partition: documents in it, bytes of their texts, tokens."""
+
+    document: Numbers
+    start: Numbers
+    stop: Numbers
+    tokens: Numbers
+
+
+class Counted(NamedTuple):
+    """Those of `PartRows` that occur more than once, ascending."""
+
+    number: Numbers
+    first: Numbers
+    earlier: Numbers  # how many equal ones come before
+    occurrences: Numbers
+
+
 class Stretches(NamedTuple):
     """Marked stretches, as `repeats.marks.TokenSpans`, in runs of documents."""
 
@@ -194,9 +231,13 @@ MET = Table("meet", "met", PlaceRows)  # window
 WINDOWS = Table("window", "windows", WindowRows)  # repeat
 FOLLOWERS = Table("window", "followers", Followers)  # mark
 FOUND = Table("repeat", "found", FoundRows)  # mark
+PARTS = Table("part", "hashes", PartRows)  # count
+COPIES_HERE = Table("part", "copies", CopiesHere)  # pick
+SPOTS = Table("part", "spots", Spots)  # pick
+COUNTED = Table("count", "counted", Counted)  # pick
 STRETCHES = Table("mark", "stretches", Stretches)  # locate
 FIRSTS = Table("mark", "firsts", PlaceRows)  # locate
 KEPT = Table("mark", "kept", PlaceRows)  # locate
-BYTES = Table("locate", "bytes", ByteStretches)  # collect
-FIRST_PLACES = Table("locate", "firsts", FirstPlaces)  # collect
+BYTES = Table("locate", "bytes", ByteStretches)  # collect; of lines and paragraphs by `pick`
+FIRST_PLACES = Table("locate", "firsts", FirstPlaces)  # collect; likewise
 PASSAGES = Table("collect", "passages", Passages)  # list

@@ -87,7 +87,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
             is_first = windows.place == windows.first
             if job.keep == "first" and job.whole_lines:
                 kept.append(PlaceRows(windows.place[is_first]))
-            kinds = np.searchsorted(np.array(CLASSES), np.asarray(windows.occurrences), side="right") - 1
+            kinds = kinds_of(windows.occurrences)
             left = _apart(windows.place, job.tokens, spans)
             for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & left}.items():
                 often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
@@ -95,6 +95,12 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
         made = {path.name: file.finish() for path, file in zip(paths, (out, firsts, kept), strict=True)}
     place.progress.advance(1)
     return Made(made, {"amount": 1, **counts, **{name: number.tolist() for name, number in often.items()}})
+
+
+def kinds_of(occurrences: Numbers) -> Numbers:
+    """The class of each number of occurrences."""
+    kinds: Numbers = np.searchsorted(np.array(CLASSES), np.asarray(occurrences), side="right") - 1
+    return kinds
 
 
 def _windows(found: _Found, followers: Sequence[Any], start: int, stop: int) -> Repeats:

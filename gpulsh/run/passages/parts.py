@@ -1,0 +1,237 @@
+"""Lines and paragraphs that occur often: hash them, count them, list the copies beyond a number.
+
+part         a partition: the hashes of its lines or paragraphs, and where they lie -> PARTS, COPIES_HERE, SPOTS
+count        a range of hashes: those that occur more than once -> COUNTED
+pick         a partition: copies beyond `max_copies` -> BYTES, FIRST_PLACES
+
+They are numbered in input order; `places` has the first number of each partition. Equal ones of a run leave it as one,
+so a line that occurs a million times takes as much memory as one that occurs once in each run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers, TextBatch, Values
+from gpulsh.backends.keyed import keyed_hashes
+from gpulsh.backends.parallel import map_batches
+from gpulsh.backends.protocol import Backend
+from gpulsh.io.arrow.buffers import null_mask
+from gpulsh.io.arrow.identities import columns_of
+from gpulsh.io.files.file_texts import Partition, PartitionFacts
+from gpulsh.ragged import first_of_runs
+from gpulsh.repeats.copies import Parts, parts_of_batch
+from gpulsh.run.job import Layout, Made
+from gpulsh.run.passages.documents import opened, rows_between
+from gpulsh.run.passages.job import (
+    BYTES,
+    COPIES_HERE,
+    COUNTED,
+    FIRST_PLACES,
+    PARTS,
+    SPOTS,
+    ByteStretches,
+    CopiesHere,
+    Counted,
+    FirstPlaces,
+    PartRows,
+    PassagesPlace,
+    Spots,
+)
+from gpulsh.run.passages.mark import CLASSES, FREQUENT, SHOWN, kinds_of, most_frequent
+from gpulsh.run.records.ranges import rows_in_range
+from gpulsh.run.records.texts import chosen_texts
+from gpulsh.secret import EvidenceKeys
+from gpulsh.store.columns import range_order
+
+RUN_PARTS = 1 << 20  # that are held before equal ones become one
+
+
+class _Groups:
+    """`io.files.file_texts.Identities` that gives the hashes of values, in order; null is a value, too."""
+
+    def __init__(self, keys: EvidenceKeys) -> None:
+        self._key, self._waiting = keys.of_values, np.empty((0, 2), np.uint64)
+
+    def append(self, values: pa.Array) -> None:
+        """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.identities`."""
+        hashes, null = keyed_hashes(*columns_of(values), self._key), null_mask(values)
+        if null is not None:
+            hashes[null] = 0
+        self._waiting = np.concatenate([self._waiting, hashes])
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        """uint64 [count, 2]: those of the next rows."""
+        taken, self._waiting = self._waiting[:count], self._waiting[count:]
+        return taken
+
+
+def part(place: PassagesPlace, partition: Partition) -> Made:
+    """Hash the lines or paragraphs of a partition."""
+    job, folder, number = place.job, place.folder, partition.number
+    groups = None if job.columns.identity is None else _Groups(place.keys)
+    facts = PartitionFacts() if groups is None else PartitionFacts(identities=groups)
+    tables = PARTS, COPIES_HERE, SPOTS
+    paths = [table.path(folder, number) for table in tables]
+    size = documents = parts = 0
+    held: list[tuple[Values, Spots]] = []
+
+    def batches() -> Iterator[TextBatch]:
+        nonlocal size
+        for batch in place.texts().read(partition.pieces, place.ops.sizes().batch, facts):
+            added, count = int(batch.offset[-1] - batch.offset[0]), len(batch)
+            yield batch
+            del batch  # before the next one is read
+            size += added
+            place.progress.advance(added)
+            place.progress.count(documents=count)
+
+    def hashed(ops: Backend, text: TextBatch) -> tuple[int, Parts]:
+        form = job.folding.form
+        return len(text), parts_of_batch(ops, job.shingling, form, text, job.part or "line", place.keys)
+
+    with PARTS.create(paths[0]) as out, COPIES_HERE.create(paths[1]) as copies_out, SPOTS.create(paths[2]) as spots_out:
+
+        def write() -> None:
+            nonlocal parts
+            hashes, spots = np.concatenate([one for one, _ in held]), SPOTS.joined([spots for _, spots in held])
+            rows, copies = _equal(hashes, parts)
+            out.append(rows)
+            copies_out.append(copies)
+            spots_out.append(spots)
+            parts += len(hashes)
+            held.clear()
+
+        with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
+            for count, found in map_batches(place.ops, batches(), hashed):
+                hashes = found.hashes if groups is None else found.hashes + groups.take(count)[found.row]
+                held.append((hashes, Spots(found.row + documents, found.start, found.stop, found.tokens)))
+                documents += count
+                if sum(len(one) for one, _ in held) >= RUN_PARTS:
+                    write()
+        if held:
+            write()
+        made = {path.name: file.finish() for path, file in zip(paths, (out, copies_out, spots_out), strict=True)}
+    rows = {str(file): count for file, count in facts.rows.items()}
+    counts = {"documents": documents, "nulls": facts.nulls, "rows": rows, "parts": parts}
+    return Made(made, {"amount": size, "bytes": size, **counts})
+
+
+def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[PartRows, CopiesHere]:
+    """A row for all equal ones of a run, whose first has the number `start`, and the others."""
+    order, begins = _grouped(hashes)
+    sizes = np.diff(np.append(begins, len(order)))
+    first = order[begins]
+    rank = np.arange(len(order)) - np.repeat(begins, sizes)
+    others = np.flatnonzero(rank)
+    others = others[np.argsort(order[others])]
+    copies = CopiesHere(order[others] + start, np.repeat(first, sizes)[others] + start, rank[others])
+    by_hash = range_order(hashes[first, 0])
+    sizes, first = sizes[by_hash], first[by_hash]
+    return PartRows(hashes[first, 0], hashes[first, 1], sizes, first + start), copies
+
+
+def _grouped(hashes: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
+    """int64 [n]: an order in which equal rows are neighbours, in their own order; and where each group begins."""
+    order = np.lexsort((hashes[:, 1], hashes[:, 0]))
+    fresh = first_of_runs(hashes[order, 0]) | first_of_runs(hashes[order, 1])
+    return order, np.flatnonzero(fresh)
+
+
+def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
+    """Count the lines or paragraphs in one of `parts` equal ranges of hashes."""
+    held: list[list[Values]] = [[np.empty(0, np.uint64), np.empty(0, np.uint64), *([np.empty(0, np.int64)] * 2)]]
+    for _, columns, numbers in rows_in_range(PARTS, place.folder, places, part, parts):
+        held.append([*columns, numbers])
+    upper, lower, equal, number = map(np.concatenate, zip(*held, strict=True))
+    del held
+    by_number = np.argsort(number)
+    hashes, equal, number = np.stack([upper, lower], axis=1)[by_number], equal[by_number], number[by_number]
+    order, begins = _grouped(hashes)
+    equal, number = equal[order].astype(np.int64), number[order]
+    sizes = np.diff(np.append(begins, len(order)))
+    before = np.cumsum(equal) - equal
+    total = np.add.reduceat(equal, begins) if len(begins) else equal
+    earlier = before - np.repeat(before[begins], sizes)
+    rows = Counted(number, np.repeat(number[begins], sizes), earlier, np.repeat(total, sizes))
+    often = np.flatnonzero(rows.occurrences > 1)
+    often = often[np.argsort(number[often])]
+    made = COUNTED.write(place.folder, part, Counted(*(column[often] for column in rows)))
+    place.progress.advance(1)
+    return Made(made, {"amount": 1})
+
+
+def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
+    """List the copies beyond `max_copies` in a partition, and where first ones lie."""
+    job, folder, number = place.job, place.folder, partition.number
+    counted, position = opened(COUNTED, folder, range(parts)), int(layout.partitions[number])
+    origin = start = int(places.partitions[number])
+    counts = Counter[str]()
+    often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
+    frequent: list[list[Any]] = []
+    paths_here = SPOTS.path(folder, number), COPIES_HERE.path(folder, number)
+    paths = BYTES.path(folder, number), FIRST_PLACES.path(folder, number)
+    with BYTES.create(paths[0]) as out, FIRST_PLACES.create(paths[1]) as firsts_out:
+        spots_of, copies_of = SPOTS.open(paths_here[0]), COPIES_HERE.open(paths_here[1])
+        for spots, copies in zip(spots_of.runs(), copies_of.runs(), strict=True):
+            all_ = _with_copies(rows_between(COUNTED, counted, start, start + len(spots.document)), copies, origin)
+            at = all_.number - start
+            document = spots.document[at] + position
+            is_first, stays = all_.number == all_.first, all_.earlier < job.max_copies
+            firsts_out.append(FirstPlaces(all_.number[is_first], document[is_first], spots.start[at[is_first]]))
+            rows = document, spots.start[at], spots.stop[at], all_.first, spots.tokens[at], all_.occurrences
+            picked = ByteStretches(*(np.asarray(column)[~stays] for column in rows))
+            out.append(picked)
+            kinds = kinds_of(all_.occurrences)
+            for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & stays}.items():
+                often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
+            counts.update(windows=len(at), stretches=len(picked.document), passages=len(picked.document))
+            counts.update(tokens=int(picked.tokens.sum()), bytes_marked=int((picked.stop - picked.start).sum()))
+            counts.update(documents_marked=len(np.unique(picked.document)))
+            frequent = most_frequent([*frequent, *_candidates(picked)])
+            start += len(spots.document)
+        made = {path.name: file.finish() for path, file in zip(paths, (out, firsts_out), strict=True)}
+    facts = {**counts, **{name: numbers.tolist() for name, numbers in often.items()}}
+    place.progress.advance(1)
+    return Made(made, {"amount": 1, **facts, "frequent": _with_texts(place, layout, partition, frequent)})
+
+
+def _with_copies(counted: Counted, copies: CopiesHere, origin: int) -> Counted:
+    """The ones of a run that occur more than once, ascending; the partition begins with the number `origin`."""
+    order = np.argsort(counted.number)
+    known = Counted(*(column[order] for column in counted))
+    at = np.searchsorted(known.number, copies.first + origin)
+    others = Counted(copies.number + origin, known.first[at], known.earlier[at] + copies.rank, known.occurrences[at])
+    both = [np.concatenate(pair) for pair in zip(known, others, strict=True)]
+    order = np.argsort(both[0])
+    return Counted(*(column[order] for column in both))
+
+
+def _candidates(picked: ByteStretches) -> list[list[Any]]:
+    """Those that may be among the most frequent, each of equal ones once."""
+    _, at = np.unique(picked.first, return_index=True)
+    weight = picked.occurrences[at] * picked.tokens[at]
+    at = at[np.argsort(-weight, kind="stable")][:FREQUENT]
+    order = picked.occurrences, picked.tokens, picked.first, picked.document, picked.start, picked.stop
+    return [[*numbers, ""] for numbers in zip(*(column[at].tolist() for column in order), strict=True)]
+
+
+def _with_texts(
+    place: PassagesPlace, layout: Layout, partition: Partition, frequent: Sequence[list[Any]]
+) -> list[list[Any]]:
+    """The same, with the beginning of the text of each."""
+    documents = np.unique(np.array([one[3] for one in frequent], np.int64))
+    pieces = chosen_texts(place.texts(), layout, partition, documents)
+    texts = [bytes(text) for some in pieces for text in some]
+    found = []
+    for *numbers, _ in frequent:
+        document, start, stop = numbers[3:]
+        text = texts[int(np.searchsorted(documents, document))]
+        found.append([*numbers, text[start : min(stop, start + SHOWN)].decode("utf-8", "replace")])
+    return found
