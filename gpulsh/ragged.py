@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers, Rows, TextBatch
 
 SomeRows = TypeVar("SomeRows", bound=Rows)
+SomeArray = TypeVar("SomeArray")
 
 
 def offsets(sizes: Array) -> Numbers:
@@ -34,8 +35,17 @@ def first_of_runs(values: Array) -> Array:
 
 
 def distinct(ascending: Array) -> Array:
-    """The different values of an ascending array, of NumPy or CuPy, without the sort of `numpy.unique`."""
+    """The different values of an ascending array, of NumPy or CuPy."""
     return ascending[first_of_runs(ascending)]
+
+
+def sorted_distinct(values: SomeArray) -> SomeArray:
+    """The different values of an array of NumPy or CuPy, ascending.
+
+    `numpy.unique` hashes integers since NumPy 2.3, in 10 to 60 times the time of a sort.
+    """
+    found: SomeArray = distinct(np.sort(cast("Array", values)))
+    return found
 
 
 def found_in(known: Numbers, wanted: Numbers) -> tuple[Numbers, Numbers]:

@@ -27,6 +27,7 @@ from gpulsh.decide.sample import Draw
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs
 from gpulsh.method import Method
+from gpulsh.ragged import sorted_distinct
 from gpulsh.stats.stages import Advance, no_progress
 
 
@@ -92,7 +93,7 @@ class Meeting:
         of_large = label[ops.asarray(in_large)]
         of_each = ops.asnumpy(of_large)
         kept, found = np.ones_like(label, bool), []
-        for component in np.unique(of_each).tolist():
+        for component in sorted_distinct(of_each).tolist():
             members = np.flatnonzero(label == component)
             own = small.where(label[small.later] == component)
             own = Edges(np.searchsorted(members, own.earlier), np.searchsorted(members, own.later), own.similarity)

@@ -28,7 +28,7 @@ from gpulsh.index.snapshot import Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.method import Method
-from gpulsh.ragged import chosen_rows, offsets, within_runs
+from gpulsh.ragged import chosen_rows, offsets, sorted_distinct, within_runs
 
 # A bucket of more documents is joined by prefixes instead of compared in all pairs. A run's `SMALL_BUCKET` is larger,
 # as it hands out all pairs of small buckets as evidence. An index hands out none, and no decision depends on this.
@@ -113,7 +113,7 @@ def sharing_buckets(
     """
     step = max(1, AT_ONCE // max(len(digests), 1))
     parts = [_Buckets.of(snapshot, digests, band, band + step) for band in range(0, digests.shape[1], step)]
-    held = np.unique(np.concatenate([part.held for part in parts]))
+    held = sorted_distinct(np.concatenate([part.held for part in parts]))
     pairs, large = [], []
     for part in parts:
         places = np.searchsorted(held, part.held)
@@ -230,7 +230,7 @@ def similar_pairs(snapshot: Snapshot, method: Method, ops: Backend) -> tuple[Num
     """
     measure, threshold = measure_of(method), method.threshold
     if method.measure == "containment":
-        held = np.unique(snapshot.band(0)[1])
+        held = sorted_distinct(snapshot.band(0)[1])
         sets = HeldSets.of(snapshot, held, NO_SETS, ops)
         with ops.here():
             pairs = containing_pairs(sets, threshold, ops)
@@ -238,7 +238,7 @@ def similar_pairs(snapshot: Snapshot, method: Method, ops: Backend) -> tuple[Num
         enough = found >= threshold
         return held[pairs[enough]], found[enough]
     buckets = list(held_buckets(snapshot, method.banding.bands, ops))
-    held = np.unique(np.concatenate([np.empty(0, np.int64), *(band.ids for band in buckets)]))
+    held = sorted_distinct(np.concatenate([np.empty(0, np.int64), *(band.ids for band in buckets)]))
     sets = HeldSets.of(snapshot, held, NO_SETS, ops)
     similar, similarity = [np.empty((0, 2), np.int64)], [np.empty(0)]
     with ops.here():

@@ -16,6 +16,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.index.segment import KEY_TYPES, Keys
 from gpulsh.io.arrow.soundness import check_given
 from gpulsh.params import shown
+from gpulsh.ragged import sorted_distinct
 
 Key = str | int
 HASHED_AT_ONCE = 1 << 16  # strings
@@ -98,7 +99,7 @@ def refuse_repeats(known: Keys, start: int = 0, names: KeyNames = GIVEN) -> None
     if len(alike) == 0:
         return
     seen: dict[Key, int] = {}
-    for place in np.unique(known.key_row[np.concatenate([alike, alike + 1])]).tolist():  # with a common hash
+    for place in sorted_distinct(known.key_row[np.concatenate([alike, alike + 1])]).tolist():  # with a common hash
         key = known.key[place].as_py()
         if seen.setdefault(key, place) != place:
             raise repeated(start + place, key, start + seen[key], names)

@@ -34,7 +34,7 @@ from gpulsh.index.segment import (
     write_keys,
 )
 from gpulsh.io.arrow.buffers import numbers, to_arrow
-from gpulsh.ragged import end_to_end
+from gpulsh.ragged import end_to_end, sorted_distinct
 from gpulsh.store.columns import columns_file, write_columns
 from gpulsh.store.durable import FileFact, writing
 from gpulsh.store.scratch import Column
@@ -300,7 +300,7 @@ def _without(removed: Numbers, columns: Columns, numbers: Sequence[Numbers]) -> 
 def _ranges(hashes: Sequence[NDArray[np.uint64]]) -> Iterator[list[slice]]:
     """Rows of each part with the same range of ascending hashes, about ROWS_AT_ONCE of all parts together."""
     samples = np.sort(np.concatenate([part[::SAMPLED] for part in hashes]))
-    bounds = np.unique(samples[:: max(ROWS_AT_ONCE // SAMPLED, len(hashes))])[1:]
+    bounds = sorted_distinct(samples[:: max(ROWS_AT_ONCE // SAMPLED, len(hashes))])[1:]
     starts = [0] * len(hashes)
     for bound in [*bounds, None]:
         stops = [len(part) if bound is None else int(np.searchsorted(part, bound)) for part in hashes]

@@ -18,7 +18,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.params import check_type
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import first_of_runs, sorted_distinct
 
 SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the definition of the decision
 FEW_DOCUMENTS = 1 << 16  # up to this number a band is work for one thread
@@ -140,7 +140,7 @@ class SmallBuckets:
         """The ids and None; or, where ids do not fit, smaller numbers and the ids that they stand for."""
         if self.documents <= MOST_PACKED:
             return self.ids, None
-        involved = np.unique(self.ids)
+        involved = sorted_distinct(self.ids)
         return np.searchsorted(involved, self.ids), involved
 
 

@@ -29,6 +29,7 @@ from gpulsh.index.segment import Documents, among
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
 from gpulsh.params import EvidenceName
+from gpulsh.ragged import sorted_distinct
 from gpulsh.run.driver import Decided, Decider, layout_of
 from gpulsh.run.indexing import refuse_places
 from gpulsh.run.job import ADMIT, Earlier, Layout, Made, Runner, Workplace, report_done, tallied
@@ -287,5 +288,5 @@ class _Decisions:
             ~dropped,
             *(np.full(len(dropped), number) for number in (0, 0, 1)),  # an index counts for itself
         )
-        witnesses = np.unique(documents.witness[old])
+        witnesses = sorted_distinct(documents.witness[old])
         return DECISIONS.rows(columns, dropped | is_witness), witnesses, self._catalogue.snapshot().keys(witnesses)

@@ -33,6 +33,7 @@ from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.stamps import Stamps
 from gpulsh.params import checked_folder
+from gpulsh.ragged import sorted_distinct
 from gpulsh.run.output.paths import marked, refuse_inside, refuse_overlap, refuse_present, refuse_url
 from gpulsh.run.progress import open_progress
 from gpulsh.stats.stages import OF_INDEX, Progress
@@ -63,7 +64,7 @@ class Duplicates:
         """Tables with file, row, id (null without an id column), duplicate_of (a key) and similarity."""
         texts = self.texts
         names = strings([file.name for file in texts.files])
-        named = np.unique(self.positions)
+        named = sorted_distinct(self.positions)
         with texts.unchanged():
             ids = pa.nulls(len(named)) if texts.columns.id is None else _ids(texts, named)
         for start in range(0, max(len(self), 1), ROWS_AT_ONCE):

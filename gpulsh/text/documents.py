@@ -18,7 +18,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.io.rows import TextSource, normalized
 from gpulsh.params import Folding, Shingling, check_choice, known_keywords, text_reading
-from gpulsh.ragged import end_to_end
+from gpulsh.ragged import end_to_end, sorted_distinct
 
 Weights = Literal["count", "idf"]
 
@@ -133,6 +133,6 @@ def _by_rarity(rows: WeightedFingerprints, ops: Backend) -> WeightedFingerprints
     count, ordered = len(rows), np.sort(rows.values)
     frequency = np.searchsorted(ordered, rows.values, side="right") - np.searchsorted(ordered, rows.values, side="left")
     rarity = np.zeros(count + 1)  # by frequency, from the host's logarithm on every backend
-    for found in np.unique(ops.asnumpy(frequency)).tolist():
+    for found in sorted_distinct(ops.asnumpy(frequency)).tolist():
         rarity[found] = log((count + 1) / found)
     return WeightedFingerprints(rows.values, rows.weight * ops.asarray(rarity)[frequency], rows.offset)

@@ -19,6 +19,7 @@ from gpulsh.backends.cpu.shingle import set_rows
 from gpulsh.backends.cpu.threads import Room, Scratch, Threads, by_weight
 from gpulsh.backends.cpu.vectors import mixed
 from gpulsh.params import Shingling
+from gpulsh.ragged import sorted_distinct
 
 CHUNK_SHINGLES = 1 << 16
 
@@ -174,7 +175,7 @@ def _rows(rows: Fingerprints, keys: NDArray[np.uint64], distinct: bool, out: NDA
     start = 0
     while (stuck := _simhash(values, offset[start:], keys, distinct, *room, out[start:])) >= 0:
         start += stuck + 1
-        row = np.unique(values[offset[start - 1] : offset[start]])
+        row = sorted_distinct(values[offset[start - 1] : offset[start]])
         out[start - 1] = _of_pieces([row], keys)
 
 

@@ -25,6 +25,7 @@ from gpulsh.compat.schemes.sketches import (
 )
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer, check_type, set_integer
+from gpulsh.ragged import sorted_distinct
 from gpulsh.sketch.base import checked_pairs, of_pairs
 from gpulsh.sketch.vectors import dense_vectors, weighted_rows
 
@@ -175,7 +176,7 @@ class DatasketchWeightedMinHash:
 def _alike(sizes: NDArray[np.int64], num_perm: int) -> list[NDArray[np.int64]]:
     """Rows that are not empty, in groups of one size that fit in memory."""
     groups = []
-    for size in np.unique(sizes[sizes > 0]).tolist():
+    for size in sorted_distinct(sizes[sizes > 0]).tolist():
         which, step = np.flatnonzero(sizes == size), max(AT_ONCE // (num_perm * size), 1)
         groups += [which[start : start + step] for start in range(0, len(which), step)]
     return groups

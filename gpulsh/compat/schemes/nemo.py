@@ -14,7 +14,7 @@ from gpulsh.backends.select import BackendName
 from gpulsh.compat.schemes.sketches import MAX_SEED, MERSENNE_61, HashSketch, by_turns, check_halves, finalized
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import GivenFamily, check_choice, check_integer, set_integer
-from gpulsh.ragged import end_to_end, offsets
+from gpulsh.ragged import end_to_end, offsets, sorted_distinct
 
 Word = TypeVar("Word", np.uint32, np.uint64)
 _PADDING = 16
@@ -31,7 +31,7 @@ def murmur3(
     """
     padded = np.concatenate((text, np.zeros(_PADDING, np.uint8)))
     found = np.empty(len(begin), np.uint64)
-    for size in np.unique(length):
+    for size in sorted_distinct(length):
         which = np.flatnonzero(length == size)
         found[which] = (_x86_32 if bits == 32 else _x64_128)(padded, begin[which], int(size), seed)
     return found

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.lru_cache import LruCache
-from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
+from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, sorted_distinct
 from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
 
@@ -46,7 +46,7 @@ class BlockRows:
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order; each block is decoded once."""
         owner = np.searchsorted(self._first, rows, side="right") - 1
-        places = {number: np.flatnonzero(owner == number) for number in np.unique(owner).tolist()}
+        places = {number: np.flatnonzero(owner == number) for number in sorted_distinct(owner).tolist()}
         parts = [chosen_rows(self._block(number), rows[here] - self._first[number]) for number, here in places.items()]
         return in_places(parts, list(places.values()))
 

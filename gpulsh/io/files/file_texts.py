@@ -24,7 +24,7 @@ from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Divisible, Format, Ke
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.rows import ROW_COST, Bytes, Rows, batch_rows, concatenated, packed, piece_rows
-from gpulsh.ragged import as_one, offsets
+from gpulsh.ragged import as_one, offsets, sorted_distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -413,7 +413,7 @@ class FileTexts:
 
     def _by_file(self, positions: NDArray[np.int64]) -> Iterator[tuple[int, Mask]]:
         starts = self.starts
-        for number in np.unique(self.locate(positions)[0]).tolist():
+        for number in sorted_distinct(self.locate(positions)[0]).tolist():
             start, stop = int(starts[number]), int(starts[number + 1])
             first, last = np.searchsorted(positions, [start, stop])
             wanted = np.zeros(stop - start, np.bool_)

@@ -14,7 +14,7 @@ from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.strings import GROUP, encoded, is_null, string_rows
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
 from gpulsh.io.rows import Bytes, Chosen, Copy, Rows, TextsReadAgain, concatenated, joined, packed
-from gpulsh.ragged import as_one
+from gpulsh.ragged import as_one, sorted_distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -236,7 +236,7 @@ class _RowTexts:
         ids = on_host(ids)
         sizes = np.zeros(len(ids), np.int64)
         owner = self._owner(ids)
-        for number in np.unique(owner).tolist():
+        for number in sorted_distinct(owner).tolist():
             of_block = owner == number
             sizes[of_block] = self._blocks[number].lengths()[ids[of_block] - self._starts[number]]
         return Chosen(sizes, lambda places: self._gather(ids[places]))

@@ -11,7 +11,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import joined, packed
-from gpulsh.ragged import cuts, offsets
+from gpulsh.ragged import cuts, offsets, sorted_distinct
 from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PLACES, PassagesPlace
 from gpulsh.run.records.tables import Row, Table
@@ -50,7 +50,7 @@ def read_documents(
     found = [np.empty(0, np.int64)]
     for start, stop in document_runs(base):
         there = wanted(int(base[start]), int(base[stop]))
-        found.append(start + np.unique(np.searchsorted(base[start : stop + 1], there, side="right") - 1))
+        found.append(start + sorted_distinct(np.searchsorted(base[start : stop + 1], there, side="right") - 1))
     rows, done = np.concatenate(found), 0
     documents = rows + layout.partitions[partition.number]
     texts = (joined(pieces) for pieces in chosen_texts(place.texts(), layout, partition, documents))

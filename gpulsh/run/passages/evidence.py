@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.files.rejected import Rejected
+from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.output.paths import marked
 from gpulsh.run.passages.job import (
@@ -52,7 +53,7 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
                 document[repeats[part]], start[repeats[part]] = known.document[at], known.start[at]
             columns = run.document, run.start, run.stop, document, start, run.tokens, run.occurrences
             out.append(Passages(*columns))
-            named.append(np.unique(run.document))
+            named.append(sorted_distinct(run.document))
         made = {path.name: out.finish()}
     if place.job.columns.id is not None:
         for number, ids in enumerate(ids_of(place, layout, np.concatenate(named))):

@@ -22,6 +22,7 @@ from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import normalized
+from gpulsh.ragged import sorted_distinct
 from gpulsh.repeats.windows import Samples, find_repeats, hash_windows, met_again, sample_windows, windows_near
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import Some, bases, opened, read_documents, rows_between
@@ -150,7 +151,7 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
 
     def met(start: int, stop: int) -> Numbers:
         own = rows_between(MET_HERE, here, start - origin, stop - origin).place + origin
-        return np.unique(np.concatenate([own, rows_between(MET, elsewhere, start, stop).place]))
+        return sorted_distinct(np.concatenate([own, rows_between(MET, elsewhere, start, stop).place]))
 
     def hashed(ops: Backend, some: Some) -> Windows:
         runs = windows_near(some.places, base, job.tokens)

@@ -19,7 +19,7 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.params import Folding, Shingling
-from gpulsh.ragged import found_in
+from gpulsh.ragged import found_in, sorted_distinct
 from gpulsh.repeats import marks
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
 from gpulsh.repeats.marks import TokenSpans, bridged
@@ -83,7 +83,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
                 continue
             spans = bridged(marks.mark(windows, job.tokens, job.keep), base[start : stop + 1], job.bridge)
             out.append(Stretches(*spans))
-            firsts.append(PlaceRows(np.unique(spans.first[spans.first >= 0])))
+            firsts.append(PlaceRows(sorted_distinct(spans.first[spans.first >= 0])))
             is_first = windows.place == windows.first
             if job.keep == "first" and job.whole_lines:
                 kept.append(PlaceRows(windows.place[is_first]))
@@ -141,7 +141,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     def wanted(start: int, stop: int) -> Numbers:
         spans = rows_between(STRETCHES, own, start, stop)
         first = rows_between(FIRSTS, firsts, start, stop).place
-        return np.unique(np.concatenate([spans.start, spans.stop - 1, first]))
+        return sorted_distinct(np.concatenate([spans.start, spans.stop - 1, first]))
 
     counts = Counter[str]()
     frequent: list[list[Any]] = []
@@ -156,13 +156,13 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
                     windows = windows[np.isin(np.searchsorted(base, windows, side="right") - 1, some.rows)]
                     lines = lines_of_batch(reading, base, some.rows, some.text, lines.spans, windows, job.tokens)
                 first = rows_between(FIRSTS, firsts, low, high).place
-                passages, starts = _located(reading, base, some, lines, np.unique(first))
+                passages, starts = _located(reading, base, some, lines, sorted_distinct(first))
                 position = layout.partitions[number]
                 out.append(passages._replace(document=passages.document + position))
                 firsts_out.append(starts._replace(document=starts.document + position))
                 size = passages.stop - passages.start
                 counts.update(passages=len(size), tokens=int(passages.tokens.sum()), bytes_marked=int(size.sum()))
-                counts.update(documents_marked=len(np.unique(passages.document)))
+                counts.update(documents_marked=len(sorted_distinct(passages.document)))
                 frequent = most_frequent([*frequent, *_candidates(passages, some, int(position))])
         made = {path.name: file.finish() for path, file in zip(paths, (out, firsts_out), strict=True)}
     place.progress.advance(1)
@@ -174,7 +174,7 @@ def _located(
 ) -> tuple[ByteStretches, FirstPlaces]:
     """Stretches of some documents, and places of first occurrences in them, with rows of the partition."""
     spans = lines.spans
-    places = np.unique(np.concatenate([spans.start, spans.stop - 1, first]))
+    places = sorted_distinct(np.concatenate([spans.start, spans.stop - 1, first]))
     row = np.searchsorted(base, places, side="right") - 1
     bounds = byte_bounds_of(reading, some.text, np.searchsorted(some.rows, row), places - base[row])
 

@@ -25,7 +25,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.io.arrow.buffers import null_mask
 from gpulsh.io.arrow.identities import columns_of
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.repeats.copies import Parts, parts_of_batch
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import opened, rows_between
@@ -193,7 +193,7 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
                 often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
             counts.update(windows=len(at), stretches=len(picked.document), passages=len(picked.document))
             counts.update(tokens=int(picked.tokens.sum()), bytes_marked=int((picked.stop - picked.start).sum()))
-            counts.update(documents_marked=len(np.unique(picked.document)))
+            counts.update(documents_marked=len(sorted_distinct(picked.document)))
             frequent = most_frequent([*frequent, *_candidates(picked)])
             start += len(spots.document)
         made = {path.name: file.finish() for path, file in zip(paths, (out, firsts_out), strict=True)}
@@ -226,7 +226,7 @@ def _with_texts(
     place: PassagesPlace, layout: Layout, partition: Partition, frequent: Sequence[list[Any]]
 ) -> list[list[Any]]:
     """The same, with the beginning of the text of each."""
-    documents = np.unique(np.array([one[3] for one in frequent], np.int64))
+    documents = sorted_distinct(np.array([one[3] for one in frequent], np.int64))
     pieces = chosen_texts(place.texts(), layout, partition, documents)
     texts = [bytes(text) for some in pieces for text in some]
     found = []

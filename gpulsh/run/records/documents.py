@@ -17,6 +17,7 @@ from gpulsh.decide.relation import Relation
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.files.rejected import Rejected, end_to_end
+from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace, step_file, step_of
 from gpulsh.run.policy import Policy
 from gpulsh.run.records.tables import (
@@ -105,7 +106,7 @@ def contaminated_in(place: Workplace, partition: int) -> Numbers:
     """int64 [m]: the rows of a partition, ascending, that hold items of a benchmark."""
     if place.job.policy.overlap is None:
         return np.empty(0, np.int64)
-    return np.unique(HELD.read(place.folder, partition).row)
+    return sorted_distinct(HELD.read(place.folder, partition).row)
 
 
 HELD_ROWS = 1 << 16

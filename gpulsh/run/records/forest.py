@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.pairs import renumbered
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.run.records.tables import COPIES, FOREST, ForestRows, Places
 from gpulsh.store.columns import MappedColumns
 from gpulsh.store.scratch import Column
@@ -91,7 +91,7 @@ def _documents(forests: Sequence[Path], copies: Sequence[Path]) -> Numbers:
     """int64 [m]: the documents of all files, ascending, each once."""
     files: list[MappedColumns[Any]] = [*map(FOREST.open, forests), *map(COPIES.open, copies)]
     columns = [file.whole().document for file in files]
-    columns += [np.unique(file.whole().first) for file in files[len(forests) :]]
+    columns += [sorted_distinct(file.whole().first) for file in files[len(forests) :]]
     each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
     document = Column(np.int64)
     while columns := [column for column in columns if len(column)]:

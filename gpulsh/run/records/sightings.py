@@ -21,6 +21,7 @@ from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.formats.keys import INSTANTS, SHOWN, Instant, parsed_key
 from gpulsh.io.memory.tables import column_of
 from gpulsh.params import shown_type
+from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Job, Layout
 from gpulsh.run.records.tables import SIGHTINGS, SeenRows, SightingRows
 
@@ -148,7 +149,7 @@ def seen_in_group(job: Job, folder: Path, layout: Layout, members: Numbers, targ
 
     `members` are its documents, ascending, and `target` the place of each one's witness, its own where it has none.
     """
-    some = np.unique(np.concatenate([rows := np.flatnonzero(target != np.arange(len(members))), target[rows]]))
+    some = sorted_distinct(np.concatenate([rows := np.flatnonzero(target != np.arange(len(members))), target[rows]]))
     places = np.searchsorted(some, target[some])
     kept = np.flatnonzero(places == np.arange(len(some)))
     found = seen(places, kept, sightings_at(job, folder, layout, members[some]))

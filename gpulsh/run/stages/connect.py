@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers
-from gpulsh.ragged import cuts
+from gpulsh.ragged import cuts, sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.forest import NO_PAIR, Forest, merged, pieces
@@ -117,7 +117,7 @@ def _shares(
     group, start = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for rows in pieces(len(groups)) if oversized else ():
         chosen = rows.start + np.flatnonzero(np.isin(groups[rows], oversized) & (forest.pairs[rows] > 0))
-        for number in np.unique(groups[chosen]).tolist():
+        for number in sorted_distinct(groups[chosen]).tolist():
             own = chosen[groups[chosen] == number]
             # The second documents of a share are all of the group at most: where these are many, one a pair.
             some = room[number] > most // 2

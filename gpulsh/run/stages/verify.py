@@ -27,6 +27,7 @@ from gpulsh.decide.relation import Edges
 from gpulsh.decide.sample import Draw
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
 from gpulsh.lsh.pairs import distinct, packed, unpacked
+from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.sightings import seen_in_group, sightings_at
@@ -53,7 +54,7 @@ def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: S
     """Compare a share, which a file of `connect` defines."""
     group, start, stop = (int(column[share]) for column in SHARES.open(shares).whole())
     job, met = place.job, rows_of(PAIRS, pairs, group, (start, stop))
-    members = np.unique(np.concatenate(met))
+    members = sorted_distinct(np.concatenate(met))
     rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
     candidates = unpacked(distinct(packed(*(np.searchsorted(members, column) for column in met))))
     involved, there = np.argsort(rank), place.ops.asarray
@@ -94,9 +95,11 @@ def verify(
     compared = shares_of(shares, group)
     met = rows_of(PAIRS, () if compared else pairs, group)
     meeting = (
-        texts.documents if compared else np.unique(np.concatenate([*met, memberships.document, memberships.bucket]))
+        texts.documents
+        if compared
+        else sorted_distinct(np.concatenate([*met, memberships.document, memberships.bucket]))
     )
-    members = np.unique(np.concatenate([meeting, later, first, again, before, same, of]))
+    members = sorted_distinct(np.concatenate([meeting, later, first, again, before, same, of]))
 
     def number(documents: Numbers) -> Numbers:
         return np.searchsorted(members, documents)

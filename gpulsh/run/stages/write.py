@@ -28,7 +28,7 @@ from gpulsh.io.files.no_documents import DATA
 from gpulsh.io.files.places import Targets
 from gpulsh.io.format import Known, Part, Writing
 from gpulsh.io.formats.endings import format_of
-from gpulsh.ragged import cuts, offsets
+from gpulsh.ragged import cuts, offsets, sorted_distinct
 from gpulsh.run.job import FileJob, Job, Layout, Made, Place, Workplace, step_of
 from gpulsh.run.records.documents import contaminated_in, rejected, sizes_in
 from gpulsh.run.records.ids import IdKind
@@ -96,7 +96,7 @@ def ids_of(place: Place[FileJob], layout: Layout, named: Numbers) -> Iterator[Id
     job, column = place.job, place.job.columns.id
     assert column is not None
     parts = []
-    for number in np.unique(layout.file_of(named)).tolist():
+    for number in sorted_distinct(layout.file_of(named)).tolist():
         start, stop = layout.files[number : number + 2]
         here = named[slice(*np.searchsorted(named, [start, stop]))]
         file = job.files[number]
