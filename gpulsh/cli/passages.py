@@ -91,6 +91,7 @@ _machine = together(
 )
 @_inputs
 @text_options(ids="Column or field whose values name the documents in passages.parquet.")
+@choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and continue.")
 @_output
 @click.option("--tokens", type=int, default=50, show_default=True, metavar="N", help="Tokens of a window.")
 @choice(
@@ -151,7 +152,8 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
         found = report["passages"]
         counts = f"{found['passages']:,} passages in {found['documents_marked']:,} of {found['documents']:,} documents"
         part = _share(found["bytes_marked"], found["bytes"])
-        conclude("\n".join([f"Found {counts}: {part} of the text.", *_cut_lines(found), _where(report, output)]))
+        bad = [f"Bad records are in rejected.parquet: {found['rejected']:,}."] if found["rejected"] else []
+        conclude("\n".join([f"Found {counts}: {part} of the text.", *_cut_lines(found), *bad, _where(report, output)]))
 
 
 @click.command(

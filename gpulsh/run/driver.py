@@ -108,11 +108,16 @@ def layout_of(job: Job, read: Sequence[Mapping[str, Any]]) -> Layout:
         files,
         np.array([numbers[file.source] for file in job.files], np.int64),
         int(files[sum(map(job.policy.protects, job.files))]),
-        tuple(
-            (number, min(map(int, facts["rows"])), max(map(int, facts["rows"])))
-            for number, facts in enumerate(read)
-            if facts["rejected"]
-        ),
+        rejecting(read),
+    )
+
+
+def rejecting(read: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, int, int], ...]:
+    """`Layout.rejecting`, by the facts of each partition that was read."""
+    return tuple(
+        (number, min(map(int, facts["rows"])), max(map(int, facts["rows"])))
+        for number, facts in enumerate(read)
+        if facts["rejected"]
     )
 
 

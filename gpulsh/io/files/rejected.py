@@ -28,6 +28,7 @@ from gpulsh.io.arrow.buffers import strings
 from gpulsh.io.format import Rejection
 from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 
+REJECTED = "rejected.parquet"
 Release = Callable[[], None]
 FIELDS = {"row": pa.int64(), "rows": pa.int64(), "unit": pa.string(), "offset": pa.int64(), "reason": pa.string()}
 

@@ -27,6 +27,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import PartitionFacts, Piece
 from gpulsh.io.files.no_documents import DATA
 from gpulsh.io.files.places import Targets
+from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.rows import normalized
@@ -145,8 +146,9 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
     with place.unchanged([number]):
         cuts = _cuts(path, rows, job, cutting)
         counts, short = _Counts(), ShortRows(np.empty(0, np.int64), np.empty(0, np.int64))
-        found = [short]
-        for batch in place.texts().read(pieces, place.ops.sizes().batch, PartitionFacts()):
+        rejected: list[pa.RecordBatch] = []
+        found, facts = [short], PartitionFacts(rejected=rejected)
+        for batch in place.texts().read(pieces, place.ops.sizes().batch, facts):
             here = slice(*np.searchsorted(cuts.row, [counts.rows, counts.rows + len(batch)]).tolist())
             counts.before += int(batch.offset[-1] - batch.offset[0])
             if here.start < here.stop:
@@ -155,17 +157,19 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
             place.progress.advance(len(batch))
         if len(cuts.row) and cuts.row[-1] >= counts.rows:
             raise InputError(f"{file.name}: has {counts.rows} rows, and {path} lists passages of row {cuts.row[-1]}")
-        short = SHORTS.joined(found)
+        short, bad = SHORTS.joined(found), Rejected()
+        bad.add(rejected)
         keep = np.ones(counts.rows, np.bool_)
         keep[short.row] = False
         with Together(place.folder) as together:
-            target = Targets(place.folder / DATA).of(file)
-            part = together.part(f"{place.folder}/{step_of(STAGE, number)}", target)
-            with naming(target):
-                how: Any = {"limit": job.limit(place.parallel), "cuts": cuts}
-                write_kept(cutting.format, job.columns, file, keep, part, **how)
-            facts = together.complete()
-    made = {f"{DATA}/{file.relative}": fact for fact in facts.values()}
+            if counts.rows or not bad.touches(number):  # of a file so damaged that no row is known is nothing
+                target = Targets(place.folder / DATA).of(file)
+                part = together.part(f"{place.folder}/{step_of(STAGE, number)}", target)
+                with naming(target):
+                    how: Any = {"limit": job.limit(place.parallel), "cuts": cuts}
+                    write_kept(cutting.format, job.columns, file, bad.left_out(keep, number), part, **how)
+            written = together.complete()
+    made = {f"{DATA}/{file.relative}": fact for fact in written.values()}
     return Made(
         made | SHORTS.write(place.folder, number, short),
         {

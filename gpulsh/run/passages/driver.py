@@ -11,7 +11,7 @@ import numpy as np
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.ragged import offsets
-from gpulsh.run.driver import partitions_of, run_stage, tasks_of
+from gpulsh.run.driver import partitions_of, rejecting, run_stage, tasks_of
 from gpulsh.run.job import Layout, Made, Runner, Stage, Task, tallied
 from gpulsh.run.passages import parts
 from gpulsh.run.passages.evidence import LIST, collect, write_list
@@ -78,8 +78,8 @@ def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     stages.run("repeat", repeat, ((places, part, number) for part in range(number)), number)
     marked = stages.run("mark", mark, ((places, part, number) for part in numbers), count, parallel=True)
     located = stages.run("locate", locate, ((layout, places, each) for each in partitions), count, parallel=parallel)
-    _list(stages, layout, places)
-    return Marked(layout, _counts(sampled, marked, located), _classes(marked), apart(_frequent(located)))
+    bad = _list(stages, layout, places)
+    return Marked(layout, _counts(bad, sampled, marked, located), _classes(marked), apart(_frequent(located)))
 
 
 def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
@@ -95,15 +95,17 @@ def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     stages.run("count", parts.count, ((places, part, number) for part in range(number)), number)
     given = ((layout, places, each, number) for each in partitions)
     picked = stages.run("pick", parts.pick, given, count, parallel=True)
-    _list(stages, layout, places)
-    return Marked(layout, _counts(hashed, picked), _classes(picked), _frequent(picked)[:LISTED])
+    bad = _list(stages, layout, places)
+    return Marked(layout, _counts(bad, hashed, picked), _classes(picked), _frequent(picked)[:LISTED])
 
 
-def _list(stages: Stages, layout: Layout, places: Layout) -> None:
-    """From the bytes of passages to `passages.parquet`."""
+def _list(stages: Stages, layout: Layout, places: Layout) -> Mapping[str, Any]:
+    """From the bytes of passages to `passages.parquet`; how many records were bad, and how many rows they are."""
     count = len(layout.partitions) - 1
     collected = stages.run("collect", collect, ((layout, places, part) for part in range(count)), count, parallel=True)
-    stages.tasks("list", [Task(LIST, write_list, (layout, tuple(int(facts["ids"]) for facts in collected)))], 1)
+    ids = tuple(int(facts["ids"]) for facts in collected)
+    (facts,) = stages.tasks("list", [Task(LIST, write_list, (layout, ids))], 1)
+    return facts
 
 
 def _layout(job: PassagesJob, sampled: Sequence[Mapping[str, Any]]) -> Layout:
@@ -112,16 +114,17 @@ def _layout(job: PassagesJob, sampled: Sequence[Mapping[str, Any]]) -> Layout:
         rows.update({int(number): count for number, count in facts["rows"].items()})
     files = offsets([rows[number] for number in range(len(job.files))])
     documents = offsets([facts["documents"] for facts in sampled])
-    return Layout(documents, files, np.zeros(len(job.files), np.int64), 0, ())
+    return Layout(documents, files, np.zeros(len(job.files), np.int64), 0, rejecting(sampled))
 
 
 def _ranges(job: PassagesJob, hashes: int) -> int:
     return max(1, -(-hashes // job.cut.digests))
 
 
-def _counts(*stages: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
+def _counts(bad: Mapping[str, Any], *stages: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:
     names = ("documents", "nulls", "bytes", "windows", "passages", "tokens", "bytes_marked", "documents_marked")
-    return {name: sum(tallied(facts, name) for facts in stages) for name in names}
+    found = {name: sum(tallied(facts, name) for facts in stages) for name in names}
+    return {**found, "documents": found["documents"] - bad["rejected_rows"], "rejected": bad["rejected"]}
 
 
 def _classes(marked: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.io.arrow.buffers import to_arrow
-from gpulsh.io.files.rejected import Rejected
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.output.paths import marked
@@ -25,6 +24,7 @@ from gpulsh.run.passages.job import (
     Passages,
     PassagesPlace,
 )
+from gpulsh.run.records.documents import rejected, write_rejected
 from gpulsh.run.records.ids import IdColumn, declared_types
 from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import ids_table
@@ -69,8 +69,8 @@ def _first_places(place: PassagesPlace, partition: int) -> FirstPlaces:
 
 def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) -> Made:
     """Write all passages; `id_files` is the number of files of ids of each partition."""
-    job = place.job
-    ids = IdColumn.of(place.folder, layout, id_files, declared_types(job, layout, Rejected()))
+    job, bad = place.job, rejected(place.folder, layout)
+    ids = IdColumn.of(place.folder, layout, id_files, declared_types(job, layout, bad))
     kinds = {"file": pa.string(), "first_file": pa.string(), "id": ids.type}
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in COLUMNS])
     schema = marked(schema.with_metadata({PARAMETERS: json.dumps(job.parameters())}))
@@ -87,8 +87,9 @@ def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) ->
             yield pa.table(columns, schema)
 
     made = write_result(place.folder, FILE, schema, tables(), ("id",))
+    made |= write_rejected(place.folder, bad, job)
     place.progress.advance(1)
-    return Made(made, {"amount": 1})
+    return Made(made, {"amount": 1, "rejected": bad.records, "rejected_rows": bad.rows})
 
 
 def _runs(place: PassagesPlace, partitions: int) -> Iterator[Passages]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, cast, get_args
@@ -21,6 +21,7 @@ from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, natural_id, refuse_unused
 from gpulsh.io.files.no_documents import DATA
 from gpulsh.io.files.pipes import Streams
+from gpulsh.io.files.rejected import REJECTED
 from gpulsh.io.files.stamps import Stamps
 from gpulsh.params import (
     Folding,
@@ -40,6 +41,7 @@ from gpulsh.repeats.marks import Keep
 from gpulsh.repeats.passages import MOST_TOKENS, copies_chosen
 from gpulsh.run.engines import EngineName
 from gpulsh.run.files import Input, paths, with_absolute_path
+from gpulsh.run.job import OnError
 from gpulsh.run.output.paths import Folders, refuse_url
 from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
 from gpulsh.run.passages.driver import Stages, mark_partitions, pick_parts
@@ -100,6 +102,7 @@ def passages_files(
     delimiter: str | None = None,
     encoding: str | None = None,
     id_column: str | None = None,
+    on_error: OnError = "fail",
     backend: BackendName = "auto",
     threads: int | None = None,
     devices: Sequence[int] | None = None,
@@ -129,7 +132,7 @@ def passages_files(
     within   a column of text, bytes or integers, such as a web host: with unit="line" or "paragraph", only copies in
              documents with an equal value of it count. Null and empty values are equal
     cut      write `data/` and `short.parquet`, too, as `cut_files` does with min_left, min_occurrences and format
-    others   as in `deduplicate_files`
+    others   as in `deduplicate_files`; bad records of on_error="skip" are in `rejected.parquet`, and not in `data/`
 
     Returns a PassagesResult. Raises ParameterError, InputError, OutputError or BackendError.
 
@@ -151,6 +154,7 @@ def passages_files(
     check_integer("bridge", bridge, 0, tokens)
     check_type("whole_lines", whole_lines, bool)
     check_type("cut", cut, bool)
+    check_choice("on_error", on_error, get_args(OnError))
     cutting = _cutting(min_left, min_occurrences, format) if cut else None
     most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
@@ -163,9 +167,10 @@ def passages_files(
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     streams = Streams(form)  # to the end of the run
-    files = found_files(given, streams, form, folder, engine, cutting)
+    files = found_files(given, streams, form, folder, engine, cutting, on_error)
     terms = PassagesTerms(
         files=tuple(files),
+        on_error=on_error,
         columns=Columns(text=text_named(text_column), id=id_column or natural_id(files), identity=within),
         stamps=Stamps.of(files),
         form=form,
@@ -198,6 +203,7 @@ def passages_files(
 def _stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
     """The stages, and their part of the report."""
     marked = (pick_parts if job.part else mark_partitions)(job, ops, stages)
+    lists = [FILE, REJECTED] if job.on_error == "skip" else [FILE]
     rows, names = marked.layout.rows(), [file.name for file in job.files]
 
     def place(document: int) -> dict[str, object]:
@@ -213,7 +219,7 @@ def _stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mappi
         "passages": {**marked.counts, **(cut_all(job, ops, stages, work / FILE) if job.cutting else {})},
         "windows": list(marked.classes),
         "frequent": frequent,
-        "outputs": [*(written(job, work) if job.cutting else []), FILE],
+        "outputs": [*(written(job, work) if job.cutting else []), *lists],
     }
 
 
@@ -272,10 +278,12 @@ def cut_files(
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     form = Form(**{name: found[name] for name in FORM if name in found})
     streams = Streams(form)  # to the end of the run
-    files = found_files(given, streams, form, folder, engine, cutting)
+    on_error: OnError = found.get("on_error", "fail")
+    files = found_files(given, streams, form, folder, engine, cutting, on_error)
     stamp = os.stat(path)
     terms = CutTerms(
         files=tuple(files),
+        on_error=on_error,
         columns=Columns(text=found["text_column"]),
         stamps=Stamps.of(files),
         form=form,
@@ -325,11 +333,19 @@ def checked_output(output: object, *, overwrite: bool, resume: bool) -> str:
 
 
 def found_files(
-    given: Sequence[str], streams: Streams, form: Form, output: str, engine: EngineName, cutting: Cutting | None
+    given: Sequence[str],
+    streams: Streams,
+    form: Form,
+    output: str,
+    engine: EngineName,
+    cutting: Cutting | None,
+    on_error: OnError = "fail",
 ) -> list[File]:
     """The files of a run; an error where its output overlaps them."""
     files = find_files(given, [], streams, form)
     refuse_unused(files, form)
+    if on_error == "skip":
+        files = [replace(file, intact_only=True) for file in files]
     Folders(output, None, None).refuse_overlap(given, files)
     if cutting is not None:
         refuse_uncuttable(files, cutting.format)

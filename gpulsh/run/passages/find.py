@@ -42,6 +42,7 @@ from gpulsh.run.passages.job import (
     TakenPlaces,
     WindowRows,
 )
+from gpulsh.run.records.documents import RejectionsFile
 from gpulsh.run.records.ranges import rows_in_range
 from gpulsh.store.columns import ColumnsFile, range_order
 
@@ -59,7 +60,8 @@ class Windows(NamedTuple):
 def sample(place: PassagesPlace, partition: Partition) -> Made:
     """Sample the windows of a partition."""
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
-    facts = PartitionFacts()
+    rejected = RejectionsFile(folder, number)
+    facts = PartitionFacts(rejected=rejected)
     size = start = samples = 0
     lengths = [np.empty(0, np.int64)]
     paths = SAMPLES.path(folder, number), MET_HERE.path(folder, number)
@@ -80,7 +82,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
         return Samples(*map(ops.asnumpy, sample_windows(ops, text, job.shingling, job.tokens)))
 
     held: list[Samples] = []
-    with SAMPLES.create(paths[0]) as samples_out, MET_HERE.create(paths[1]) as met_out:
+    with rejected, SAMPLES.create(paths[0]) as samples_out, MET_HERE.create(paths[1]) as met_out:
         with place.unchanged(piece.file for piece in partition.pieces), ops.here():
             for found in map_batches(ops, batches(), sampled):
                 held.append(found._replace(place=found.place + start))
@@ -91,7 +93,8 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
                     held = []
         if held:
             samples += _write_samples(ops, held, samples_out, met_out)
-        made = {paths[0].name: samples_out.finish(), paths[1].name: met_out.finish()}
+        bad = rejected.finish()
+        made = {paths[0].name: samples_out.finish(), paths[1].name: met_out.finish(), **bad}
     places = TakenPlaces(np.concatenate(lengths))
     return Made(
         made | PLACES.write(folder, number, places),
@@ -101,6 +104,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
             "documents": len(places.places),
             "nulls": facts.nulls,
             "rows": {str(number): rows for number, rows in facts.rows.items()},
+            "rejected": bool(bad),
             "places": start,
             "samples": samples,
         },

@@ -46,6 +46,7 @@ class TokenTerms(FileTerms):
             "symbols": self.unit.symbols,
             "folding": asdict(self.folding),
             "text_column": self.columns.text,
+            **({} if self.on_error == "fail" else {"on_error": self.on_error}),
             **self.form.facts(),
         }
 

@@ -45,6 +45,7 @@ from gpulsh.run.passages.job import (
     Spots,
 )
 from gpulsh.run.passages.mark import CLASSES, FREQUENT, SHOWN, kinds_of, most_frequent
+from gpulsh.run.records.documents import RejectionsFile
 from gpulsh.run.records.ranges import rows_in_range
 from gpulsh.run.records.texts import chosen_texts
 from gpulsh.secret import EvidenceKeys
@@ -76,7 +77,8 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
     """Hash the lines or paragraphs of a partition."""
     job, folder, number = place.job, place.folder, partition.number
     groups = None if job.columns.identity is None else _Groups(place.keys)
-    facts = PartitionFacts() if groups is None else PartitionFacts(identities=groups)
+    rejected = RejectionsFile(folder, number)
+    facts = PartitionFacts(rejected=rejected, identities=[] if groups is None else groups)
     tables = PARTS, COPIES_HERE, SPOTS
     paths = [table.path(folder, number) for table in tables]
     size = documents = parts = 0
@@ -96,7 +98,12 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
         form = job.folding.form
         return len(text), parts_of_batch(ops, job.shingling, form, text, job.part or "line", place.keys)
 
-    with PARTS.create(paths[0]) as out, COPIES_HERE.create(paths[1]) as copies_out, SPOTS.create(paths[2]) as spots_out:
+    with (
+        rejected,
+        PARTS.create(paths[0]) as out,
+        COPIES_HERE.create(paths[1]) as copies_out,
+        SPOTS.create(paths[2]) as spots_out,
+    ):
 
         def write() -> None:
             nonlocal parts
@@ -117,10 +124,11 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
                     write()
         if held:
             write()
+        bad = rejected.finish()
         made = {path.name: file.finish() for path, file in zip(paths, (out, copies_out, spots_out), strict=True)}
     rows = {str(file): count for file, count in facts.rows.items()}
     counts = {"documents": documents, "nulls": facts.nulls, "rows": rows, "parts": parts}
-    return Made(made, {"amount": size, "bytes": size, **counts})
+    return Made(made | bad, {"amount": size, "bytes": size, "rejected": bool(bad), **counts})
 
 
 def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[PartRows, CopiesHere]:

@@ -16,9 +16,9 @@ from gpulsh.arrays import Numbers
 from gpulsh.decide.relation import Relation
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.io.files.rejected import Rejected, end_to_end
+from gpulsh.io.files.rejected import REJECTED, Rejected, end_to_end
 from gpulsh.ragged import sorted_distinct
-from gpulsh.run.job import Layout, Made, Workplace, step_file, step_of
+from gpulsh.run.job import FileJob, Layout, Made, Workplace, step_file, step_of
 from gpulsh.run.policy import Policy
 from gpulsh.run.records.tables import (
     EARLIER,
@@ -33,7 +33,7 @@ from gpulsh.run.records.tables import (
     Table,
 )
 from gpulsh.store.columns import ColumnsFile, MappedBatches, columns_file
-from gpulsh.store.durable import FileFact
+from gpulsh.store.durable import FileFact, durable_file
 
 
 def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: RejectionsFile) -> Made:
@@ -157,6 +157,15 @@ def rejected(folder: Path, layout: Layout, files: range | None = None) -> Reject
         mapped = MappedBatches(rejections_file(folder, partition))
         found.add(mapped.batches, mapped.release)
     return found
+
+
+def write_rejected(folder: Path, bad: Rejected, job: FileJob) -> dict[str, FileFact]:
+    """Write `rejected.parquet`, where bad records are skipped."""
+    if job.on_error != "skip":
+        return {}
+    with durable_file(folder / REJECTED) as sink:
+        bad.write(sink, [file.name for file in job.files])
+        return {REJECTED: sink.fact()}
 
 
 PLACE = r"(?s)^(?P<file>.*):(?P<row>[0-9]{1,18})$"

@@ -18,14 +18,12 @@ from gpulsh.io.format import BLOCK_BYTES
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import found_in, offsets
 from gpulsh.run.job import Layout, Made, Workplace
-from gpulsh.run.records.documents import EarlierKeys, rejected
+from gpulsh.run.records.documents import EarlierKeys, rejected, write_rejected
 from gpulsh.run.records.ids import IdColumn, declared_types
 from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import COPIES, DECISIONS, KEY_COPIES
 from gpulsh.stats.counts import DUPLICATES, OWN, REASON
-from gpulsh.store.durable import durable_file
 
-REJECTED = "rejected.parquet"
 ROWS_AT_ONCE = 1 << 16
 REASONS = ("key", "exact", "near")
 KEY, EXACT, NEAR = range(3)
@@ -71,10 +69,7 @@ def evidence(
         for partition, (document, target, *rest) in _fitting(_dropped(place.folder, partitions), ids)
     )
     made = write_result(place.folder, EVIDENCE, schema, tables, ("id", "duplicate_of_id"))
-    if job.on_error == "skip":
-        with durable_file(place.folder / REJECTED) as sink:
-            bad.write(sink, [file.name for file in job.files])
-            made[REJECTED] = sink.fact()
+    made |= write_rejected(place.folder, bad, job)
     protected = sum(map(job.policy.protects, job.files))  # files, the first ones
     bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(protected)}
     return Made(made, {"records": bad.records, **bad_rows})
