@@ -4,12 +4,12 @@
 
 CORPUS has a column `text`. Real licence texts are the second corpus, and FOLDER gets a copy of them. Jobs take turns,
 each in a process of its own with one thread: once on a few texts to warm up, then three times. The least processor time
-counts. Beside gpulsh stand its own shingles of so many tokens with a sort by NumPy, the plain way to find windows that
-repeat, and the suffix array alone of all bytes by pydivsufsort, where it is installed.
+counts. gpulsh is compared with two plain ways: its own shingles of so many tokens, sorted by NumPy, and the suffix
+array of all bytes by pydivsufsort, if that is installed.
 
-The rules are those of `--keep`: "minimal" is that of AI2's `bsade`, "none" that of Lee et al. 2022; tests hold both
-equal to oracles written from the papers. A window is so many consecutive tokens. Of those that occur more than once,
-`destroyed` have no whole copy left when the marked tokens are cut, `twice` have two or more.
+The rules are the values of `--keep`. AI2's `bsade` has the rule "minimal", Lee et al. 2022 have "none". Tests compare
+both with oracles written from the papers. A window is so many consecutive tokens. Of the windows that occur more than
+once, `destroyed` have no whole copy left after the cut, and `twice` have two or more.
 
 The record is written to record/<device>/<date>/passages.json and .md.
 """

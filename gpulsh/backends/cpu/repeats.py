@@ -16,9 +16,9 @@ _ONE = np.uint64(1)
 def find_groups(proposed, proven, table, first):
     """Set `first` [m], which is -1, of windows with equals: minus their count for the first, its number for the others.
 
-    How many windows have equals. `table` uint32 [2^b] > m, of zeros, gets the number of each first window, plus 1. What
-    repeats is mostly longer than a window: where one has an equal, the next is compared with the one behind that. So
-    few windows are looked up, and their cells are fetched ahead.
+    How many windows have equals. `table` uint32 [2^b] > m, of zeros, gets the number of each first window, plus 1. Most
+    passages that repeat are longer than a window. So after a window with an equal, the next window is first compared
+    with the one behind that equal. Few windows are looked up, and their cells are fetched ahead.
     """
     found, follows, mask = 0, -1, np.uint64(table.size - 1)
     for window in range(first.size):

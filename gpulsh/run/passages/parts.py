@@ -1,11 +1,11 @@
 """Lines and paragraphs that occur often: hash them, count them, list the copies beyond a number.
 
-part         a partition: the hashes of its lines or paragraphs, and where they lie -> PARTS, COPIES_HERE, SPOTS
-count        a range of hashes: those that occur more than once -> COUNTED
-pick         a partition: copies beyond `max_copies` -> BYTES, FIRST_PLACES
+part         a partition: the hashes and the places of its lines or paragraphs -> PARTS, COPIES_HERE, SPOTS
+count        a range of hashes: the lines or paragraphs that occur more than once -> COUNTED
+pick         a partition: the copies beyond `max_copies` -> BYTES, FIRST_PLACES
 
-They are numbered in input order; `places` has the first number of each partition. Equal ones of a run leave it as one,
-so a line that occurs a million times takes as much memory as one that occurs once in each run.
+Lines and paragraphs are numbered in input order. `places` has the first number of each partition. A run writes one row
+for all equal lines in it. So a line that occurs a million times takes no more memory than one that each run has once.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Groups:
         self._waiting = np.concatenate([self._waiting, hashes])
 
     def take(self, count: int) -> NDArray[np.uint64]:
-        """uint64 [count, 2]: those of the next rows."""
+        """uint64 [count, 2]: the hashes of the next rows."""
         taken, self._waiting = self._waiting[:count], self._waiting[count:]
         return taken
 
@@ -176,7 +176,7 @@ def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
 
 
 def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
-    """List the copies beyond `max_copies` in a partition, and where first ones lie."""
+    """List the copies beyond `max_copies` in a partition, and the places of first copies."""
     job, folder, number = place.job, place.folder, partition.number
     counted, position = opened(COUNTED, folder, range(parts)), int(layout.partitions[number])
     origin = start = int(places.partitions[number])
