@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.cli import main
+from gpulsh.cli import group, main
 from gpulsh.cli.dedup import COMMON, EXAMPLES, SECTIONS, dedup
 from gpulsh.cli.terminal import clean_end
 from tests.cli.conftest import Command
@@ -138,13 +138,13 @@ def test_dedup_has_its_options_under_headings_and_examples_that_parse(command: C
     assert headings == [*SECTIONS.values(), "Other", "Examples"] and set(SECTIONS) <= flags.keys()
     for line, meaning in EXAMPLES.items():
         assert f"  # {meaning}\n  {line}\n" in shown
-        dedup.make_context("dedup", shlex.split(line)[2:])
+        dedup.make_context("dedup", shlex.split(line)[2:], **group.context_settings)
 
 
 def test_help_version_and_unknown_commands(command: Command) -> None:
     for line in ("-h", "dedup -h", "info --help", "curve --help"):
-        status, out, _ = command(line)
-        assert status == 0 and out.startswith("Usage: gpulsh")
+        shown = command(line)
+        assert shown.status == 0 and shown.out.startswith("Usage: gpulsh"), (line, shown)
     assert command("--version") == (0, f"gpulsh {gpulsh.__version__}\n", "")
     assert command("dedupe").error.startswith("No such command 'dedupe'") and command("").status == 2
 
