@@ -71,7 +71,7 @@ def parse(line: str) -> None:
     _, name, *arguments = shlex.split(line)
     command = group.get_command(click.Context(group), name)
     assert command is not None, name
-    command.make_context(name, arguments, resilient_parsing=False, **group.context_settings)
+    command.make_context(name, arguments, resilient_parsing=False)
 
 
 # --- the manual

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend, least_share
 from gpulsh.decide.readable import Readable, in_runs, row_sizes
-from gpulsh.lsh.pairs import distinct, packed, unpacked
-from gpulsh.ragged import cuts, first_of_runs, offsets, within_runs
+from gpulsh.lsh.pairs import packed, unpacked
+from gpulsh.ragged import cuts, first_of_runs, offsets, sorted_distinct, within_runs
 
 SHINGLE_BYTES = 8  # of text, or fewer, for a slot of the table of frequencies
 FEWEST_BITS, MOST_BITS = 10, 28
@@ -52,8 +52,8 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend, *, either:
         for holder, owner in owned_by.met_by(ops.asnumpy(rows.values), holders):
             may = (holder != owner if either else holder < owner) & (sizes[holder] >= share * sizes[owner])
             pairs = np.sort(np.stack([holder[may], owner[may]], axis=1), axis=1)
-            found.append(distinct(packed(*pairs.T)))
-    every_pair: Numbers = unpacked(distinct(np.concatenate(found)))
+            found.append(sorted_distinct(packed(*pairs.T)))
+    every_pair: Numbers = unpacked(sorted_distinct(np.concatenate(found)))
     return every_pair
 
 

@@ -32,9 +32,9 @@ from gpulsh.decide.readable import Readable, in_runs, row_sizes
 from gpulsh.decide.relation import ALL, Edges, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
-from gpulsh.lsh.pairs import chosen_pairs, distinct, renumbered, share, unpacked
+from gpulsh.lsh.pairs import chosen_pairs, renumbered, share, unpacked
 from gpulsh.method import Method
-from gpulsh.ragged import cuts, offsets
+from gpulsh.ragged import cuts, offsets, sorted_distinct
 from gpulsh.stats.stages import Advance, no_progress
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined together; no bit depends on these bounds
@@ -189,7 +189,7 @@ class LargeBucketJoin:
             return self._near(known, asking, most)
         if most is not None and matches.count > most:
             return None
-        pairs = unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.pairs(LARGEST_JOIN)])))
+        pairs = unpacked(sorted_distinct(np.concatenate([np.empty(0, np.uint64), *matches.pairs(LARGEST_JOIN)])))
         pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
         allowed = sizes_allow(sizes[pairs[:, 0]], sizes[pairs[:, 1]], self.method.threshold)
         return self._counted(chosen_pairs(pairs, allowed))

@@ -26,7 +26,7 @@ from gpulsh.index.evidence.blocks import in_places
 from gpulsh.index.evidence.texts import TEXT_BYTES
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
-from gpulsh.lsh.pairs import distinct, packed, unpacked
+from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.method import Method
 from gpulsh.ragged import chosen_rows, offsets, sorted_distinct, within_runs
 
@@ -117,10 +117,10 @@ def sharing_buckets(
     pairs, large = [], []
     for part in parts:
         places = np.searchsorted(held, part.held)
-        pairs.append(distinct(part.small_pairs(places, len(held), ops if one_another else None)))
+        pairs.append(sorted_distinct(part.small_pairs(places, len(held), ops if one_another else None)))
         if part.is_large.any():
             large.append(part.large_buckets(places, len(held)))
-    found = unpacked(distinct(np.concatenate(pairs)))
+    found = unpacked(sorted_distinct(np.concatenate(pairs)))
     return Candidates(held, Collisions.of(found, Memberships.joined(large), digests.shape[1]))
 
 
@@ -188,11 +188,11 @@ def possible_containers(
     found = [np.empty(0, np.uint64)]
     for holder, row in prefixes.met_by(prefixes.known[places], holders):
         may = held_sizes[holder] >= share * sizes[row]
-        found.append(distinct(packed(holder[may], row[may] + len(held))))
+        found.append(sorted_distinct(packed(holder[may], row[may] + len(held))))
     if one_another and len(sets) > 1:
         new = HeldSets.of(snapshot, held[:0], sets, ops)
         found.append(packed(*(containing_pairs(new, threshold, ops) + len(held)).T))
-    return Candidates(held, Collisions(unpacked(distinct(np.concatenate(found))), *NO_LARGE_BUCKETS))
+    return Candidates(held, Collisions(unpacked(sorted_distinct(np.concatenate(found))), *NO_LARGE_BUCKETS))
 
 
 def _rarest(sets: Fingerprints, snapshot: Snapshot, lengths: Numbers) -> Owners:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh import ragged
 from gpulsh.arrays import Array
+from gpulsh.ragged import distinct, sorted_distinct
 
 FLAGS = 64  # bytes a pair up to which flags take less time than a sort
 
@@ -26,17 +26,12 @@ def unpacked(pairs: Array) -> Array:
     return both
 
 
-def distinct(pairs: Array) -> Array:
-    """Packed pairs ascending, each once, by a vector sort; `numpy.unique` would hash them."""
-    return ragged.distinct(np.sort(pairs))
-
-
 def distinct_of(i: NDArray[np.integer], j: NDArray[np.integer]) -> Array:
     """Packed pairs of i and j (at least 0), ascending, each once; flags save a sort where many pairs are possible."""
     columns = int(j.max(initial=0)) + 1
     flags = (int(i.max(initial=0)) + 1) * columns
     if flags > FLAGS * len(i):
-        return distinct(packed(i, j))
+        return sorted_distinct(packed(i, j))
     occurs = np.zeros(flags, bool)
     occurs[i.astype(np.int64) * columns + j] = True
     return packed(*np.divmod(np.flatnonzero(occurs), columns))
@@ -74,7 +69,7 @@ def renumbered(pairs: Array, count: int) -> tuple[Array, Array]:
     """
     if pairs.size < count // 8:
         every = np.sort(pairs, axis=None)
-        places = ragged.distinct(every)
+        places = distinct(every)
         return places, np.searchsorted(places, pairs)
     occurs = np.zeros(count, bool, like=pairs)
     occurs[pairs] = True

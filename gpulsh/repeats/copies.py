@@ -15,7 +15,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
 from gpulsh.params import NormalForm, Shingling, shown_type
-from gpulsh.ragged import distinct, first_of_runs
+from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.repeats.lines import LINE_END
 from gpulsh.repeats.windows import as_digests
 from gpulsh.secret import EvidenceKeys
@@ -83,7 +83,7 @@ def part_offsets(text: TextBatch, unit: Part) -> tuple[Numbers, Numbers]:
     values = text.values[first:last]
     ends = np.flatnonzero(values == LINE_END) + first + 1
     begins = text.offset[:-1][text.lengths > 0]
-    starts = distinct(np.sort(np.concatenate([begins, ends[ends < last]])))
+    starts = sorted_distinct(np.concatenate([begins, ends[ends < last]]))
     row = np.asarray(np.searchsorted(text.offset, starts, side="right") - 1, np.int64)
     if unit == "paragraph" and len(starts):
         is_blank = np.add.reduceat(~WHITE[values], starts - first, dtype=np.int64) == 0

@@ -24,7 +24,7 @@ from gpulsh.params import (
     normalizing,
     shown,
 )
-from gpulsh.ragged import distinct, offsets
+from gpulsh.ragged import distinct, offsets, sorted_distinct
 from gpulsh.repeats.copies import Part, copies_of, group_numbers, parts_of
 from gpulsh.repeats.lines import WholeLines
 from gpulsh.repeats.lines import whole_lines as widened
@@ -190,7 +190,7 @@ def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repe
 
     for _ in ops.pipelined_map(chosen_batches(documents, rows), hashed):
         pass
-    return find_repeats(ops, proposed, proven, runs.places()), base
+    return find_repeats(proposed, proven, runs.places()), base
 
 
 def met_places(ops: Backend, batches: Iterable[Samples]) -> tuple[Numbers, Numbers]:
@@ -213,7 +213,7 @@ def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Tab
 
     spans = lines.spans
     repeat = spans.first >= 0
-    places = distinct(np.sort(np.concatenate([spans.start, spans.stop - 1, spans.first[repeat]])))
+    places = sorted_distinct(np.concatenate([spans.start, spans.stop - 1, spans.first[repeat]]))
     bounds = byte_bounds(documents, base, places)
 
     def found(place: Numbers, side: int) -> Numbers:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens
+from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens, Values
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import repeats
 from gpulsh.params import Shingling
@@ -115,7 +115,7 @@ def hash_windows(
         begin += found.offset[ops.asarray(row)]
         copied = ops.gather(found.values.view(np.uint8), 8 * begin, 8 * (begin + sizes))
         rows = Tokens(copied.values.view(np.uint64), copied.offset // 8)
-        return as_digests(_window_hashes(ops, rows, tokens, None)), _window_hashes(ops, rows, tokens, keys)
+        return _window_hashes(ops, rows, tokens, None), _window_hashes(ops, rows, tokens, keys)
 
 
 def _window_hashes(ops: Backend, tokens: Tokens, size: int, keys: EvidenceKeys | None) -> Array:
@@ -134,6 +134,6 @@ def as_digests(values: Array) -> Array:
     return np.minimum(values, np.uint64(NO_DIGEST - 1))
 
 
-def find_repeats(ops: Backend, proposed: Array, proven: Array, place: Numbers) -> Repeats:
-    """The windows that occur more than once; hashes uint64 [m], and places int64 [m], ascending."""
-    return Repeats(*repeats(ops.asnumpy(proposed), ops.asnumpy(proven), place))
+def find_repeats(proposed: Values, proven: Values, place: Numbers) -> Repeats:
+    """The windows that occur more than once; hashes uint64 [m], and places int64 [m], ascending; on the host."""
+    return Repeats(*repeats(proposed, proven, place))

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers, TextBatch, on_host
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.lsh.pairs import distinct, packed
+from gpulsh.lsh.pairs import packed
 from gpulsh.lsh.similarity import jaccard
 from gpulsh.method import Verify
 from gpulsh.params import Folding, Shingling, check_choice, check_type, shown, text_reading
+from gpulsh.ragged import sorted_distinct
 from gpulsh.sketch.base import checked_pairs
 from gpulsh.studies.brute_force import brute_force
 from gpulsh.studies.methods import Finder, Finders
@@ -130,7 +131,7 @@ def compare(
         true = brute_force(sets, threshold)[1]
     else:
         true = drawn.places(checked_pairs(truth, drawn.documents, select_backend("cpu")))
-    sought = distinct(packed(*np.sort(true, axis=1).T))
+    sought = sorted_distinct(packed(*np.sort(true, axis=1).T))
     rows = []
     for name, finder in chosen.items():
         for one, candidates, found, seconds, size in _found(finder, verify, drawn.texts, sets.lengths > 0, finders):

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.cli import group, main
+from gpulsh.cli import main
 from gpulsh.cli.dedup import COMMON, EXAMPLES, SECTIONS, dedup
 from gpulsh.cli.terminal import clean_end
 from tests.cli.conftest import Command
@@ -138,7 +138,7 @@ def test_dedup_has_its_options_under_headings_and_examples_that_parse(command: C
     assert headings == [*SECTIONS.values(), "Other", "Examples"] and set(SECTIONS) <= flags.keys()
     for line, meaning in EXAMPLES.items():
         assert f"  # {meaning}\n  {line}\n" in shown
-        dedup.make_context("dedup", shlex.split(line)[2:], **group.context_settings)
+        dedup.make_context("dedup", shlex.split(line)[2:])
 
 
 def test_help_version_and_unknown_commands(command: Command) -> None:

@@ -29,7 +29,7 @@ def find_groups(proposed, proven, table, first):
                 prefetch(proposed.ctypes.data + 8 * other)
                 prefetch(proven.ctypes.data + 8 * other)
         proof, equal = proven[window], -1
-        if 0 <= follows < window and proposed[follows] == proposed[window] and proven[follows] == proof:
+        if follows >= 0 and proposed[follows] == proposed[window] and proven[follows] == proof:
             equal = follows
         else:
             cell = proposed[window] & mask
@@ -46,7 +46,7 @@ def find_groups(proposed, proven, table, first):
             follows = equal + 1
             origin = first[equal] if first[equal] >= 0 else equal
             found += 2 if first[origin] == -1 else 1
-            first[origin] = min(first[origin], -1) - 1
+            first[origin] -= 1
             first[window] = origin
     return found
 

@@ -17,13 +17,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers, TextBatch
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.parallel import map_batches
-from gpulsh.backends.protocol import NO_DIGEST, Backend
+from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import normalized
 from gpulsh.ragged import sorted_distinct
-from gpulsh.repeats.windows import Samples, find_repeats, hash_windows, met_again, sample_windows, windows_near
+from gpulsh.repeats.windows import (
+    Samples,
+    as_digests,
+    find_repeats,
+    hash_windows,
+    met_again,
+    sample_windows,
+    windows_near,
+)
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import Some, bases, opened, read_documents, rows_between
 from gpulsh.run.passages.job import (
@@ -43,7 +51,7 @@ from gpulsh.run.passages.job import (
     WindowRows,
 )
 from gpulsh.run.records.documents import RejectionsFile
-from gpulsh.run.records.ranges import rows_in_range
+from gpulsh.run.records.ranges import whole_range
 from gpulsh.store.columns import ColumnsFile, range_order
 
 RUN_SAMPLES, RUN_WINDOWS = 1 << 20, 1 << 20  # that are held before equal ones become one
@@ -126,7 +134,7 @@ def _write_samples(ops: Backend, held: list[Samples], samples_out: ColumnsFile, 
 def _firsts(ops: Backend, value: NDArray[np.uint64], where: Numbers) -> tuple[Numbers, Numbers]:
     """Of samples that occur again, the places of the first ones, and those of the others."""
     with ops.here():
-        buckets = ops.collisions(np.minimum(ops.asarray(value), np.uint64(NO_DIGEST - 1)), ops.asarray(where))
+        buckets = ops.collisions(as_digests(ops.asarray(value)), ops.asarray(where))
         ids, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
     is_first = np.zeros(len(ids), np.bool_)
     is_first[offset[:-1]] = True
@@ -135,13 +143,9 @@ def _firsts(ops: Backend, value: NDArray[np.uint64], where: Numbers) -> tuple[Nu
 
 def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     """Find the samples that occur in several runs, in one of `parts` equal ranges."""
-    values, found = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-    for _, (value,), where in rows_in_range(SAMPLES, place.folder, places, part, parts):
-        values.append(value)
-        found.append(where)
-    ops = place.ops
+    samples, ops = whole_range(SAMPLES, place.folder, places, part, parts), place.ops
     with ops.here():
-        met = ops.asnumpy(met_again(ops, ops.asarray(np.concatenate(values)), ops.asarray(np.concatenate(found))))
+        met = ops.asnumpy(met_again(ops, *map(ops.asarray, samples)))
     place.progress.advance(1)
     return Made(MET.write(place.folder, part, PlaceRows(met)), {"amount": 1})
 
@@ -185,7 +189,7 @@ def _write_windows(
     ops: Backend, held: list[Windows], origin: int, windows_out: ColumnsFile, followers_out: ColumnsFile
 ) -> int:
     run = Windows(*map(np.concatenate, zip(*held, strict=True)))
-    found = find_repeats(ops, *run)
+    found = find_repeats(*run)
     at = np.searchsorted(run.place, found.place)
     follows = found.place != found.first
     equal = np.ones(len(run.place), np.int64)
@@ -202,14 +206,8 @@ def _write_windows(
 
 def repeat(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     """Find the windows that occur more than once, in one of `parts` equal ranges."""
-    held: list[list[Array]] = [[np.empty(0, np.uint64), np.empty(0, np.uint64), *([np.empty(0, np.int64)] * 2)]]
-    for _, columns, where in rows_in_range(WINDOWS, place.folder, places, part, parts):
-        held.append([*columns, where])
-    proposed, proven, equal, where = map(np.concatenate, zip(*held, strict=True))
-    del held
-    order: Numbers = np.argsort(where)
-    proposed, proven, equal, where = proposed[order], proven[order], equal[order], where[order]
-    found = find_repeats(place.ops, proposed, proven, where)
+    proposed, proven, equal, where = whole_range(WINDOWS, place.folder, places, part, parts)
+    found = find_repeats(proposed, proven, where)
     first = where.copy()
     first[np.searchsorted(where, found.place)] = found.first
     at = np.searchsorted(where, first)

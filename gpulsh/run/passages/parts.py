@@ -46,7 +46,7 @@ from gpulsh.run.passages.job import (
 )
 from gpulsh.run.passages.mark import CLASSES, FREQUENT, SHOWN, kinds_of, most_frequent
 from gpulsh.run.records.documents import RejectionsFile
-from gpulsh.run.records.ranges import rows_in_range
+from gpulsh.run.records.ranges import whole_range
 from gpulsh.run.records.texts import chosen_texts
 from gpulsh.secret import EvidenceKeys
 from gpulsh.store.columns import range_order
@@ -95,8 +95,8 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
             place.progress.count(documents=count)
 
     def hashed(ops: Backend, text: TextBatch) -> tuple[int, Parts]:
-        form = job.folding.form
-        return len(text), parts_of_batch(ops, job.shingling, form, text, job.part or "line", place.keys)
+        assert job.part is not None
+        return len(text), parts_of_batch(ops, job.shingling, job.folding.form, text, job.part, place.keys)
 
     with (
         rejected,
@@ -154,15 +154,9 @@ def _grouped(hashes: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
 
 def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     """Count the lines or paragraphs in one of `parts` equal ranges of hashes."""
-    held: list[list[Values]] = [[np.empty(0, np.uint64), np.empty(0, np.uint64), *([np.empty(0, np.int64)] * 2)]]
-    for _, columns, numbers in rows_in_range(PARTS, place.folder, places, part, parts):
-        held.append([*columns, numbers])
-    upper, lower, equal, number = map(np.concatenate, zip(*held, strict=True))
-    del held
-    by_number = np.argsort(number)
-    hashes, equal, number = np.stack([upper, lower], axis=1)[by_number], equal[by_number], number[by_number]
-    order, begins = _grouped(hashes)
-    equal, number = equal[order].astype(np.int64), number[order]
+    upper, lower, equal, number = whole_range(PARTS, place.folder, places, part, parts)
+    order, begins = _grouped(np.stack([upper, lower], axis=1))
+    equal, number = equal[order], number[order]
     sizes = np.diff(np.append(begins, len(order)))
     before = np.cumsum(equal) - equal
     total = np.add.reduceat(equal, begins) if len(begins) else equal

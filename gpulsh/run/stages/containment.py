@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.protocol import least_share, prefix_lengths
 from gpulsh.decide.containment import Owners
-from gpulsh.lsh.pairs import distinct, packed, renumbered, unpacked
-from gpulsh.ragged import first_of_runs
+from gpulsh.lsh.pairs import packed, renumbered, unpacked
+from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import ranks_of, set_sizes_of
 from gpulsh.run.records.forest import ForestBuilder
@@ -136,7 +136,7 @@ def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Number
     and, where contained documents alone are dropped, comes first in decision order.
     """
     job, others = place.job, holders != owners
-    met = unpacked(distinct(packed(holders[others], owners[others])))
+    met = unpacked(sorted_distinct(packed(holders[others], owners[others])))
     documents, pairs = renumbered(met, len(layout))
     rank = ranks_of(documents, job.policy.keep == "first", place.folder, layout)
     size = set_sizes_of(documents, place.folder, layout)
@@ -144,7 +144,7 @@ def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Number
     may = size[holder] >= least_share(job.method.threshold) * size[owner]
     if job.method.drop_contained_only:
         may &= rank[holder] < rank[owner]
-    found: NDArray[np.uint64] = distinct(packed(*np.sort(met[may], axis=1).T))
+    found: NDArray[np.uint64] = sorted_distinct(packed(*np.sort(met[may], axis=1).T))
     return found
 
 
@@ -163,7 +163,7 @@ class _Found:
 
     def write(self) -> None:
         """All that are held."""
-        pairs = unpacked(distinct(np.concatenate(self._held)))
+        pairs = unpacked(sorted_distinct(np.concatenate(self._held)))
         if len(pairs):
             self.forest.add(pairs)
             self.forest.count(pairs[:, 0])

@@ -26,7 +26,7 @@ from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import Edges
 from gpulsh.decide.sample import Draw
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
-from gpulsh.lsh.pairs import distinct, packed, unpacked
+from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records.documents import ranks_of, relation_of
@@ -56,7 +56,7 @@ def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: S
     job, met = place.job, rows_of(PAIRS, pairs, group, (start, stop))
     members = sorted_distinct(np.concatenate(met))
     rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
-    candidates = unpacked(distinct(packed(*(np.searchsorted(members, column) for column in met))))
+    candidates = unpacked(sorted_distinct(packed(*(np.searchsorted(members, column) for column in met))))
     involved, there = np.argsort(rank), place.ops.asarray
     wanted = ((number, members[part]) for number, part in layout.by_partition(members))
     texts = ShingledTexts(involved, place.ops, GroupTexts(place.folder, group, wanted), job.method, place.keys)
@@ -106,7 +106,7 @@ def verify(
 
     there = place.ops.asarray
     collisions = Collisions.of(
-        there(unpacked(distinct(packed(*map(number, met))))),  # a pair may meet in several ranges
+        there(unpacked(sorted_distinct(packed(*map(number, met))))),  # a pair may meet in several ranges
         Memberships(number(memberships.document), memberships.band, number(memberships.bucket)),
         job.method.banding.bands,
     )
