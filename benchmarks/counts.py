@@ -18,14 +18,12 @@ import shutil
 import statistics
 import subprocess
 import sys
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from benchmarks import machine
-from benchmarks.record import FOLDER, table
+from benchmarks.record import table, write_page
 
 MOST = 1.05  # times the run without
 TURNS = 3
@@ -109,19 +107,12 @@ def main() -> None:
         shutil.rmtree(asked.folder)
     print(table(found))
     holds = all(row["times the first"] <= MOST for row in found)
-    described, today = machine.describe(), date.today().isoformat()
-    record = FOLDER / machine.device_name() / today / "counts.json"
-    record.parent.mkdir(parents=True, exist_ok=True)
-    facts = {"date": today, "machine": described, "rows": found, "holds": holds}
-    record.write_text(json.dumps(facts, indent=1) + "\n")
-    versions = ", ".join(f"{name} {version}" for name, version in described["versions"].items())
-    record.with_suffix(".md").write_text(
-        f"# {described['cpu']}, {described['cores']} cores, {today}: counts and marks\n\n"
-        f"`python -m benchmarks.counts CORPUS.parquet FOLDER --rounds {asked.rounds}`, commit {described['commit']},"
-        f" Python {described['python']}, {versions}. Load before: {described['load_before']}.\n"
+    command = f"python -m benchmarks.counts CORPUS.parquet FOLDER --rounds {asked.rounds}"
+    text = (
         f"Processor time of all threads, the median of {asked.rounds} rounds in warm interpreters. The aim is at most"
-        f" {MOST} times the first row of each format.\n\n{table(found)}\n"
+        f" {MOST} times the first row of each format.\n\n{table(found)}"
     )
+    write_page("counts", "counts and marks", command, {"rows": found, "holds": holds}, text)
     if not holds:
         raise SystemExit(1)
 

@@ -20,7 +20,6 @@ import statistics
 import subprocess
 import sys
 import time
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import machine
-from benchmarks.record import FOLDER, table
+from benchmarks.record import table, write_page
 
 MOST = 1.5  # times the group-by
 GROUP_ROWS = 1 << 17
@@ -134,19 +132,12 @@ def main() -> None:
         shutil.rmtree(asked.folder)
     print(table(found))
     holds = found[1]["times the group-by"] <= MOST
-    described, today = machine.describe(), date.today().isoformat()
-    record = FOLDER / machine.device_name() / today / "keys.json"
-    record.parent.mkdir(parents=True, exist_ok=True)
-    facts = {"date": today, "machine": described, "rows": found, "holds": holds}
-    record.write_text(json.dumps(facts, indent=1) + "\n")
-    versions = ", ".join(f"{name} {version}" for name, version in described["versions"].items())
-    record.with_suffix(".md").write_text(
-        f"# {described['cpu']}, {described['cores']} cores, {today}: copies by a key\n\n"
-        f"`python -m benchmarks.keys FOLDER --rows {asked.rows} --rounds {asked.rounds}`, commit {described['commit']},"
-        f" Python {described['python']}, {versions}. Load before: {described['load_before']}.\n"
+    command = f"python -m benchmarks.keys FOLDER --rows {asked.rows} --rounds {asked.rounds}"
+    text = (
         f"Processor time of all threads, the median of {asked.rounds} rounds in warm interpreters. The aim is at most"
-        f" {MOST} times the group-by for the first row of gpulsh.\n\n{table(found)}\n"
+        f" {MOST} times the group-by for the first row of gpulsh.\n\n{table(found)}"
     )
+    write_page("keys", "copies by a key", command, {"rows": found, "holds": holds}, text)
     if not holds:
         raise SystemExit(1)
 

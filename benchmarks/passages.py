@@ -22,7 +22,6 @@ import statistics
 import subprocess
 import sys
 import time
-from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,9 +31,8 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from benchmarks import machine
 from benchmarks.memory import PeakMemory
-from benchmarks.record import FOLDER, table
+from benchmarks.record import table, write_page
 
 GOALS = {"web": 100, "licences": 40}  # MB/s a core
 TURNS = 3
@@ -176,20 +174,14 @@ def main() -> None:
     speed = measured(corpora, asked.tokens, asked.rounds)
     left = [row for name, path in corpora.items() for row in rules(name, path, asked.tokens)]
     print(table(speed), table(left), sep="\n\n")
-    described, today = machine.describe(), date.today().isoformat()
-    record = FOLDER / machine.device_name() / today / "passages.json"
-    record.parent.mkdir(parents=True, exist_ok=True)
-    record.write_text(json.dumps({"date": today, "machine": described, "speed": speed, "rules": left}, indent=1) + "\n")
-    versions = ", ".join(f"{name} {version}" for name, version in described["versions"].items())
     goals = ", ".join(f"{name} {goal}" for name, goal in GOALS.items())
-    record.with_suffix(".md").write_text(
-        f"# {described['cpu']}, {described['cores']} cores, {today}: passages\n\n"
-        f"`python -m benchmarks.passages CORPUS.parquet FOLDER --tokens {asked.tokens} --rounds {asked.rounds}`, commit"
-        f" {described['commit']}, Python {described['python']}, {versions}. Load before: {described['load_before']}.\n"
+    command = f"python -m benchmarks.passages CORPUS.parquet FOLDER --tokens {asked.tokens} --rounds {asked.rounds}"
+    text = (
         f"Processor time of one thread, medians of {asked.rounds} rounds. The aims, in MB/s a core: {goals}. `found`"
         f" counts spans, windows that repeat, suffixes.\n\n{table(speed)}\n\n"
-        f"What is left when the marked tokens are cut. A window is {asked.tokens} tokens.\n\n{table(left)}\n"
+        f"What is left when the marked tokens are cut. A window is {asked.tokens} tokens.\n\n{table(left)}"
     )
+    write_page("passages", "passages", command, {"speed": speed, "rules": left}, text)
 
 
 if __name__ == "__main__":

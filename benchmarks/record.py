@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
+
+from benchmarks import machine
 
 FOLDER = Path(__file__).with_name("record")
 
@@ -31,6 +34,20 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(out)
 
 
+def write_page(name: str, title: str, command: str, found: dict[str, Any], text: str) -> None:
+    """Write record/<device>/<date>/`name`.json, with what was `found`, and .md, with `text` behind the machine."""
+    described, today = machine.describe(), date.today().isoformat()
+    path = FOLDER / machine.device_name() / today / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"date": today, "machine": described, **found}, indent=1) + "\n")
+    versions = ", ".join(f"{package} {version}" for package, version in described["versions"].items())
+    path.with_suffix(".md").write_text(
+        f"# {described['cpu']}, {described['cores']} cores, {today}: {title}\n\n"
+        f"`{command}`, commit {described['commit']}, Python {described['python']}, {versions}. Load before:"
+        f" {described['load_before']}.\n{text}\n"
+    )
+
+
 def write(
     folder: Path,
     name: str,
@@ -47,13 +64,13 @@ def write(
         for case, found in cases.items()
     }  # fmt: skip
     (folder / f"{name}.json").write_text(json.dumps({**header, "cases": plain}, indent=1) + "\n")
-    machine = header["machine"]
-    versions = ", ".join(f"{p} {v}" for p, v in machine["versions"].items())
+    described = header["machine"]
+    versions = ", ".join(f"{p} {v}" for p, v in described["versions"].items())
     page = [
-        f"# {machine['cpu']}, {machine['cores']} cores, {header['date']}",
+        f"# {described['cpu']}, {described['cores']} cores, {header['date']}",
         "",
-        f"`{header['command']}`, commit {machine['commit']}, Python {machine['python']}, {versions}. Load before: "
-        f"{machine['load_before']}. Seconds are medians (and minima) of {header['rounds']} paired rounds, each job in "
+        f"`{header['command']}`, commit {described['commit']}, Python {described['python']}, {versions}. Load before: "
+        f"{described['load_before']}. Seconds are medians (and minima) of {header['rounds']} paired rounds, each job in "
         "a fresh interpreter; peak MiB is above interpreter, imports and loaded texts. Corpus: "
         f"{header['corpus']['documents']:,} documents, {header['corpus']['MB']:.1f} MB of text, its file's SHA-256 "
         f"begins {header['corpus']['sha256']}.",

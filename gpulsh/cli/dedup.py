@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.options import SectionedCommand, backend_options, choice, method_options, parsed, text_options
+from gpulsh.cli.options import SectionedCommand, backend_options, choice, method_options, on_error, parsed, text_options
 from gpulsh.cli.terminal import clean_end, conclude, note, say
 
 SECTIONS = {  # first option -> heading
@@ -61,7 +61,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 )
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @text_options(ids="Column or field whose values name the documents in duplicates.parquet.")
-@choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and continue.")
+@on_error
 @click.option("-o", "--output", required=True, metavar="OUT", help="Folder or URL for the results.")
 @choice(
     "--write",

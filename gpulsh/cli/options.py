@@ -83,6 +83,11 @@ def choice(name: str, *values: str, help: str) -> Option:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
+on_error = choice(
+    "--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and continue."
+)
+
+
 def text_options(*, ids: str | None = None) -> Option:
     """The place of texts in files, and of their ids, if `ids` describes their use."""
     options = [

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gpulsh.cli.dedup import limited
-from gpulsh.cli.options import SectionedCommand, backend_options, choice, parsed, text_options, together
+from gpulsh.cli.options import SectionedCommand, backend_options, choice, on_error, parsed, text_options, together
 from gpulsh.cli.terminal import clean_end, conclude
 
 SECTIONS = {"text_column": "Input", "output": "Output", "tokens": "Passages", "min_left": "Cut", "backend": "Machine"}
@@ -91,7 +91,7 @@ _machine = together(
 )
 @_inputs
 @text_options(ids="Column or field whose values name the documents in passages.parquet.")
-@choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and continue.")
+@on_error
 @_output
 @click.option("--tokens", type=int, default=50, show_default=True, metavar="N", help="Tokens of a window.")
 @choice(

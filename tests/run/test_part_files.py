@@ -14,10 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh import budget
 from gpulsh.errors import ParameterError
 from gpulsh.run.passages import parts
-from tests.run.test_passages_files import SPANS, by_position
+from tests.run.test_passages_files import SPANS, by_position, cut_small
 from tests.support.texts import licences
 
 GIVEN: dict[str, Any] = {"backend": "cpu", "threads": 1}
@@ -35,10 +34,7 @@ def expected(texts: Sequence[str | None], **options: Any) -> list[dict[str, Any]
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many partitions, ranges and runs."""
-    monkeypatch.setattr(budget, "PARTITION_BYTES", 4000)
-    monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
-    monkeypatch.setattr(budget, "PARALLEL_BYTES", 4000)
-    monkeypatch.setattr(budget, "MOST_DIGESTS", 200)
+    cut_small(monkeypatch, 4000, 200)
     monkeypatch.setattr(parts, "RUN_PARTS", 20)
 
 

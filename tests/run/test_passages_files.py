@@ -44,13 +44,18 @@ def by_position(table: pa.Table, files: dict[str, int]) -> list[dict[str, Any]]:
     return [{name: row[name] for name in SPANS} for row in rows]
 
 
+def cut_small(monkeypatch: pytest.MonkeyPatch, partition: int, digests: int) -> None:
+    """Partitions of so many bytes, and ranges of so many digests."""
+    monkeypatch.setattr(budget, "PARTITION_BYTES", partition)
+    monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
+    monkeypatch.setattr(budget, "PARALLEL_BYTES", partition)
+    monkeypatch.setattr(budget, "MOST_DIGESTS", digests)
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many partitions, ranges, runs and batches."""
-    monkeypatch.setattr(budget, "PARTITION_BYTES", 8000)
-    monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
-    monkeypatch.setattr(budget, "PARALLEL_BYTES", 8000)
-    monkeypatch.setattr(budget, "MOST_DIGESTS", 1000)
+    cut_small(monkeypatch, 8000, 1000)
     monkeypatch.setattr(find, "RUN_SAMPLES", 100)
     monkeypatch.setattr(find, "RUN_WINDOWS", 300)
     monkeypatch.setattr(documents, "PLACES_AT_ONCE", 700)
