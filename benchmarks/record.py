@@ -40,12 +40,14 @@ def write_page(name: str, title: str, command: str, found: dict[str, Any], text:
     path = FOLDER / machine.device_name() / today / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"date": today, "machine": described, **found}, indent=1) + "\n")
+    head = f"# {described['cpu']}, {described['cores']} cores, {today}: {title}"
+    path.with_suffix(".md").write_text(f"{head}\n\n{_ran(command, described)}\n{text}\n")
+
+
+def _ran(command: str, described: dict[str, Any]) -> str:
     versions = ", ".join(f"{package} {version}" for package, version in described["versions"].items())
-    path.with_suffix(".md").write_text(
-        f"# {described['cpu']}, {described['cores']} cores, {today}: {title}\n\n"
-        f"`{command}`, commit {described['commit']}, Python {described['python']}, {versions}. Load before:"
-        f" {described['load_before']}.\n{text}\n"
-    )
+    where = f"commit {described['commit']}, Python {described['python']}, {versions}"
+    return f"`{command}`, {where}. Load before: {described['load_before']}."
 
 
 def write(
@@ -65,12 +67,10 @@ def write(
     }  # fmt: skip
     (folder / f"{name}.json").write_text(json.dumps({**header, "cases": plain}, indent=1) + "\n")
     described = header["machine"]
-    versions = ", ".join(f"{p} {v}" for p, v in described["versions"].items())
     page = [
         f"# {described['cpu']}, {described['cores']} cores, {header['date']}",
         "",
-        f"`{header['command']}`, commit {described['commit']}, Python {described['python']}, {versions}. Load before: "
-        f"{described['load_before']}. Seconds are medians (and minima) of {header['rounds']} paired rounds, each job in "
+        f"{_ran(header['command'], described)} Seconds are medians (and minima) of {header['rounds']} paired rounds, each job in "
         "a fresh interpreter; peak MiB is above interpreter, imports and loaded texts. Corpus: "
         f"{header['corpus']['documents']:,} documents, {header['corpus']['MB']:.1f} MB of text, its file's SHA-256 "
         f"begins {header['corpus']['sha256']}.",
