@@ -70,8 +70,8 @@ def write(
     page = [
         f"# {described['cpu']}, {described['cores']} cores, {header['date']}",
         "",
-        f"{_ran(header['command'], described)} Seconds are medians (and minima) of {header['rounds']} paired rounds, each job in "
-        "a fresh interpreter; peak MiB is above interpreter, imports and loaded texts. Corpus: "
+        f"{_ran(header['command'], described)} Seconds are medians (and minima) of {header['rounds']} paired rounds,"
+        " each job in a fresh interpreter; peak MiB is above interpreter, imports and loaded texts. Corpus: "
         f"{header['corpus']['documents']:,} documents, {header['corpus']['MB']:.1f} MB of text, its file's SHA-256 "
         f"begins {header['corpus']['sha256']}.",
         "",
