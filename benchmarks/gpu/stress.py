@@ -156,7 +156,7 @@ def _check(backend: CudaBackend, found: Sequence[Any], wanted: Sequence[NDArray[
 
 @contextmanager
 def _selected(ops: Any) -> Iterator[None]:
-    """Inside, the library's doors take the backend `ops`, whatever they ask for."""
+    """Inside, the library's functions get the backend `ops` for any request."""
     with ExitStack() as stack:
         for module in ("gpulsh.index.index", "gpulsh.run.memory"):
             stack.enter_context(patch(f"{module}.select_backend", lambda *_, **__: ops))

@@ -82,7 +82,7 @@ def joined(parts: Sequence[Segment], removed: Numbers = NOTHING) -> Segment:
 def stored(parts: Sequence[Segment], removed: Numbers, folder: Path) -> Segment:
     """The live documents of one or several segments, which ascend by number, as one in files of `folder`.
 
-    Keys are written if all parts have them, and so are places, in place of fingerprints.
+    Keys are written if all parts have them. Places are written if all parts have them; then fingerprints are not.
     """
     name, known = new_name(), _all_places(parts)
     try:

@@ -4,7 +4,7 @@ protect        all protected files: the index of their windows -> ITEM_WINDOWS, 
 screen         a partition: its documents that hold items -> HELD
 contamination  all: `contamination.parquet`, a row for each document and item that it holds, in input order
 
-`protect` and `screen` come before `sign`, which signs nothing of these documents: no other is dropped for them. Each
+`protect` and `screen` come before `sign`. It does not sign these documents, so no document is dropped for them. Each
 task maps the index, so the tasks of a machine share one copy of it.
 """
 
