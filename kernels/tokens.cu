@@ -142,13 +142,22 @@ __device__ __forceinline__ void add(const u32* tile, i32 at, u32 code_points, u3
                                     const PlaceKeys& proof, Place place, u64* sums, u64* packed,
                                     const u16* __restrict__ stage1, const i32* __restrict__ stage2) {
     u64 sum = 0 - place * LENGTH, pack = 0;  // of this strip's code points of the open token, without LENGTH
+    bool whole = false;                      // whether the open token begins in this strip: then no other adds to it
     while (code_points != 0) {
         const u32 bit = code_points & (0 - code_points);
         code_points ^= bit;
         const u32 value = folded<BY_TABLE>(tile, at + __ffs(bit) - 1, stage1, stage2);
         if (starts & bit) {
-            atomicAdd(sums++, sum + place * LENGTH);
-            if (PACKS) atomicAdd(packed++, pack);
+            if (whole) {
+                *sums = sum + place * LENGTH;
+                if (PACKS) *packed = pack;
+            } else {
+                atomicAdd(sums, sum + place * LENGTH);
+                if (PACKS) atomicAdd(packed, pack);
+            }
+            ++sums;
+            if (PACKS) ++packed;
+            whole = true;
             place = 0;
             sum = pack = 0;
         }

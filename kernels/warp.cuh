@@ -11,6 +11,16 @@ __device__ __forceinline__ u32 mask_of_warp() {
     return 0xFFFFFFFFu >> (32 - lanes_of_warp());
 }
 
+// The sum of the values of all lanes, in the last one.
+__device__ __forceinline__ u64 sum_of_lanes(u64 value) {
+    const u32 mask = mask_of_warp();
+    for (i32 step = 1; step < 32; step *= 2) {
+        const u64 before = __shfl_up_sync(mask, value, step);
+        if ((i32)(threadIdx.x & 31) >= step) value += before;
+    }
+    return value;
+}
+
 // The values of all 32 lanes merged, in every lane; `merge` is associative and commutative.
 template <typename Value, typename Merge>
 __device__ __forceinline__ Value merged_lanes(Value value, Merge merge) {

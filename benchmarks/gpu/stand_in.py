@@ -99,9 +99,11 @@ def stand_in(clock: Clock) -> Iterator[Backend]:
 
         return run
 
+    module = DeviceModule()
+    module.cuda.runtime.memcpyAsync = clock.device(module.cuda.runtime.memcpyAsync)
     work = mock.patch.multiple(StandIn, **{name: operation(name) for name in OPERATIONS}, create=True)
     with work, _timed(DeviceArray, METHODS, clock), _timed(DeviceModule, FUNCTIONS, clock):
-        yield StandIn(shared=_Shared(DeviceModule(), _no_kernel, Geometry()))
+        yield StandIn(shared=_Shared(module, _no_kernel, Geometry()))
 
 
 @contextmanager

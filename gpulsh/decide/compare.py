@@ -239,7 +239,7 @@ def grouped_by_tile(pairs: Array, text_sizes: Array, ops: Backend) -> tuple[Arra
     order, sizes = np.arange(len(pairs), like=pairs), ops.sizes()
     if len(pairs) == 0:
         return order, []
-    if int(text_sizes.sum()) < sizes.tile:
+    if int(text_sizes.sum()) < max(sizes.tile, sizes.only):
         return order, [(0, len(pairs))]
     is_read = np.zeros(len(text_sizes), bool, like=pairs)  # documents of large buckets alone take no room in a tile
     is_read[pairs] = True

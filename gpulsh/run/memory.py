@@ -9,6 +9,7 @@ Between the two, each document takes the memory of its digests, its hash and its
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
@@ -29,7 +30,7 @@ from gpulsh.decide.decision import Decision
 from gpulsh.decide.key_copies import with_key_copies
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
-from gpulsh.errors import ParameterError
+from gpulsh.errors import DeviceMemoryError, ParameterError
 from gpulsh.io.memory.held import ResidentTexts
 from gpulsh.io.memory.identities import given_identities
 from gpulsh.io.memory.tables import column_of
@@ -274,6 +275,7 @@ def decide(
             documents = np.setdiff1d(ops.asnumpy(filled), ops.asnumpy(copies))
             met = _containing(documents, order, source, method, ops)
         else:
+            signed.digests.join(ops)
             signed.digests.fill(np.sort(np.concatenate([copies, same])), np.uint64(NO_DIGEST), ops)
             digests = DigestsByBand(signed.digests, method.banding.bands, funnel.documents, ops)
             met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
@@ -365,6 +367,13 @@ class CollectedRows:
             here = rows[first:last] - np.int64(start)
             chunk[ops.asnumpy(here) if isinstance(chunk, np.ndarray) else here] = value
 
+    def join(self, ops: Backend) -> None:
+        """Make one piece of all rows, column after column, where they are on a device: each piece costs calls to it."""
+        if len(self._chunks) < 2 or any(isinstance(chunk, np.ndarray) for chunk in self._chunks):
+            return
+        with suppress(DeviceMemoryError), ops.here():
+            self._chunks = [np.concatenate([chunk.T for chunk in self._chunks], axis=1).T]
+
     def release(self) -> None:
         """Release all rows."""
         self._chunks.clear()
@@ -393,9 +402,10 @@ class DigestsByBand:
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band that are in one of `parts` ranges, and the documents' numbers, ascending."""
         none = self._ops.asarray(np.empty(0, np.uint64))
-        pieces = map(self._ops.asarray, self._digests.column(band))
+        pieces = list(map(self._ops.asarray, self._digests.column(band)))
         if parts == 1:
-            return np.concatenate([none, *pieces]), np.arange(self.documents, like=none)
+            whole = pieces[0] if len(pieces) == 1 else np.concatenate([none, *pieces])
+            return whole, np.arange(self.documents, like=none)
         digests, ids, start = [none], [none.view(np.int64)], 0
         for column in pieces:
             rows = np.flatnonzero((column != np.uint64(NO_DIGEST)) & in_part(column, part, parts))

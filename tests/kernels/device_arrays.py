@@ -7,6 +7,7 @@ is here. New memory is poisoned, and can be made scarce.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,6 +109,14 @@ def _count(to_host: bool, host: np.ndarray) -> None:
         _transfers.append(Transfer(to_host, host.size, host.nbytes))
 
 
+def _copy(there: int, here: int, size: int, kind: int, stream: int) -> None:
+    """`size` bytes from the host to the device."""
+    assert kind == 1
+    if _transfers is not None:
+        _transfers.append(Transfer(False, size, size))
+    ctypes.memmove(there, here, size)
+
+
 class _Places:
     """On which device memory lies that no DeviceArray holds; on the first where nobody said."""
 
@@ -195,6 +204,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         _count(True, self.host)
         return bool(self.host)
 
+    data = property(lambda self: SimpleNamespace(ptr=self.host.ctypes.data))
     dtype = property(lambda self: self.host.dtype)
     ndim = property(lambda self: self.host.ndim)
     shape = property(lambda self: self.host.shape)
@@ -222,8 +232,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def astype(self, dtype: Any) -> DeviceArray:
         return _wrap(self.host.astype(dtype))
 
-    def copy(self) -> DeviceArray:
-        return DeviceArray(self.host.copy())
+    def copy(self, order: str = "C") -> DeviceArray:
+        return DeviceArray(self.host.copy(order)) if self.number == current_device() else _copied(self)
 
     def reshape(self, *shape: Any) -> DeviceArray:
         return _wrap(self.host.reshape(*shape))
@@ -254,6 +264,7 @@ class DeviceModule:
                 memGetInfo=lambda: (min(MEMORY.limit - MEMORY.held, 1 << 34), 1 << 34),
                 pointerGetAttributes=lambda pointer: SimpleNamespace(type=0, device=PLACES.of(pointer)),
                 memoryTypeHost=1,
+                memcpyAsync=_copy,
                 CUDARuntimeError=CUDARuntimeError,
             ),
         )
@@ -331,6 +342,8 @@ class _Device:
 
 class _Stream:
     """Everything is done when it is asked for, but for copies between devices."""
+
+    ptr = 0
 
     def __init__(self, non_blocking: bool = False) -> None:
         self.number = current_device()

@@ -22,9 +22,9 @@ import pytest
 
 import gpulsh
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cuda import CudaBackend, backend, memory
+from gpulsh.backends.cuda import CudaBackend, backend, staging
 from gpulsh.backends.cuda.backend import LANES
-from gpulsh.backends.cuda.memory import LEAST_PINNED, Staging
+from gpulsh.backends.cuda.staging import SLOT, Staging
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import Family, Shingling
 from gpulsh.permutations import coefficients
@@ -58,21 +58,22 @@ def wanted(given: list[TextBatch]) -> list[list[int]]:
 def test_a_pinned_buffer_is_not_filled_again_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The outer lanes have filled their buffers and copy nothing from them before the inner `each` is through."""
     outer, inner = batches("outer", 1 + LANES), batches("inner", 3 * LANES)
-    ops, waits = CudaBackend(DeviceModule(), HostLauncher()), threading.local()
+    arrays, waits = DeviceModule(), threading.local()
+    ops, runtime = CudaBackend(arrays, HostLauncher()), arrays.cuda.runtime
     filled, through = threading.Semaphore(0), threading.Event()
-    copy = DeviceArray.set
+    copy = runtime.memcpyAsync
 
-    def later(self: DeviceArray, host: np.ndarray, stream: Any = None) -> None:
+    def later(*given: int) -> None:
         if getattr(waits, "here", False):
             filled.release()
             assert through.wait(60)
-        copy(self, host, stream)
+        copy(*given)
 
     def work(lane: Any, item: tuple[int, TextBatch]) -> list[int]:
         waits.here = item[0] > 0
         return shingled(lane, item[1])
 
-    monkeypatch.setattr(DeviceArray, "set", later)
+    monkeypatch.setattr(runtime, "memcpyAsync", later)
     results = ops.pipelined_map(enumerate(outer), work)
     found = [next(results)]
     for _ in range(LANES):
@@ -221,7 +222,7 @@ def test_calls_share_streams_and_hold_neither_text_nor_secrets(process: HostCupy
     call()
     assert process.made.count("stream") == streams
     sizes = {size for size in process.made if size != "stream"}
-    assert sizes == {LEAST_PINNED}, "CuPy's pool has none of the same size to hand out"
+    assert sizes == {SLOT}, "CuPy's pool has none of the same size to hand out"
     gc.collect()
     assert not any(memory() for memory in process.pinned)
     lanes = [lane for lanes in backend._device()._free[0] for lane in lanes]
@@ -242,7 +243,7 @@ def test_calls_at_once_have_lanes_of_their_own(process: HostCupy) -> None:
 
 # --- pinned memory
 
-SIZES = (0, 1, LEAST_PINNED, LEAST_PINNED + 1, 3 * LEAST_PINNED, 3 * LEAST_PINNED + 7, 5)
+SIZES = (0, 1, 64, 65, 3 * 64, 3 * 64 + 7, 5)
 
 
 def text_of(size: int) -> TextBatch:
@@ -258,25 +259,28 @@ def check(way: Staging, size: int) -> None:
     np.testing.assert_array_equal(there.offset.get(), batch.offset - 4)
 
 
-def test_no_text_pins_more_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("most", "slots"), [(64, [64]), (3 * 64 + 1, [64] * 3), (10, [10])])
+def test_no_text_pins_more_than_a_bound(most: int, slots: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     arrays, asked = DeviceModule(), list[int]()
 
     def pinned(size: int) -> bytearray:
         asked.append(size)
         return bytearray(size)
 
-    monkeypatch.setattr(memory, "MOST_PINNED", LEAST_PINNED)
+    monkeypatch.setattr(staging, "SLOT", 64)
     monkeypatch.setattr(arrays.cuda, "alloc_pinned_memory", pinned)
     way = Staging(arrays)
+    way.most = most
     for size in SIZES:
         check(way, size)
-    assert asked == [LEAST_PINNED]
+    assert asked == slots[: len(asked)] and asked
+    way.release()
+    assert way._slots == 0
 
 
-@pytest.mark.parametrize("most", [LEAST_PINNED, 1000, 7])
-def test_parts_are_joined_in_the_buffer_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MOST_PINNED", most)
-    monkeypatch.setattr(memory, "COPIED_AT_ONCE", 5)
+@pytest.mark.parametrize("slot", [1 << 20, 1000, 7])
+def test_parts_are_joined_in_slots_alone(slot: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "SLOT", slot)
     way = Staging(DeviceModule())
     parts = [text_of(size) for size in (0, 3, 0, 50, 1, 1, 1, 2000, 0)]
     batch = TextParts(parts)
@@ -287,21 +291,55 @@ def test_parts_are_joined_in_the_buffer_alone(most: int, monkeypatch: pytest.Mon
     np.testing.assert_array_equal(there.offset.get(), np.append(0, np.cumsum(lengths)))
 
 
+@pytest.fixture
+def four_fillers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with ThreadPoolExecutor(4) as pool:
+        monkeypatch.setattr(staging, "_fillers", lambda: pool)
+        yield
+
+
+@pytest.mark.usefixtures("four_fillers")
 def test_threads_do_not_overwrite_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The buffer is one, and a text is copied from it after it was filled."""
-    filled = Staging._filled
-
-    def late(way: Staging, source: Any) -> Any:
-        buffer = filled(way, source)
-        sleep(0.01)
-        return buffer
-
-    monkeypatch.setattr(Staging, "_filled", late)
+    """Slots are few, and a text is copied from one after it was filled."""
+    monkeypatch.setattr(staging, "_fill", _late(staging._fill))
+    monkeypatch.setattr(staging, "SLOT", 100)
     way = Staging(DeviceModule())
+    way.most = 300
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(partial(check, way), range(1000, 1008)))
+    assert way._slots == 3
 
 
+def test_a_slot_is_filled_again_only_when_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays, told = DeviceModule(), list[str]()
+
+    class Told:
+        def __init__(self, **_: Any) -> None: ...
+
+        def record(self, _: Any) -> None:
+            told.append("copied")
+
+        def synchronize(self) -> None:
+            told.append("read")
+
+    fill = staging._fill
+
+    def telling(slot: Any, sources: Any) -> Any:
+        told.append("filled")
+        return fill(slot, sources)
+
+    monkeypatch.setattr(arrays.cuda, "Event", Told)
+    monkeypatch.setattr(staging, "_fill", telling)
+    monkeypatch.setattr(staging, "SLOT", 64)
+    way = Staging(arrays)
+    way.most = 64
+    check(way, 64)
+    check(way, 3)
+    way.release()
+    assert told == ["filled", "copied", "read", "filled", "copied", "read"]
+
+
+@pytest.mark.usefixtures("four_fillers")
 def test_without_pinned_memory_text_is_copied_as_it_lies(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -309,19 +347,32 @@ def test_without_pinned_memory_text_is_copied_as_it_lies(
 
     def refused(size: int) -> Any:
         asked.append(size)
-        if size > LEAST_PINNED:
+        if len(asked) > 1:
             raise CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
         return bytearray(size)
 
     monkeypatch.setattr(arrays.cuda, "alloc_pinned_memory", refused)
+    monkeypatch.setattr(staging, "SLOT", 64)
+    monkeypatch.setattr(staging, "_fill", _late(staging._fill))
     way = Staging(arrays)
     with caplog.at_level(logging.WARNING, "gpulsh"):
-        for size in SIZES:
+        for size in (*SIZES, 5000):
             check(way, size)
-    assert asked == [LEAST_PINNED, 2 * LEAST_PINNED] and len(caplog.records) == 1
+    assert asked == [64, 64] and len(caplog.records) == 1 and way._slots > 2
     way.release()
     check(way, 3)
-    assert asked == [LEAST_PINNED, 2 * LEAST_PINNED, LEAST_PINNED], "who comes next may be lucky"
+    assert asked == [64, 64, 64], "who comes next may be lucky"
+
+
+def _late(fill: Any) -> Any:
+    """Time passes between filling a slot and copying from it, so that threads need slots of their own."""
+
+    def late(slot: Any, sources: Any) -> Any:
+        size = fill(slot, sources)
+        sleep(0.001)
+        return size
+
+    return late
 
 
 # --- sleeping threads

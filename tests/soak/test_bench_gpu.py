@@ -11,7 +11,6 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,7 @@ from benchmarks.gpu import corpora, exercise, operations, outcomes, page, parity
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.cases import CASES, kernels, rivals, roofline
-from gpulsh.backends.cuda import backend, device
-from gpulsh.backends.cuda.memory import Staging
+from gpulsh.backends.cuda import backend, device, staging
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from tests.kernels import host
@@ -403,12 +401,12 @@ def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: 
 
         monkeypatch.setattr(backend.CudaBackend, "keep", keep)
     else:
-        filled = Staging._filled
+        fill = staging._fill
 
-        def late(self: Any, sources: Any) -> Any:
-            filled(self, sources)
+        def late(slot: Any, sources: Any) -> Any:
+            size = fill(slot, sources)
             threading.Event().wait(0.01)
-            return self._pinned[: sum(map(len, sources))]
+            return size
 
         one: list[Any] = []
 
@@ -418,14 +416,14 @@ def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: 
             )
             return one
 
-        made = Staging.__init__
+        slots: list[Any] = []
 
-        def unlocked(self: Any, arrays: Any) -> None:
-            made(self, arrays)
-            self._filling = nullcontext()
+        def shared(self: Any) -> Any:
+            slots.extend(() if slots else [self._made()])
+            return slots[0]
 
-        monkeypatch.setattr(Staging, "__init__", unlocked)
-        monkeypatch.setattr(Staging, "_filled", late)
+        monkeypatch.setattr(staging, "_fill", late)
+        monkeypatch.setattr(staging.Staging, "_take", shared)
         monkeypatch.setattr(backend.Shared, "_lane_set", same)
     with pytest.raises(AssertionError, match=r"round 0: (sets of )?batch"):
         stress.main(TINY_STRESS)

@@ -1,12 +1,10 @@
 """The operations on CUDA, each on the right device, stream and memory; the other files do the work.
 
-`pipelined_map` works in lanes: a lane is a device, a stream and a pinned buffer, and has one item of work at a time.
-While one lane computes, the next copies its text to the device and a third fills its pinned buffer, so that bus and
-multiprocessors are busy together. Each of several devices has its own lanes. A lane hands on a result when its stream
-has finished.
+`pipelined_map` works in lanes: a lane is a device, a stream and page-locked memory, and has one item of work at a time.
+While one lane computes, the next copies its text to the device, so that bus and multiprocessors are busy together. Each
+of several devices has its own lanes. A lane hands on a result when its stream has finished.
 
-Each caller takes a whole set of lanes. One call may read its results while another call runs inside it, and two that
-shared a pinned buffer would overwrite each other's text.
+Each caller takes a whole set of lanes: one call may read its results while another call runs inside it.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ from gpulsh.backends.cuda.memory import (
     MEMORY,
     MOST_PINNED,
     RESIDENT,
-    Staging,
     done,
     free_bytes,
     on_device,
@@ -40,6 +37,7 @@ from gpulsh.backends.cuda.memory import (
 )
 from gpulsh.backends.cuda.sign import Signer, TextPieces, shingle_part
 from gpulsh.backends.cuda.sketches import AnywhereSketch, DeviceSketch, sketch_of
+from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.texts import DeviceKeys, Table, TokenSums
 from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.parallel import pipelined_map
@@ -229,7 +227,7 @@ class CudaBackend(Backend):
                 if self._room[share] >= 0:
                     # Copied even on the same device: the original is part of a lane's memory, which has to become
                     # whole again for the next batch.
-                    kept = [self._machine.arrays.array(array) for array in arrays]
+                    kept = [array.copy(order="K") for array in arrays]
                     wait(self._machine.arrays)  # before a lane may reuse the original
                     return kept
         except DeviceMemoryError:

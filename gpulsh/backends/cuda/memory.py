@@ -6,23 +6,16 @@ texts to copy for the next batches. `wait` sleeps instead: CUDA wakes a thread f
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from threading import Lock
 from types import ModuleType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import DEVICE_MEMORY, Array, TextBatch, Values, dlpack_device, held
+from gpulsh.arrays import DEVICE_MEMORY, Array, Values, dlpack_device, held
 from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Sizes
 from gpulsh.errors import BackendError
-from gpulsh.ragged import TextParts
 
 # Bytes of device memory for each byte of text. `sign` holds the text, and in the worst case, one-byte tokens, 8 bytes
 # of token sums and 8 of fingerprints where these are not fused. `shingle_sets` needs also what two stable sorts take
@@ -36,16 +29,12 @@ RESIDENT = 0.4  # of the memory free at the start may hold the digests of docume
 HELD = 0.25  # the same for their texts; those that met others are copied before these are released
 
 LANES = 3  # a device: one fills, one copies, one computes
-TEXT_BYTES = 256 << 20  # of a batch or tile, at most: more hides no more latency
-MEMORY = 16 << 30  # default bytes of the host that a call may use: batches of 256 MiB
+TEXT_BYTES = 512 << 20  # of a batch or tile, at most: the host takes 3 ms or so for each, whatever its size
+MEMORY = 24 << 30  # default bytes of the host that a call may use: batches of 512 MiB
 HOST_SHARE = 8
-LEAST_PINNED = 1 << 20  # bytes of a buffer
-MOST_PINNED = 256 << 20  # a longer text goes through the buffer in parts: the host cannot use pinned memory otherwise
-COPIED_AT_ONCE = 8 << 20  # bytes a thread moves into the buffer; one thread alone is slower than the bus
+MOST_PINNED = 64 << 20  # bytes of a lane: the slots of `staging`
 
-Bytes: TypeAlias = NDArray[np.uint8]
 Made = TypeVar("Made")
-_log = logging.getLogger("gpulsh")
 
 
 def free_bytes(arrays: ModuleType) -> int:
@@ -61,8 +50,9 @@ def text_sizes(free: int, lanes: int, most: int, memory: int = MEMORY, devices: 
     ahead another eighth.
     """
     share = memory // HOST_SHARE
-    # A batch and its pinned copy for each lane; two more are being made. CuPy pins a power of two.
-    host = 1 << max((share // (2 * lanes * devices + 2)).bit_length() - 1, 0)
+    # A batch for each lane, its pinned memory, and two batches that are being made.
+    lanes_of_all = lanes * devices
+    host = max(share // (2 * lanes_of_all + 2), (share - MOST_PINNED * lanes_of_all) // (lanes_of_all + 2))
 
     def size(factor: int) -> int:
         return min(max(min(int(free * USED) // (factor * lanes), host), SMALLEST), most)
@@ -74,19 +64,15 @@ def text_sizes(free: int, lanes: int, most: int, memory: int = MEMORY, devices: 
         largest_tile=tile,
         readers=processors(),
         ahead=share,
-        pinned=pinned_size(batch) * lanes * devices,
+        pinned=min(batch, MOST_PINNED) * lanes_of_all,
         device=int(free * USED),
+        only=tile * lanes,
     )
 
 
 def most_sizes(memory: int, devices: int) -> Sizes:
     """`text_sizes` for devices that have memory enough."""
     return text_sizes(1 << 50, LANES, TEXT_BYTES, memory, devices)
-
-
-def pinned_size(size: int) -> int:
-    """Bytes that CuPy pins for so many: it rounds up to a power of two, and reuses only the same size."""
-    return max(LEAST_PINNED, 1 << (size - 1).bit_length())
 
 
 def wait(arrays: ModuleType, stream: Any = None) -> None:
@@ -164,106 +150,3 @@ def _check_visible(xp: ModuleType, device: int) -> None:
             f"an array is on CUDA device {device}; this process sees {count}, numbered from 0; copy it to one of"
             " them, or to the host"
         )
-
-
-class Staging:
-    """Text to device memory through one pinned buffer: only from pinned memory does the bus run at its full rate.
-
-    The first text makes the buffer; a larger text replaces it. Text in parts is joined there, and nowhere before.
-    """
-
-    def __init__(self, arrays: ModuleType) -> None:
-        self.most = MOST_PINNED  # bytes of the buffer
-        self._arrays = arrays
-        self._pinned = np.empty(0, np.uint8)
-        self._reader: Any = None  # the stream that copies from the buffer
-        self._refused = False  # the driver has no memory to pin: it copies from the text itself, more slowly
-        self._filling = Lock()  # for threads that share an Index
-
-    def on_device(self, batch: TextBatch) -> TextBatch:
-        """The batch in memory of the current device, copied on the current stream if it is elsewhere."""
-        if isinstance(batch, TextParts):
-            sources, offset = batch.pieces(), batch.offset
-        elif isinstance(batch.values, np.ndarray):
-            first, last = int(batch.offset[0]), int(batch.offset[-1])
-            sources, offset = [batch.values[first:last]], batch.offset - first
-        else:
-            return self._from_device(batch)
-        text, there = self._arrays.empty(int(offset[-1]), np.uint8), self._arrays.asarray(offset)
-        stream = self._arrays.cuda.get_current_stream()
-        if len(sources) == 1 and self._is_pinned(sources[0]):
-            text.set(sources[0], stream=stream)
-            return TextBatch(text, there)
-        start = 0
-        for group in _groups(sources, self.most):
-            with self._filling:
-                filled = self._filled(group)
-                text[start : start + len(filled)].set(filled, stream=stream)
-                self._reader = stream
-            start += len(filled)
-        return TextBatch(text, there)
-
-    def release(self) -> None:
-        """Return the buffer to CuPy's pool, once nothing is copied from it any more."""
-        with self._filling:
-            if self._reader is not None:
-                wait(self._arrays, self._reader)
-            self._reader, self._pinned, self._refused = None, np.empty(0, np.uint8), False
-
-    def _from_device(self, batch: TextBatch) -> TextBatch:
-        device = batch.values.device
-        if device.id == self._arrays.cuda.runtime.getDevice():
-            return batch
-        with device:
-            first, last = int(batch.offset[0]), int(batch.offset[-1])  # copies no more than these bytes of the column
-            text, offset = batch.values[first:last], batch.offset - np.int64(first)
-        return TextBatch(_contiguous(self._arrays, text), _contiguous(self._arrays, offset))
-
-    def _filled(self, sources: list[Bytes]) -> Bytes:
-        """The buffer with the bytes in it, once those before have been copied from it; without a buffer, the bytes."""
-        if self._reader is not None:
-            wait(self._arrays, self._reader)
-        total = sum(map(len, sources))
-        if total > len(self._pinned) and not self._refused:
-            self._pinned = np.empty(0, np.uint8)  # released first: two at once may be too much
-            size = pinned_size(total)
-            try:
-                self._pinned = np.frombuffer(self._arrays.cuda.alloc_pinned_memory(size), np.uint8, size)
-            except self._arrays.cuda.runtime.CUDARuntimeError as error:
-                _log.warning("the driver pins no %d bytes of host memory (%s); text is copied slower", size, error)
-                self._refused = True
-        if self._refused:
-            return sources[0] if len(sources) == 1 else np.concatenate(sources)
-        buffer, groups = self._pinned[:total], list(_groups(sources, COPIED_AT_ONCE))
-        ends = np.cumsum([sum(map(len, group)) for group in groups]).tolist()
-
-        def copy(group: list[Bytes], end: int) -> None:
-            np.concatenate(group, out=buffer[end - sum(map(len, group)) : end])
-
-        list(_copiers().map(copy, groups, ends))
-        return buffer
-
-    def _is_pinned(self, array: Array) -> bool:
-        """Whether the driver can copy from the array itself."""
-        runtime = self._arrays.cuda.runtime
-        return len(array) > 0 and runtime.pointerGetAttributes(array.ctypes.data).type == runtime.memoryTypeHost
-
-
-def _groups(sources: Iterable[Bytes], most: int) -> Iterator[list[Bytes]]:
-    """All bytes in order, `most` together; longer sources are cut."""
-    group: list[Bytes] = []
-    room = most
-    for source in sources:
-        while len(source) > room:
-            yield [*group, source[:room]]
-            group, source, room = [], source[room:], most
-        if len(source):
-            group.append(source)
-            room -= len(source)
-    if group:
-        yield group
-
-
-@cache
-def _copiers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(processors(), thread_name_prefix="gpulsh-copy")

@@ -19,9 +19,10 @@ from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
 from gpulsh.backends.cuda.buckets import band_digests
 from gpulsh.backends.cuda.cuts import cut_pieces
 from gpulsh.backends.cuda.launcher import Machine
-from gpulsh.backends.cuda.memory import Staging, on_host
+from gpulsh.backends.cuda.memory import on_host
 from gpulsh.backends.cuda.rows import unique
 from gpulsh.backends.cuda.sketches import DeviceSketch
+from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.texts import (
     DeviceKeys,
     Table,
