@@ -135,7 +135,7 @@ class Sizes(NamedTuple):
     ahead: int | None = None  # that these threads hold together; None: a few blocks each
     pinned: int = 0  # that page-locked buffers hold, of all devices together
     device: int = 0  # bytes of each device that a run uses at most
-    only: int = 0  # of a tile that no other is compared beside; 0: as of any
+    only: int = 0  # of a tile that no other is compared beside; 0: several are, always
 
 
 class SketchFold(Protocol):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from threading import Lock
 
@@ -110,8 +110,13 @@ def compare(
     text_sizes, is_drawn = texts.text_sizes(), np.zeros(len(pairs), bool, like=pairs)
     if drawn is not None:
         is_drawn[drawn] = True
-    order, spans = grouped_by_tile(pairs, text_sizes, ops)
-    reporting = Lock()
+    sizes, reporting = ops.sizes(), Lock()
+    # Several tiles at once hide the way of texts to a device. Where they are there, larger tiles in turn are faster:
+    # the host starts fewer kernels, and its threads do not wait for one another.
+    in_turn = sizes.only > 0 and (texts.on_device or int(text_sizes.sum()) < sizes.only)
+    if in_turn:
+        sizes = sizes._replace(tile=sizes.only, largest_tile=sizes.only)
+    order, spans = grouped_by_tile(pairs, text_sizes, sizes, ops)
 
     def report(done: int) -> None:
         with reporting:
@@ -127,7 +132,8 @@ def compare(
         return np.concatenate([values for _, values in parts])
 
     similarity = np.empty(len(pairs), np.float64, like=pairs)
-    for (start, stop), values in zip(spans, ops.pipelined_map(spans, measured), strict=True):
+    found = map(partial(measured, ops), spans) if in_turn else ops.pipelined_map(spans, measured)
+    for (start, stop), values in zip(spans, found, strict=True):
         similarity[order[start:stop]] = ops.asarray(*ops.keep(values))
     return similarity
 
@@ -234,12 +240,14 @@ def sizes_allow(left: Array, right: Array, threshold: float) -> Array:
 # --- tiles
 
 
-def grouped_by_tile(pairs: Array, text_sizes: Array, ops: Backend) -> tuple[Array, list[tuple[int, int]]]:
+def grouped_by_tile(
+    pairs: Array, text_sizes: Array, sizes: Sizes, ops: Backend
+) -> tuple[Array, list[tuple[int, int]]]:
     """The order int64 [m] of pairs by the tiles of their places, and each tile's [start, stop) in it."""
-    order, sizes = np.arange(len(pairs), like=pairs), ops.sizes()
+    order = np.arange(len(pairs), like=pairs)
     if len(pairs) == 0:
         return order, []
-    if int(text_sizes.sum()) < max(sizes.tile, sizes.only):
+    if int(text_sizes.sum()) < sizes.tile:
         return order, [(0, len(pairs))]
     is_read = np.zeros(len(text_sizes), bool, like=pairs)  # documents of large buckets alone take no room in a tile
     is_read[pairs] = True

@@ -51,6 +51,11 @@ class Readable(ABC):
         """int64 [m]: the documents at `places`, in the backend's memory."""
         return self.ops.asarray(self.chosen)[self.ops.asarray(places)]
 
+    @property
+    def on_device(self) -> bool:
+        """Whether a device holds what is read."""
+        return False
+
     @abstractmethod
     def text_sizes(self) -> Array:
         """int64 [places]: about the bytes of text of each document; stages measure their work by them."""
@@ -113,6 +118,11 @@ class ShingledTexts(Readable):
         """The keys of the fingerprints."""
         return self.evidence if self.method.verify == "exact" else None
 
+    @property
+    def on_device(self) -> bool:
+        """Whether a device holds the texts."""
+        return not isinstance(self.texts.sizes(), np.ndarray)
+
     def text_sizes(self) -> Array:
         """int64 [places]: bytes of UTF-8."""
         return self.ops.asarray(self.texts.sizes())[self.ops.asarray(self.chosen)]
@@ -147,6 +157,6 @@ class ShingledTexts(Readable):
 
     def _batch(self, places: Array) -> TextBatch:
         chosen = self.documents(places)
-        if isinstance(self.texts.sizes(), np.ndarray):
+        if not self.on_device:
             chosen = self.ops.asnumpy(chosen)
         return normalized(self.texts.take(chosen), self.method.folding.form)

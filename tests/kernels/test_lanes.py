@@ -121,6 +121,33 @@ def test_an_index_compares_in_other_lanes_than_it_signs_in(monkeypatch: pytest.M
     assert ops.deepest == 2, "nothing ran inside"
 
 
+@pytest.mark.parametrize(("held", "only", "lanes"), [(True, 300, 1), (True, 0, 2), (False, 300, 2), (False, 1 << 20, 1)])
+def test_tiles_are_compared_in_turn_where_nothing_is_on_its_way(
+    held: bool, only: int, lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lanes`: how often a call works in lanes: to sign, and to compare."""
+    calls: list[int] = []
+
+    class Small(CudaBackend):
+        def sizes(self) -> Any:
+            return super().sizes()._replace(batch=200, tile=150, largest_tile=150, only=only)
+
+        def hold(self, text: TextBatch) -> TextBatch | None:
+            return super().hold(text) if held else None
+
+        def pipelined_map(self, items: Iterable[Any], work: Callable[[Any, Any], Any]) -> Iterator[Any]:
+            calls.append(1)
+            return super().pipelined_map(items, work)
+
+    install(monkeypatch, Small(DeviceModule(), HostLauncher()))
+    documents = texts(60)
+    plain = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)
+    found = gpulsh.deduplicate(documents, backend="cuda", threshold=0.5).to_numpy()
+    np.testing.assert_array_equal(found.pairs, plain.pairs)
+    np.testing.assert_array_equal(found.pair_similarity, plain.pair_similarity)
+    assert len(calls) == lanes and len(plain.pairs)
+
+
 def test_a_lane_that_fails_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays, made, waited = DeviceModule(), list[Any](), list[Any]()
 

@@ -29,8 +29,8 @@ RESIDENT = 0.4  # of the memory free at the start may hold the digests of docume
 HELD = 0.25  # the same for their texts; those that met others are copied before these are released
 
 LANES = 3  # a device: one fills, one copies, one computes
-TEXT_BYTES = 512 << 20  # of a batch or tile, at most: the host takes 3 ms or so for each, whatever its size
-MEMORY = 24 << 30  # default bytes of the host that a call may use: batches of 512 MiB
+TEXT_BYTES = 256 << 20  # of a batch or tile, at most: more hides no more latency
+MEMORY = 16 << 30  # default bytes of the host that a call may use: batches of 256 MiB
 HOST_SHARE = 8
 MOST_PINNED = 64 << 20  # bytes of a lane: the slots of `staging`
 
@@ -66,7 +66,7 @@ def text_sizes(free: int, lanes: int, most: int, memory: int = MEMORY, devices: 
         ahead=share,
         pinned=min(batch, MOST_PINNED) * lanes_of_all,
         device=int(free * USED),
-        only=tile * lanes,
+        only=2 * tile if devices == 1 else 0,  # not more: two tiles meet where a component is larger than one
     )
 
 
