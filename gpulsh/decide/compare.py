@@ -240,9 +240,7 @@ def sizes_allow(left: Array, right: Array, threshold: float) -> Array:
 # --- tiles
 
 
-def grouped_by_tile(
-    pairs: Array, text_sizes: Array, sizes: Sizes, ops: Backend
-) -> tuple[Array, list[tuple[int, int]]]:
+def grouped_by_tile(pairs: Array, text_sizes: Array, sizes: Sizes, ops: Backend) -> tuple[Array, list[tuple[int, int]]]:
     """The order int64 [m] of pairs by the tiles of their places, and each tile's [start, stop) in it."""
     order = np.arange(len(pairs), like=pairs)
     if len(pairs) == 0:

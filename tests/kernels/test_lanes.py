@@ -121,7 +121,9 @@ def test_an_index_compares_in_other_lanes_than_it_signs_in(monkeypatch: pytest.M
     assert ops.deepest == 2, "nothing ran inside"
 
 
-@pytest.mark.parametrize(("held", "only", "lanes"), [(True, 300, 1), (True, 0, 2), (False, 300, 2), (False, 1 << 20, 1)])
+@pytest.mark.parametrize(
+    ("held", "only", "lanes"), [(True, 300, 1), (True, 0, 2), (False, 300, 2), (False, 1 << 20, 1)]
+)
 def test_tiles_are_compared_in_turn_where_nothing_is_on_its_way(
     held: bool, only: int, lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
