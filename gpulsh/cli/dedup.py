@@ -11,7 +11,16 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.options import SectionedCommand, backend_options, choice, method_options, on_error, parsed, text_options
+from gpulsh.cli.options import (
+    SectionedCommand,
+    backend_options,
+    choice,
+    method_options,
+    on_error,
+    parsed,
+    protecting,
+    text_options,
+)
 from gpulsh.cli.terminal import clean_end, conclude, note, say
 
 SECTIONS = {  # first option -> heading
@@ -144,32 +153,10 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "components",
     help="Drop only duplicates of kept documents, or all but one document of each connected component.",
 )
-@click.option(
-    "--protect",
-    multiple=True,
-    metavar="PATH",
-    help="Documents that are never dropped nor written, as a test set; their duplicates are dropped. May be repeated.",
-)
-@click.option(
-    "--passages",
-    type=int,
-    metavar="N",
-    help="Also drop documents that hold a protected document inside, as a question of a test set, by windows of N"
-    " words, as 13. contamination.parquet lists them.",
-)
-@click.option(
-    "--coverage",
-    type=float,
-    default=0.8,
-    show_default=True,
-    metavar="SHARE",
-    help="Least share of a protected document's words in such windows, with --passages.",
-)
-@click.option(
-    "--ignore-common",
-    type=int,
-    metavar="K",
-    help="Do not count windows of more than K protected documents, such as instructions, with --passages.",
+@protecting(
+    "Documents that are never dropped nor written, as a test set; their duplicates are dropped. May be repeated.",
+    "Also drop documents that hold a protected document inside, as a question of a test set, by windows of N words, as"
+    " 13. contamination.parquet lists them.",
 )
 @click.option("--min-cluster", type=int, metavar="K", help="Drop only in clusters of K documents or more.")
 @click.option("--max-copies", type=int, metavar="K", help="Keep up to K of a document and its duplicates.")

@@ -88,6 +88,28 @@ on_error = choice(
 )
 
 
+def protecting(protect: str, passages: str) -> Option:
+    """The options of a test set, with the help of the first two."""
+    return together(
+        click.option("--protect", multiple=True, metavar="PATH", help=protect),
+        click.option("--passages", type=int, metavar="N", help=passages),
+        click.option(
+            "--coverage",
+            type=float,
+            default=0.8,
+            show_default=True,
+            metavar="SHARE",
+            help="Least share of a protected document's words in such windows, with --passages.",
+        ),
+        click.option(
+            "--ignore-common",
+            type=int,
+            metavar="K",
+            help="Do not count windows of more than K protected documents, such as instructions, with --passages.",
+        ),
+    )
+
+
 def text_options(*, ids: str | None = None) -> Option:
     """The place of texts in files, and of their ids, if `ids` describes their use."""
     options = [

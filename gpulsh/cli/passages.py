@@ -11,15 +11,33 @@ from typing import Any
 import click
 
 from gpulsh.cli.dedup import limited
-from gpulsh.cli.options import SectionedCommand, backend_options, choice, on_error, parsed, text_options, together
+from gpulsh.cli.options import (
+    SectionedCommand,
+    backend_options,
+    choice,
+    on_error,
+    parsed,
+    protecting,
+    text_options,
+    together,
+)
 from gpulsh.cli.terminal import clean_end, conclude
 
-SECTIONS = {"text_column": "Input", "output": "Output", "tokens": "Passages", "min_left": "Cut", "backend": "Machine"}
+SECTIONS = {
+    "text_column": "Input",
+    "output": "Output",
+    "tokens": "Passages",
+    "protect": "Test sets",
+    "symbols": "Tokens",
+    "cut": "Cut",
+    "backend": "Machine",
+}
 CUT_SECTIONS = {"passages": "Passages", "output": "Output", "backend": "Machine"}
 EXAMPLES = {  # command -> its purpose
     "gpulsh passages crawl/ -o marks/": "List what repeats, with the place of each first occurrence",
     "gpulsh passages crawl/ -o clean/ --cut": "Also write the documents without it",
     "gpulsh passages posts.jsonl -o marks/ --text-column body --tokens 30 --whole-lines": "Another column; whole lines",
+    "gpulsh passages train/ -o clean/ --protect test/ --passages 13 --cut": "Cut the questions of a test set",
     "gpulsh passages crawl/ -o marks/ --unit line --max-copies 6 --within host": "Lines of a host from the seventh on",
 }
 CUT_EXAMPLES = {
@@ -125,6 +143,10 @@ _machine = together(
     metavar="COLUMN",
     help="Count only copies in documents with an equal value of this column, such as a web host.",
 )
+@protecting(
+    "Files of a test set. Mark what documents hold of its items, instead of what repeats. May be repeated.",
+    "Windows of N words, as 13, with --protect. contamination.parquet lists the items that documents hold.",
+)
 @click.option("--symbols", is_flag=True, help="Take each symbol as a token, too.")
 @click.option(
     "--normalize",
@@ -140,6 +162,8 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
     A window is N consecutive tokens of a document. It repeats if an equal window comes earlier. With --keep first,
     gpulsh marks the tokens of such windows, but no token of a first one, so the first of all copies stays whole. With
     --unit line, it marks lines that have --max-copies equal ones before them.
+
+    With --protect and --passages, it marks what documents hold of a test set's items, such as questions.
 
     OUT gets passages.parquet, with a row a passage: its place in bytes of the text, the place of the first occurrence,
     and how often it occurs. report.json has the counts and the most frequent passages; report.html shows them, if

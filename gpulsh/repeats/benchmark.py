@@ -26,7 +26,7 @@ from gpulsh.arrays import Array, Numbers, TextBatch, Values
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import Folding, Shingling, check_integer
-from gpulsh.ragged import cuts, first_of_runs, offsets, ranges, within_runs
+from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges, within_runs
 from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys
 from gpulsh.theory import checked_number
 
@@ -112,6 +112,15 @@ class Found(NamedTuple):
         return cls(*map(np.concatenate, zip((none, none, np.empty(0), none, none), *parts, strict=True)))
 
 
+class Covered(NamedTuple):
+    """Stretches of documents' tokens, by row, apart from one another."""
+
+    row: Numbers
+    item: Numbers  # the one that begins first there
+    first: Numbers
+    stop: Numbers
+
+
 @dataclass(frozen=True, eq=False)
 class Benchmark:
     """The index of a benchmark."""
@@ -129,13 +138,39 @@ class Benchmark:
 
     def find(self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys) -> Found:
         """The items that documents of a batch hold. `text` is normalized."""
+        return self._found(*self._matches(ops, text, reading, keys))
+
+    def cover(self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys) -> tuple[Found, Covered]:
+        """The same, and the windows of these items that the documents hold, anywhere."""
         row, token, window = self._matches(ops, text, reading, keys)
-        return Found.joined(self._covered(*some) for some in self._in_parts(row, token, window))
+        found = self._found(row, token, window)
+        windows = np.searchsorted(self.windows.stop, np.arange(len(self.places.item)), side="right")
+        order = np.argsort(self.places.item, kind="stable")
+        begin, end = (np.searchsorted(self.places.item[order], found.item, side=side) for side in ("left", "right"))
+        pair = np.repeat(np.arange(len(found.row)), end - begin)
+        of_pair = windows[order[ranges(begin, end - begin)]] if len(pair) else pair
+        wanted, at = np.unique(found.row[pair] * len(self.windows.stop) + of_pair, return_index=True)
+        rows, places = found_in(wanted, row * len(self.windows.stop) + window)
+        row, item, first, size = (
+            row[rows],
+            found.item[pair[at[places]]],
+            token[rows],
+            self.windows.tokens[window[rows]],
+        )
+        return found, _apart(row, item, first, first + size)
+
+    def _found(self, row: Numbers, token: Numbers, window: Numbers) -> Found:
+        number = row * len(self.windows.stop) + window
+        _, first = np.unique(number, return_index=True)  # ascending in each document and window
+        return Found.joined(self._covered(*some) for some in self._in_parts(row[first], token[first], window[first]))
 
     def _matches(
         self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys
     ) -> tuple[Numbers, Numbers, Numbers]:
-        """Each window that a document holds: the document, the token where it first begins, and its number."""
+        """Each window that a document holds: the document, the token where it begins, and its number.
+
+        Equal windows of a document are in order.
+        """
         none = np.empty(0, np.int64)
         row, token, window = [none], [none], [none]
         tokens = ops.tokens(text, reading, keys)
@@ -153,10 +188,7 @@ class Benchmark:
                 of = np.searchsorted(rows.offset, near, side="right") - 1
                 for column, part in zip((row, token, window), (of, near - rows.offset[of], at[equal]), strict=True):
                     column.append(ops.asnumpy(part))
-        everything = [np.concatenate(column) for column in (row, token, window)]
-        number = everything[0] * len(self.windows.stop) + everything[2]
-        _, first = np.unique(number, return_index=True)  # ascending in each document and window
-        return everything[0][first], everything[1][first], everything[2][first]
+        return np.concatenate(row), np.concatenate(token), np.concatenate(window)
 
     def _in_parts(self, row: Numbers, token: Numbers, window: Numbers) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
         """Matches of whole documents, with about PLACES_AT_ONCE places."""
@@ -180,6 +212,21 @@ class Benchmark:
         first = np.minimum.reduceat(token[match], begins)[held]
         last = np.maximum.reduceat(token[match] + size, begins)[held]
         return Found(row[match][begins][held], item[begins][held], share[held], first, last)
+
+
+def _apart(row: Numbers, item: Numbers, first: Numbers, stop: Numbers) -> Covered:
+    """Stretches of tokens; those that overlap are one."""
+    if not len(row):
+        return Covered(row, item, first, stop)
+    order = np.lexsort((-stop, first, row))
+    row, item, first, stop = row[order], item[order], first[order], stop[order]
+    fresh = first_of_runs(row)
+    # The furthest end so far in each document: a larger number for each document keeps them apart.
+    width = int(stop.max()) + 1
+    document = np.cumsum(fresh) * width
+    fresh[1:] |= document[1:] + first[1:] >= np.maximum.accumulate(document + stop)[:-1]
+    begins = np.flatnonzero(fresh)
+    return Covered(row[begins], item[begins], first[begins], np.maximum.reduceat(stop, begins))
 
 
 def _flagged(values: Array, flags: Array) -> Array:

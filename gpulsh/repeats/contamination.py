@@ -13,7 +13,7 @@ from gpulsh.backends.select import BackendName
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, known_keywords, normalizing
 from gpulsh.ragged import chosen_rows
-from gpulsh.repeats.benchmark import Found, Overlap, index_items
+from gpulsh.repeats.benchmark import Covered, Found, Overlap, index_items
 from gpulsh.repeats.places import TextReading, byte_bounds_of
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.text.documents import BATCH_BYTES, Documents
@@ -99,7 +99,7 @@ def contamination(
     return pa.table({name: pa.array(column) for name, column in columns.items()})
 
 
-def byte_spans(reading: TextReading, text: TextBatch, found: Found) -> Numbers:
+def byte_spans(reading: TextReading, text: TextBatch, found: Found | Covered) -> Numbers:
     """int64 [m, 2]: the bytes of each span of tokens, in the original texts of a batch."""
     if not len(found.row):
         return np.empty((0, 2), np.int64)

@@ -1,4 +1,4 @@
-"""report.html of passages: how much repeats, how often, and the passages that take up most text.
+"""report.html of passages: how much is marked, how often it occurs, and the passages that take up most text.
 
 It is a function of report.json alone.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from gpulsh.report.page import flat, page_template
 from gpulsh.report.wording import share
-from gpulsh.stats.stages import OF_PASSAGES
+from gpulsh.stats.stages import OF_ITEMS, OF_PASSAGES
 
 _KEPT = {
     "first": "Of equal windows the first stays whole.",
@@ -38,14 +38,14 @@ def render_passages(report: Mapping[str, Any]) -> str:
         }
         for name, marked, whole in parts
     ]
-    windows, seconds = report["windows"], report["stages"]
+    windows, seconds, known = report["windows"], report["stages"], {**OF_PASSAGES, **OF_ITEMS}
     most, whole = max((entry["before"] for entry in windows), default=0), sum(seconds.values())
     classes = [
         {**entry, "name": _range(entry["least"], entry["most"]), "part": _percent(entry["before"], most)}
         for entry in windows
     ]
     stages = [
-        {"name": name, "seconds": took, "part": _percent(took, whole), "meaning": OF_PASSAGES[name].meaning}
+        {"name": name, "seconds": took, "part": _percent(took, whole), "meaning": known[name].meaning}
         for name, took in seconds.items()
     ]
     html: str = page_template("passages.html").render(
@@ -53,7 +53,8 @@ def render_passages(report: Mapping[str, Any]) -> str:
         found=found,
         parameters=parameters,
         amounts=amounts,
-        kept=_kept(parameters),
+        kept=_kept(parameters, found),
+        items="protect" in parameters,
         unit=parameters.get("part", "window"),
         classes=classes,
         frequent=[
@@ -66,7 +67,12 @@ def render_passages(report: Mapping[str, Any]) -> str:
     return html
 
 
-def _kept(parameters: Mapping[str, Any]) -> str:
+def _kept(parameters: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    if "protect" in parameters:
+        return (
+            f"The test set has {found['items']:,} items. What is marked covers at least"
+            f" {share(parameters['coverage'], 1)} of the tokens of one, in windows of {parameters['passages']} tokens."
+        )
     if "part" not in parameters:
         return _KEPT[parameters["keep"]]
     within = "" if parameters["within"] is None else " of documents with an equal value of " + parameters["within"]

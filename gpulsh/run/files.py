@@ -312,7 +312,7 @@ def deduplicate_files(
     start = Start()
     rule = KeyRule.chosen(key, normalize_url, key_only)
     given = paths("inputs", inputs)
-    guarded = paths("protect", protect) if _is_given(protect) else []
+    guarded = paths("protect", protect) if is_given(protect) else []
     folders = Folders.chosen(output, work, index)
     if folders.is_remote and work is None and engine == "ray":
         raise ParameterError("output is a URL, and engine 'ray'; give --work, a folder that all nodes see")
@@ -387,7 +387,7 @@ def deduplicate_files(
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
-    overlap = _overlap(guarded, passages, coverage, ignore_common)
+    overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
     if overlap is not None and write == "marked":
         raise ParameterError(
             "passages and write 'marked' are both given, which cannot be combined; leave one of them out"
@@ -507,7 +507,7 @@ def _refuse_with_key(across: bool, reader: Reader) -> None:
         raise ParameterError("key is given, and reader is 'cudf', which reads no keys; give --reader arrow")
 
 
-def _overlap(
+def overlap_chosen(
     guarded: Sequence[str], passages: int | None, coverage: float, ignore_common: int | None
 ) -> Overlap | None:
     """The rule by which documents that hold protected ones are dropped; ParameterError where it lacks a part."""
@@ -576,5 +576,6 @@ def paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
     return [os.fspath(path) for path in given]
 
 
-def _is_given(paths: object) -> bool:
+def is_given(paths: object) -> bool:
+    """Whether any are given; what is no path, or list of them, is an error later."""
     return not isinstance(paths, (str, list, tuple, NoneType)) or bool(paths)

@@ -34,9 +34,10 @@ from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
 from gpulsh.method import Method
 from gpulsh.params import SCHEME
+from gpulsh.repeats.benchmark import reading_of
 from gpulsh.run.counting import Counting, Write
 from gpulsh.run.key_rule import KeyRule
-from gpulsh.run.policy import Policy
+from gpulsh.run.policy import Policy, Screening
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Progress, StageRow
 from gpulsh.store.durable import FileFact
@@ -89,6 +90,16 @@ class FileJob(FileTerms):
     def file_names(self) -> pa.StringArray:
         """The name of each file, as results show it."""
         return strings([file.name for file in self.files])
+
+    @property
+    def screening(self) -> Screening | None:
+        """How documents that hold items of a test set are found; None where none are looked for."""
+        return None
+
+    def own(self) -> list[int]:
+        """The numbers of the files that are not of a test set."""
+        screening = self.screening
+        return [at for at, file in enumerate(self.files) if screening is None or not screening.protects(file)]
 
     def file_and_row(
         self, layout: Layout, positions: Numbers, null: NDArray[np.bool_] | None = None
@@ -158,6 +169,14 @@ class Terms(FileTerms):
 @dataclass(frozen=True, kw_only=True)
 class Job(Terms, FileJob):
     """A run of `deduplicate_files`."""
+
+    @property
+    def screening(self) -> Screening | None:
+        """How documents that hold protected items are found, with --passages."""
+        overlap, method = self.policy.overlap, self.method
+        if overlap is None:
+            return None
+        return Screening(self.policy.protect, overlap, reading_of(method.shingling, method.folding), method.folding)
 
     @cached_property
     def inputs(self) -> pa.StringArray:

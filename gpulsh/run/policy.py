@@ -18,10 +18,25 @@ from gpulsh.io.arrow.buffers import null_mask, numbers
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import PartitionFacts
 from gpulsh.io.format import Keys
-from gpulsh.params import shown
+from gpulsh.params import Folding, Shingling, shown
 from gpulsh.repeats.benchmark import Overlap
 
 _log = logging.getLogger("gpulsh")
+
+
+@dataclass(frozen=True)
+class Screening:
+    """Which files are a test set, and how documents are compared with its items."""
+
+    protect: tuple[str, ...]  # the INPUTs
+    overlap: Overlap
+    shingling: Shingling  # how tokens are read
+    folding: Folding
+    marks: bool = False  # whether all that documents hold of items is wanted, too
+
+    def protects(self, file: File) -> bool:
+        """Whether a file is of the test set."""
+        return file.source in self.protect
 
 
 @dataclass(frozen=True)

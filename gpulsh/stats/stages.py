@@ -55,7 +55,7 @@ OF_FILES = _table(
 # With --key, before "copies".
 OF_KEYS = _table(StageRow("keys", "find documents with equal keys", "ranges"))
 
-# With --passages, before the others.
+# With --passages, before the others; also of `passages_files`.
 OF_ITEMS = _table(
     StageRow("protect", "index the windows of the protected files", "B"),
     StageRow("screen", "read every document, find the protected items in it", "B"),
@@ -109,6 +109,7 @@ OF_PASSAGES = _table(
     StageRow("locate", "read marked documents and first occurrences again, find the bytes of tokens", "partitions"),
     StageRow("part", "read every document, hash its lines or paragraphs", "B"),
     StageRow("count", "find lines or paragraphs that occur more than once", "ranges"),
+    StageRow("hold", "mark what items of the test set cover", "partitions"),
     StageRow("pick", "list copies beyond a number, read the most frequent again", "partitions"),
     StageRow("collect", "return first occurrences and ids to the passages", "partitions"),
     StageRow("list", "write the passages", "files"),

@@ -18,11 +18,23 @@ __all__ = ["cluster", "inputs", "joined"]  # fixtures
 GIVEN: dict[str, Any] = {**OPTIONS, "cut": True, "id_column": "key"}
 
 
-@pytest.mark.parametrize("options", [{"tokens": 8, "bridge": 4}, {"unit": "line", "max_copies": 1}], ids=str)
+WAYS: list[dict[str, Any]] = [
+    {"tokens": 8, "bridge": 4},
+    {"unit": "line", "max_copies": 1},
+    {"passages": 3, "protect": "bench.jsonl"},
+]
+
+
+@pytest.mark.parametrize("options", WAYS, ids=str)
 def test_the_bytes_are_those_of_a_local_run(
     joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     given = {**GIVEN, **options}
+    if "protect" in given:
+        given["protect"] = tmp_path / given["protect"]
+        given["protect"].write_text(
+            '{"key": "q1", "text": "all rights reserved and word 3"}\n{"key": "q2", "text": "page 200 all rights"}\n'
+        )
     lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(300)]
     (inputs / "z.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
     local = gpulsh.passages_files(inputs, tmp_path / "local", **given, secret=SECRETS[0])

@@ -111,10 +111,15 @@ class HeldTexts:
         self._lock = Lock()
 
     def add(self, piece: Piece, start: int, texts: Rows) -> None:
-        """The next rows of a piece, from row `start` of its file on; without room for them the piece is dropped."""
+        """The next rows of a piece, from row `start` of its file on; without room for them the piece is dropped.
+
+        A piece may be read again: if it is whole it stays, and otherwise begins anew.
+        """
         with self._lock:
-            if self._closed or piece in self._dropped:
+            if self._closed or piece in self._dropped or piece in self._complete:
                 return
+            if piece in self._blocks and start <= self._blocks[piece][-1][0]:
+                self._release(piece)
             self._left -= _size(texts)
             self._blocks.setdefault(piece, []).append((start, texts))
             if self._left < 0:

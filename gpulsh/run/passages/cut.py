@@ -207,7 +207,7 @@ def list_short(place: CutPlace) -> Made:
     schema = marked(pa.schema([("file", pa.string()), ("row", pa.int64()), ("tokens", pa.int64())]))
 
     def tables() -> Iterator[pa.Table]:
-        for number in range(len(place.job.files)):
+        for number in place.job.own():
             rows = SHORTS.read(place.folder, number)
             file = place.job.file_names.take(to_arrow(np.full(len(rows.row), number)))
             yield pa.table([file, *map(to_arrow, rows)], schema)
@@ -220,8 +220,8 @@ def list_short(place: CutPlace) -> Made:
 def cut_all(job: PassagesJob | CutJob, ops: Backend, stages: Stages, path: Path) -> Mapping[str, int]:
     """Write all files without the passages that `path` lists; counts."""
     whole = job.texts(ops).partitions(1 << 62)
-    pieces: dict[int, list[Piece]] = {number: [] for number in range(len(job.files))}
-    for piece in (piece for partition in whole for piece in partition.pieces):
+    pieces: dict[int, list[Piece]] = {number: [] for number in job.own()}
+    for piece in (piece for partition in whole for piece in partition.pieces if piece.file in pieces):
         pieces[piece.file].append(piece)
     rows = passages_by_file(path, job.files)
     given = ((path.absolute(), rows[number], number, tuple(found)) for number, found in pieces.items())
@@ -233,5 +233,5 @@ def cut_all(job: PassagesJob | CutJob, ops: Backend, stages: Stages, path: Path)
 
 def written(job: PassagesJob | CutJob, work: Path) -> list[str]:
     """The results, relative to the folder."""
-    made = (f"{DATA}/{file.relative}" for file in job.files)
+    made = (f"{DATA}/{job.files[number].relative}" for number in job.own())
     return [*sorted(name for name in made if (work / name).exists()), SHORT]

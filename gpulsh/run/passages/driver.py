@@ -16,9 +16,11 @@ from gpulsh.run.job import Layout, Made, Runner, Stage, Task, tallied
 from gpulsh.run.passages import parts
 from gpulsh.run.passages.evidence import LIST, collect, write_list
 from gpulsh.run.passages.find import meet, repeat, sample, window
+from gpulsh.run.passages.items import hold
 from gpulsh.run.passages.job import PassagesJob
 from gpulsh.run.passages.mark import CLASSES, LISTED, apart, locate, mark, most_frequent
-from gpulsh.stats.stages import OF_PASSAGES, Funnel, Progress
+from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
+from gpulsh.stats.stages import OF_ITEMS, OF_PASSAGES, Funnel, Progress
 
 WINDOW_COST, PART_COST = 2, 4  # memory for a window, and for a line or paragraph, in digests
 
@@ -57,7 +59,7 @@ class Stages:
         self, name: str, tasks: Sequence[Task], total: int | None, *, parallel: bool = False
     ) -> list[Mapping[str, Any]]:
         """The same of tasks with other names."""
-        stage = Stage(OF_PASSAGES[name], tasks, parallel)
+        stage = Stage({**OF_PASSAGES, **OF_ITEMS}[name], tasks, parallel)
         return run_stage(stage, total, self.runner, self.progress, self.funnel)
 
 
@@ -97,6 +99,27 @@ def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     picked = stages.run("pick", parts.pick, given, count, parallel=True)
     bad = _list(stages, layout, places)
     return Marked(layout, _counts(bad, hashed, picked), _classes(picked), _frequent(picked)[:LISTED])
+
+
+def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
+    """The same of what items of the protected files cover; also writes `contamination.parquet`."""
+    assert job.screening is not None
+    texts = job.texts(ops)
+    total = texts.check()
+    partitions = partitions_of(texts, job.cut, total)
+    count, parallel = len(partitions), job.cut.parallel is not None
+    protected = [job.screening.protects(file) for file in job.files]
+    pieces = tuple(piece for each in partitions for piece in each.pieces if protected[piece.file])
+    (indexed,) = stages.tasks(PROTECT, [Task(PROTECT, protect, (pieces,))], None)
+    screened = stages.run("screen", screen, ((each,) for each in partitions), total, parallel=parallel)
+    layout = _layout(job, screened)
+    held = stages.run("hold", hold, ((layout, each) for each in partitions), count, parallel=parallel)
+    ids = tuple(int(facts["ids"]) for facts in held)
+    lists = Task(LIST, write_list, (layout, ids)), Task("contamination", contamination, (layout,))
+    bad, _ = stages.tasks("list", lists, 2)
+    counts, items = _counts(bad, screened, held), int(indexed["documents"])
+    others = {"documents": counts["documents"] - items, "bytes": counts["bytes"] - int(indexed["amount"])}
+    return Marked(layout, {**counts, **others, "items": items}, [], _frequent(held)[:LISTED])
 
 
 def _list(stages: Stages, layout: Layout, places: Layout) -> Mapping[str, Any]:

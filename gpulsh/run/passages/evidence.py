@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from gpulsh.arrays import Numbers
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made
@@ -29,6 +30,7 @@ from gpulsh.run.records.ids import IdColumn, declared_types
 from gpulsh.run.records.results import write_result
 from gpulsh.run.records.tables import ids_table
 from gpulsh.run.stages.write import ids_of
+from gpulsh.store.durable import FileFact
 
 LIST = "list"  # the step
 FILE = "passages.parquet"
@@ -39,10 +41,10 @@ ROWS_AT_ONCE = 1 << 16
 
 def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int) -> Made:
     """Bring first occurrences to the passages of a partition."""
-    folder, path = place.folder, PASSAGES.path(place.folder, partition)
+    path = PASSAGES.path(place.folder, partition)
     named = [np.empty(0, np.int64)]
     with PASSAGES.create(path) as out:
-        for run in BYTES.open(BYTES.path(folder, partition)).runs():
+        for run in BYTES.open(BYTES.path(place.folder, partition)).runs():
             document, start = np.full_like(run.first, -1), np.full_like(run.first, -1)
             repeats = np.flatnonzero(run.first >= 0)
             repeats = repeats[np.argsort(run.first[repeats], kind="stable")]
@@ -55,11 +57,18 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
             out.append(Passages(*columns))
             named.append(sorted_distinct(run.document))
         made = {path.name: out.finish()}
-    if place.job.columns.id is not None:
-        for number, ids in enumerate(ids_of(place, layout, np.concatenate(named))):
-            made |= ids_table(number).write(folder, partition, ids)
+    ids = write_ids(place, layout, partition, np.concatenate(named))
     place.progress.advance(1)
-    return Made(made, {"amount": 1, "ids": len(made) - 1})
+    return Made(made | ids, {"amount": 1, "ids": len(ids)})
+
+
+def write_ids(place: PassagesPlace, layout: Layout, partition: int, documents: Numbers) -> dict[str, FileFact]:
+    """Write the ids of a partition's `documents` that have passages, where documents have ids."""
+    made: dict[str, FileFact] = {}
+    if place.job.columns.id is not None:
+        for number, ids in enumerate(ids_of(place, layout, documents)):
+            made |= ids_table(number).write(place.folder, partition, ids)
+    return made
 
 
 def _first_places(place: PassagesPlace, partition: int) -> FirstPlaces:

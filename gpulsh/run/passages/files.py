@@ -35,21 +35,23 @@ from gpulsh.params import (
     normalizing,
     shown,
 )
+from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.marks import Keep
 from gpulsh.repeats.passages import MOST_TOKENS, copies_chosen
 from gpulsh.run.engines import EngineName
-from gpulsh.run.files import Input, paths, with_absolute_path
+from gpulsh.run.files import Input, is_given, overlap_chosen, paths, with_absolute_path
 from gpulsh.run.job import OnError
 from gpulsh.run.output.paths import Folders, refuse_url
 from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
-from gpulsh.run.passages.driver import Stages, mark_partitions, pick_parts
+from gpulsh.run.passages.driver import Stages, hold_items, mark_partitions, pick_parts
 from gpulsh.run.passages.evidence import FILE
 from gpulsh.run.passages.job import CutJob, CutTerms, Cutting, PassagesJob, PassagesTerms
 from gpulsh.run.passages.run import FileRun, Machine
 from gpulsh.run.progress import Show
 from gpulsh.run.report import Start
+from gpulsh.run.stages.contamination import FILE as CONTAMINATION
 from gpulsh.secret import chosen_secret
 
 FORM = ("lines", "as_text", "delimiter", "encoding")  # of the parameters of passages
@@ -89,6 +91,10 @@ def passages_files(
     unit: Unit | Part = "word",
     max_copies: int | None = None,
     within: str | None = None,
+    protect: Input | Sequence[Input] = (),
+    passages: int | None = None,
+    coverage: float = 0.8,
+    ignore_common: int | None = None,
     symbols: bool = False,
     folding: Folding | None = None,
     normalize: NormalForm | None = None,
@@ -131,6 +137,12 @@ def passages_files(
              as in `passages`
     within   a column of text, bytes or integers, such as a web host: with unit="line" or "paragraph", only copies in
              documents with an equal value of it count. Null and empty values are equal
+    protect  files of a test set, as `inputs`. Then no passage that repeats is marked, but the windows of items that
+             documents hold, in the sense of `contamination`, anywhere in these documents. `first_file` and `first_row`
+             are the item, `first_start` is 0, and `occurrences` counts the documents that hold it, and the item.
+             `contamination.parquet` lists all items that documents hold, as in `deduplicate_files`
+    passages, coverage, ignore_common
+             with `protect`: `tokens` of a window, as 13, and the others of `contamination`
     cut      write `data/` and `short.parquet`, too, as `cut_files` does with min_left, min_occurrences and format
     others   as in `deduplicate_files`; bad records of on_error="skip" are in `rejected.parquet`, and not in `data/`
 
@@ -157,6 +169,11 @@ def passages_files(
     check_choice("on_error", on_error, get_args(OnError))
     cutting = _cutting(min_left, min_occurrences, format) if cut else None
     most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
+    guarded = paths("protect", protect) if is_given(protect) else []
+    overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
+    if guarded:
+        marking = {"tokens": tokens != 50, "keep": keep != "first", "bridge": bridge > 0, "whole_lines": whole_lines}
+        _refuse_beside_protect(overlap, {**marking, "unit": bool(most), "on_error": on_error == "skip"})
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
     folding = normalizing(folding, normalize)
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
@@ -167,7 +184,7 @@ def passages_files(
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     streams = Streams(form)  # to the end of the run
-    files = found_files(given, streams, form, folder, engine, cutting, on_error)
+    files = found_files(given, streams, form, folder, engine, cutting, on_error, guarded)
     terms = PassagesTerms(
         files=tuple(files),
         on_error=on_error,
@@ -180,6 +197,8 @@ def passages_files(
         whole_lines=whole_lines,
         part=cast("Part", unit) if most else None,
         max_copies=most or 0,
+        protect=tuple(guarded),
+        overlap=overlap,
         unit=reading,
         folding=folding or Folding(),
         cutting=cutting,
@@ -202,8 +221,9 @@ def passages_files(
 
 def _stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
     """The stages, and their part of the report."""
-    marked = (pick_parts if job.part else mark_partitions)(job, ops, stages)
-    lists = [FILE, REJECTED] if job.on_error == "skip" else [FILE]
+    how = hold_items if job.overlap else pick_parts if job.part else mark_partitions
+    marked = how(job, ops, stages)
+    lists = [FILE, *([REJECTED] if job.on_error == "skip" else []), *([CONTAMINATION] if job.overlap else [])]
     rows, names = marked.layout.rows(), [file.name for file in job.files]
 
     def place(document: int) -> dict[str, object]:
@@ -215,7 +235,7 @@ def _stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mappi
         for occurrences, tokens, _, document, start, stop, text in marked.frequent
     ]
     return {
-        "files": [{"file": name, "rows": count} for name, count in zip(names, rows, strict=True)],
+        "files": [{"file": names[number], "rows": rows[number]} for number in job.own()],
         "passages": {**marked.counts, **(cut_all(job, ops, stages, work / FILE) if job.cutting else {})},
         "windows": list(marked.classes),
         "frequent": frequent,
@@ -314,6 +334,14 @@ def cut_files(
     return CutResult(Path(folder), run.report())
 
 
+def _refuse_beside_protect(overlap: Overlap | None, given: Mapping[str, bool]) -> None:
+    """ParameterError for what a run that marks items of a test set does not take, or lacks."""
+    if overlap is None:
+        raise ParameterError("protect is given without passages; give --passages, as 13")
+    for name in (name for name, is_there in given.items() if is_there):
+        raise ParameterError(f"{name} and protect are both given, which cannot be combined; leave one of them out")
+
+
 def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> Cutting:
     check_integer("min_left", min_left, 0, MOST)
     check_integer("min_occurrences", min_occurrences, 1, MOST)
@@ -340,15 +368,17 @@ def found_files(
     engine: EngineName,
     cutting: Cutting | None,
     on_error: OnError = "fail",
+    protect: Sequence[str] = (),
 ) -> list[File]:
-    """The files of a run; an error where its output overlaps them."""
-    files = find_files(given, [], streams, form)
+    """The files of a run, those of `protect` first; an error where its output overlaps them."""
+    files = find_files(given, protect, streams, form)
     refuse_unused(files, form)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
-    Folders(output, None, None).refuse_overlap(given, files)
+    Folders(output, None, None).refuse_overlap([*protect, *given], files)
     if cutting is not None:
-        refuse_uncuttable(files, cutting.format)
+        own = [file for file in files if file.source not in protect]
+        refuse_uncuttable(own, cutting.format)
         if cutting.format is not None:
-            files = renamed(files, cutting.format, None)
+            files = [*(file for file in files if file.source in protect), *renamed(own, cutting.format, None)]
     return files if engine == "local" else [with_absolute_path(file) for file in files]

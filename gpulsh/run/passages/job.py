@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.io.conversion import FormatName
 from gpulsh.params import Folding, Shingling
+from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.marks import Keep
 from gpulsh.run.job import FileJob, FileTerms, Place
+from gpulsh.run.policy import Screening
 from gpulsh.run.records.tables import Table
 
 
@@ -61,14 +63,17 @@ class PassagesTerms(TokenTerms):
     whole_lines: bool
     part: Part | None = None  # what is counted instead of windows: copies within documents of equal `columns.identity`
     max_copies: int = 0
+    protect: tuple[str, ...] = ()  # INPUTs of a test set, whose items are marked instead of windows that repeat
+    overlap: Overlap | None = None
     cutting: Cutting | None = None
 
     def parameters(self) -> Mapping[str, Any]:
         """All of it but for the files."""
         windows = {"tokens": self.tokens, "keep": self.keep, "bridge": self.bridge, "whole_lines": self.whole_lines}
         parts = {"part": self.part, "max_copies": self.max_copies, "within": self.columns.identity}
+        items = {} if self.overlap is None else {"protect": list(self.protect), **self.overlap.to_json()}
         return {
-            **(windows if self.part is None else parts),
+            **(items or (windows if self.part is None else parts)),
             **self.reading(),
             "id_column": self.columns.id,
             **({} if self.cutting is None else {"cut": asdict(self.cutting)}),
@@ -78,6 +83,13 @@ class PassagesTerms(TokenTerms):
 @dataclass(frozen=True, kw_only=True)
 class PassagesJob(PassagesTerms, FileJob):
     """A run of `passages_files`."""
+
+    @property
+    def screening(self) -> Screening | None:
+        """How documents that hold protected items are found."""
+        if self.overlap is None:
+            return None
+        return Screening(self.protect, self.overlap, self.shingling, self.folding, marks=True)
 
 
 @dataclass(frozen=True, kw_only=True)

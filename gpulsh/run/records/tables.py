@@ -106,6 +106,16 @@ class HeldItems(NamedTuple):
     stop: Numbers
 
 
+class HeldSpans(NamedTuple):
+    """What documents of the partition hold of such items, anywhere, as stretches apart from one another, by row."""
+
+    row: Numbers
+    start: Numbers  # bytes of the document's text
+    stop: Numbers
+    tokens: Numbers
+    item: Numbers  # the one that begins first there, by position
+
+
 class Sizes(NamedTuple):
     """Bytes of text, a row a document of the partition."""
 
@@ -257,6 +267,7 @@ ITEM_PLACES = Table("protect", "places", ItemPlaces)  # screen
 ITEM_TOKENS = Table("protect", "items", ItemTokens)  # screen
 ITEM_FLAGS = Table("protect", "flags", Flags)  # screen
 HELD = Table("screen", "held", HeldItems)  # sign, write
+HELD_SPANS = Table("screen", "spans", HeldSpans)  # hold
 DIGESTS = Table("sign", "digests", DigestRows)  # collide
 EXACT = Table("sign", "exact", ExactRows)  # copies
 SIZES = Table("sign", "documents", Sizes)  # connect, gather, write

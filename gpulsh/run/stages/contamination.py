@@ -1,11 +1,11 @@
-"""Drop documents that hold items of a benchmark, with `--passages`.
+"""Find documents that hold items of a test set, with `--passages`.
 
 protect        all protected files: the index of their windows -> ITEM_WINDOWS, ITEM_PLACES, ITEM_TOKENS, ITEM_FLAGS
-screen         a partition: its documents that hold items -> HELD
+screen         a partition: its documents that hold items -> HELD, and where marks are wanted -> HELD_SPANS
 contamination  all: `contamination.parquet`, a row for each document and item that it holds, in input order
 
-`protect` and `screen` come before `sign`. It does not sign these documents, so no document is dropped for them. Each
-task maps the index, so the tasks of a machine share one copy of it.
+Of a run that drops these documents, `protect` and `screen` come before `sign`, which does not sign them, so no document
+is dropped for them. Each task maps the index, so the tasks of a machine share one copy of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.arrays import TextBatch
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.arrow.buffers import strings, to_arrow
@@ -25,11 +25,21 @@ from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import first_of_runs
-from gpulsh.repeats.benchmark import Benchmark, Found, index_items, reading_of
+from gpulsh.repeats.benchmark import Benchmark, index_items
 from gpulsh.repeats.contamination import byte_spans
-from gpulsh.run.job import Layout, Made, Workplace
+from gpulsh.run.job import FileJob, Layout, Made, Place
+from gpulsh.run.policy import Screening
 from gpulsh.run.records.results import write_result
-from gpulsh.run.records.tables import HELD, ITEM_FLAGS, ITEM_PLACES, ITEM_TOKENS, ITEM_WINDOWS, HeldItems
+from gpulsh.run.records.tables import (
+    HELD,
+    HELD_SPANS,
+    ITEM_FLAGS,
+    ITEM_PLACES,
+    ITEM_TOKENS,
+    ITEM_WINDOWS,
+    HeldItems,
+    HeldSpans,
+)
 from gpulsh.stats.counts import CONTAMINATION
 
 PROTECT = "protect"  # the step
@@ -39,12 +49,12 @@ ROWS_AT_ONCE = 1 << 16
 SHARD = re.compile(r"[-_.]\d+([-_]of[-_]\d+)?$")  # as in test-00000-of-00001
 
 
-def protect(place: Workplace, pieces: Sequence[Piece]) -> Made:
+ScreenedPlace = Place[FileJob]
+
+
+def protect(place: ScreenedPlace, pieces: Sequence[Piece]) -> Made:
     """Index the items in all protected files."""
-    job, ops, overlap = place.job, place.ops, place.job.policy.overlap
-    assert overlap is not None
-    facts, reading = PartitionFacts(), reading_of(job.method.shingling, job.method.folding)
-    read = 0
+    ops, screening, facts, read = place.ops, _screening(place), PartitionFacts(), 0
 
     def batches() -> Iterator[TextBatch]:
         nonlocal read
@@ -52,10 +62,11 @@ def protect(place: Workplace, pieces: Sequence[Piece]) -> Made:
             size = int(batch.offset[-1] - batch.offset[0])
             read += size
             place.progress.advance(size)
-            yield normalized(batch, job.method.folding.form)
+            yield normalized(batch, screening.folding.form)
 
     with place.unchanged(piece.file for piece in pieces):
-        found = index_items(ops, batches(), reading, place.keys, overlap, job.cut.memory // SHARE)
+        given = screening.shingling, place.keys, screening.overlap, place.job.cut.memory // SHARE
+        found = index_items(ops, batches(), *given)
     made = ITEM_WINDOWS.write(place.folder, PROTECT, found.windows)
     made |= ITEM_PLACES.write(place.folder, PROTECT, found.places)
     made |= ITEM_TOKENS.write(place.folder, PROTECT, found.items)
@@ -72,45 +83,61 @@ class _Reading:
     folding: Folding
 
 
-def screen(place: Workplace, partition: Partition) -> Made:
+def screen(place: ScreenedPlace, partition: Partition) -> Made:
     """Find the documents of a partition that hold items; protected ones are left out."""
-    job = place.job
-    protected = [job.policy.protects(job.files[piece.file]) for piece in partition.pieces]
-    if all(protected):
-        return Made(HELD.write(place.folder, partition.number, HELD.empty()), {"amount": 0})
-    index, facts = _index(place), PartitionFacts()
-    folding = job.method.folding
-    reading = reading_of(job.method.shingling, folding)
+    job, screening, index, facts = place.job, _screening(place), _index(place), PartitionFacts()
+    reading, folding = screening.shingling, screening.folding
 
-    def find(ops: Backend, text: TextBatch) -> tuple[int, int, Found, Numbers]:
-        found = index.find(ops, normalized(text, folding.form), reading, place.keys)
-        size = int(text.offset[-1] - text.offset[0])
-        return len(text), size, found, byte_spans(_Reading(ops, reading, folding), text, found)
+    def find(ops: Backend, text: TextBatch) -> tuple[int, int, HeldItems, HeldSpans]:
+        given, how = (ops, normalized(text, folding.form), reading, place.keys), _Reading(ops, reading, folding)
+        found, spans = index.cover(*given) if screening.marks else (index.find(*given), None)
+        items = HeldItems(found.row, found.item, found.coverage, *byte_spans(how, text, found).T)
+        marked = HELD_SPANS.empty()
+        if spans is not None:
+            start, stop = byte_spans(how, text, spans).T
+            marked = HeldSpans(spans.row, start, stop, spans.stop - spans.first, spans.item)
+        return len(text), int(text.offset[-1] - text.offset[0]), items, marked
 
-    parts, documents, read = [HELD.empty()], 0, 0
+    parts, marks, documents, read = [HELD.empty()], [HELD_SPANS.empty()], 0, 0
     with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
         batches = place.texts().read(partition.pieces, place.ops.sizes().batch, facts)
-        for count, size, found, span in map_batches(place.ops, batches, find):
-            start, stop = np.ascontiguousarray(span.T)
-            parts.append(HeldItems(found.row + documents, found.item, found.coverage, start, stop))
+        for count, size, items, marked in map_batches(place.ops, batches, find):
+            parts.append(items._replace(row=items.row + documents))
+            marks.append(marked._replace(row=marked.row + documents))
             documents, read = documents + count, read + size
             place.progress.advance(size)
             place.progress.count(documents=count)
     held = HELD.joined(parts)
-    first = sum(rows for number, rows in facts.rows.items() if job.policy.protects(job.files[number]))
+    first = sum(rows for number, rows in facts.rows.items() if screening.protects(job.files[number]))
     held = HELD.rows(held, slice(int(np.searchsorted(held.row, first)), None))
+    made = HELD.write(place.folder, partition.number, held)
+    if screening.marks:
+        spans = HELD_SPANS.joined(marks)
+        spans = HELD_SPANS.rows(spans, slice(int(np.searchsorted(spans.row, first)), None))
+        made |= HELD_SPANS.write(place.folder, partition.number, spans)
     contaminated = int(np.count_nonzero(first_of_runs(held.row)))
     return Made(
-        HELD.write(place.folder, partition.number, held),
-        {"amount": read, "documents": documents, "dropped": contaminated},
+        made,
+        {
+            "amount": read,
+            "bytes": read,
+            "documents": documents,
+            "nulls": facts.nulls,
+            "rows": {str(number): rows for number, rows in facts.rows.items()},
+            "rejected": False,
+            "dropped": contaminated,
+        },
     )
 
 
-def _index(place: Workplace) -> Benchmark:
-    overlap = place.job.policy.overlap
-    assert overlap is not None
+def _screening(place: ScreenedPlace) -> Screening:
+    assert place.job.screening is not None
+    return place.job.screening
+
+
+def _index(place: ScreenedPlace) -> Benchmark:
     return Benchmark(
-        overlap,
+        _screening(place).overlap,
         ITEM_WINDOWS.read(place.folder, PROTECT),
         ITEM_PLACES.read(place.folder, PROTECT),
         ITEM_TOKENS.read(place.folder, PROTECT),
@@ -118,7 +145,7 @@ def _index(place: Workplace) -> Benchmark:
     )
 
 
-def contamination(place: Workplace, layout: Layout) -> Made:
+def contamination(place: ScreenedPlace, layout: Layout) -> Made:
     """Write what was found. Items are the first documents of all, in the order of the protected files."""
     job, splits = place.job, strings([split_of(file.name) for file in place.job.files])
     schema = pa.schema([(row.name, pa.type_for_alias(row.type)) for row in CONTAMINATION])

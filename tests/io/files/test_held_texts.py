@@ -53,6 +53,18 @@ def test_only_whole_pieces_are_given_and_once() -> None:
     assert held.find(Piece(1, None)) is held.take(Piece(1, None)) is None  # it was not complete
 
 
+def test_a_piece_that_is_read_again_is_held_once() -> None:
+    held, piece = HeldTexts(10_000), Piece(0, None)
+    held.add(piece, 0, rows("one"))  # and the reader fails
+    held.add(piece, 0, rows("one"))
+    held.add(piece, 1, rows("two"))
+    held.complete(piece)
+    for start, text in enumerate(("one", "two")):  # another stage reads it, too
+        held.add(piece, start, rows(text))
+    held.complete(piece)
+    assert texts_of(held.find(piece)) == [(0, [b"one"]), (1, [b"two"])]
+
+
 def test_no_more_is_held_than_was_said() -> None:
     size = 3 + OFFSET_BYTES + BLOCK_COST
     held = HeldTexts(2 * size)
