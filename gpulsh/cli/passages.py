@@ -112,6 +112,7 @@ _machine = together(
 @on_error
 @_output
 @click.option("--tokens", type=int, default=50, show_default=True, metavar="N", help="Tokens of a window.")
+@click.option("--bytes", type=int, metavar="N", help="Windows of N bytes of UTF-8 instead, exactly as they stand.")
 @choice(
     "--keep", "first", "minimal", "none", help="Copies that stay: each first one whole, the fewest tokens, or none."
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast, get_args
 
 import numpy as np
@@ -11,7 +12,6 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
-from gpulsh.io.rows import normalized
 from gpulsh.params import (
     Folding,
     NormalForm,
@@ -25,11 +25,12 @@ from gpulsh.params import (
     shown,
 )
 from gpulsh.ragged import distinct, offsets, sorted_distinct
+from gpulsh.repeats import byte_text
 from gpulsh.repeats.copies import Part, copies_of, group_numbers, parts_of
 from gpulsh.repeats.lines import WholeLines
 from gpulsh.repeats.lines import whole_lines as widened
 from gpulsh.repeats.marks import Keep, bridged, mark
-from gpulsh.repeats.places import byte_bounds, chosen_batches
+from gpulsh.repeats.places import byte_bounds, chosen_batches, read_text
 from gpulsh.repeats.windows import (
     Repeats,
     Samples,
@@ -61,6 +62,7 @@ def passages(
     unit: Unit | Part = "word",
     max_copies: int | None = None,
     within: object = None,
+    bytes: int | None = None,
     symbols: bool = False,
     folding: Folding | None = None,
     normalize: NormalForm | None = None,
@@ -87,6 +89,8 @@ def passages(
                not apply. A paragraph ends with blank lines
     max_copies  of a line or paragraph that stay, from 1 on; None: 6
     within     a column of n: only copies in documents with an equal value of it count, as of the same web host
+    bytes      instead of `tokens`: a window is so many consecutive bytes of UTF-8, 1 to 4096, without any folding. A
+               span then has whole characters alone: an end within one moves inwards. `tokens` of a span are its bytes
     symbols    whether each symbol is a token
     folding    applied to texts first; None: Folding(), which folds case
     normalize  "NFC" or "NFKC", short for folding=Folding(form=...)
@@ -111,7 +115,7 @@ def passages(
     >>> passages([f"One: {text}!", f"Two. {text.upper()}?"], tokens=3, backend="cpu").to_pylist()
     [{'row': 1, 'start': 5, 'stop': 28, 'first_row': 0, 'first_start': 5, 'tokens': 4, 'occurrences': 2}]
     """
-    check_integer("tokens", tokens, 1, MOST_TOKENS)
+    tokens = window_size(tokens, bytes, unit, symbols, folding, normalize, whole_lines)
     check_choice("keep", keep, get_args(Keep))
     check_integer("bridge", bridge, 0, tokens)
     check_type("whole_lines", whole_lines, bool)
@@ -121,12 +125,33 @@ def passages(
         documents = Documents.opened(texts, Shingling(size=1, symbols=symbols), folding, backend, threads)
         return _copies(documents, cast("Part", unit), most, within, keys)
     reading = Shingling(unit=cast("Unit", unit), symbols=symbols)
-    documents = Documents.opened(texts, reading, folding, backend, threads)
+    if bytes is not None:
+        reading, folding = byte_text.READING, byte_text.FOLDING
+    documents = replace(Documents.opened(texts, reading, folding, backend, threads), of_bytes=bytes is not None)
     found, base = repeats(documents, tokens, keys)
     spans = bridged(mark(found, tokens, keep), base, bridge)
     kept = found.place[found.place == found.first] if keep == "first" else found.place[:0]
     lines = widened(documents, base, spans, kept, tokens) if whole_lines else WholeLines.none(spans)
     return span_table(documents, base, lines)
+
+
+def window_size(
+    tokens: int,
+    of_bytes: int | None,
+    unit: object,
+    symbols: bool,
+    folding: Folding | None,
+    normalize: NormalForm | None,
+    whole_lines: bool,
+) -> int:
+    """The size of a window in tokens, or in bytes where that is given; ParameterError for what does not go with it."""
+    if of_bytes is None:
+        return check_integer("tokens", tokens, 1, MOST_TOKENS)
+    given = {"tokens": tokens != 50, "unit": unit != "word", "symbols": symbols, "whole_lines": whole_lines}
+    for name, is_given in {**given, "folding": folding is not None, "normalize": normalize is not None}.items():
+        if is_given:
+            raise ParameterError(f"bytes and {name} are both given, which cannot be combined; leave one of them out")
+    return check_integer("bytes", of_bytes, 1, MOST_TOKENS)
 
 
 def copies_chosen(
@@ -171,8 +196,8 @@ def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repe
     """The windows that occur more than once; and int64 [n + 1]: the place of each document's first token, and the place
     after all.
     """
-    ops, reading, form = documents.ops, documents.shingling, documents.folding.form
-    batches = folded_batches(documents.source, documents.folding, ops.sizes().tile)
+    ops, reading = documents.ops, documents.shingling
+    batches = _batches(documents, ops.sizes().tile)
     samples = ops.pipelined_map(batches, lambda ops, text: sample_windows(ops, text, reading, tokens))
     met, base = met_places(ops, samples)
     runs = windows_near(met, base, tokens)
@@ -184,13 +209,25 @@ def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repe
         part, text = chosen
         here = slice(*np.searchsorted(runs.begin, base[[rows[part][0], rows[part][-1] + 1]]))
         some = WindowRuns(runs.begin[here], runs.windows[here])
-        hashes = hash_windows(ops, normalized(text, form), base[rows[part]], some, reading, tokens, keys)
+        hashes = hash_windows(
+            ops, read_text(text, documents.folding, documents.of_bytes), base[rows[part]], some, reading, tokens, keys
+        )
         filled = slice(ends[here.start], ends[here.stop])
         proposed[filled], proven[filled] = map(ops.asnumpy, hashes)
 
     for _ in ops.pipelined_map(chosen_batches(documents, rows), hashed):
         pass
     return find_repeats(proposed, proven, runs.places()), base
+
+
+def _batches(documents: Documents, most: int) -> Iterator[TextBatch]:
+    """All documents as the backend reads them, of about `most` bytes a batch."""
+    if not documents.of_bytes:
+        yield from folded_batches(documents.source, documents.folding, most)
+        return
+    for batch in documents.source.batches(most // byte_text.WIDTH):
+        with documents.ops.here():
+            yield byte_text.spelled(batch)
 
 
 def met_places(ops: Backend, batches: Iterable[Samples]) -> tuple[Numbers, Numbers]:

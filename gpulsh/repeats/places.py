@@ -21,6 +21,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.io.rows import batch_cuts, normalized
 from gpulsh.params import Folding, NormalForm, Shingling
 from gpulsh.ragged import distinct, offsets
+from gpulsh.repeats.byte_text import spelled, whole_characters
 from gpulsh.text.documents import Documents
 
 REPLACEMENT = "\ufffd"
@@ -41,6 +42,15 @@ class TextReading(Protocol):
     @property
     def folding(self) -> Folding:
         """The normal form."""
+
+    @property
+    def of_bytes(self) -> bool:
+        """Whether tokens are bytes."""
+
+
+def read_text(text: TextBatch, folding: Folding, of_bytes: bool) -> TextBatch:
+    """The text that a backend reads in place of a batch."""
+    return spelled(text) if of_bytes else normalized(text, folding.form)
 
 
 def chosen_batches(documents: Documents, rows: Numbers) -> Iterator[tuple[slice, TextBatch]]:
@@ -68,6 +78,8 @@ def byte_bounds(documents: Documents, base: Numbers, places: Numbers) -> Numbers
 def byte_bounds_of(reading: TextReading, text: TextBatch, row: Numbers, token: Numbers) -> Numbers:
     """int64 [q, 2]: the same for tokens of documents `row` of a batch, both int64 [q], ascending."""
     ops, form = reading.ops, reading.folding.form
+    if reading.of_bytes:
+        return whole_characters(text.moved(on_host), row, np.stack([token, token + 1], axis=1))
     read = normalized(text, form)
     bounds: Numbers = ops.asnumpy(ops.token_bounds(read, reading.shingling, ops.asarray(row), ops.asarray(token)))
     if form is None or read is text:

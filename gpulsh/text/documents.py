@@ -33,6 +33,7 @@ class Documents:
     shingling: Shingling
     folding: Folding
     ops: Backend
+    of_bytes: bool = False  # whether tokens are bytes: of `gpulsh.passages` alone
 
     @classmethod
     def opened(

@@ -39,7 +39,7 @@ from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.marks import Keep
-from gpulsh.repeats.passages import MOST_TOKENS, copies_chosen
+from gpulsh.repeats.passages import copies_chosen, window_size
 from gpulsh.run.engines import EngineName
 from gpulsh.run.files import Input, is_given, overlap_chosen, paths, with_absolute_path
 from gpulsh.run.job import OnError
@@ -91,6 +91,7 @@ def passages_files(
     unit: Unit | Part = "word",
     max_copies: int | None = None,
     within: str | None = None,
+    bytes: int | None = None,
     protect: Input | Sequence[Input] = (),
     passages: int | None = None,
     coverage: float = 0.8,
@@ -133,7 +134,7 @@ def passages_files(
 
     inputs   files, folders, globs or URLs, as `deduplicate_files` takes them
     output   a local folder that is new or empty; see `overwrite` and `resume`
-    tokens, keep, bridge, whole_lines, unit, max_copies, symbols, folding, normalize
+    tokens, keep, bridge, whole_lines, unit, max_copies, bytes, symbols, folding, normalize
              as in `passages`
     within   a column of text, bytes or integers, such as a web host: with unit="line" or "paragraph", only copies in
              documents with an equal value of it count. Null and empty values are equal
@@ -161,9 +162,9 @@ def passages_files(
     [{'row': 1, 'start': 5, 'stop': 21, 'first_row': 0, 'first_start': 5, 'occurrences': 2}]
     """
     start = Start()
-    check_integer("tokens", tokens, 1, MOST_TOKENS)
+    size = window_size(tokens, bytes, unit, symbols, folding, normalize, whole_lines)
     check_choice("keep", keep, get_args(Keep))
-    check_integer("bridge", bridge, 0, tokens)
+    check_integer("bridge", bridge, 0, size)
     check_type("whole_lines", whole_lines, bool)
     check_type("cut", cut, bool)
     check_choice("on_error", on_error, get_args(OnError))
@@ -172,7 +173,13 @@ def passages_files(
     guarded = paths("protect", protect) if is_given(protect) else []
     overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
     if guarded:
-        marking = {"tokens": tokens != 50, "keep": keep != "first", "bridge": bridge > 0, "whole_lines": whole_lines}
+        marking = {
+            "tokens": tokens != 50,
+            "bytes": bytes is not None,
+            "keep": keep != "first",
+            "bridge": bridge > 0,
+            "whole_lines": whole_lines,
+        }
         _refuse_beside_protect(overlap, {**marking, "unit": bool(most), "on_error": on_error == "skip"})
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
     folding = normalizing(folding, normalize)
@@ -191,7 +198,8 @@ def passages_files(
         columns=Columns(text=text_named(text_column), id=id_column or natural_id(files), identity=within),
         stamps=Stamps.of(files),
         form=form,
-        tokens=tokens,
+        tokens=size,
+        of_bytes=bytes is not None,
         keep=keep,
         bridge=bridge,
         whole_lines=whole_lines,

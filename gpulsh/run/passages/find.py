@@ -21,8 +21,9 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.io.rows import normalized
 from gpulsh.ragged import sorted_distinct
+from gpulsh.repeats.byte_text import WIDTH
+from gpulsh.repeats.places import read_text
 from gpulsh.repeats.windows import (
     Samples,
     as_digests,
@@ -76,9 +77,10 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
 
     def batches() -> Iterator[TextBatch]:
         nonlocal size
-        for batch in place.texts().read(partition.pieces, ops.sizes().batch, facts):
+        most = ops.sizes().batch // (WIDTH if job.of_bytes else 1)
+        for batch in place.texts().read(partition.pieces, most, facts):
             added, count = int(batch.offset[-1] - batch.offset[0]), len(batch)
-            ready = normalized(batch, job.folding.form)
+            ready = read_text(batch, job.folding, job.of_bytes)
             del batch
             yield ready
             del ready  # before the next one is read
@@ -87,7 +89,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
             place.progress.count(documents=count)
 
     def sampled(ops: Backend, text: TextBatch) -> Samples:
-        return Samples(*map(ops.asnumpy, sample_windows(ops, text, job.shingling, job.tokens)))
+        return Samples(*map(ops.asnumpy, sample_windows(ops, text, job.windows, job.tokens)))
 
     held: list[Samples] = []
     with rejected, SAMPLES.create(paths[0]) as samples_out, MET_HERE.create(paths[1]) as met_out:
@@ -163,8 +165,8 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
 
     def hashed(ops: Backend, some: Some) -> Windows:
         runs = windows_near(some.places, base, job.tokens)
-        text = normalized(some.text, job.folding.form)
-        found = hash_windows(ops, text, base[some.rows], runs, job.shingling, job.tokens, place.keys)
+        text = read_text(some.text, job.folding, job.of_bytes)
+        found = hash_windows(ops, text, base[some.rows], runs, job.windows, job.tokens, place.keys)
         proposed, proven = map(ops.asnumpy, found)
         return Windows(proposed, proven, runs.places())
 

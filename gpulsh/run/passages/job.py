@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.io.conversion import FormatName
 from gpulsh.params import Folding, Shingling
+from gpulsh.repeats import byte_text
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.marks import Keep
@@ -57,19 +58,30 @@ class TokenTerms(FileTerms):
 class PassagesTerms(TokenTerms):
     """The parameters of `passages_files` that decide the bytes of its results."""
 
-    tokens: int
+    tokens: int  # of a window
     keep: Keep
     bridge: int
     whole_lines: bool
     part: Part | None = None  # what is counted instead of windows: copies within documents of equal `columns.identity`
     max_copies: int = 0
+    of_bytes: bool = False  # whether a window is of bytes, whatever `unit` is; that counts what a cut leaves
     protect: tuple[str, ...] = ()  # INPUTs of a test set, whose items are marked instead of windows that repeat
     overlap: Overlap | None = None
     cutting: Cutting | None = None
 
+    @property
+    def windows(self) -> Shingling:
+        """How the tokens of windows are read."""
+        return byte_text.READING.under(byte_text.FOLDING) if self.of_bytes else self.shingling
+
     def parameters(self) -> Mapping[str, Any]:
         """All of it but for the files."""
-        windows = {"tokens": self.tokens, "keep": self.keep, "bridge": self.bridge, "whole_lines": self.whole_lines}
+        windows = {
+            "bytes" if self.of_bytes else "tokens": self.tokens,
+            "keep": self.keep,
+            "bridge": self.bridge,
+            "whole_lines": self.whole_lines,
+        }
         parts = {"part": self.part, "max_copies": self.max_copies, "within": self.columns.identity}
         items = {} if self.overlap is None else {"protect": list(self.protect), **self.overlap.to_json()}
         return {

@@ -128,6 +128,7 @@ class _Reading:
     ops: Backend
     shingling: Shingling
     folding: Folding
+    of_bytes: bool
 
 
 def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
@@ -136,7 +137,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     base = bases(folder, places, number)
     own, kept = opened(STRETCHES, folder, [number]), opened(KEPT, folder, [number])
     firsts = opened(FIRSTS, folder, range(len(places.partitions) - 1))
-    reading = _Reading(place.ops, job.shingling, job.folding)
+    reading = _Reading(place.ops, job.windows, job.folding, job.of_bytes)
 
     def wanted(start: int, stop: int) -> Numbers:
         spans = rows_between(STRETCHES, own, start, stop)

@@ -81,6 +81,7 @@ class _Reading:
     ops: Backend
     shingling: Shingling
     folding: Folding
+    of_bytes: bool = False
 
 
 def screen(place: ScreenedPlace, partition: Partition) -> Made:

@@ -1,0 +1,63 @@
+"""Texts whose tokens are their bytes, for windows of so many bytes.
+
+Each byte is spelled as a character of its own. Every backend reads characters as tokens, so it needs no code for bytes.
+A stretch of bytes may begin or end within a character of the text; `whole_characters` moves its ends inwards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.params import Folding, Shingling
+
+FIRST = 0x4E00  # the character of byte 0; that of byte 255 is in the same block, and none of them is folded
+WIDTH = 3  # bytes of each in UTF-8
+FOLDING = Folding(case=False)
+READING = Shingling(unit="char")
+
+_SPELLING = np.array([list(chr(FIRST + byte).encode()) for byte in range(256)], np.uint8)
+
+
+def spelled(text: TextBatch) -> TextBatch:
+    """A batch with a character for each byte of `text`, in the same memory."""
+    first, last = int(text.offset[0]), int(text.offset[-1])
+    characters = np.asarray(_SPELLING, like=text.values)[text.values[first:last]]
+    return TextBatch(characters.reshape(-1), (text.offset - np.int64(first)) * np.int64(WIDTH))
+
+
+def whole_characters(text: TextBatch, row: Numbers, bounds: Numbers) -> Numbers:
+    """int64 [q, 2]: `bounds` [q, 2] of bytes in documents `row` [q] of a batch on the host, at ends of characters.
+
+    Characters are those of `bytes.decode("utf-8", "replace")`. A begin moves forwards, an end backwards.
+    """
+    found = bounds.copy()
+    values, offset = text.values, text.offset
+    for side in range(2):
+        place = bounds[:, side] + offset[row]
+        inside = (place > offset[row]) & (place < offset[row + 1])
+        inside[inside] = (values[place[inside]] & 0xC0) == 0x80
+        for at in np.flatnonzero(inside).tolist():
+            begin, end = int(offset[row[at]]), int(offset[row[at] + 1])
+            found[at, side] = _moved(values, begin, end, int(place[at]))[side] - begin
+    return found
+
+
+def _moved(values: Numbers, begin: int, end: int, place: int) -> tuple[int, int]:
+    """The ends forwards and backwards of the character that holds the byte at `place`, or `place`, if it begins one."""
+    for back in range(1, min(4, place - begin + 1)):
+        lead = int(values[place - back])
+        if lead & 0xC0 == 0x80:
+            continue
+        sequence = bytes(values[place - back : min(place - back + 4, end)])
+        size = _valid(sequence)
+        return (place - back + size, place - back) if size > back else (place, place)
+    return place, place
+
+
+def _valid(sequence: bytes) -> int:
+    """How many bytes of a sequence that does not begin with a continuation byte `decode` takes as one character."""
+    try:
+        return len(sequence.decode()[0].encode())
+    except UnicodeDecodeError as error:
+        return error.end if error.start == 0 else len(sequence[: error.start].decode()[0].encode())

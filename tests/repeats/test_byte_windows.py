@@ -1,0 +1,145 @@
+"""Windows of bytes, beside a naive search, in memory and in files."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh.arrays import TextBatch
+from gpulsh.errors import ParameterError
+from gpulsh.repeats.byte_text import whole_characters
+from gpulsh.run.passages import documents, find
+from tests.run.test_passages_files import cut_small, found, json_lines
+from tests.support.texts import licences
+
+PIECES = st.sampled_from(["a", "ab", "é", "語", "日本", "😀", "x日本語", " ", "e\u0301", "\0"])
+TEXTS = st.lists(st.one_of(st.none(), st.lists(PIECES, max_size=12).map("".join)), max_size=5)
+
+
+def characters(document: bytes) -> list[int]:
+    """Where characters begin, and the end."""
+    bad: dict[int, int] = {}
+
+    def replace(error: Any) -> tuple[str, int]:
+        bad[error.start] = error.end - error.start
+        return "\ufffd", error.end
+
+    codecs.register_error("gpulsh-test", replace)
+    places = [0]
+    for character in document.decode("utf-8", "gpulsh-test"):
+        places.append(places[-1] + bad.get(places[-1], len(character.encode())))
+    return places
+
+
+def marked(texts: Sequence[bytes], size: int, keep: str) -> list[tuple[int, int, int]]:
+    """Row, start and stop of each marked stretch, of whole characters."""
+    places: dict[bytes, list[tuple[int, int]]] = {}
+    for row, text in enumerate(texts):
+        for at in range(len(text) - size + 1):
+            places.setdefault(text[at : at + size], []).append((row, at))
+    takes = [np.zeros(len(text), bool) for text in texts]
+    stays = [np.zeros(len(text), bool) for text in texts]
+    for where in places.values():
+        for number, (row, at) in enumerate(where):
+            if len(where) > 1 and (number or keep == "none"):
+                takes[row][at : at + size] = True
+            elif len(where) > 1 and keep == "first":
+                stays[row][at : at + size] = True
+    stretches = []
+    for row, text in enumerate(texts):
+        flags = np.concatenate([[False], takes[row] & ~stays[row], [False]])
+        begins, ends = (np.flatnonzero(flags[1:] & ~flags[:-1]), np.flatnonzero(~flags[1:] & flags[:-1]))
+        cuts = characters(text)
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            start, stop = min(c for c in cuts if c >= begin), max(c for c in cuts if c <= end)
+            stretches += [(row, start, stop)] if start < stop else []
+    return stretches
+
+
+def stretches(table: Any) -> list[tuple[int, int, int]]:
+    """The same of a table of spans, those that touch as one."""
+    merged: list[tuple[int, int, int]] = []
+    for one in table.to_pylist():
+        row, start, stop = one["row"], one["start"], one["stop"]
+        if merged and merged[-1][0] == row and merged[-1][2] == start:
+            merged[-1] = row, merged[-1][1], stop
+        else:
+            merged.append((row, start, stop))
+    return merged
+
+
+@settings(max_examples=60)
+@given(TEXTS, st.sampled_from([1, 2, 3, 5, 9]), st.sampled_from(["first", "minimal", "none"]))
+def test_marks_are_those_of_a_naive_search(texts: list[str | None], size: int, keep: Any) -> None:
+    wanted = marked([(text or "").encode() for text in texts], size, keep)
+    for backend in ("cpu", "reference"):
+        table = gpulsh.passages(texts, bytes=size, keep=keep, backend=backend)  # type: ignore[arg-type]
+        assert stretches(table) == wanted
+
+
+@settings(max_examples=200)
+@given(st.lists(st.one_of(st.binary(max_size=9), PIECES.map(str.encode)), max_size=6).map(b"".join))
+def test_bounds_move_to_whole_characters(document: bytes) -> None:
+    bounds = np.stack([np.arange(len(document) + 1)] * 2, axis=1)
+    batch = TextBatch(np.frombuffer(b"\xe2" + document, np.uint8), np.array([0, 1, 1 + len(document)]))
+    moved = whole_characters(batch, np.ones(len(bounds), np.int64), bounds)
+    cuts = characters(document)
+    assert moved[:, 0].tolist() == [min(cut for cut in cuts if cut >= place) for place in bounds[:, 0].tolist()]
+    assert moved[:, 1].tolist() == [max(cut for cut in cuts if cut <= place) for place in bounds[:, 1].tolist()]
+
+
+@pytest.mark.parametrize("options", [{}, {"keep": "minimal", "bridge": 9}], ids=str)
+def test_files_in_many_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    cut_small(monkeypatch, 8000, 1000)
+    monkeypatch.setattr(find, "RUN_SAMPLES", 100)
+    monkeypatch.setattr(find, "RUN_WINDOWS", 300)
+    monkeypatch.setattr(documents, "PLACES_AT_ONCE", 3000)
+    texts = [*licences()[:60], None, "語" * 300, "x" + "語" * 200]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    json_lines(folder / "a.jsonl", texts[:20])
+    json_lines(folder / "b.jsonl", texts[20:])
+    table = found(folder, tmp_path / "out", bytes=120, tokens=50, **options)
+    wanted = gpulsh.passages(texts, bytes=120, backend="cpu", threads=1, **options)
+    names = ["start", "stop", "first_start", "tokens", "occurrences"]
+    assert table.select(names).equals(wanted.select(names)) and table.num_rows > 20
+
+
+def test_a_cut_of_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    shared = "ein gemeinsamer, längerer Satz über Straßen"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in (f"Eins: {shared}", f"Zwei! {shared} Ende.")))
+    result = gpulsh.passages_files(path, tmp_path / "out", bytes=20, cut=True, min_left=1, backend="cpu", threads=1)
+    left = [json.loads(line)["text"] for line in (result.data / "a.jsonl").open()]
+    assert left == [f"Eins: {shared}", "Zwei! Ende."]  # one of the two blanks is of the repeat
+    assert result.report["parameters"]["bytes"] == 20 and "tokens" not in result.report["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"tokens": 9}, "bytes and tokens are both given"),
+        ({"unit": "char"}, "bytes and unit are both given"),
+        ({"symbols": True}, "bytes and symbols are both given"),
+        ({"normalize": "NFC"}, "bytes and normalize are both given"),
+        ({"whole_lines": True}, "bytes and whole_lines are both given"),
+        ({"bytes": 0}, "bytes is 0"),
+        ({"bytes": 5000}, "bytes is 5000"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_bytes(options: dict[str, Any], told: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"bytes": 20, "backend": "cpu", **options}
+    with pytest.raises(ParameterError, match=told):
+        gpulsh.passages(["a"], **given)
+    with pytest.raises(ParameterError, match=told):
+        gpulsh.passages_files(tmp_path, tmp_path / "out", **given)
