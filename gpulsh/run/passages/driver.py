@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 
 from gpulsh.backends.protocol import Backend
+from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import offsets
 from gpulsh.run.driver import partitions_of, rejecting, run_stage, tasks_of
 from gpulsh.run.job import Layout, Made, Runner, Stage, Task, tallied
 from gpulsh.run.passages import parts
 from gpulsh.run.passages.evidence import LIST, collect, write_list
 from gpulsh.run.passages.find import meet, repeat, sample, window
+from gpulsh.run.passages.frequent import LISTED, apart, most_frequent
 from gpulsh.run.passages.items import hold
 from gpulsh.run.passages.job import PassagesJob
-from gpulsh.run.passages.mark import CLASSES, LISTED, apart, locate, mark, most_frequent
+from gpulsh.run.passages.mark import CLASSES, locate, mark
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
 from gpulsh.stats.stages import OF_ITEMS, OF_PASSAGES, Funnel, Progress
 
@@ -65,10 +67,8 @@ class Stages:
 
 def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """All stages from the files to `passages.parquet`; `ops` only says how the work is best cut for it."""
-    texts = job.texts(ops)
-    total = texts.check()
-    partitions = partitions_of(texts, job.cut, total)
-    count, numbers, parallel = len(partitions), range(len(partitions)), job.cut.parallel is not None
+    partitions, total, parallel = _partitioned(job, ops)
+    count, numbers = len(partitions), range(len(partitions))
     sampled = stages.run("sample", sample, ((each,) for each in partitions), total, parallel=parallel)
     layout = _layout(job, sampled)
     places = replace(layout, partitions=offsets([facts["places"] for facts in sampled]))
@@ -86,10 +86,8 @@ def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
 
 def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """The same of lines or paragraphs."""
-    texts = job.texts(ops)
-    total = texts.check()
-    partitions = partitions_of(texts, job.cut, total)
-    count, parallel = len(partitions), job.cut.parallel is not None
+    partitions, total, parallel = _partitioned(job, ops)
+    count = len(partitions)
     hashed = stages.run("part", parts.part, ((each,) for each in partitions), total, parallel=parallel)
     layout = _layout(job, hashed)
     places = replace(layout, partitions=offsets([facts["parts"] for facts in hashed]))
@@ -104,10 +102,8 @@ def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
 def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """The same of what items of the protected files cover; also writes `contamination.parquet`."""
     assert job.screening is not None
-    texts = job.texts(ops)
-    total = texts.check()
-    partitions = partitions_of(texts, job.cut, total)
-    count, parallel = len(partitions), job.cut.parallel is not None
+    partitions, total, parallel = _partitioned(job, ops)
+    count = len(partitions)
     protected = [job.screening.protects(file) for file in job.files]
     pieces = tuple(piece for each in partitions for piece in each.pieces if protected[piece.file])
     (indexed,) = stages.tasks(PROTECT, [Task(PROTECT, protect, (pieces,))], None)
@@ -120,6 +116,13 @@ def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     counts, items = _counts(bad, screened, held), int(indexed["documents"])
     others = {"documents": counts["documents"] - items, "bytes": counts["bytes"] - int(indexed["amount"])}
     return Marked(layout, {**counts, **others, "items": items}, [], _frequent(held)[:LISTED])
+
+
+def _partitioned(job: PassagesJob, ops: Backend) -> tuple[Sequence[Partition], int | None, bool]:
+    """The partitions, the bytes of all where they are known, and whether several are worked on side by side."""
+    texts = job.texts(ops)
+    total = texts.check()
+    return partitions_of(texts, job.cut, total), total, job.cut.parallel is not None
 
 
 def _list(stages: Stages, layout: Layout, places: Layout) -> Mapping[str, Any]:

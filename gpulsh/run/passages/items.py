@@ -7,8 +7,6 @@ The stages `protect` and `screen` before it, and `contamination` behind it, are 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpulsh.arrays import Numbers
@@ -16,10 +14,9 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.evidence import write_ids
-from gpulsh.run.passages.job import PASSAGES, Passages, PassagesPlace
-from gpulsh.run.passages.mark import FREQUENT, SHOWN
-from gpulsh.run.records.tables import HELD, HELD_SPANS, HeldSpans
-from gpulsh.run.records.texts import chosen_texts
+from gpulsh.run.passages.frequent import candidates, with_texts_again
+from gpulsh.run.passages.job import PASSAGES, ByteStretches, Passages, PassagesPlace
+from gpulsh.run.records.tables import HELD, HELD_SPANS
 
 
 def hold(place: PassagesPlace, layout: Layout, partition: Partition) -> Made:
@@ -39,27 +36,9 @@ def hold(place: PassagesPlace, layout: Layout, partition: Partition) -> Made:
         "bytes_marked": int((spans.stop - spans.start).sum()),
         "documents_marked": len(documents),
     }
-    shown = _shown(place, layout, partition, spans, occurrences)
-    return Made(made | ids, {"amount": 1, "ids": len(ids), **counts, "frequent": shown})
-
-
-def _shown(
-    place: PassagesPlace, layout: Layout, partition: Partition, spans: HeldSpans, occurrences: Numbers
-) -> list[list[Any]]:
-    """Entries of `most_frequent`: of each item the first stretch, with the beginning of its text."""
-    order = np.argsort(-(occurrences * spans.tokens), kind="stable")
-    _, at = np.unique(spans.item[order], return_index=True)
-    chosen = np.sort(order[np.sort(at)[:FREQUENT]])
-    rows, first = sorted_distinct(spans.row[chosen]), int(layout.partitions[partition.number])
-    with place.unchanged(piece.file for piece in partition.pieces):
-        texts = [bytes(text) for some in chosen_texts(place.texts(), layout, partition, rows + first) for text in some]
-    found = []
-    for one in chosen.tolist():
-        row, start, stop = (int(column[one]) for column in (spans.row, spans.start, spans.stop))
-        text = texts[int(np.searchsorted(rows, row))][start : min(stop, start + SHOWN)].decode("utf-8", "replace")
-        numbers = (occurrences, spans.tokens, spans.item)
-        found.append([*(int(column[one]) for column in numbers), row + first, start, stop, text])
-    return found
+    found = candidates(ByteStretches(document, spans.start, spans.stop, spans.item, spans.tokens, occurrences))
+    frequent = with_texts_again(found, place, layout, partition)
+    return Made(made | ids, {"amount": 1, "ids": len(ids), **counts, "frequent": frequent})
 
 
 def _holding(place: PassagesPlace, partitions: int, items: Numbers) -> Numbers:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.params import Folding, Shingling
@@ -27,6 +28,7 @@ from gpulsh.repeats.places import byte_bounds_of
 from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import Some, bases, document_runs, opened, read_documents, rows_between
+from gpulsh.run.passages.frequent import Entry, candidates, most_frequent, with_texts
 from gpulsh.run.passages.job import (
     BYTES,
     FIRST_PLACES,
@@ -43,7 +45,6 @@ from gpulsh.run.passages.job import (
 )
 
 CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
-FREQUENT, LISTED, SHOWN = 60, 20, 400  # passages that may be among those of the report, those, and bytes of each
 
 
 class _Found:
@@ -145,7 +146,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         return sorted_distinct(np.concatenate([spans.start, spans.stop - 1, first]))
 
     counts = Counter[str]()
-    frequent: list[list[Any]] = []
+    frequent: list[Entry] = []
     paths = BYTES.path(folder, number), FIRST_PLACES.path(folder, number)
     with BYTES.create(paths[0]) as out, FIRST_PLACES.create(paths[1]) as firsts_out:
         with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
@@ -159,12 +160,14 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
                 first = rows_between(FIRSTS, firsts, low, high).place
                 passages, starts = _located(reading, base, some, lines, sorted_distinct(first))
                 position = layout.partitions[number]
-                out.append(passages._replace(document=passages.document + position))
+                passages = passages._replace(document=passages.document + position)
+                out.append(passages)
                 firsts_out.append(starts._replace(document=starts.document + position))
                 size = passages.stop - passages.start
                 counts.update(passages=len(size), tokens=int(passages.tokens.sum()), bytes_marked=int(size.sum()))
                 counts.update(documents_marked=len(sorted_distinct(passages.document)))
-                frequent = most_frequent([*frequent, *_candidates(passages, some, int(position))])
+                found = with_texts(candidates(passages), partial(_text, some, int(position)))
+                frequent = most_frequent([*frequent, *found])
         made = {path.name: file.finish() for path, file in zip(paths, (out, firsts_out), strict=True)}
     place.progress.advance(1)
     return Made(made, {"amount": 1, **counts, "frequent": frequent})
@@ -194,42 +197,8 @@ def _located(
     return passages, FirstPlaces(first, np.searchsorted(base, first, side="right") - 1, found(first, 0))
 
 
-def _candidates(passages: ByteStretches, some: Some, position: int) -> list[list[Any]]:
-    """Passages of some documents for the list of the most frequent, each with the beginning of its text."""
-    weight: Numbers = passages.occurrences * passages.tokens
-    repeats = np.flatnonzero(passages.first >= 0)
-    order: Numbers = repeats[np.argsort(-weight[repeats], kind="stable")]
-    _, at = np.unique(passages.first[order], return_index=True)
-    found = []
-    for row in order[np.sort(at)][:FREQUENT].tolist():
-        document, start, stop = (int(column[row]) for column in (passages.document, passages.start, passages.stop))
-        text = _text(some.text, int(np.searchsorted(some.rows, document)), start, min(stop, start + SHOWN))
-        numbers = (passages.occurrences, passages.tokens, passages.first)
-        found.append([*(int(column[row]) for column in numbers), document + position, start, stop, text])
-    return found
-
-
-def _text(text: TextBatch, row: int, start: int, stop: int) -> str:
-    begin = int(text.offset[row])
-    return bytes(text.values[begin + start : begin + stop]).decode("utf-8", "replace")
-
-
-def most_frequent(candidates: Sequence[list[Any]]) -> list[list[Any]]:
-    """Those that take up most tokens: occurrences, tokens, first place, document, start, stop and text of each.
-
-    Of passages with the same first occurrence the longest, then the first, stays.
-    """
-    found: dict[int, list[Any]] = {}
-    for one in sorted(candidates, key=lambda one: (-one[0] * one[1], one[3], one[4])):
-        found.setdefault(one[2], one)
-    return list(found.values())[:FREQUENT]
-
-
-def apart(frequent: Sequence[list[Any]]) -> list[list[Any]]:
-    """The first LISTED passages of a list whose first occurrences do not overlap: windows of one text are one entry."""
-    found: list[list[Any]] = []
-    for one in frequent:
-        first, stop = one[2], one[2] + one[1]
-        if all(stop <= other[2] or other[2] + other[1] <= first for other in found):
-            found.append(one)
-    return found[:LISTED]
+def _text(some: Some, position: int, document: int) -> NDArray[np.uint8]:
+    """The text of a document; `position` is that of the partition."""
+    text: NDArray[np.uint8] = some.text.values
+    start, stop = some.text.offset[int(np.searchsorted(some.rows, document - position)) :][:2].tolist()
+    return text[start:stop]

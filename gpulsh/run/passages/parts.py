@@ -11,7 +11,7 @@ for all equal lines in it. So a line that occurs a million times takes no more m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.repeats.copies import Parts, parts_of_batch
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import opened, rows_between
+from gpulsh.run.passages.frequent import candidates, most_frequent, with_texts_again
 from gpulsh.run.passages.job import (
     BYTES,
     COPIES_HERE,
@@ -44,10 +45,9 @@ from gpulsh.run.passages.job import (
     PassagesPlace,
     Spots,
 )
-from gpulsh.run.passages.mark import CLASSES, FREQUENT, SHOWN, kinds_of, most_frequent
+from gpulsh.run.passages.mark import CLASSES, kinds_of
 from gpulsh.run.records.documents import RejectionsFile
 from gpulsh.run.records.ranges import whole_range
-from gpulsh.run.records.texts import chosen_texts
 from gpulsh.secret import EvidenceKeys
 from gpulsh.store.columns import range_order
 
@@ -196,12 +196,12 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
             counts.update(windows=len(at), stretches=len(picked.document), passages=len(picked.document))
             counts.update(tokens=int(picked.tokens.sum()), bytes_marked=int((picked.stop - picked.start).sum()))
             counts.update(documents_marked=len(sorted_distinct(picked.document)))
-            frequent = most_frequent([*frequent, *_candidates(picked)])
+            frequent = most_frequent([*frequent, *candidates(picked)])
             start += len(spots.document)
         made = {path.name: file.finish() for path, file in zip(paths, (out, firsts_out), strict=True)}
     facts = {**counts, **{name: numbers.tolist() for name, numbers in often.items()}}
     place.progress.advance(1)
-    return Made(made, {"amount": 1, **facts, "frequent": _with_texts(place, layout, partition, frequent)})
+    return Made(made, {"amount": 1, **facts, "frequent": with_texts_again(frequent, place, layout, partition)})
 
 
 def _with_copies(counted: Counted, copies: CopiesHere, origin: int) -> Counted:
@@ -213,27 +213,3 @@ def _with_copies(counted: Counted, copies: CopiesHere, origin: int) -> Counted:
     both = [np.concatenate(pair) for pair in zip(known, others, strict=True)]
     order = np.argsort(both[0])
     return Counted(*(column[order] for column in both))
-
-
-def _candidates(picked: ByteStretches) -> list[list[Any]]:
-    """Those that may be among the most frequent, each of equal ones once."""
-    _, at = np.unique(picked.first, return_index=True)
-    weight = picked.occurrences[at] * picked.tokens[at]
-    at = at[np.argsort(-weight, kind="stable")][:FREQUENT]
-    order = picked.occurrences, picked.tokens, picked.first, picked.document, picked.start, picked.stop
-    return [[*numbers, ""] for numbers in zip(*(column[at].tolist() for column in order), strict=True)]
-
-
-def _with_texts(
-    place: PassagesPlace, layout: Layout, partition: Partition, frequent: Sequence[list[Any]]
-) -> list[list[Any]]:
-    """The same, with the beginning of the text of each."""
-    documents = sorted_distinct(np.array([one[3] for one in frequent], np.int64))
-    pieces = chosen_texts(place.texts(), layout, partition, documents)
-    texts = [bytes(text) for some in pieces for text in some]
-    found = []
-    for *numbers, _ in frequent:
-        document, start, stop = numbers[3:]
-        text = texts[int(np.searchsorted(documents, document))]
-        found.append([*numbers, text[start : min(stop, start + SHOWN)].decode("utf-8", "replace")])
-    return found
