@@ -136,6 +136,13 @@ class Benchmark:
         """The numbers of tokens that windows have."""
         return [int(size) for size in np.unique(self.windows.tokens)]
 
+    @cached_property
+    def _windows_by_item(self) -> tuple[Numbers, Numbers]:
+        """The items of all places, ascending, and the window of each."""
+        windows = np.searchsorted(self.windows.stop, np.arange(len(self.places.item)), side="right")
+        order = np.argsort(self.places.item, kind="stable")
+        return self.places.item[order], windows[order]
+
     def find(self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys) -> Found:
         """The items that documents of a batch hold. `text` is normalized."""
         return self._found(*self._matches(ops, text, reading, keys))
@@ -144,11 +151,12 @@ class Benchmark:
         """The same, and the windows of these items that the documents hold, anywhere."""
         row, token, window = self._matches(ops, text, reading, keys)
         found = self._found(row, token, window)
-        windows = np.searchsorted(self.windows.stop, np.arange(len(self.places.item)), side="right")
-        order = np.argsort(self.places.item, kind="stable")
-        begin, end = (np.searchsorted(self.places.item[order], found.item, side=side) for side in ("left", "right"))
+        if not len(found.row):
+            return found, Covered(*(found.row[:0] for _ in Covered._fields))
+        items, windows = self._windows_by_item
+        begin, end = (np.searchsorted(items, found.item, side=side) for side in ("left", "right"))
         pair = np.repeat(np.arange(len(found.row)), end - begin)
-        of_pair = windows[order[ranges(begin, end - begin)]] if len(pair) else pair
+        of_pair = windows[ranges(begin, end - begin)]
         wanted, at = np.unique(found.row[pair] * len(self.windows.stop) + of_pair, return_index=True)
         rows, places = found_in(wanted, row * len(self.windows.stop) + window)
         row, item, first, size = (
