@@ -26,12 +26,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens, Values
+from gpulsh.arrays import Array, Numbers, TextBatch, Tokens, Values
+from gpulsh.backends.hashing import mixed, public_words
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import repeats
 from gpulsh.params import Shingling
 from gpulsh.ragged import ranges
-from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys
+from gpulsh.secret import LONGEST_SHINGLE, SHINGLE, EvidenceKeys
 
 MOST_SAMPLED = 16  # tokens of a sample
 
@@ -119,14 +120,21 @@ def hash_windows(
 
 
 def _window_hashes(ops: Backend, tokens: Tokens, size: int, keys: EvidenceKeys | None) -> Array:
-    """The hashes of all windows of rows of `size` tokens or more. Shingles of shingles are as good for long windows."""
-    rows, covered = Fingerprints(tokens.values, tokens.offset), 1
-    while True:
-        step = min(size - covered + 1, LONGEST_SHINGLE)
-        rows = ops.shingles(Tokens(rows.values, rows.offset), step, keys)
-        covered += step - 1
-        if covered == size:
-            return rows.values
+    """The hashes of all windows of rows of `size` tokens or more.
+
+    A window that is longer than a shingle may be is hashed from two windows that cover it, and these from shorter ones:
+    as many steps as doublings.
+    """
+    rows, covered = ops.shingles(tokens, min(size, LONGEST_SHINGLE), keys), min(size, LONGEST_SHINGLE)
+    if covered == size:
+        return rows.values
+    one, other = (public_words() if keys is None else keys.words)[SHINGLE : SHINGLE + 2]
+    values, windows = rows.values, rows.lengths - np.int64(size - covered)
+    while covered < size:  # windows across rows are left out in the end
+        step = min(covered, size - covered)
+        values = mixed(values[:-step] * one + values[step:] * other)
+        covered += step
+    return values[ranges(rows.offset[:-1], windows)]
 
 
 def as_digests(values: Array) -> Array:
