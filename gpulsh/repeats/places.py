@@ -106,15 +106,16 @@ def _original(text: TextBatch, read: TextBatch, row: Numbers, bounds: Numbers, f
 def _stretches(document: bytes, form: NormalForm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """int64 [s + 1], int64 [s + 1]: where stretches begin and the last ends, in bytes of a document and of its form.
 
-    In a stretch that is normal already, every character is one.
+    Where characters are normalized one by one to the same, as in normal text, every character is one.
     """
     before, after, stretch, sizes = [0], [0], "", list[int]()
 
     def close() -> None:
         normal = unicodedata.normalize(form, stretch)
-        if normal == stretch:
+        alone = list(stretch) if normal == stretch else [unicodedata.normalize(form, one) for one in stretch]
+        if "".join(alone) == normal:
             before.extend(sizes)
-            after.extend(len(character.encode()) for character in stretch)
+            after.extend(len(one.encode()) for one in alone)
         else:
             before.append(sum(sizes))
             after.append(len(normal.encode()))
