@@ -79,3 +79,22 @@ def test_a_stage_that_takes_too_much_memory_ends_in_one_line(
     *_, last = capsys.readouterr().err.splitlines()
     assert last.startswith("gpulsh: error: sign: needs more memory than the") and last.endswith("a larger --memory")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_command_leaves_the_budget_to_the_run() -> None:
+    """Arrow's allocator may reserve much that nothing touches, and the kernel counts it."""
+    code = (
+        "import re, sys\n"
+        "from pathlib import Path\n"
+        "from gpulsh.cli import main\n"
+        "sys.argv = ['gpulsh', '--version']\n"
+        "main()\n"
+        "import pyarrow\n"
+        "def allocated():\n"
+        "    return int(re.search(r'VmData:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])\n"
+        "before = allocated()\n"
+        "kept = pyarrow.allocate_buffer(1000)\n"
+        "print(allocated() - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) < 256 << 10
