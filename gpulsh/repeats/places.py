@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Protocol
 
@@ -46,6 +47,16 @@ class TextReading(Protocol):
     @property
     def of_bytes(self) -> bool:
         """Whether tokens are bytes."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """`TextReading` of a task over files."""
+
+    ops: Backend
+    shingling: Shingling
+    folding: Folding
+    of_bytes: bool = False
 
 
 def read_text(text: TextBatch, folding: Folding, of_bytes: bool) -> TextBatch:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import found_in, sorted_distinct
 from gpulsh.repeats import marks
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
 from gpulsh.repeats.marks import TokenSpans, bridged
-from gpulsh.repeats.places import byte_bounds_of
+from gpulsh.repeats.places import Reading, byte_bounds_of
 from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import Some, bases, document_runs, opened, read_documents, rows_between
@@ -122,23 +119,13 @@ def _apart(place: Numbers, tokens: int, spans: TokenSpans) -> NDArray[np.bool_]:
     return apart
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """`repeats.places.TextReading` of a job."""
-
-    ops: Backend
-    shingling: Shingling
-    folding: Folding
-    of_bytes: bool
-
-
 def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
     """Find the bytes of a partition's stretches, and those of first occurrences in it."""
     job, folder, number = place.job, place.folder, partition.number
     base = bases(folder, places, number)
     own, kept = opened(STRETCHES, folder, [number]), opened(KEPT, folder, [number])
     firsts = opened(FIRSTS, folder, range(len(places.partitions) - 1))
-    reading = _Reading(place.ops, job.windows, job.folding, job.of_bytes)
+    reading = Reading(place.ops, job.windows, job.folding, job.of_bytes)
 
     def wanted(start: int, stop: int) -> Numbers:
         spans = rows_between(STRETCHES, own, start, stop)
@@ -174,7 +161,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
 
 
 def _located(
-    reading: _Reading, base: Numbers, some: Some, lines: WholeLines, first: Numbers
+    reading: Reading, base: Numbers, some: Some, lines: WholeLines, first: Numbers
 ) -> tuple[ByteStretches, FirstPlaces]:
     """Stretches of some documents, and places of first occurrences in them, with rows of the partition."""
     spans = lines.spans

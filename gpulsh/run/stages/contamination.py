@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +22,10 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import normalized
-from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import first_of_runs
 from gpulsh.repeats.benchmark import Benchmark, index_items
 from gpulsh.repeats.contamination import byte_spans
+from gpulsh.repeats.places import Reading
 from gpulsh.run.job import FileJob, Layout, Made, Place
 from gpulsh.run.policy import Screening
 from gpulsh.run.records.results import write_result
@@ -74,23 +73,15 @@ def protect(place: ScreenedPlace, pieces: Sequence[Piece]) -> Made:
     return Made(made, {"amount": read, "documents": len(found.items.counted)})
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """`repeats.places.TextReading` of a task."""
-
-    ops: Backend
-    shingling: Shingling
-    folding: Folding
-    of_bytes: bool = False
-
-
 def screen(place: ScreenedPlace, partition: Partition) -> Made:
     """Find the documents of a partition that hold items; protected ones are left out."""
-    job, screening, index, facts = place.job, _screening(place), _index(place), PartitionFacts()
-    reading, folding = screening.shingling, screening.folding
+    job, screening = place.job, _screening(place)
+    if not screening.marks and all(screening.protects(job.files[piece.file]) for piece in partition.pieces):
+        return Made(HELD.write(place.folder, partition.number, HELD.empty()), {"amount": 0})
+    index, facts, reading, folding = _index(place), PartitionFacts(), screening.shingling, screening.folding
 
     def find(ops: Backend, text: TextBatch) -> tuple[int, int, HeldItems, HeldSpans]:
-        given, how = (ops, normalized(text, folding.form), reading, place.keys), _Reading(ops, reading, folding)
+        given, how = (ops, normalized(text, folding.form), reading, place.keys), Reading(ops, reading, folding)
         found, spans = index.cover(*given) if screening.marks else (index.find(*given), None)
         items = HeldItems(found.row, found.item, found.coverage, *byte_spans(how, text, found).T)
         marked = HELD_SPANS.empty()
