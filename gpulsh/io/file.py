@@ -60,10 +60,10 @@ class File:
     copied: bool = False  # from a stream, anew for each run
     intact_only: bool = False  # skip damaged members of compressed data
 
-    def open(self) -> BinaryIO:
-        """The file for reading bytes."""
+    def open(self, buffering: int = -1) -> BinaryIO:
+        """The file for reading bytes; `buffering` is that of `open`, for a local file."""
         if self.filesystem is None:
-            return open(self.path, "rb")
+            return open(self.path, "rb", buffering)
         return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
 
     def size(self) -> int | None:

@@ -113,18 +113,18 @@ class Together:
 
     def complete(self) -> dict[str, FileFact]:
         """Sync all files that were written, then rename them; their facts by path."""
-        written = [(part, path) for part, path in self._parts if os.path.lexists(part)]
-        at_once = len(written) >= MANY and REPORTS_ERRORS
+        at_once = len(self._parts) >= MANY and REPORTS_ERRORS
         if at_once:
             sync_file_system(self._folder)
         facts = {}
-        for part, path in written:
-            with naming(path), open_file(part) as file:
-                if not at_once:
-                    os.fsync(file.fileno())
-                facts[path] = _fact(file.fileno())
-        for part, path in written:
-            os.replace(part, path)
+        for part, path in self._parts:
+            with naming(path):
+                fact = fact_of(part, durable=not at_once)
+                if fact is not None:
+                    facts[path] = fact
+        for part, path in self._parts:
+            if path in facts:
+                os.replace(part, path)
         return facts
 
     def __enter__(self) -> Self:
@@ -199,12 +199,14 @@ def refused(path: str | os.PathLike[str], error: OSError, left: str = "") -> Out
     return OutputError(f"{os.fspath(path)}: cannot be written: {cause}{left}")
 
 
-def fact_of(path: Path) -> FileFact | None:
-    """The fact of a file as it is on disk; None where it is not there, or no file has its name."""
+def fact_of(path: str | Path, *, durable: bool = False) -> FileFact | None:
+    """The fact of a file as it is on disk, synced first if `durable`; None where no file has this name."""
     handle = _opened(path)
     if handle is None:
         return None
     try:
+        if durable:
+            os.fsync(handle)
         return _fact(handle)
     finally:
         os.close(handle)

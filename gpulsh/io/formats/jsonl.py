@@ -269,7 +269,7 @@ class JsonLines(Streamed):
     def _opened(self, file: File) -> _Opened:
         """The file open at its first byte, and the file with its `unit`."""
         with reading(file):
-            return _Opened(file, file.open())
+            return _Opened(file, file.open(buffering=0))  # all steps are large; a small file is faster without
 
     def _groups(
         self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda detail: None
@@ -428,7 +428,7 @@ def _with_member(line: Line, member: bytes) -> Line:
     if isinstance(line, bytearray):  # a copy would be as large
         line[end:end] = member
         return line
-    return line[:end] + member + line[end:]
+    return b"".join((memoryview(line)[:end], member, line[end:]))  # one copy
 
 
 def write_lines(out: Sink, lines: list[Line]) -> None:
