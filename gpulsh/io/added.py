@@ -42,6 +42,8 @@ class AddedColumns:
 def json_texts(column: pa.Array) -> pa.StringArray:
     """Each value as JSON: as `gpulsh.io.conversion.json_lines` writes it, of the types that are added."""
     kind, types = column.type, pa.types
+    if column.null_count == len(column):
+        return pa.repeat("null", len(column))
     if types.is_boolean(kind):
         found = pc.if_else(column, "true", "false")
     elif types.is_integer(kind):
@@ -53,13 +55,17 @@ def json_texts(column: pa.Array) -> pa.StringArray:
         found = pc.if_else(is_whole, pc.binary_join_element_wise(found, ".0", ""), found)
     elif types.is_timestamp(kind):
         found = pc.binary_join_element_wise('"', column.cast(pa.string()), '"', "")
+    elif types.is_list(kind):
+        texts = pa.ListArray.from_arrays(column.offsets, json_texts(column.values))
+        joined = pc.binary_join_element_wise("[", pc.binary_join(texts, ","), "]", "")
+        found = pc.if_else(column.is_null(), None, joined)
     else:
         return _distinct(column)
     return found.fill_null("null")
 
 
 def _distinct(column: pa.Array) -> pa.StringArray:
-    """Strings, lists and ids of any type: few of them differ, so each is written once."""
+    """Strings and ids of any type: few of them differ, so each is written once."""
     import orjson
 
     known: dict[str, str] = {}
