@@ -1,6 +1,6 @@
-"""Memory and cost of `gpulsh dedup` under a budget: peak of the process tree, seconds, microseconds a document.
+"""Memory and cost of a run under a budget: peak of the process tree, seconds, microseconds a document.
 
-    python -m benchmarks.bounded FOLDER [--cases short,pages,large,growth,index]
+    python -m benchmarks.bounded FOLDER [--cases short,pages,large,growth,index,passages]
 
 Corpora of random words are made in FOLDER (35 GB for all cases) and run from file to file in a process of its own:
 
@@ -9,6 +9,7 @@ Corpora of random words are made in FOLDER (35 GB for all cases) and run from fi
     large     17.3 GB of the same at 4 GiB
     growth    0.5, 1, 2, 4 and 8 million documents of 84 bytes with the budget that is the default
     index     2 and 4 million documents of 84 bytes at 512 MiB, taken into a new index
+    passages  `gpulsh passages` on 0.1 to 8 GB of pages at 512 MiB
 
 The record is written to record/<device>/<date>/bounded-CASE.json and .md.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -37,19 +39,21 @@ CASES: dict[str, list[tuple[int, int, str | None]]] = {
     "large": [(6_400_000, PAGE, "4GiB")],
     "growth": [(number, SHORT, None) for number in (500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000)],
     "index": [(number, SHORT, "512MiB") for number in (2_000_000, 4_000_000)],
+    "passages": [(number, PAGE, "512MiB") for number in (37_000, 370_000, 1_110_000, 2_220_000, 2_960_000)],
 }
 
 
-def run(folder: Path, documents: int, words: int, memory: str | None, indexed: bool) -> dict[str, Any]:
+def run(folder: Path, documents: int, words: int, memory: str | None, case: str) -> dict[str, Any]:
     source = random_words.make(folder / f"{documents}-{words}.parquet", documents, words)
     out = folder / "out"
     index = folder / "index"
     for path in (out, index):
         shutil.rmtree(path, ignore_errors=True)
-    command = [sys.executable, "-m", "gpulsh", "dedup", str(source), "-o", str(out), "--backend", "cpu", "--json"]
-    began = time.perf_counter()
+    job = "passages" if case == "passages" else "dedup"
+    command = [sys.executable, "-m", "gpulsh", job, str(source), "-o", str(out), "--backend", "cpu", "--json"]
+    began, spent = time.perf_counter(), processor_seconds()
     with subprocess.Popen(
-        [*command, *(["--memory", memory] if memory else []), *(["--index", str(index)] if indexed else [])],
+        [*command, *(["--memory", memory] if memory else []), *(["--index", str(index)] if case == "index" else [])],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -58,8 +62,9 @@ def run(folder: Path, documents: int, words: int, memory: str | None, indexed: b
             printed, _ = process.communicate()
         if process.returncode:
             raise SystemExit(f"{command} ended with {process.returncode}")
-    seconds = time.perf_counter() - began
-    funnel = json.loads(printed)["funnel"]
+    seconds, spent = time.perf_counter() - began, processor_seconds() - spent
+    report = json.loads(printed)
+    funnel = report["funnel"] if job == "dedup" else {**report["passages"], "seconds": report["stages"]}
     for path in (out, index):
         shutil.rmtree(path, ignore_errors=True)
     return {
@@ -69,9 +74,16 @@ def run(folder: Path, documents: int, words: int, memory: str | None, indexed: b
         "peak PSS MiB": watched.peak >> 20,
         "seconds": round(seconds, 1),
         "us a document": round(seconds / documents * 1e6, 2),
-        "dropped": funnel["dropped"],
+        "processor ns a byte": round(spent / funnel["bytes"] * 1e9, 2),
+        **{name: funnel[name] for name in ("dropped", "passages") if name in funnel},
         "stages": {name: round(took, 2) for name, took in funnel["seconds"].items()},
     }
+
+
+def processor_seconds() -> float:
+    """Processor time of all processes that this one started and waited for."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def main() -> None:
@@ -82,7 +94,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     for name in given.cases.split(","):
         described = machine.describe()
-        rows = [run(given.folder, *case, name == "index") for case in CASES[name]]
+        rows = [run(given.folder, *case, name) for case in CASES[name]]
         today = date.today().isoformat()
         record = FOLDER / machine.device_name() / today / f"bounded-{name}.json"
         record.parent.mkdir(parents=True, exist_ok=True)

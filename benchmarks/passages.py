@@ -5,7 +5,8 @@
 CORPUS has a column `text`. Real licence texts are the second corpus, and FOLDER gets a copy of them. Jobs take turns,
 each in a process of its own with one thread: once on a few texts to warm up, then three times. The least processor time
 counts. gpulsh is compared with two plain ways: its own shingles of so many tokens, sorted by NumPy, and the suffix
-array of all bytes by pydivsufsort, if that is installed.
+array of all bytes by pydivsufsort, if that is installed. Lines that occur again are compared with marin-dupekit, if
+that is installed: its paragraphs are lines, which it hashes, and NumPy groups the hashes.
 
 The rules are the values of `--keep`. AI2's `bsade` has the rule "minimal", Lee et al. 2022 have "none". Tests compare
 both with oracles written from the papers. A window is so many consecutive tokens. Of the windows that occur more than
@@ -38,7 +39,14 @@ GOALS = {"web": 100, "licences": 40}  # MB/s a core
 TURNS = 3
 SHARES = (0.25, 0.5, 1.0)  # of a corpus, for the cost of more text
 KEEPS = ("first", "minimal", "none")
-JOBS = ("gpulsh", "shingles and sort", "suffix array")
+DUPEKIT_ROWS = 10_000  # of a batch
+JOBS = {  # with the package that each needs
+    "gpulsh": "gpulsh",
+    "shingles and sort": "gpulsh",
+    "suffix array": "pydivsufsort",
+    "lines, gpulsh": "gpulsh",
+    "lines, marin-dupekit": "dupekit",
+}
 
 
 def texts_of(path: str, share: float = 1.0) -> Any:
@@ -69,9 +77,32 @@ def work_of(job: str, tokens: int) -> Any:
             return int(repeats.sum())
 
         return sort
+    if job == "lines, gpulsh":
+        return lambda column: gpulsh.passages(column, unit="line", max_copies=1, backend="cpu", threads=1).num_rows
+    if job == "lines, marin-dupekit":
+        return dupekit_lines
     from pydivsufsort import divsufsort
 
     return lambda column: len(divsufsort(np.array(bytearray("\0".join(column.to_pylist()).encode()))))
+
+
+def dupekit_lines(column: Any) -> int:
+    """Lines that occur before, as marin-dupekit splits and hashes them."""
+    import dupekit
+    from dupekit import HashAlgorithm, Transformation
+
+    steps = [
+        Transformation.SplitParagraphs("text", "id"),
+        Transformation.Hash("paragraph_text", "hash", HashAlgorithm.Xxh3_128),
+        Transformation.SelectColumns(["hash"]),
+    ]
+    hashes = []
+    for start in range(0, len(column), DUPEKIT_ROWS):
+        texts = column.slice(start, DUPEKIT_ROWS).cast(pa.string())
+        batch = pa.record_batch({"id": pa.array(map(str, range(len(texts)))), "text": texts})
+        hashes.append(np.asarray(dupekit.transform(batch, steps)["hash"].to_numpy(zero_copy_only=False), "S32"))
+    found = np.sort(np.concatenate(hashes))
+    return int((found[1:] == found[:-1]).sum())
 
 
 def child(job: str, path: str, share: str, tokens: str) -> dict[str, float]:
@@ -90,7 +121,7 @@ def child(job: str, path: str, share: str, tokens: str) -> dict[str, float]:
 
 def measured(corpora: dict[str, str], tokens: int, rounds: int) -> list[dict[str, Any]]:
     """A row for each corpus, job and share of the corpus."""
-    jobs = [(name, job, 1.0) for name in corpora for job in JOBS if job != JOBS[2] or find_spec("pydivsufsort")]
+    jobs = [(name, job, 1.0) for name in corpora for job, package in JOBS.items() if find_spec(package)]
     jobs += [(name, "gpulsh", share) for name in corpora for share in SHARES[:-1]]
     found: list[list[dict[str, float]]] = [[] for _ in jobs]
     for _ in range(rounds):
@@ -178,7 +209,7 @@ def main() -> None:
     command = f"python -m benchmarks.passages CORPUS.parquet FOLDER --tokens {asked.tokens} --rounds {asked.rounds}"
     text = (
         f"Processor time of one thread, medians of {asked.rounds} rounds. The aims, in MB/s a core: {goals}. `found`"
-        f" counts spans, windows that repeat, suffixes.\n\n{table(speed)}\n\n"
+        f" counts spans, windows that repeat, suffixes, spans of lines, lines.\n\n{table(speed)}\n\n"
         f"What is left when the marked tokens are cut. A window is {asked.tokens} tokens.\n\n{table(left)}"
     )
     write_page("passages", "passages", command, {"speed": speed, "rules": left}, text)
