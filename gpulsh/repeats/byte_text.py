@@ -16,13 +16,14 @@ WIDTH = 3  # bytes of each in UTF-8
 FOLDING = Folding(case=False)
 READING = Shingling(unit="char")
 
-_SPELLING = np.array([list(chr(FIRST + byte).encode()) for byte in range(256)], np.uint8)
-
 
 def spelled(text: TextBatch) -> TextBatch:
     """A batch with a character for each byte of `text`, in the same memory."""
     first, last = int(text.offset[0]), int(text.offset[-1])
-    characters = np.asarray(_SPELLING, like=text.values)[text.values[first:last]]
+    values = text.values[first:last]
+    characters = np.empty((last - first, WIDTH), np.uint8, like=values)
+    for place, byte in enumerate((0xE4, values >> 6 | 0xB8, values & 0x3F | 0x80)):  # of chr(FIRST + value) in UTF-8
+        characters[:, place] = byte
     return TextBatch(characters.reshape(-1), (text.offset - np.int64(first)) * np.int64(WIDTH))
 
 

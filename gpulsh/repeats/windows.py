@@ -34,7 +34,7 @@ from gpulsh.params import Shingling
 from gpulsh.ragged import ranges
 from gpulsh.secret import LONGEST_SHINGLE, SHINGLE, EvidenceKeys
 
-MOST_SAMPLED = 16  # tokens of a sample
+MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
 
 
 class Samples(NamedTuple):
