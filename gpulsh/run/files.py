@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
@@ -17,14 +16,14 @@ from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.counts.weights import WeightBy, chosen_recipe
-from gpulsh.errors import GpulshError, InputError, InputTypeError, ParameterError
+from gpulsh.errors import GpulshError, ParameterError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, natural_id, refuse_packing, refuse_unused
 from gpulsh.io.files.no_documents import COUNTED, REPORT
-from gpulsh.io.files.pipes import Streams, is_stream
+from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.packing import Packing
@@ -38,19 +37,28 @@ from gpulsh.params import (
     Sketch,
     check_choice,
     check_type,
-    is_path,
     known_keywords,
     normalizing,
     shown,
-    shown_type,
 )
-from gpulsh.repeats.benchmark import Overlap
 from gpulsh.report.page import missing, write_page
 from gpulsh.run.counting import Counting, Write, refuse_without_columns
 from gpulsh.run.driver import deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, check_engine, open_engine
 from gpulsh.run.job import Job, OnError, Terms, Workplace
 from gpulsh.run.key_rule import KeyRule
+from gpulsh.run.options import (
+    Input,
+    check_columns,
+    check_flags,
+    check_renewal,
+    is_given,
+    overlap_chosen,
+    paths,
+    refuse_dry_run,
+    refuse_with_key,
+    refuse_without_rows,
+)
 from gpulsh.run.output.finished import Finished
 from gpulsh.run.output.folder import (
     PAGE,
@@ -71,8 +79,6 @@ from gpulsh.store.durable import refused
 
 if TYPE_CHECKING:  # it loads all of the index, which other runs need not
     from gpulsh.run.incremental import EarlierRuns
-
-Input = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, repr=False)
@@ -324,47 +330,21 @@ def deduplicate_files(
     if evidence is not None and index is None:
         raise ParameterError(f"evidence is {shown(evidence)}, and no index is given; leave it out, or give one")
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
-    flags = {
-        "add_counts": add_counts,
-        "within": within,
-        "across": across,
-        "overwrite": overwrite,
-        "resume": resume,
-        "dry_run": dry_run,
-    }
-    for name, flag in flags.items():
-        check_type(name, flag, bool)
-    if overwrite and resume:
-        raise ParameterError(
-            "overwrite and resume are both given; give --resume to continue the finished part, or --overwrite to begin"
-            " anew"
-        )
+    check_flags(add_counts=add_counts, within=within, across=across, dry_run=dry_run)
+    check_renewal(overwrite, resume)
     text_column = text_named(text_column)
-    if not isinstance(id_column, (str, NoneType)):
-        raise ParameterError(f"id_column is {shown(id_column)}; give the name of a column")
-    for name, column in {"source_column": source_column, "date_column": date_column}.items():
-        if not isinstance(column, (str, NoneType)):
-            raise ParameterError(f"{name} is {shown(column)}; give the name of a column")
+    check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
     check_choice("weight_by", weight_by, get_args(WeightBy))
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
     recipe = None if weights is None else chosen_recipe(weights)
-    if retention.min_sources > 1 and write == "duplicates":
-        raise ParameterError(
-            f"min_sources is {retention.min_sources} and write is 'duplicates', which does not list what is left out;"
-            " leave one of them out"
-        )
+    if write == "duplicates":
+        refuse_without_rows(retention, format=format, compression=compression, add_counts=add_counts or None)
     counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
     packing = None if compression is None else Packing.parse(compression)
-    no_rows = {"format": format, "compression": compression, "add_counts": add_counts or None}
-    for name, value in no_rows.items():
-        if write == "duplicates" and value is not None:
-            raise ParameterError(
-                f"{name} is {value!r} and write is 'duplicates', which writes no rows; leave one of them out"
-            )
     run_secret, budget = chosen_secret(secret), parse_memory(memory)
     threads = check_engine(engine, address, backend, threads, devices)
     if dry_run:
-        _refuse_dry_run(folders, engine, [*given, *guarded])
+        refuse_dry_run(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)
     sketch, also, distance = sketches_named(sketch, also, num_perm, seed, distance)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
@@ -394,11 +374,7 @@ def deduplicate_files(
         )
     policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap, retention)
     if rule is not None:
-        _refuse_with_key(across, reader)
-        if given_policies := list(retention.to_json()):
-            raise ParameterError(
-                f"key and {given_policies[0]} are both given, which cannot be combined; give one of them"
-            )
+        refuse_with_key(retention, across=across, reader=reader)
     streams = Streams(form)  # to the end of the run
     files = find_files(given, guarded, streams, form)
     refuse_unused(files, form)
@@ -499,40 +475,6 @@ def _results(
     return report
 
 
-def _refuse_with_key(across: bool, reader: Reader) -> None:
-    """ParameterError for parameters that a key cannot combine with."""
-    if across:  # the first document with a key may itself be dropped for one of the INPUT that its copy is of
-        raise ParameterError("key and across are both given, which cannot be combined; leave one of them out")
-    if reader == "cudf":
-        raise ParameterError("key is given, and reader is 'cudf', which reads no keys; give --reader arrow")
-
-
-def overlap_chosen(
-    guarded: Sequence[str], passages: int | None, coverage: float, ignore_common: int | None
-) -> Overlap | None:
-    """The rule by which documents that hold protected ones are dropped; ParameterError where it lacks a part."""
-    if passages is None:
-        if ignore_common is not None:
-            raise ParameterError("ignore_common is given without passages; give --passages, as 13")
-        return None
-    if not guarded:
-        raise ParameterError("passages is given without protect; give --protect, the files of the test set")
-    return Overlap.chosen("passages", passages, coverage, ignore_common)
-
-
-def _refuse_dry_run(folders: Folders, engine: EngineName, inputs: Sequence[str]) -> None:
-    """ParameterError or InputError for anything that a dry run cannot check without doing it."""
-    if folders.is_remote:
-        raise ParameterError(f"--dry-run checks local folders alone, and output is {folders.output!r}; give one")
-    if engine != "local":
-        raise ParameterError(f"--dry-run checks this machine alone, and engine is {engine!r}; leave out one of them")
-    if folders.index is not None:
-        raise ParameterError("--dry-run cannot know the effect of an index; leave out one of them")
-    for given in inputs:
-        if is_stream(given):
-            raise InputError(f"{given}: can be read only once, and --dry-run would read it; give a file")
-
-
 def _named_for_output(
     files: list[File], policy: Policy, format: FormatName | None, packing: Packing | None
 ) -> list[File]:
@@ -561,21 +503,3 @@ def system_errors_as_output_errors(out: Path) -> Iterator[None]:
 def with_absolute_path(file: File) -> File:
     """The file by a path that holds in other folders and on other machines."""
     return file if file.filesystem is not None else replace(file, path=os.path.join(os.getcwd(), file.path))
-
-
-def paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
-    """INPUTs as strings; an error where they are no paths."""
-    given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
-    if not isinstance(given, (list, tuple)):
-        raise InputTypeError(f"{name} is {shown_type(given)}; give a path or a list of paths")
-    if not given:
-        raise ParameterError(f"{name} is empty; give at least one file, folder, glob or URL")
-    for place, path in enumerate(given):
-        if not is_path(path):
-            raise InputTypeError(f"{name}[{place}] is {shown_type(path)}; give a path")
-    return [os.fspath(path) for path in given]
-
-
-def is_given(paths: object) -> bool:
-    """Whether any are given; what is no path, or list of them, is an error later."""
-    return not isinstance(paths, (str, list, tuple, NoneType)) or bool(paths)

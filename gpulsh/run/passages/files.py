@@ -41,8 +41,9 @@ from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.marks import Keep
 from gpulsh.repeats.passages import copies_chosen, window_size
 from gpulsh.run.engines import EngineName
-from gpulsh.run.files import Input, is_given, overlap_chosen, paths, with_absolute_path
+from gpulsh.run.files import with_absolute_path
 from gpulsh.run.job import OnError
+from gpulsh.run.options import Input, check_renewal, is_given, overlap_chosen, paths
 from gpulsh.run.output.paths import Folders, refuse_url
 from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
 from gpulsh.run.passages.driver import Stages, hold_items, mark_partitions, pick_parts
@@ -359,10 +360,7 @@ def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> 
 
 def checked_output(output: object, *, overwrite: bool, resume: bool) -> str:
     """The folder of results; ParameterError or OutputError where it cannot be."""
-    for name, flag in {"overwrite": overwrite, "resume": resume}.items():
-        check_type(name, flag, bool)
-    if overwrite and resume:
-        raise ParameterError("overwrite and resume are both given; give --resume to continue, or --overwrite")
+    check_renewal(overwrite, resume)
     folders = Folders.chosen(output, None, None)
     refuse_url(folders.output)
     return folders.output
