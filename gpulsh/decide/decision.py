@@ -220,7 +220,7 @@ class Decision(Arrays):
         from gpulsh.decide.counts.marks import with_columns
         from gpulsh.io.arrow.buffers import to_arrow
 
-        if not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
+        if isinstance(table, Mapping) or not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
             raise ParameterError(f"table is of type {type(table).__name__}; give the table that was decided")
         if len(table) != len(self):
             raise ParameterError(

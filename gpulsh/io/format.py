@@ -128,6 +128,7 @@ class Writing(TypedDict, total=False):
     packing: Packing | None  # None: the input's codec at its default level
     added: Added | None  # what is written behind the columns of the file
     cuts: Cuts | None  # spans of texts to leave out
+    typed: Mask  # rows whose values decide the types of columns without a type; otherwise the kept rows
 
 
 class Format(Protocol):

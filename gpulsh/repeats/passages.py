@@ -105,7 +105,7 @@ def passages(
         first_row    the document with the first occurrence; null for a stretch that does not repeat itself
         first_start  the byte at which the first token of that occurrence begins
         tokens       the tokens of the span
-        occurrences  how often each window of the span occurs, the first included
+        occurrences  how often the windows that mark it occur, the first included
 
     Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
     Source: exact substring deduplication, Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini 2022 ("none");

@@ -335,6 +335,8 @@ def deduplicate_files(
     text_column = text_named(text_column)
     check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
     check_choice("weight_by", weight_by, get_args(WeightBy))
+    if weights is None and weight_by != "verified":
+        raise ParameterError(f"weight_by is {weight_by!r} without weights; give --weights, or leave it out")
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
     recipe = None if weights is None else chosen_recipe(weights)
     if write == "duplicates":

@@ -33,7 +33,7 @@ from gpulsh.decide.relation import ALL
 from gpulsh.errors import DeviceMemoryError, ParameterError
 from gpulsh.io.memory.held import ResidentTexts
 from gpulsh.io.memory.identities import given_identities
-from gpulsh.io.memory.tables import column_of
+from gpulsh.io.memory.tables import column_of, has_columns
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import TextsReadAgain
 from gpulsh.lsh.collisions import Collisions, Memberships, collide
@@ -134,9 +134,9 @@ def deduplicate(
     max_copies    keep up to so many of a kept document and those dropped for it, the first in order. None: 1
     min_sources   keep only what so many sources hold: leave out a kept document, and those dropped for it, where
                   they have fewer different values of `source_column`. None: 1
-    key           column or list of n strings, bytes or integers, such as URLs: documents with equal values are copies,
-                  of which the first in decision order stays, before texts are compared. None and empty values are
-                  equal to nothing. The similarity of these copies is NaN, and they are in no pair
+    key           column of the table `texts`, by name, or n strings, bytes or integers, such as URLs: documents with
+                  equal values are copies, of which the first in decision order stays, before texts are compared. None
+                  and empty values are equal to nothing. The similarity of these copies is NaN, and they are in no pair
     normalize_url compare the values of `key` as URLs, in the canonical form of w3lib (the extra `url`)
     key_only      compare no texts
     backend       "auto" (CUDA if it works, otherwise "cpu"), "cpu", "cuda" or "reference" (NumPy)
@@ -185,7 +185,8 @@ def deduplicate(
     keyed = None
     if key is not None:
         hashes = KeyHashes(keys, normalize_url)
-        hashes.append(given_identities(key, len(source)))
+        values = column_of(texts, [key], "key") if isinstance(key, str) and has_columns(texts) else key
+        hashes.append(given_identities(values, len(source)))
         keyed = hashes.whole()
     if keyed is not None and key_only:
         return replace(decide_by_key(keyed, order, len(source), ops), sightings=sightings)

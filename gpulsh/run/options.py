@@ -88,8 +88,9 @@ def overlap_chosen(
 ) -> Overlap | None:
     """The rule by which documents that hold protected ones are dropped; ParameterError where it lacks a part."""
     if passages is None:
-        if ignore_common is not None:
-            raise ParameterError("ignore_common is given without passages; give --passages, as 13")
+        for name, is_there in {"ignore_common": ignore_common is not None, "coverage": coverage != 0.8}.items():
+            if is_there:
+                raise ParameterError(f"{name} is given without passages; give --passages, as 13")
         return None
     if not guarded:
         raise ParameterError("passages is given without protect; give --protect, the files of the test set")

@@ -17,7 +17,7 @@ import pytest
 import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.cli import main
-from gpulsh.errors import InputError, ParameterError
+from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.report.reproduce import command, in_words
 from gpulsh.report.summary import funnel_table
 from gpulsh.stats.counts import CLUSTERS, MARKS
@@ -299,6 +299,8 @@ def test_bad_records_have_no_counts(tmp_path: Path) -> None:
         ({"date_column": "near"}, "row 0: column 'near' is 'soon'; date_column takes dates"),
         ({"weights": "x"}, "weights is 'x'; give txt360"),
         ({"weight_by": "x"}, "weight_by is 'x'"),
+        ({"weight_by": "component"}, "weight_by is 'component' without weights"),
+        ({"coverage": 0.5}, "coverage is given without passages"),
         ({"write": "all"}, "write is 'all'"),
     ],
 )
@@ -315,6 +317,23 @@ def test_what_is_refused(kind: str, options: dict[str, Any], told: str, tmp_path
     with pytest.raises((ParameterError, InputError), match=told):
         run(path, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_types_are_those_of_all_rows(tmp_path: Path) -> None:
+    records = [{"id": 1, "text": "a b c d e f"}, {"id": "x", "text": "A b c d e f"}, {"id": 2.5, "text": "others"}]
+    path = write(tmp_path / "a.jsonl", records)
+    dropped, marked = (
+        run(path, tmp_path / name, format="parquet", **options)
+        for name, options in (("d", {}), ("m", {"write": "marked"}))
+    )
+    rows = pq.read_table(marked.data / "a.parquet")
+    assert rows.filter(rows["kept"]).select(["id", "text"]) == pq.read_table(dropped.data / "a.parquet")
+
+
+def test_rows_with_weights_get_no_others(tmp_path: Path) -> None:
+    done = run(write(tmp_path / "a.jsonl", [{"text": "some words"}]), tmp_path / "out", weights="log")
+    with pytest.raises(OutputError, match="its rows have a column 'weight' already"):
+        done.weigh(tmp_path / "again", "txt360")
 
 
 def test_a_clash_in_a_later_line_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.errors import ChangedInputError, InputError, OutputError, ParameterError
 from tests.support.files import documents, record
 
 SHARED = "one two three four five six seven"
@@ -170,6 +170,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.jsonl, which is no INPUT"):
         gpulsh.cut_files(other, tmp_path / "x", passages=marks.passages, **OPTIONS)
     path.write_text('{"text": "short"}\n' * 5)
+    with pytest.raises(ChangedInputError, match=r"a\.jsonl: was written to after its passages were found"):
+        gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
+    (tmp_path / "marks" / "report.json").unlink()  # without it the texts tell
     with pytest.raises(InputError, match="is not as it was when its passages were found"):
         gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS[:2]))
@@ -179,4 +182,18 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "no.parquet")
     with pytest.raises(InputError, match="was not written by `gpulsh passages`"):
         gpulsh.cut_files(path, tmp_path / "x", passages=tmp_path / "no.parquet", **OPTIONS)
+    content = bytearray(marks.passages.read_bytes())
+    content[20] ^= 0xFF
+    marks.passages.write_bytes(content)
+    with pytest.raises(InputError, match=r"passages\.parquet: cannot be read"):
+        gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
     assert not (tmp_path / "x").exists()
+
+
+def test_a_list_that_would_be_overwritten_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
+    with pytest.raises(OutputError, match="holds the input"):
+        gpulsh.cut_files(path, tmp_path / "marks", passages=marks.passages, overwrite=True, **OPTIONS)
+    assert marks.passages.exists()

@@ -97,6 +97,16 @@ def test_files_of_numbers_and_of_dates_do_not_compare(tmp_path: Path) -> None:
         run(inputs, tmp_path / "out", keep="date")
 
 
+@pytest.mark.parametrize("first", [as_csv, as_json, as_parquet])
+def test_null_goes_with_dates_and_numbers(first: Callable[[Path, Values], Path], tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    for value in ("2024-01-01", "7"):
+        inputs = [first(tmp_path / "none", [None, None]), as_json(tmp_path, [None, value])]
+        run(inputs, tmp_path / "out", keep="date", overwrite=True)
+        rows = pq.read_table(tmp_path / "out/duplicates.parquet")
+        assert set(rows["duplicate_of_row"].to_pylist()) == {1} and len(rows) == 3
+
+
 def test_text_and_typed_dates_compare(tmp_path: Path) -> None:
     typed = pa.array([datetime(2024, 5, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"text": [PAGE], "date": typed}), tmp_path / "b.parquet")

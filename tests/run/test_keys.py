@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -190,6 +191,12 @@ def test_counts_and_policies_of_counts() -> None:
     for policy in ("min_cluster", "max_copies"):
         with pytest.raises(gpulsh.ParameterError, match=f"key and {policy} are both given"):
             gpulsh.deduplicate(texts, key=["u"] * 4, backend="reference", **{policy: 2})
+
+
+def test_a_key_by_name() -> None:
+    table = pa.table({"text": ["one", "two", "three"], "url": ["a", "b", "a"]})
+    found = gpulsh.deduplicate(table, text_column="text", key="url", backend="reference")
+    assert found.keep.tolist() == [True, True, False]
 
 
 def test_large_groups_and_chains() -> None:

@@ -228,11 +228,11 @@ class JsonLines(Streamed):
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """Every field in the type that holds all its values, which a pass of its own finds (`json_types`)."""
-        limit, parsing = how.get("limit"), parse
-        shape = self._shape(file, keep, limit, parsing)
+        limit, parsing, typed = how.get("limit"), parse, how.get("typed", keep)
+        shape = self._shape(file, typed, limit, parsing)
         if shape.has(Odd.GREAT):
             parsing = parse_exactly
-            shape = self._shape(file, keep, limit, parsing)
+            shape = self._shape(file, typed, limit, parsing)
         if shape.many:
             raise InputError(f"{file.name}: has more than {MOST_FIELDS} different fields; leave it as JSON lines")
         columns = shape.columns()

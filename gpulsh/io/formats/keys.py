@@ -103,6 +103,8 @@ def _instant(text: str) -> Instant:
 def typed_keys(keys: list[Key]) -> Keys:
     """A pyarrow.Array where one type of 64 bits holds all of them."""
     kinds = {type(key) for key in keys} - {type(None)}
+    if not kinds:  # null goes with numbers and dates
+        return pa.nulls(len(keys))
     if kinds == {Instant}:
         return pa.array(keys, INSTANTS)
     if kinds == {float}:

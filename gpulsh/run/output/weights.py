@@ -59,6 +59,10 @@ def weigh_run(
         raise OutputError(
             f"{finished.out}: holds no rows with counts; give OUT of a run that wrote rows, without an index"
         )
+    if "weights" in report["parameters"]:
+        raise OutputError(
+            f"{finished.out}: its rows have a column 'weight' already; give OUT of a run without --weights"
+        )
     if "passages" in report["parameters"]:
         raise OutputError(f"{finished.out}: is of a run with --passages; give --weights to that run")
     written = {number: name for number, name in enumerate(report["written"]) if name is not None}

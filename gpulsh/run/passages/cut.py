@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import InputError, ParameterError
+from gpulsh.errors import GpulshError, InputError, ParameterError
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.io.conversion import FormatName, write_kept
 from gpulsh.io.cuts import Cuts
@@ -106,9 +107,13 @@ def parameters_of(path: Path) -> dict[str, Any]:
         return found
 
 
-def _opened(path: Path) -> pq.ParquetFile:
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
-        return pq.ParquetFile(path)
+        with pq.ParquetFile(path) as source:
+            yield source
+    except GpulshError:
+        raise
     except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: a lone surrogate in the path
         raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
 

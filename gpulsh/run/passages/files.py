@@ -13,13 +13,13 @@ import numpy as np
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
-from gpulsh.errors import ParameterError
+from gpulsh.errors import ChangedInputError, ParameterError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName, renamed
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, natural_id, refuse_unused
-from gpulsh.io.files.no_documents import DATA
+from gpulsh.io.files.no_documents import DATA, REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.rejected import REJECTED
 from gpulsh.io.files.stamps import Stamps
@@ -44,7 +44,8 @@ from gpulsh.run.engines import EngineName
 from gpulsh.run.files import with_absolute_path
 from gpulsh.run.job import OnError
 from gpulsh.run.options import Input, check_renewal, is_given, overlap_chosen, paths
-from gpulsh.run.output.paths import Folders, refuse_url
+from gpulsh.run.output.folder import read_report
+from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
 from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
 from gpulsh.run.passages.driver import Stages, hold_items, mark_partitions, pick_parts
 from gpulsh.run.passages.evidence import FILE
@@ -131,7 +132,7 @@ def passages_files(
         start, stop                         bytes of its original text as UTF-8, at boundaries of characters
         first_file, first_row, first_start  where the first occurrence begins; null where a stretch does not repeat
         tokens                              tokens of the passage
-        occurrences                         how often each window of it occurs, the first included
+        occurrences                         how often the windows that mark it occur, the first included
 
     inputs   files, folders, globs or URLs, as `deduplicate_files` takes them
     output   a local folder that is new or empty; see `overwrite` and `resume`
@@ -170,6 +171,9 @@ def passages_files(
     check_type("cut", cut, bool)
     check_choice("on_error", on_error, get_args(OnError))
     cutting = _cutting(min_left, min_occurrences, format) if cut else None
+    unused = {"min_left": min_left != 20, "min_occurrences": min_occurrences != 2, "format": format is not None}
+    for name in (name for name, is_there in unused.items() if is_there and not cut):
+        raise ParameterError(f"{name} is given without cut, which alone uses it; give --cut, or leave it out")
     most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
     guarded = paths("protect", protect) if is_given(protect) else []
     overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
@@ -309,6 +313,8 @@ def cut_files(
     streams = Streams(form)  # to the end of the run
     on_error: OnError = found.get("on_error", "fail")
     files = found_files(given, streams, form, folder, engine, cutting, on_error)
+    refuse_overlap(folder, [], [File(path, path, path)])
+    _refuse_changed(Path(path), files)
     stamp = os.stat(path)
     terms = CutTerms(
         files=tuple(files),
@@ -341,6 +347,18 @@ def cut_files(
         start=start,
     )
     return CutResult(Path(folder), run.report())
+
+
+def _refuse_changed(passages: Path, files: Sequence[File]) -> None:
+    """ChangedInputError where a file is not as it was when the run beside this passages.parquet read it."""
+    known = read_report(passages.with_name(REPORT)).get("job", {}).get("inputs", {})
+    for file in files:
+        before, now = known.get(file.name), file.stamp()
+        size = 1 if file.copied else 2  # a copied stream has another time each time
+        if before is not None and before[:size] != now[:size]:
+            raise ChangedInputError(
+                f"{file.name}: was written to after its passages were found; find them again with `gpulsh passages`"
+            )
 
 
 def _refuse_beside_protect(overlap: Overlap | None, given: Mapping[str, bool]) -> None:

@@ -169,15 +169,16 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
                 kept, file = bad.left_out(keep[begin - start : end - start], number), job.files[number]
                 if job.policy.retention.min_sources > 1:
                     stay[str(number)] = int(kept.sum())
+                sound = bad.left_out(np.ones(end - begin, bool), number)
                 if job.write == "marked":
-                    kept = bad.left_out(np.ones(end - begin, bool), number)
+                    kept = sound
                 if not (begin == end and bad.touches(number)):  # of a file so damaged that no row is known is nothing
                     target = targets.of(file)
                     names[target] = f"{DATA}/{file.relative}"
                     # Not in `data/`: what a killed attempt leaves is no result.
                     part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
                     known = Known(job.columns, partial(_held, place, number))
-                    how: Writing = {"limit": limit, "packing": job.packing, "known": known}
+                    how: Writing = {"limit": limit, "packing": job.packing, "known": known, "typed": sound}
                     if marked is not None:
                         how["added"] = marked.added(begin, np.flatnonzero(kept))
                     with naming(target):
