@@ -272,7 +272,7 @@ def test_the_command_counts_what_is_held(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_ranges_follow_the_samples_of_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MOST_DIGESTS", 100)
+    monkeypatch.setattr(budget, "MOST_DIGESTS", 30)
     ranges = []
     meet = find.meet
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +84,8 @@ def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) ->
     ids = IdColumn.of(place.folder, layout, id_files, declared_types(job, layout, bad))
     kinds = {"file": pa.string(), "first_file": pa.string(), "id": ids.type}
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in COLUMNS])
-    schema = marked(schema.with_metadata({PARAMETERS: json.dumps(job.parameters())}))
+    parameters = replace(job, index=None).parameters()  # the bytes do not tell where the index is
+    schema = marked(schema.with_metadata({PARAMETERS: json.dumps(parameters)}))
 
     def tables() -> Iterator[pa.Table]:
         for run in _runs(place, range(job.earlier_partitions, len(layout.partitions) - 1)):

@@ -34,7 +34,7 @@ from gpulsh.params import SCHEME
 from gpulsh.run.job import JOIN
 from gpulsh.run.passages.held import Held, HeldRun
 from gpulsh.run.passages.job import PLACES, REST, SAMPLES, PassagesJob, SampleRows
-from gpulsh.store.durable import FileFact, durable_file, open_file, writing
+from gpulsh.store.durable import FileFact, durable_file, open_file, sync, writing
 from gpulsh.store.manifest import Manifest, file_facts
 
 NAME, LOCK, FORMAT = "passages.json", "lock", 1
@@ -73,6 +73,7 @@ class PassagesIndex:
         with writing(self._path):
             self._made = not os.path.lexists(self._path)
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync(self._path.parent)
             self._refuse_strange()
             self._lock = os.open(self._path / LOCK, LOCKING, 0o600)
         try:
