@@ -235,8 +235,8 @@ def _cut_lines(found: Mapping[str, int]) -> list[str]:
 def _earlier(found: Mapping[str, int]) -> list[str]:
     if "earlier_documents" not in found:
         return []
-    first = f"the first occurrence of {found['first_earlier']:,} passages is there"
-    return [f"Earlier runs hold {found['earlier_documents']:,} documents: {first}."]
+    held = f"{found['earlier_documents']:,} documents of earlier runs"
+    return [f"{found['first_earlier']:,} passages have their first occurrence in the {held}."]
 
 
 def _where(report: Mapping[str, Any], output: str) -> str:

@@ -114,7 +114,7 @@ OF_PASSAGES = _table(
     StageRow("collect", "return first occurrences and ids to the passages", "partitions"),
     StageRow("list", "write the passages", "files"),
     StageRow("cut", "write texts without passages", "documents"),
-    StageRow("join", "copy samples to the index", "indexes"),
+    StageRow("store", "copy samples to the index", "runs"),
 )
 
 # All stages that a report may have.

@@ -103,7 +103,6 @@ def test_the_law(
     keep: str,
     lines: bool,
 ) -> None:
-    runs = [texts or [""] for texts in runs]
     options = {"tokens": tokens, "keep": keep, "whole_lines": lines, "backend": "reference"}
     assert days(tmp_path_factory.mktemp("index"), runs, **options) == at_once(runs, **options)
 
@@ -199,8 +198,12 @@ def test_refusals(tmp_path: Path) -> None:
         (ParameterError, {"unit": "char"}, f"{index}: has unit 'word', and this run 'char'"),
         (ParameterError, {"text_column": "n"}, f"{index}: has text_column 'text', and this run 'n'"),
         (ParameterError, {"tokens": 50, "bytes": 9}, f"{index}: has tokens 5, and this run None"),
-        (ParameterError, {"tokens": 50, "unit": "line"}, "index is given, which takes no unit of 'line'"),
-        (ParameterError, {"protect": str(tmp_path / "a.jsonl"), "passages": 3, "tokens": 50}, "index is given, which"),
+        (ParameterError, {"tokens": 50, "unit": "line"}, "index is given and unit is 'line'; leave index out"),
+        (
+            ParameterError,
+            {"protect": str(tmp_path / "a.jsonl"), "passages": 3, "tokens": 50},
+            "index is given and protect, too; leave index out",
+        ),
         (ParameterError, {"inputs": tmp_path / "a.jsonl"}, f"{index}: holds {tmp_path / 'a.jsonl'} already; leave it"),
         (OutputError, {"index": tmp_path / "new" / "index"}, f"{tmp_path / 'new' / 'index'}: is inside the output"),
         (OutputError, {"index": tmp_path / "out"}, f"{tmp_path / 'out'}: is no index of passages, it holds "),
@@ -268,7 +271,8 @@ def test_the_command_counts_what_is_held(tmp_path: Path, capsys: pytest.CaptureF
     two_days(tmp_path)
     where = ["-o", str(tmp_path / "new"), "--index", str(tmp_path / "index")]
     assert main(["passages", str(tmp_path / "b.jsonl"), *where, "--tokens", "5", "--backend", "reference"]) == 0
-    assert "Earlier runs hold 2 documents: the first occurrence of 1 passages is there." in capsys.readouterr().out
+    told = "1 passages have their first occurrence in the 2 documents of earlier runs."
+    assert told in capsys.readouterr().out
 
 
 def test_ranges_follow_the_samples_of_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

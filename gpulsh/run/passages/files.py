@@ -188,10 +188,8 @@ def passages_files(
             "whole_lines": whole_lines,
         }
         _refuse_beside_protect(overlap, {**marking, "unit": bool(most), "on_error": on_error == "skip"})
-    for name, is_there in {"unit": bool(most), "protect": bool(guarded)}.items():
-        if index is not None and is_there:
-            how = "leave the index out" if name == "protect" else "give word or char"
-            raise ParameterError(f"index is given, which takes no {name} of {shown(unit if most else protect)}; {how}")
+    if index is not None and (most or guarded):
+        raise ParameterError(f"index is given and {f'unit is {unit!r}' if most else 'protect, too'}; leave index out")
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
     folding = normalizing(folding, normalize)
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]

@@ -178,16 +178,17 @@ def _met_earlier(
     place: PassagesPlace, places: Layout, part: int, parts: int, known: NDArray[np.uint64], again: NDArray[np.bool_]
 ) -> Iterator[Numbers]:
     """The places of earlier samples of the `known` values, which ascend, in ascending runs; marks these in `again`."""
-    held: list[Numbers] = []
+    held, size = list[Numbers](), 0
     for run in () if place.job.held is None else place.job.held.runs:
         start = int(places.partitions[run.first])
         for (value,), where in file_range(SAMPLES.open(run.samples), start, part, parts):
             rows, at = found_in(known, value)
             again[at] = True
             held.append(where[rows])
-            if sum(map(len, held)) >= RUN_MET:
+            size += len(rows)
+            if size >= RUN_MET:
                 yield np.sort(np.concatenate(held))
-                held = []
+                held, size = [], 0
     if held:
         yield np.sort(np.concatenate(held))
 

@@ -226,7 +226,8 @@ def _held(index: Path, runs: Sequence[Joined]) -> Held:
     facts: list[Mapping[str, Any]] = []
     held: list[HeldRun] = []
     for run in runs:
-        held.append(HeldRun(len(partitions), *(index / f"{what}-{run.name}.arrow" for what in ("samples", "places"))))
+        places, samples = (index / name for name in sorted(run.files))
+        held.append(HeldRun(len(partitions), samples, places))
         for found in run.partitions:
             facts.append(_renumbered(found, len(files)))
             pieces = [Piece(number, part and Part(*part)) for number, part in facts[-1]["pieces"]]

@@ -99,7 +99,7 @@ class FileRun(Generic[Made]):
                 stages = Stages(runner, progress)
                 found = self.stages(job, engine.ops, stages, folder.work)
                 if self.earlier is not None:
-                    with stages.funnel.stage(progress, OF_PASSAGES["join"], 1):
+                    with stages.funnel.stage(progress, OF_PASSAGES["store"], 1):
                         self.earlier.prepare(job, manifest, folder.work)
                 backend = {"name": engine.ops.name, "device": getattr(engine.ops, "device", None)}
                 report = self._report(own, found, stages, backend, engine.to_json())
