@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,10 @@ def test_files_of_other_formats_in_parts(tmp_path: Path, small: None) -> None:
     """With ids, counts, and the texts cut."""
     texts = [text[:1500] for text in licences()[:16]]
     pq.write_table(pa.table({"text": texts, "id": list(range(16))}), tmp_path / "a.parquet", row_group_size=3)
-    lines = [json.dumps({"text": text, "id": f"n{n}"}) + "\n" for n, text in enumerate([*texts[4:9], "own words"])]
+    lines = [
+        json.dumps({"text": text, "id": f"n{n}"}) + "\n"
+        for n, text in enumerate([*texts[4:9], "words that only one file has"])
+    ]
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode()))
     given: dict[str, Any] = {
         "index": tmp_path / "index",
@@ -152,7 +156,12 @@ def test_files_of_other_formats_in_parts(tmp_path: Path, small: None) -> None:
     assert (counts["earlier_documents"], counts["documents"], counts["first_earlier"]) == (16, 6, len(rows))
     assert [entry["file"] for entry in result.report["files"]] == [str(tmp_path / "b.jsonl.gz")]
     left = gzip.decompress((result.data / "b.jsonl.gz").read_bytes()).decode().splitlines()
-    assert json.loads(left[0])["text"] == "" and json.loads(left[-1])["text"] == "own words"
+    assert json.loads(left[0])["text"] == "" and json.loads(left[-1])["text"] == "words that only one file has"
+    json_lines(tmp_path / "c.jsonl", ["here are words that only one file has", texts[15]])
+    given.pop("id_column")
+    third = gpulsh.passages_files(tmp_path / "c.jsonl", tmp_path / "three", **given)
+    places = {(row["first_file"][-10:], row["first_row"]) for row in pq.read_table(third.passages).to_pylist()}
+    assert places >= {("b.jsonl.gz", 5), (str(tmp_path / "a.parquet")[-10:], 15)}
     index = tmp_path / "index"
     assert stat.S_IMODE(index.stat().st_mode) == 0o700 and {path.name for path in index.iterdir()} > {"passages.json"}
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in index.iterdir())
@@ -251,6 +260,18 @@ def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(found(**given, overwrite=True)) == 1
 
 
+def test_a_stream_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    end = os.open(tmp_path / "pipe.jsonl", os.O_RDWR)
+    os.write(end, b'{"text": "a"}\n')
+    writer = threading.Timer(0.5, os.close, [end])
+    writer.start()
+    with pytest.raises(ParameterError, match="is a stream, which an index cannot read again; give files"):
+        found(tmp_path / "pipe.jsonl", tmp_path / "out", index=tmp_path / "index")
+    writer.join()
+    assert sorted(os.listdir(tmp_path)) == ["pipe.jsonl"]
+
+
 def test_a_first_run_that_fails_leaves_no_index(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("{")
     with pytest.raises(InputError):
@@ -273,6 +294,8 @@ def test_the_command_counts_what_is_held(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["passages", str(tmp_path / "b.jsonl"), *where, "--tokens", "5", "--backend", "reference"]) == 0
     told = "1 passages have their first occurrence in the 2 documents of earlier runs."
     assert told in capsys.readouterr().out
+    page = (tmp_path / "new" / "report.html").read_text()
+    assert "1 passage with the first occurrence in the 2 documents of earlier runs." in page
 
 
 def test_ranges_follow_the_samples_of_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

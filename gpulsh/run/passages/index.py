@@ -77,14 +77,13 @@ class PassagesIndex:
             self._refuse_strange()
             self._lock = os.open(self._path / LOCK, LOCKING, 0o600)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._lock)
-            raise OutputError(f"{self._path}: another run uses this index; wait until it has ended") from None
-        try:
+            with writing(self._path):
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._read()
-        except BaseException:
+        except BaseException as error:
             os.close(self._lock)
+            if isinstance(error.__cause__, BlockingIOError):
+                raise OutputError(f"{self._path}: another run uses this index; wait until it has ended") from None
             raise
         return self
 
