@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers, Rows, TextBatch
+from gpulsh.arrays import Array, Numbers, Rows, TextBatch, Values
 
 SomeRows = TypeVar("SomeRows", bound=Rows)
 SomeArray = TypeVar("SomeArray")
@@ -48,7 +48,7 @@ def sorted_distinct(values: SomeArray) -> SomeArray:
     return found
 
 
-def found_in(known: Numbers, wanted: Numbers) -> tuple[Numbers, Numbers]:
+def found_in(known: Values, wanted: Values) -> tuple[Numbers, Numbers]:
     """Which of `wanted` are in `known`, which ascends, and where they are in it.
 
     >>> found_in(np.array([3, 5, 8]), np.array([8, 4, 3]))

@@ -38,6 +38,7 @@ EXAMPLES = {  # command -> its purpose
     "gpulsh passages crawl/ -o clean/ --cut": "Also write the documents without it",
     "gpulsh passages posts.jsonl -o marks/ --text-column body --tokens 30 --whole-lines": "Another column; whole lines",
     "gpulsh passages train/ -o clean/ --protect test/ --passages 13 --cut": "Cut the questions of a test set",
+    "gpulsh passages day2/ -o marks/day2 --index known/": "Also list what documents of earlier days hold",
     "gpulsh passages crawl/ -o marks/ --unit line --max-copies 6 --within host": "Lines of a host from the seventh on",
 }
 CUT_EXAMPLES = {
@@ -144,6 +145,11 @@ _machine = together(
     metavar="COLUMN",
     help="Count only copies in documents with an equal value of this column, such as a web host.",
 )
+@click.option(
+    "--index",
+    metavar="PATH",
+    help="Index of earlier runs, made if missing: also mark what their documents hold, and add the new ones.",
+)
 @protecting(
     "Files of a test set. Mark what documents hold of its items, instead of what repeats. May be repeated.",
     "Windows of N words, as 13, with --protect. contamination.parquet lists the items that documents hold.",
@@ -178,7 +184,8 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
         counts = f"{found['passages']:,} passages in {found['documents_marked']:,} of {found['documents']:,} documents"
         part = _share(found["bytes_marked"], found["bytes"])
         bad = [f"Bad records are in rejected.parquet: {found['rejected']:,}."] if found["rejected"] else []
-        conclude("\n".join([f"Found {counts}: {part} of the text.", *_cut_lines(found), *bad, _where(report, output)]))
+        lines = [f"Found {counts}: {part} of the text.", *_earlier(found), *_cut_lines(found), *bad]
+        conclude("\n".join([*lines, _where(report, output)]))
 
 
 @click.command(
@@ -223,6 +230,13 @@ def _cut_lines(found: Mapping[str, int]) -> list[str]:
         return []
     counts = f"{found['cut_passages']:,} passages of {found['cut_documents']:,} documents"
     return [f"Cut {counts}, and dropped {found['short']:,} documents with too few tokens left."]
+
+
+def _earlier(found: Mapping[str, int]) -> list[str]:
+    if "earlier_documents" not in found:
+        return []
+    held = f"{found['earlier_documents']:,} documents of earlier runs"
+    return [f"{found['first_earlier']:,} passages have their first occurrence in the {held}."]
 
 
 def _where(report: Mapping[str, Any], output: str) -> str:

@@ -87,12 +87,17 @@ def deduplicate_partitions(
     return replace(decided, kept=run.write(decided)), run.funnel
 
 
-def partitions_of(texts: FileTexts, cut: Cut, total: int | None, *, parallel: bool = True) -> list[Partition]:
-    """The partitions of a run, of about `total` bytes of text; smaller ones where several may be read in parallel."""
+def partitions_of(
+    texts: FileTexts, cut: Cut, total: int | None, *, parallel: bool = True, first: int = 0
+) -> list[Partition]:
+    """The partitions of a run, of about `total` bytes of text; smaller ones where several may be read in parallel.
+
+    They begin with the file `first`.
+    """
     partition = cut.partition
     if cut.parallel is not None and total is not None and parallel:
         partition = min(partition, max(total // FEWEST_PARTITIONS, cut.parallel))
-    return texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS))
+    return texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS), first)
 
 
 def layout_of(job: Job, read: Sequence[Mapping[str, Any]]) -> Layout:

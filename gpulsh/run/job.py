@@ -43,6 +43,7 @@ from gpulsh.stats.stages import Progress, StageRow
 from gpulsh.store.durable import FileFact
 
 ADMIT = "admit"  # the step that decides by an index, which may have added the documents
+JOIN = "join-index"  # the step behind which documents may have joined an index of passages
 
 OnError = Literal["fail", "skip"]
 
@@ -96,10 +97,15 @@ class FileJob(FileTerms):
         """How documents that hold items of a test set are found; None where none are looked for."""
         return None
 
+    @property
+    def earlier_files(self) -> int:
+        """How many of the files, the first ones, are of earlier runs."""
+        return 0
+
     def own(self) -> list[int]:
-        """The numbers of the files that are not of a test set."""
-        screening = self.screening
-        return [at for at, file in enumerate(self.files) if screening is None or not screening.protects(file)]
+        """The numbers of the files that are neither of a test set nor of earlier runs."""
+        screening, new = self.screening, range(self.earlier_files, len(self.files))
+        return [at for at in new if screening is None or not screening.protects(self.files[at])]
 
     def file_and_row(
         self, layout: Layout, positions: Numbers, null: NDArray[np.bool_] | None = None

@@ -114,6 +114,7 @@ OF_PASSAGES = _table(
     StageRow("collect", "return first occurrences and ids to the passages", "partitions"),
     StageRow("list", "write the passages", "files"),
     StageRow("cut", "write texts without passages", "documents"),
+    StageRow("store", "copy samples to the index", "runs"),
 )
 
 # All stages that a report may have.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,55 @@ def test_a_run_ends_after_any_step(
         for part in ("passages", "windows", "frequent", "files"):
             assert again.report[part] == whole.report[part]
         assert again.report["resumed"]
+
+
+def held(index: Path) -> tuple[object, ...]:
+    """What an index holds: its runs but for their names, and their samples."""
+    if not (index / "passages.json").exists():
+        return ()
+    runs = json.loads((index / "passages.json").read_bytes().partition(b"\n")[2])["runs"]
+    files = [sorted(path.read_bytes() for path in index.glob(f"*-{run.pop('name')}.arrow")) for run in runs]
+    return [list(run.pop("files").values()) for run in runs], runs, files
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_power_cut_of_a_run_with_an_index(inputs: Path, tmp_path: Path, mortals: Mortals, is_first: bool) -> None:
+    """It has joined or not, whatever its results do; resumed, it gives the same and has joined once."""
+    late = tmp_path / "late"
+    late.mkdir()
+    (inputs / "2.jsonl").rename(late / "2.jsonl")
+    before = tmp_path / "before"
+    given: dict[str, Any] = {"tokens": 10, "backend": "reference", "threads": 1}
+    gpulsh.passages_files(inputs, before / "out", index=before / "known", **given)
+
+    def begun(path: Path) -> Path:
+        path.mkdir()
+        if not is_first:
+            shutil.copytree(before / "known", path / "known")
+        return path
+
+    def run(path: Path, **how: Any) -> Any:
+        where = ["-o", str(path / "out"), "--index", str(path / "known")]
+        options = ["--tokens", "10", "--cut", "--backend", "reference", "--threads", "1", "--resume"]
+        return mortals.run(path, ["passages", str(late), *where, *options], **how)
+
+    path = begun(tmp_path / "whole")
+    states = [held(path / "known")]
+    whole = run(path)
+    assert whole.status == 0, whole.told
+    wanted = results(path / "out")
+    states.append(held(path / "known"))
+    seen = []
+    for at in spread(whole.calls, 40, r"^rename|passages\.json"):
+        path = begun(tmp_path / str(at))
+        assert run(path, at=at).killed
+        seen.append(states.index(held(path / "known")))
+        done = run(path)
+        assert done.status == 0, done.told
+        assert (results(path / "out"), held(path / "known")) == (wanted, states[1])
+        assert not (path / "out/_work").exists()
+        assert len(list((path / "known").iterdir())) == (4 if is_first else 6)
+    assert seen == sorted(seen) and set(seen) == {0, 1}
 
 
 def test_a_power_cut_between_switches(inputs: Path, tmp_path: Path, mortals: Mortals) -> None:

@@ -125,7 +125,7 @@ def _most(ops: Backend) -> int:
 
 def texts_at(source: Source, rows: Numbers) -> list[bytes]:
     """The texts at ascending rows of a source; an InputError of one line if they cannot be read."""
-    file = _file(source)
+    file = file_of(source)
     try:
         found = FileTexts([file], Columns(source.text), skip=source.intact_only).chosen(
             Piece(0, None), rows, int(rows[-1]) + 1
@@ -144,7 +144,7 @@ def texts_at(source: Source, rows: Numbers) -> list[bytes]:
         raise
 
 
-def _file(source: Source) -> File:
+def file_of(source: Source) -> File:
     """The file of a source, which messages call by its whole path."""
     path, filesystem = source.path, None
     if "://" in path:

@@ -206,9 +206,11 @@ class FileTexts:
         """ChangedInputError where a file is changed before the context is left."""
         return self._stamps.unchanged(range(len(self.files))) if self._stamps else nullcontext()
 
-    def check(self) -> int | None:
-        """About how many bytes of text to expect; InputError where the head of a file shows that it cannot be used."""
-        sizes = [self._check(file) for file in self.files]
+    def check(self, first: int = 0) -> int | None:
+        """About how many bytes of text to expect from file `first` on; InputError where a head shows that one cannot be
+        used.
+        """
+        sizes = [self._check(file) for file in self.files[first:]]
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
 
@@ -220,12 +222,12 @@ class FileTexts:
                 raise
             return None  # the pass in order meets it again
 
-    def partitions(self, target_bytes: int) -> list[Partition]:
-        """All documents, in order, in runs of about `target_bytes` of text that can be read by themselves."""
+    def partitions(self, target_bytes: int, first: int = 0) -> list[Partition]:
+        """All documents from file `first` on, in runs of about `target_bytes` of text that are read by themselves."""
         found: list[Partition] = []
         pieces: list[Piece] = []
         size = 0
-        for piece, added in self._pieces():
+        for piece, added in self._pieces(first):
             if pieces and size + added > target_bytes:
                 found.append(Partition(len(found), tuple(pieces)))
                 pieces, size = [], 0
@@ -233,8 +235,8 @@ class FileTexts:
             size += added
         return [*found, Partition(len(found), tuple(pieces))]
 
-    def _pieces(self) -> Iterator[tuple[Piece, int]]:
-        for number, file in enumerate(self.files):
+    def _pieces(self, first: int = 0) -> Iterator[tuple[Piece, int]]:
+        for number, file in enumerate(self.files[first:], first):
             kind = format_of(file)
             try:
                 parts = kind.parts(file, self.columns) if isinstance(kind, Divisible) else None

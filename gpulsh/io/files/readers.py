@@ -68,9 +68,9 @@ class _DeviceFileTexts(FileTexts):
         super().__init__(files, columns, limit=limit)
         self._ops = ops
 
-    def partitions(self, target_bytes: int) -> list[Partition]:
+    def partitions(self, target_bytes: int, first: int = 0) -> list[Partition]:
         """One for each file: cuDF decodes as many row groups together as the device holds."""
-        return [Partition(number, (Piece(number, None),)) for number in range(len(self.files))]
+        return [Partition(at, (Piece(number, None),)) for at, number in enumerate(range(first, len(self.files)))]
 
     def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
         """Batches on the device."""

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from gpulsh.errors import Advice, OutputError
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, MARK, REPORT
-from gpulsh.run.job import ADMIT
+from gpulsh.run.job import ADMIT, JOIN
 from gpulsh.run.output.paths import not_empty
 from gpulsh.run.output.work_folder import (
     WORK,
@@ -252,7 +252,7 @@ class OutputFolder:
 def worth_resuming(manifest: Manifest) -> bool:
     """Whether finished steps took so long that they stay after an error, too."""
     signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith(FIRST_STAGES))
-    return bool(signed >= WORTH_BYTES) or manifest.find(ADMIT) is not None
+    return bool(signed >= WORTH_BYTES) or any(manifest.find(step) for step in (ADMIT, JOIN))
 
 
 def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -69,12 +69,12 @@ def refuse_uncuttable(files: Sequence[File], format: FormatName | None) -> None:
             )
 
 
-def passages_by_file(path: Path, files: Sequence[File]) -> list[tuple[int, int]]:
-    """The first row in `passages.parquet` of each file's passages, and the row after the last.
+def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tuple[int, int]]:
+    """By the number of each file: the first row in `passages.parquet` of its passages, and the row after the last.
 
     InputError where it lists other files.
     """
-    numbered = {file.name: number for number, file in enumerate(files)}
+    numbered = {file.name: number for number, file in files.items()}
     counts = Counter[str]()
     order: list[str] = []
     with _opened(path) as source:
@@ -89,9 +89,9 @@ def passages_by_file(path: Path, files: Sequence[File]) -> list[tuple[int, int]]
         raise InputError(f"{path}: lists passages of {strange[0]}, which is no INPUT; give the INPUT of that run")
     if [numbered[name] for name in order] != sorted(numbered[name] for name in order):
         raise InputError(f"{path}: lists files in another order than INPUT; give the INPUT of that run")
-    found, row = [], 0
-    for file in files:
-        found.append((row, row + counts[file.name]))
+    found, row = {}, 0
+    for number, file in files.items():
+        found[number] = (row, row + counts[file.name])
         row += counts[file.name]
     return found
 
@@ -224,11 +224,11 @@ def list_short(place: CutPlace) -> Made:
 
 def cut_all(job: PassagesJob | CutJob, ops: Backend, stages: Stages, path: Path) -> Mapping[str, int]:
     """Write all files without the passages that `path` lists; counts."""
-    whole = job.texts(ops).partitions(1 << 62)
+    whole = job.texts(ops).partitions(1 << 62, job.earlier_files)
     pieces: dict[int, list[Piece]] = {number: [] for number in job.own()}
     for piece in (piece for partition in whole for piece in partition.pieces if piece.file in pieces):
         pieces[piece.file].append(piece)
-    rows = passages_by_file(path, job.files)
+    rows = passages_by_file(path, {number: job.files[number] for number in pieces})
     given = ((path.absolute(), rows[number], number, tuple(found)) for number, found in pieces.items())
     facts = stages.run(STAGE, cut, given, None, parallel=True)
     stages.tasks("list", [Task(SHORT_LIST, list_short, ())], 1)

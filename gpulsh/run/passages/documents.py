@@ -1,8 +1,11 @@
-"""The documents of a partition that hold wanted tokens, read again."""
+"""The documents of a partition that hold wanted tokens, read again; also of partitions of earlier runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,12 +13,12 @@ import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.io.rows import joined, packed
+from gpulsh.io.rows import Bytes, joined, packed
 from gpulsh.ragged import cuts, offsets, sorted_distinct
 from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PLACES, PassagesPlace
 from gpulsh.run.records.tables import Row, Table
-from gpulsh.run.records.texts import chosen_texts
+from gpulsh.run.records.texts import chosen_pieces, chosen_texts, texts_of_piece
 from gpulsh.store.columns import MappedColumns
 
 PLACES_AT_ONCE = 1 << 21  # of documents whose places are looked at together
@@ -31,11 +34,23 @@ class Some(NamedTuple):
     places: Numbers  # all that are wanted of them, ascending
 
 
-def bases(folder: Path, places: Layout, partition: int) -> Numbers:
+def bases(place: PassagesPlace, places: Layout, partition: int) -> Numbers:
     """int64 [documents + 1]: the place of the first token of each document of a partition, and that after the last."""
-    taken = PLACES.read(folder, partition).places
+    held = place.job.held
+    if held is None or partition >= len(held.partitions):
+        taken = PLACES.read(place.folder, partition).places
+    else:
+        run = held.run_of(partition)
+        (taken,) = next(islice(PLACES.open(run.places).runs(), partition - run.first, None))
     base: Numbers = offsets(taken) + places.partitions[partition]
     return base
+
+
+def unchanged(place: PassagesPlace, partition: Partition) -> AbstractContextManager[None]:
+    """As `Place.unchanged`, of a partition's files; those of earlier runs are checked when a text of them is read."""
+    if partition.number < place.job.earlier_partitions:
+        return nullcontext()
+    return place.unchanged(piece.file for piece in partition.pieces)
 
 
 def document_runs(base: Numbers) -> Iterator[tuple[int, int]]:
@@ -53,11 +68,27 @@ def read_documents(
         found.append(start + sorted_distinct(np.searchsorted(base[start : stop + 1], there, side="right") - 1))
     rows, done = np.concatenate(found), 0
     documents = rows + layout.partitions[partition.number]
-    texts = (joined(pieces) for pieces in chosen_texts(place.texts(), layout, partition, documents))
+    read = _held_texts if partition.number < place.job.earlier_partitions else _own_texts
+    texts = (joined(pieces) for pieces in read(place, layout, partition, documents))
     for text in packed(texts, place.ops.sizes().batch):
         here = rows[done : done + len(text)]
         done += len(text)
         yield Some(here, text, wanted(int(base[here[0]]), int(base[here[-1] + 1])))
+
+
+def _own_texts(place: PassagesPlace, layout: Layout, partition: Partition, documents: Numbers) -> Iterator[list[Bytes]]:
+    return chosen_texts(place.texts(), layout, partition, documents)
+
+
+def _held_texts(
+    place: PassagesPlace, layout: Layout, partition: Partition, documents: Numbers
+) -> Iterator[list[Bytes]]:
+    """The same of an earlier run, which may have skipped bad records: these are in none of the documents."""
+    held, texts = place.job.held, replace(place.job, on_error="skip").texts(place.ops, place.parallel)
+    assert held is not None
+    for piece, here in chosen_pieces(layout, partition, documents):
+        with held.unchanged(piece.file):
+            yield from texts_of_piece(texts, layout, piece, documents[here])
 
 
 def opened(table: Table[Row], folder: Path, steps: Iterable[int]) -> list[MappedColumns[Row]]:

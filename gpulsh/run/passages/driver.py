@@ -68,20 +68,27 @@ class Stages:
 def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     """All stages from the files to `passages.parquet`; `ops` only says how the work is best cut for it."""
     partitions, total, parallel = _partitioned(job, ops)
-    count, numbers = len(partitions), range(len(partitions))
     sampled = stages.run("sample", sample, ((each,) for each in partitions), total, parallel=parallel)
-    layout = _layout(job, sampled)
-    places = replace(layout, partitions=offsets([facts["places"] for facts in sampled]))
-    ranges = _ranges(job, tallied(sampled, "samples"))
-    stages.run("meet", meet, ((places, part, ranges) for part in range(ranges)), ranges)
-    hashing = ((layout, places, each, ranges) for each in partitions)
-    windows = stages.run("window", window, hashing, count, parallel=parallel)
-    number = _ranges(job, WINDOW_COST * tallied(windows, "windows"))
-    stages.run("repeat", repeat, ((places, part, number) for part in range(number)), number)
-    marked = stages.run("mark", mark, ((places, part, number) for part in numbers), count, parallel=True)
-    located = stages.run("locate", locate, ((layout, places, each) for each in partitions), count, parallel=parallel)
-    bad = _list(stages, layout, places)
-    return Marked(layout, _counts(bad, sampled, marked, located), _classes(marked), apart(_frequent(located)))
+    facts = [*(() if job.held is None else job.held.facts), *sampled]
+    layout = _layout(job, facts)
+    places = replace(layout, partitions=offsets([found["places"] for found in facts]))
+    ranges = _ranges(job, tallied(facts, "samples"))
+    met = stages.run("meet", meet, ((places, part, ranges) for part in range(ranges)), ranges)
+    read = _with_earlier(job, met, partitions)
+    hashing = ((layout, places, each, ranges) for each in read)
+    windows = stages.run("window", window, hashing, len(read), parallel=parallel)
+    number, hashed = _ranges(job, WINDOW_COST * tallied(windows, "windows")), tuple(each.number for each in read)
+    stages.run("repeat", repeat, ((places, hashed, part, number) for part in range(number)), number)
+    marking = ((places, each.number, number) for each in partitions)
+    marked = stages.run("mark", mark, marking, len(partitions), parallel=True)
+    read = _with_earlier(job, marked, partitions)
+    located = stages.run("locate", locate, ((layout, places, each) for each in read), len(read), parallel=parallel)
+    bad = _list(job, stages, layout, places)
+    counts = _counts(bad, sampled, marked, located)
+    if job.held is not None:
+        earlier = {"earlier_documents": int(layout.partitions[job.earlier_partitions])}
+        counts = {**counts, **earlier, "first_earlier": bad["first_earlier"]}
+    return Marked(layout, counts, _classes(marked), apart(_frequent(located)))
 
 
 def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
@@ -95,7 +102,7 @@ def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     stages.run("count", parts.count, ((places, part, number) for part in range(number)), number)
     given = ((layout, places, each, number) for each in partitions)
     picked = stages.run("pick", parts.pick, given, count, parallel=True)
-    bad = _list(stages, layout, places)
+    bad = _list(job, stages, layout, places)
     return Marked(layout, _counts(bad, hashed, picked), _classes(picked), _frequent(picked)[:LISTED])
 
 
@@ -119,19 +126,32 @@ def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
 
 
 def _partitioned(job: PassagesJob, ops: Backend) -> tuple[Sequence[Partition], int | None, bool]:
-    """The partitions, the bytes of all where they are known, and whether several are worked on side by side."""
-    texts = job.texts(ops)
-    total = texts.check()
-    return partitions_of(texts, job.cut, total), total, job.cut.parallel is not None
+    """The new partitions, the bytes of all where they are known, and whether several are worked on side by side."""
+    texts, first = job.texts(ops), job.earlier_files
+    total = texts.check(first)
+    found = partitions_of(texts, job.cut, total, first=first)
+    partitions = [replace(each, number=each.number + job.earlier_partitions) for each in found]
+    return partitions, total, job.cut.parallel is not None
 
 
-def _list(stages: Stages, layout: Layout, places: Layout) -> Mapping[str, Any]:
+def _with_earlier(
+    job: PassagesJob, facts: Sequence[Mapping[str, Any]], partitions: Sequence[Partition]
+) -> Sequence[Partition]:
+    """Those of earlier runs that tasks have found something in, and the new ones."""
+    if job.held is None:
+        return partitions
+    numbers = sorted({number for found in facts for number in found["earlier"]})
+    return [*(job.held.partitions[number] for number in numbers), *partitions]
+
+
+def _list(job: PassagesJob, stages: Stages, layout: Layout, places: Layout) -> Mapping[str, Any]:
     """From the bytes of passages to `passages.parquet`; how many records were bad, and how many rows they are."""
-    count = len(layout.partitions) - 1
-    collected = stages.run("collect", collect, ((layout, places, part) for part in range(count)), count, parallel=True)
-    ids = tuple(int(facts["ids"]) for facts in collected)
+    numbers = range(job.earlier_partitions, len(layout.partitions) - 1)
+    given = ((layout, places, part) for part in numbers)
+    collected = stages.run("collect", collect, given, len(numbers), parallel=True)
+    ids = (*[0] * numbers.start, *(int(facts["ids"]) for facts in collected))
     (facts,) = stages.tasks("list", [Task(LIST, write_list, (layout, ids))], 1)
-    return facts
+    return {**facts, "first_earlier": tallied(collected, "first_earlier")}
 
 
 def _layout(job: PassagesJob, sampled: Sequence[Mapping[str, Any]]) -> Layout:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +43,7 @@ ROWS_AT_ONCE = 1 << 16
 def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int) -> Made:
     """Bring first occurrences to the passages of a partition."""
     path = PASSAGES.path(place.folder, partition)
-    named = [np.empty(0, np.int64)]
+    named, first_earlier = [np.empty(0, np.int64)], 0
     with PASSAGES.create(path) as out:
         for run in BYTES.open(BYTES.path(place.folder, partition)).runs():
             document, start = np.full_like(run.first, -1), np.full_like(run.first, -1)
@@ -56,10 +57,11 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
             columns = run.document, run.start, run.stop, document, start, run.tokens, run.occurrences
             out.append(Passages(*columns))
             named.append(sorted_distinct(run.document))
+            first_earlier += int(((document >= 0) & (document < layout.partitions[place.job.earlier_partitions])).sum())
         made = {path.name: out.finish()}
     ids = write_ids(place, layout, partition, np.concatenate(named))
     place.progress.advance(1)
-    return Made(made | ids, {"amount": 1, "ids": len(ids)})
+    return Made(made | ids, {"amount": 1, "ids": len(ids), "first_earlier": first_earlier})
 
 
 def write_ids(place: PassagesPlace, layout: Layout, partition: int, documents: Numbers) -> dict[str, FileFact]:
@@ -82,10 +84,11 @@ def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) ->
     ids = IdColumn.of(place.folder, layout, id_files, declared_types(job, layout, bad))
     kinds = {"file": pa.string(), "first_file": pa.string(), "id": ids.type}
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in COLUMNS])
-    schema = marked(schema.with_metadata({PARAMETERS: json.dumps(job.parameters())}))
+    parameters = replace(job, index=None).parameters()  # the bytes do not tell where the index is
+    schema = marked(schema.with_metadata({PARAMETERS: json.dumps(parameters)}))
 
     def tables() -> Iterator[pa.Table]:
-        for run in _runs(place, len(layout.partitions) - 1):
+        for run in _runs(place, range(job.earlier_partitions, len(layout.partitions) - 1)):
             none = run.first_document < 0
             columns = [
                 *(*job.file_and_row(layout, run.document), ids.at(run.document)),
@@ -101,8 +104,8 @@ def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) ->
     return Made(made, {"amount": 1, "rejected": bad.records, "rejected_rows": bad.rows})
 
 
-def _runs(place: PassagesPlace, partitions: int) -> Iterator[Passages]:
-    for partition in range(partitions):
+def _runs(place: PassagesPlace, partitions: Sequence[int]) -> Iterator[Passages]:
+    for partition in partitions:
         for run in PASSAGES.open(PASSAGES.path(place.folder, partition)).runs():
             for start in range(0, len(run.document), ROWS_AT_ONCE):
                 yield PASSAGES.rows(run, slice(start, start + ROWS_AT_ONCE))

@@ -49,6 +49,7 @@ from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
 from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
 from gpulsh.run.passages.driver import Stages, hold_items, mark_partitions, pick_parts
 from gpulsh.run.passages.evidence import FILE
+from gpulsh.run.passages.index import PassagesIndex
 from gpulsh.run.passages.job import CutJob, CutTerms, Cutting, PassagesJob, PassagesTerms
 from gpulsh.run.passages.run import FileRun, Machine
 from gpulsh.run.progress import Show
@@ -94,6 +95,7 @@ def passages_files(
     max_copies: int | None = None,
     within: str | None = None,
     bytes: int | None = None,
+    index: Input | None = None,
     protect: Input | Sequence[Input] = (),
     passages: int | None = None,
     coverage: float = 0.8,
@@ -140,6 +142,11 @@ def passages_files(
              as in `passages`
     within   a column of text, bytes or integers, such as a web host: with unit="line" or "paragraph", only copies in
              documents with an equal value of it count. Null and empty values are equal
+    index    a folder that holds the documents of earlier runs, or is made. They come before those of `inputs`, as in
+             one run over all, but only passages of `inputs` are listed; `first_file` may be of an earlier run. Then the
+             documents of `inputs` join the index. Their texts are not copied: later runs read them again where they
+             may repeat them, so keep the files. All runs need the same tokens or bytes, unit, symbols, folding and
+             text_column. Not for lines and paragraphs, nor with `protect`
     protect  files of a test set, as `inputs`. Then no passage that repeats is marked, but the windows of items that
              documents hold, in the sense of `contamination`, anywhere in these documents. `first_file` and `first_row`
              are the item, `first_start` is 0, and `occurrences` counts the documents that hold it, and the item.
@@ -186,17 +193,19 @@ def passages_files(
             "whole_lines": whole_lines,
         }
         _refuse_beside_protect(overlap, {**marking, "unit": bool(most), "on_error": on_error == "skip"})
+    if index is not None and (most or guarded):
+        raise ParameterError(f"index is given and {f'unit is {unit!r}' if most else 'protect, too'}; leave index out")
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
     folding = normalizing(folding, normalize)
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     for name, column in {"id_column": id_column, "within": within}.items():
         if not isinstance(column, (str, NoneType)):
             raise ParameterError(f"{name} is {shown(column)}; give the name of a column")
-    given, folder = paths("inputs", inputs), checked_output(output, overwrite=overwrite, resume=resume)
+    given, folders = paths("inputs", inputs), checked_output(output, index, overwrite=overwrite, resume=resume)
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     streams = Streams(form)  # to the end of the run
-    files = found_files(given, streams, form, folder, engine, cutting, on_error, guarded)
+    files = found_files(given, streams, form, folders, engine, cutting, on_error, guarded)
     terms = PassagesTerms(
         files=tuple(files),
         on_error=on_error,
@@ -215,11 +224,12 @@ def passages_files(
         unit=reading,
         folding=folding or Folding(),
         cutting=cutting,
+        index=None if folders.index is None else os.path.realpath(folders.index),
     )
     run = FileRun(
         terms=terms,
         kind=PassagesJob,
-        output=Path(folder),
+        output=Path(folders.output),
         given=given,
         overwrite=overwrite,
         resume=resume,
@@ -228,8 +238,9 @@ def passages_files(
         machine=machine,
         stages=_stages,
         start=start,
+        earlier=None if terms.index is None else PassagesIndex(Path(terms.index), terms.of_index()),
     )
-    return PassagesResult(Path(folder), run.report())
+    return PassagesResult(Path(folders.output), run.report())
 
 
 def _stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
@@ -304,7 +315,7 @@ def cut_files(
     """
     start = Start()
     cutting = _cutting(min_left, min_occurrences, format)
-    given, folder = paths("inputs", inputs), checked_output(output, overwrite=overwrite, resume=resume)
+    given, folders = paths("inputs", inputs), checked_output(output, overwrite=overwrite, resume=resume)
     (path,) = paths("passages", passages)
     found = parameters_of(Path(path))
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
@@ -312,8 +323,8 @@ def cut_files(
     form = Form(**{name: found[name] for name in FORM if name in found})
     streams = Streams(form)  # to the end of the run
     on_error: OnError = found.get("on_error", "fail")
-    files = found_files(given, streams, form, folder, engine, cutting, on_error)
-    refuse_overlap(folder, [], [File(path, path, path)])
+    files = found_files(given, streams, form, folders, engine, cutting, on_error)
+    refuse_overlap(folders.output, [], [File(path, path, path)])
     _refuse_changed(Path(path), files)
     stamp = os.stat(path)
     terms = CutTerms(
@@ -336,7 +347,7 @@ def cut_files(
     run = FileRun(
         terms=terms,
         kind=CutJob,
-        output=Path(folder),
+        output=Path(folders.output),
         given=given,
         overwrite=overwrite,
         resume=resume,
@@ -346,7 +357,7 @@ def cut_files(
         stages=stages,
         start=start,
     )
-    return CutResult(Path(folder), run.report())
+    return CutResult(Path(folders.output), run.report())
 
 
 def _refuse_changed(passages: Path, files: Sequence[File]) -> None:
@@ -376,30 +387,30 @@ def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> 
     return Cutting(min_left=min_left, min_occurrences=min_occurrences, format=format)
 
 
-def checked_output(output: object, *, overwrite: bool, resume: bool) -> str:
-    """The folder of results; ParameterError or OutputError where it cannot be."""
+def checked_output(output: object, index: object = None, *, overwrite: bool, resume: bool) -> Folders:
+    """The folders of a run; ParameterError or OutputError where they cannot be."""
     check_renewal(overwrite, resume)
-    folders = Folders.chosen(output, None, None)
+    folders = Folders.chosen(output, None, index)
     refuse_url(folders.output)
-    return folders.output
+    return folders
 
 
 def found_files(
     given: Sequence[str],
     streams: Streams,
     form: Form,
-    output: str,
+    folders: Folders,
     engine: EngineName,
     cutting: Cutting | None,
     on_error: OnError = "fail",
     protect: Sequence[str] = (),
 ) -> list[File]:
-    """The files of a run, those of `protect` first; an error where its output overlaps them."""
+    """The files of a run, those of `protect` first; an error where what it writes overlaps them."""
     files = find_files(given, protect, streams, form)
     refuse_unused(files, form)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
-    Folders(output, None, None).refuse_overlap([*protect, *given], files)
+    folders.refuse_overlap([*protect, *given], files)
     if cutting is not None:
         own = [file for file in files if file.source not in protect]
         refuse_uncuttable(own, cutting.format)

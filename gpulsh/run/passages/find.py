@@ -1,18 +1,22 @@
 """Find windows that occur more than once.
 
-sample       a partition: its samples -> SAMPLES, MET_HERE, PLACES
-meet         a range of samples: those that occur again -> MET
+sample       a partition: its samples -> SAMPLES, MET_HERE, PLACES, and with an index REST
+meet         a range of samples: those that occur again, also in earlier runs -> MET
 window       a partition: the windows beside them -> WINDOWS, FOLLOWERS
 repeat       a range of windows: those that occur more than once -> FOUND
 
 Samples and windows that are equal within a run leave it as one. So a text that occurs a million times takes as much
 memory as one that occurs once in each run.
+
+An index holds all samples of earlier runs. They are read in pieces beside the new ones. Only those that a new one is
+equal to are met, for windows that only earlier documents have are not looked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +25,7 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.ragged import sorted_distinct
+from gpulsh.ragged import found_in, sorted_distinct
 from gpulsh.repeats.byte_text import WIDTH
 from gpulsh.repeats.places import read_text
 from gpulsh.repeats.windows import (
@@ -34,13 +38,14 @@ from gpulsh.repeats.windows import (
     windows_near,
 )
 from gpulsh.run.job import Layout, Made
-from gpulsh.run.passages.documents import Some, bases, opened, read_documents, rows_between
+from gpulsh.run.passages.documents import Some, bases, opened, read_documents, rows_between, unchanged
 from gpulsh.run.passages.job import (
     FOLLOWERS,
     FOUND,
     MET,
     MET_HERE,
     PLACES,
+    REST,
     SAMPLES,
     WINDOWS,
     Followers,
@@ -52,10 +57,12 @@ from gpulsh.run.passages.job import (
     WindowRows,
 )
 from gpulsh.run.records.documents import RejectionsFile
-from gpulsh.run.records.ranges import whole_range
+from gpulsh.run.records.ranges import file_range, whole_range
+from gpulsh.run.records.tables import Table
 from gpulsh.store.columns import ColumnsFile, range_order
 
 RUN_SAMPLES, RUN_WINDOWS = 1 << 20, 1 << 20  # that are held before equal ones become one
+RUN_MET = 1 << 20  # places in earlier runs that are held before they are written
 
 
 class Windows(NamedTuple):
@@ -73,7 +80,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
     facts = PartitionFacts(rejected=rejected)
     size = start = samples = 0
     lengths = [np.empty(0, np.int64)]
-    paths = SAMPLES.path(folder, number), MET_HERE.path(folder, number)
+    tables: list[Table[Any]] = [SAMPLES, MET_HERE, *([] if job.index is None else [REST])]
 
     def batches() -> Iterator[TextBatch]:
         nonlocal size
@@ -92,19 +99,21 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
         return Samples(*map(ops.asnumpy, sample_windows(ops, text, job.windows, job.tokens)))
 
     held: list[Samples] = []
-    with rejected, SAMPLES.create(paths[0]) as samples_out, MET_HERE.create(paths[1]) as met_out:
+    with rejected, ExitStack() as files:
+        paths = [table.path(folder, number) for table in tables]
+        outs = {path.name: files.enter_context(table.create(path)) for path, table in zip(paths, tables, strict=True)}
         with place.unchanged(piece.file for piece in partition.pieces), ops.here():
             for found in map_batches(ops, batches(), sampled):
                 held.append(found._replace(place=found.place + start))
                 lengths.append(found.lengths)
                 start += int(found.lengths.sum())
                 if sum(len(one.place) for one in held) >= RUN_SAMPLES:
-                    samples += _write_samples(ops, held, samples_out, met_out)
+                    samples += _write_samples(ops, held, *outs.values())
                     held = []
         if held:
-            samples += _write_samples(ops, held, samples_out, met_out)
+            samples += _write_samples(ops, held, *outs.values())
         bad = rejected.finish()
-        made = {paths[0].name: samples_out.finish(), paths[1].name: met_out.finish(), **bad}
+        made = {**{name: out.finish() for name, out in outs.items()}, **bad}
     places = TakenPlaces(np.concatenate(lengths))
     return Made(
         made | PLACES.write(folder, number, places),
@@ -117,20 +126,23 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
             "rejected": bool(bad),
             "places": start,
             "samples": samples,
+            **({} if job.index is None else {"pieces": [list(piece) for piece in partition.pieces]}),
         },
     )
 
 
-def _write_samples(ops: Backend, held: list[Samples], samples_out: ColumnsFile, met_out: ColumnsFile) -> int:
+def _write_samples(
+    ops: Backend, held: list[Samples], samples_out: ColumnsFile, met_out: ColumnsFile, *rest_out: ColumnsFile
+) -> int:
     value, where = (np.concatenate([one[column] for one in held]) for column in range(2))
     first, again = _firsts(ops, value, where)
     met_out.append(PlaceRows(np.sort(np.concatenate([first, again]))))
     left = np.ones(len(where), np.bool_)
     left[np.searchsorted(where, again)] = False
-    value, where = value[left], where[left]
-    order = range_order(value)
-    samples_out.append(SampleRows(value[order], where[order]))
-    return len(order)
+    for out, some in ((samples_out, left), *((out, ~left) for out in rest_out)):
+        order = range_order(value[some])
+        out.append(SampleRows(value[some][order], where[some][order]))
+    return int(left.sum())
 
 
 def _firsts(ops: Backend, value: NDArray[np.uint64], where: Numbers) -> tuple[Numbers, Numbers]:
@@ -144,20 +156,49 @@ def _firsts(ops: Backend, value: NDArray[np.uint64], where: Numbers) -> tuple[Nu
 
 
 def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
-    """Find the samples that occur in several runs, in one of `parts` equal ranges."""
-    samples, ops = whole_range(SAMPLES, place.folder, places, part, parts), place.ops
+    """Find the samples that occur in several runs, in one of `parts` equal ranges, and earlier ones equal to them."""
+    new = range(place.job.earlier_partitions, len(places.partitions) - 1)
+    samples, ops = whole_range(SAMPLES, place.folder, places, part, parts, new), place.ops
     with ops.here():
         met = ops.asnumpy(met_again(ops, *map(ops.asarray, samples)))
+    known, path = sorted_distinct(samples.value), MET.path(place.folder, part)
+    again, there = np.zeros(len(known), np.bool_), np.zeros(len(places.partitions), np.bool_)
+    with MET.create(path) as out:
+        for found in _met_earlier(place, places, part, parts, known, again):
+            out.append(PlaceRows(found))
+            there[np.searchsorted(places.partitions, found, side="right") - 1] = True
+        _, at = found_in(known, samples.value)
+        out.append(PlaceRows(sorted_distinct(np.concatenate([met, samples.place[again[at]]]))))
+        made = {path.name: out.finish()}
     place.progress.advance(1)
-    return Made(MET.write(place.folder, part, PlaceRows(met)), {"amount": 1})
+    return Made(made, {"amount": 1, "earlier": np.flatnonzero(there).tolist()})
+
+
+def _met_earlier(
+    place: PassagesPlace, places: Layout, part: int, parts: int, known: NDArray[np.uint64], again: NDArray[np.bool_]
+) -> Iterator[Numbers]:
+    """The places of earlier samples of the `known` values, which ascend, in ascending runs; marks these in `again`."""
+    held, size = list[Numbers](), 0
+    for run in () if place.job.held is None else place.job.held.runs:
+        start = int(places.partitions[run.first])
+        for (value,), where in file_range(SAMPLES.open(run.samples), start, part, parts):
+            rows, at = found_in(known, value)
+            again[at] = True
+            held.append(where[rows])
+            size += len(rows)
+            if size >= RUN_MET:
+                yield np.sort(np.concatenate(held))
+                held, size = [], 0
+    if held:
+        yield np.sort(np.concatenate(held))
 
 
 def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
     """Hash the windows of a partition beside samples that occur again."""
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
-    base = bases(folder, places, number)
-    origin = int(base[0])
-    here, elsewhere = opened(MET_HERE, folder, [number]), opened(MET, folder, range(parts))
+    base = bases(place, places, number)
+    origin, is_new = int(base[0]), number >= job.earlier_partitions
+    here, elsewhere = opened(MET_HERE, folder, [number] if is_new else []), opened(MET, folder, range(parts))
 
     def met(start: int, stop: int) -> Numbers:
         own = rows_between(MET_HERE, here, start - origin, stop - origin).place + origin
@@ -174,7 +215,7 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     windows = 0
     held: list[Windows] = []
     with WINDOWS.create(paths[0]) as windows_out, FOLLOWERS.create(paths[1]) as followers_out:
-        with place.unchanged(piece.file for piece in partition.pieces), ops.here():
+        with unchanged(place, partition), ops.here():
             for some in ops.pipelined_map(read_documents(place, layout, partition, base, met), hashed):
                 held.append(some)
                 if sum(len(one.place) for one in held) >= RUN_WINDOWS:
@@ -206,9 +247,9 @@ def _write_windows(
     return int(left.sum())
 
 
-def repeat(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
-    """Find the windows that occur more than once, in one of `parts` equal ranges."""
-    proposed, proven, equal, where = whole_range(WINDOWS, place.folder, places, part, parts)
+def repeat(place: PassagesPlace, places: Layout, partitions: Sequence[int], part: int, parts: int) -> Made:
+    """Find the windows of `partitions` that occur more than once, in one of `parts` equal ranges."""
+    proposed, proven, equal, where = whole_range(WINDOWS, place.folder, places, part, parts, partitions)
     found = find_repeats(proposed, proven, where)
     first = where.copy()
     first[np.searchsorted(where, found.place)] = found.first

@@ -17,6 +17,7 @@ from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.marks import Keep
 from gpulsh.run.job import FileJob, FileTerms, Place
+from gpulsh.run.passages.held import Held
 from gpulsh.run.policy import Screening
 from gpulsh.run.records.tables import Table
 
@@ -68,6 +69,7 @@ class PassagesTerms(TokenTerms):
     protect: tuple[str, ...] = ()  # INPUTs of a test set, whose items are marked instead of windows that repeat
     overlap: Overlap | None = None
     cutting: Cutting | None = None
+    index: str | None = None  # the folder that holds the documents of earlier runs
 
     @property
     def windows(self) -> Shingling:
@@ -89,12 +91,31 @@ class PassagesTerms(TokenTerms):
             **self.reading(),
             "id_column": self.columns.id,
             **({} if self.cutting is None else {"cut": asdict(self.cutting)}),
+            **({} if self.index is None else {"index": self.index}),
         }
+
+    def of_index(self) -> Mapping[str, Any]:
+        """What runs with one index have in common: how texts are read as windows."""
+        windows = {"bytes" if self.of_bytes else "tokens": self.tokens, "unit": self.unit.unit}
+        how = {"symbols": self.unit.symbols, "folding": asdict(self.folding), "text_column": self.columns.text}
+        return {**windows, **how}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassagesJob(PassagesTerms, FileJob):
-    """A run of `passages_files`."""
+    """A run of `passages_files`. With an index, its files and partitions come after those that are held."""
+
+    held: Held | None = None
+
+    @property
+    def earlier_files(self) -> int:
+        """How many of the files, the first ones, are of earlier runs."""
+        return 0 if self.held is None else len(self.held.files)
+
+    @property
+    def earlier_partitions(self) -> int:
+        """The same of partitions."""
+        return 0 if self.held is None else len(self.held.partitions)
 
     @property
     def screening(self) -> Screening | None:
@@ -250,6 +271,7 @@ class Passages(NamedTuple):
 
 # By the stage that writes each, and behind it those that read it.
 SAMPLES = Table("sample", "samples", SampleRows)  # meet
+REST = Table("sample", "rest", SampleRows)  # who lets the run join an index; samples that SAMPLES lacks
 MET_HERE = Table("sample", "met", PlaceRows)  # window; from the first place of the partition on
 PLACES = Table("sample", "places", TakenPlaces)  # window, mark, locate
 MET = Table("meet", "met", PlaceRows)  # window

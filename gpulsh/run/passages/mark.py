@@ -1,7 +1,8 @@
 """Mark what repeats, and bring the marks to bytes.
 
 mark         a partition: its marked stretches -> STRETCHES, FIRSTS, KEPT
-locate       a partition: their bytes, and those of first occurrences -> BYTES, FIRST_PLACES
+locate       a partition: their bytes, and those of first occurrences -> BYTES, FIRST_PLACES; also of those of earlier
+             runs that have some
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from gpulsh.repeats.marks import TokenSpans, bridged
 from gpulsh.repeats.places import Reading, byte_bounds_of
 from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout, Made
-from gpulsh.run.passages.documents import Some, bases, document_runs, opened, read_documents, rows_between
+from gpulsh.run.passages.documents import Some, bases, document_runs, opened, read_documents, rows_between, unchanged
 from gpulsh.run.passages.frequent import Entry, candidates, most_frequent, with_texts
 from gpulsh.run.passages.job import (
     BYTES,
@@ -68,12 +69,13 @@ class _Found:
 def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Made:
     """Mark the tokens of a partition."""
     job, folder = place.job, place.folder
-    base, found = bases(folder, places, partition), _Found(folder, parts)
+    base, found = bases(place, places, partition), _Found(folder, parts)
     followers = opened(FOLLOWERS, folder, [partition])
     tables = STRETCHES, FIRSTS, KEPT
     paths = [table.path(folder, partition) for table in tables]
     counts = Counter[str]()
     often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
+    there = np.zeros(job.earlier_partitions, np.bool_)  # whether it has first occurrences
     with STRETCHES.create(paths[0]) as out, FIRSTS.create(paths[1]) as firsts, KEPT.create(paths[2]) as kept:
         for start, stop in document_runs(base):
             windows = _windows(found, followers, int(base[start]), int(base[stop]))
@@ -81,7 +83,10 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
                 continue
             spans = bridged(marks.mark(windows, job.tokens, job.keep), base[start : stop + 1], job.bridge)
             out.append(Stretches(*spans))
-            firsts.append(PlaceRows(sorted_distinct(spans.first[spans.first >= 0])))
+            first = sorted_distinct(spans.first[spans.first >= 0])
+            firsts.append(PlaceRows(first))
+            of = np.searchsorted(places.partitions, first, side="right") - 1
+            there[of[of < len(there)]] = True
             is_first = windows.place == windows.first
             if job.keep == "first" and job.whole_lines:
                 kept.append(PlaceRows(windows.place[is_first]))
@@ -92,7 +97,8 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
             counts.update(windows=len(windows.place), stretches=len(spans.start))
         made = {path.name: file.finish() for path, file in zip(paths, (out, firsts, kept), strict=True)}
     place.progress.advance(1)
-    return Made(made, {"amount": 1, **counts, **{name: number.tolist() for name, number in often.items()}})
+    lists = {**{name: number.tolist() for name, number in often.items()}, "earlier": np.flatnonzero(there).tolist()}
+    return Made(made, {"amount": 1, **counts, **lists})
 
 
 def kinds_of(occurrences: Numbers) -> Numbers:
@@ -122,9 +128,9 @@ def _apart(place: Numbers, tokens: int, spans: TokenSpans) -> NDArray[np.bool_]:
 def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
     """Find the bytes of a partition's stretches, and those of first occurrences in it."""
     job, folder, number = place.job, place.folder, partition.number
-    base = bases(folder, places, number)
-    own, kept = opened(STRETCHES, folder, [number]), opened(KEPT, folder, [number])
-    firsts = opened(FIRSTS, folder, range(len(places.partitions) - 1))
+    base, new = bases(place, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
+    marked = [number] if number in new else []
+    own, kept, firsts = opened(STRETCHES, folder, marked), opened(KEPT, folder, marked), opened(FIRSTS, folder, new)
     reading = Reading(place.ops, job.windows, job.folding, job.of_bytes)
 
     def wanted(start: int, stop: int) -> Numbers:
@@ -136,7 +142,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     frequent: list[Entry] = []
     paths = BYTES.path(folder, number), FIRST_PLACES.path(folder, number)
     with BYTES.create(paths[0]) as out, FIRST_PLACES.create(paths[1]) as firsts_out:
-        with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
+        with unchanged(place, partition), place.ops.here():
             for some in read_documents(place, layout, partition, base, wanted):
                 low, high = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
                 lines = WholeLines.none(TokenSpans(*rows_between(STRETCHES, own, low, high)))

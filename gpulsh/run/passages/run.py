@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
@@ -22,6 +22,8 @@ from gpulsh.run.output.folder import PAGE, OutputFolder, finished, read_report, 
 from gpulsh.run.passages.driver import Stages
 from gpulsh.run.progress import Show, open_progress
 from gpulsh.run.report import Start
+from gpulsh.stats.stages import OF_PASSAGES
+from gpulsh.store.manifest import Manifest
 
 Made = TypeVar("Made", bound=FileJob)
 
@@ -44,6 +46,19 @@ class Machine:
         return Machine(**{**vars(self), "threads": threads})
 
 
+class Earlier(AbstractContextManager["Earlier[Made]"], Protocol[Made]):
+    """What earlier runs left, which a run reads and joins."""
+
+    def begin(self, job: Made, manifest: Manifest) -> Made:
+        """The job with what came before it."""
+
+    def prepare(self, job: Made, manifest: Manifest, work: Path) -> None:
+        """Write what the run leaves."""
+
+    def commit(self, manifest: Manifest) -> None:
+        """Let the run join, once its results are there."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileRun(Generic[Made]):
     """A run: its terms, its place, and its stages, which give the part of the report that is theirs."""
@@ -59,6 +74,7 @@ class FileRun(Generic[Made]):
     machine: Machine
     stages: Callable[[Made, Backend, Stages, Path], Mapping[str, Any]]
     start: Start
+    earlier: Earlier[Made] | None = None
 
     def report(self) -> dict[str, Any]:
         """Run, or finish, or find it finished; the report."""
@@ -69,23 +85,30 @@ class FileRun(Generic[Made]):
                 return report
             given = machine.backend, machine.threads, machine.devices, machine.memory
             engine = stack.enter_context(open_engine(machine.engine, machine.address, *given))
-            job = self.kind.of(terms, "arrow", cut(engine.memory, engine.ops.sizes()))
+            own = job = self.kind.of(terms, "arrow", cut(engine.memory, engine.ops.sizes()))
             folder = stack.enter_context(OutputFolder(self.output, overwrite=self.overwrite, resume=self.resume))
             manifest = folder.manifest(job.steps(), self.secret)
             if folder.is_committed():
                 folder.commit()
                 return read_report(self.output / REPORT)
+            if self.earlier is not None:
+                job = stack.enter_context(self.earlier).begin(own, manifest)
             work = folder.work.absolute() if engine.remote else folder.work
             progress = open_progress(self.progress)
             with engine.running(job, work, manifest, progress) as runner:
                 stages = Stages(runner, progress)
                 found = self.stages(job, engine.ops, stages, folder.work)
+                if self.earlier is not None:
+                    with stages.funnel.stage(progress, OF_PASSAGES["store"], 1):
+                        self.earlier.prepare(job, manifest, folder.work)
                 backend = {"name": engine.ops.name, "device": getattr(engine.ops, "device", None)}
-                report = self._report(job, found, stages, backend, engine.to_json())
+                report = self._report(own, found, stages, backend, engine.to_json())
                 if PAGE in report["outputs"]:
                     write_passages_page(folder.work / PAGE, report)
             write_report(folder.work / REPORT, report)
-            job.stamps.check_all()
+            own.stamps.check_all()
+            if self.earlier is not None:
+                self.earlier.commit(manifest)
             folder.commit()
             return report
 

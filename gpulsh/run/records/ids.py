@@ -23,12 +23,12 @@ from gpulsh.run.records.tables import Ids, ids_table
 
 
 def declared_types(job: FileJob, layout: Layout, bad: Rejected) -> list[pa.DataType]:
-    """The type of the id column in each file that declares one."""
+    """The type of the id column in each file of this run that declares one."""
     if job.columns.id is None:
         return []
-    known = np.diff(layout.files) > 0
-    files = [file for number, file in enumerate(job.files) if known[number] or not bad.touches(number)]
-    with job.stamps.unchanged(range(len(job.files))):
+    known, new = np.diff(layout.files) > 0, range(job.earlier_files, len(job.files))
+    with job.stamps.unchanged(new):
+        files = [job.files[number] for number in new if known[number] or not bad.touches(number)]
         kinds = [format_of(file).kind(file, job.columns.id) for file in files]
     return [kind for kind in kinds if kind is not None]
 

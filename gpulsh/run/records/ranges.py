@@ -18,7 +18,7 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.backends.parts import in_part
 from gpulsh.run.job import Layout
 from gpulsh.run.records.tables import COPIES, PostingRows, Row, Table
-from gpulsh.store.columns import ColumnsFile, range_order, range_rows
+from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order, range_rows
 from gpulsh.store.durable import FileFact
 
 RUN_POSTINGS = 1 << 20  # that are held before they are put in order and written
@@ -81,31 +81,51 @@ class Participants:
 
 
 def rows_in_range(
-    table: Table[Row], folder: Path, layout: Layout, part: int, parts: int, participants: Participants | None = None
+    table: Table[Row],
+    folder: Path,
+    layout: Layout,
+    part: int,
+    parts: int,
+    participants: Participants | None = None,
+    partitions: Sequence[int] | None = None,
 ) -> Iterator[tuple[int, list[Values], Numbers]]:
     """Rows whose hashes, the first column, are in one of `parts` equal ranges, some at a time.
 
-    Yields the number of the run in its file, the columns before the last, and the documents; only `participants`.
+    Yields the number of the run in its file, the columns before the last, and the documents; only `participants`. Where
+    `partitions` are given, others have no file.
     """
-    for number, start in enumerate(layout.partitions[:-1].tolist()):
+    for number in range(len(layout.partitions) - 1) if partitions is None else partitions:
+        start = int(layout.partitions[number])
         takes_part = None if participants is None else participants.of(number)
-        file = table.open(table.path(folder, number))
-        for at, (*columns, numbers) in enumerate(file.runs()):
-            rows = range_rows(columns[0], part, parts)
-            for first in range(rows.start, rows.stop, ROWS_AT_ONCE):
-                some = slice(first, min(first + ROWS_AT_ONCE, rows.stop))
-                chosen: slice | Values = slice(None)
-                if parts > 1:
-                    chosen = in_part(columns[0][some], part, parts)
-                if takes_part is not None:
-                    takes = takes_part[numbers[some]]
-                    chosen = takes if parts == 1 else takes & chosen
-                yield at, [column[some][chosen] for column in columns], numbers[some][chosen].astype(np.int64) + start
-                file.release()  # what a search for the range looked at would add up
+        yield from _rows_in_range(table.open(table.path(folder, number)), start, part, parts, takes_part)
 
 
-def whole_range(table: Table[Row], folder: Path, layout: Layout, part: int, parts: int) -> Row:
+def _rows_in_range(
+    file: MappedColumns[Row], start: int, part: int, parts: int, takes_part: NDArray[np.bool_] | None
+) -> Iterator[tuple[int, list[Values], Numbers]]:
+    for at, (*columns, numbers) in enumerate(file.runs()):
+        rows = range_rows(columns[0], part, parts)
+        for first in range(rows.start, rows.stop, ROWS_AT_ONCE):
+            some = slice(first, min(first + ROWS_AT_ONCE, rows.stop))
+            chosen: slice | Values = slice(None)
+            if parts > 1:
+                chosen = in_part(columns[0][some], part, parts)
+            if takes_part is not None:
+                takes = takes_part[numbers[some]]
+                chosen = takes if parts == 1 else takes & chosen
+            yield at, [column[some][chosen] for column in columns], numbers[some][chosen].astype(np.int64) + start
+            file.release()  # what a search for the range looked at would add up
+
+
+def file_range(file: MappedColumns[Row], start: int, part: int, parts: int) -> Iterator[tuple[list[Values], Numbers]]:
+    """The same of one file, whose last column counts from `start` on."""
+    return ((columns, numbers) for _, columns, numbers in _rows_in_range(file, start, part, parts, None))
+
+
+def whole_range(
+    table: Table[Row], folder: Path, layout: Layout, part: int, parts: int, partitions: Sequence[int] | None = None
+) -> Row:
     """The rows of `rows_in_range`, ascending by the last column."""
-    found = (table.row(*columns, numbers) for _, columns, numbers in rows_in_range(table, folder, layout, part, parts))
-    rows = table.joined(found)
+    found = rows_in_range(table, folder, layout, part, parts, None, partitions)
+    rows = table.joined(table.row(*columns, numbers) for _, columns, numbers in found)
     return table.rows(rows, np.argsort(rows[-1]))

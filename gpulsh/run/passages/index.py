@@ -1,0 +1,250 @@
+"""`--index` of `passages_files`: a folder that holds the samples of all earlier runs, and the places of their texts.
+
+`passages.json` names the files of each run, and is replaced as a whole when a run joins. So a crash leaves the state
+before or after it. A run is known by a random name, which stands in its work folder, too: when it is resumed, it finds
+out whether it has joined. Texts are not copied; they are read again where a new document may repeat them.
+
+The folder is for its owner alone, and one run at a time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from gpulsh import __version__
+from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.index.evidence.places import Source
+from gpulsh.index.evidence.texts import file_of
+from gpulsh.index.manifest import damage
+from gpulsh.io.file import File, Stamp
+from gpulsh.io.files.file_texts import Partition, Piece
+from gpulsh.io.files.stamps import Stamps
+from gpulsh.io.format import Part
+from gpulsh.params import SCHEME
+from gpulsh.run.job import JOIN
+from gpulsh.run.passages.held import Held, HeldRun
+from gpulsh.run.passages.job import PLACES, REST, SAMPLES, PassagesJob, SampleRows
+from gpulsh.store.durable import FileFact, durable_file, open_file, sync, writing
+from gpulsh.store.manifest import Manifest, file_facts
+
+NAME, LOCK, FORMAT = "passages.json", "lock", 1
+RUN = "run"  # the step that gives a run its name
+OWN = re.compile(r"(samples|places)-[0-9a-f]{32}\.arrow(\.[0-9a-f]+\.part)?|passages\.json\.[0-9a-f]+\.part")
+LOCKING = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A run that joined, as `passages.json` has it."""
+
+    name: str
+    sources: Sequence[Source]
+    stamps: Sequence[Stamp]
+    partitions: Sequence[Mapping[str, Any]]  # the facts of `sample` of each, with files numbered from 0
+    files: Mapping[str, FileFact]
+
+
+class PassagesIndex:
+    """A context: the index that a run reads and joins, locked; made where there is none.
+
+    Raises InputError where it is damaged, ParameterError where its `parameters` are others, OutputError where another
+    run uses it, or the folder holds something else.
+    """
+
+    def __init__(self, path: Path, parameters: Mapping[str, Any]) -> None:
+        self._path, self._parameters = path, json.loads(json.dumps(parameters))
+        self._runs: list[Joined] = []
+        self._name = ""  # of the run
+        self._has_joined = False
+        self._made = False
+        self._lock = -1
+
+    def __enter__(self) -> Self:
+        with writing(self._path):
+            self._made = not os.path.lexists(self._path)
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync(self._path.parent)
+            self._refuse_strange()
+            self._lock = os.open(self._path / LOCK, LOCKING, 0o600)
+        try:
+            with writing(self._path):
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._read()
+        except BaseException as error:
+            os.close(self._lock)
+            if isinstance(error.__cause__, BlockingIOError):
+                raise OutputError(f"{self._path}: another run uses this index; wait until it has ended") from None
+            raise
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if not os.path.lexists(self._path / NAME):  # no run has joined
+            with suppress(OSError):
+                self._sweep()
+                (self._path / LOCK).unlink()
+                if self._made:
+                    self._path.rmdir()
+        os.close(self._lock)
+
+    def begin(self, job: PassagesJob, manifest: Manifest) -> PassagesJob:
+        """The job with all documents that came before; `manifest` is that of its work folder."""
+        facts = manifest.finished(RUN)
+        if facts is None:
+            facts = {"name": secrets.token_hex(16), "before": [run.name for run in self._runs]}
+            manifest.add(RUN, {}, facts)
+        self._name, before = str(facts["name"]), len(facts["before"])
+        runs, later = self._runs[:before], self._runs[before:]
+        self._has_joined = bool(later)
+        if [run.name for run in runs] != facts["before"] or (later and later[0].name != self._name):
+            raise OutputError(f"{self._path}: is not as it was when this run began; begin again with --overwrite")
+        self._refuse_known(job, runs)
+        held = _held(self._path, runs)
+        files, known = (*held.files, *job.files), (*held.stamps, *job.stamps.known)
+        return replace(job, files=files, stamps=Stamps(files, known), held=held)
+
+    def prepare(self, job: PassagesJob, manifest: Manifest, work: Path) -> None:
+        """Copy what later runs need of this one from its work folder; nothing names it yet."""
+        if self._has_joined:
+            return
+        steps = sorted((name, step.facts) for name, step in manifest.steps() if name.startswith(f"{SAMPLES.stage}-"))
+        paths = [self._path / f"{what}-{self._name}.arrow" for what in ("samples", "places")]
+        start, partitions = 0, []
+        with writing(self._path), SAMPLES.create(paths[0]) as samples, PLACES.create(paths[1]) as places:
+            for number, (_, facts) in enumerate(steps, job.earlier_partitions):
+                count = 0
+                for table in (SAMPLES, REST):
+                    for run in table.open(table.path(work, number)).runs():
+                        samples.append(SampleRows(run.value, run.place + start))
+                        count += len(run.value)
+                partitions.append(_renumbered({**facts, "samples": count}, -job.earlier_files))
+                places.append(PLACES.read(work, number))
+                start += int(facts["places"])
+            files = {path.name: file.finish() for path, file in zip(paths, (samples, places), strict=True)}
+        own = slice(job.earlier_files, None)
+        sources = [Source.of(file, job.columns.text) for file in job.files[own]]
+        self._runs.append(Joined(self._name, sources, job.stamps.known[own], partitions, files))
+
+    def commit(self, manifest: Manifest) -> None:
+        """Let the prepared run join."""
+        if self._has_joined:
+            return
+        if manifest.find(JOIN) is None:
+            manifest.add(JOIN, {}, {})  # from here on the work folder stays after an error
+        runs = [
+            {
+                "name": run.name,
+                "sources": [list(source) for source in run.sources],
+                "stamps": list(run.stamps),
+                "partitions": list(run.partitions),
+                "files": {name: vars(fact) for name, fact in run.files.items()},
+            }
+            for run in self._runs
+        ]
+        made_by = {"gpulsh": __version__, "format": FORMAT, "scheme": SCHEME}
+        content = json.dumps({**made_by, "parameters": self._parameters, "runs": runs}).encode() + b"\n"
+        with writing(self._path):
+            with durable_file(self._path / NAME, private=True) as file:
+                file.write(_checksum(content) + b"\n" + content)
+            self._sweep()
+
+    def _refuse_strange(self) -> None:
+        strange = [name for name in os.listdir(self._path) if name not in (NAME, LOCK) and not OWN.fullmatch(name)]
+        if strange and not os.path.lexists(self._path / NAME):
+            raise OutputError(f"{self._path}: is no index of passages, it holds {min(strange)}; give another folder")
+
+    def _read(self) -> None:
+        path = self._path / NAME
+        try:
+            with open_file(path) as file:
+                checksum, _, content = file.read().partition(b"\n")
+        except FileNotFoundError:
+            return
+        if checksum != _checksum(content):
+            raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
+        found = json.loads(content)
+        for name, own in {"format": FORMAT, "scheme": SCHEME}.items():
+            if found[name] != own:
+                raise InputError(
+                    f"{self._path}: is of {name} {found[name]}, by gpulsh {found['gpulsh']}, and this version reads"
+                    f" {own}; use that version, or begin a new index"
+                )
+        self._refuse_others(found["parameters"])
+        self._runs = list(map(_joined, found["runs"]))
+        for run in self._runs:
+            for name, fact in run.files.items():
+                if wrong := damage(self._path / name, fact, contents=False):
+                    raise InputError(f"{self._path / name}: {wrong}; restore it from a copy, or begin a new index")
+
+    def _refuse_others(self, parameters: Mapping[str, Any]) -> None:
+        """ParameterError where texts are read in another way than by earlier runs."""
+        for name in dict.fromkeys((*parameters, *self._parameters)):
+            there, here = parameters.get(name), self._parameters.get(name)
+            if there != here:
+                raise ParameterError(
+                    f"{self._path}: has {name} {there!r}, and this run {here!r}; give the same, or another index"
+                )
+
+    def _refuse_known(self, job: PassagesJob, runs: Sequence[Joined]) -> None:
+        """ParameterError where the index holds a file of that place, or could not find it again."""
+        known = {source.path for run in runs for source in run.sources}
+        for file in job.files:
+            if file.copied:
+                raise ParameterError(f"{file.name}: is a stream, which an index cannot read again; give files")
+            if Source.of(file, job.columns.text).path in known:
+                raise ParameterError(
+                    f"{self._path}: holds {file.name} already; leave it out, or give new documents in another file"
+                )
+
+    def _sweep(self) -> None:
+        """Remove the files of runs that did not join."""
+        named = {name for run in self._runs for name in run.files}
+        for name in os.listdir(self._path):
+            if OWN.fullmatch(name) and name not in named:
+                (self._path / name).unlink()
+
+
+def _joined(found: Mapping[str, Any]) -> Joined:
+    sources = [Source(*source) for source in found["sources"]]
+    return Joined(found["name"], sources, found["stamps"], found["partitions"], file_facts(found, "files"))
+
+
+def _held(index: Path, runs: Sequence[Joined]) -> Held:
+    """All of these runs, end to end."""
+    files: list[File] = []
+    partitions: list[Partition] = []
+    facts: list[Mapping[str, Any]] = []
+    held: list[HeldRun] = []
+    for run in runs:
+        places, samples = (index / name for name in sorted(run.files))
+        held.append(HeldRun(len(partitions), samples, places))
+        for found in run.partitions:
+            facts.append(_renumbered(found, len(files)))
+            pieces = [Piece(number, part and Part(*part)) for number, part in facts[-1]["pieces"]]
+            partitions.append(Partition(len(partitions), tuple(pieces)))
+        files += [replace(file_of(source), name=source.name) for source in run.sources]
+    stamps = tuple(stamp for run in runs for stamp in run.stamps)
+    return Held(index, tuple(files), stamps, tuple(partitions), tuple(facts), tuple(held))
+
+
+def _renumbered(facts: Mapping[str, Any], by: int) -> Mapping[str, Any]:
+    """Facts of a partition, with other numbers of its files."""
+    return {
+        **{name: facts[name] for name in ("documents", "places", "samples")},
+        "rejected": False,
+        "rows": {str(int(number) + by): rows for number, rows in facts["rows"].items()},
+        "pieces": [[number + by, part] for number, part in facts["pieces"]],
+    }
+
+
+def _checksum(content: bytes) -> bytes:
+    return b"crc32 %08x" % zlib.crc32(content)

@@ -1,0 +1,314 @@
+"""`--index`: the marks of new documents are those of one run over all, earlier ones first."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh import budget
+from gpulsh.cli import main
+from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.run.passages import documents, find
+from tests.run.test_passages_files import SPANS, any_texts, by_position, cut_small, found, json_lines
+from tests.support import naive
+from tests.support.naive_passages import marked
+from tests.support.texts import licences
+
+__all__ = ["small"]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many partitions, ranges, runs and batches."""
+    cut_small(monkeypatch, 8000, 1000)
+    monkeypatch.setattr(find, "RUN_SAMPLES", 100)
+    monkeypatch.setattr(find, "RUN_WINDOWS", 300)
+    monkeypatch.setattr(find, "RUN_MET", 50)
+    monkeypatch.setattr(documents, "PLACES_AT_ONCE", 700)
+
+
+def days(folder: Path, runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[dict[str, Any]]]:
+    """The passages of one run after another, with documents by position in all of them."""
+    starts: dict[str, int] = {}
+    tables, before = [], 0
+    for number, texts in enumerate(runs):
+        path = json_lines(folder / f"{number}.jsonl", texts)
+        starts[str(path)], before = before, before + len(texts)
+        table = found(path, folder / f"out{number}", index=folder / "index", **options)
+        tables.append(by_position(table, starts))
+    return tables
+
+
+def at_once(runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[dict[str, Any]]]:
+    """The same of the last part of a run in memory over all, as long as there were no later documents."""
+    given: dict[str, Any] = {"backend": "cpu", "threads": 1, "tokens": 5, **options}
+    texts: list[str | None] = []
+    tables = []
+    for new in runs:
+        before, texts = len(texts), [*texts, *new]
+        rows = gpulsh.passages(texts, **given).select(SPANS).to_pylist()
+        tables.append([row for row in rows if row["row"] >= before])
+    return tables
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"keep": "minimal"},
+    {"keep": "none", "bridge": 3},
+    {"whole_lines": True, "bridge": 5},
+    {"tokens": 1, "unit": "char"},
+    {"tokens": 50, "normalize": "NFC", "symbols": True},
+    {"tokens": 50, "bytes": 20},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_licences_of_three_days(tmp_path: Path, small: None, options: dict[str, Any]) -> None:
+    texts: list[str | None] = [*[text[:2000] for text in licences()[:18]], None, "", "few words"]
+    if options.get("tokens") == 1:
+        texts = [text[:300] if text else text for text in texts]
+    if "bytes" in options:
+        texts = [text[:600] if text else text for text in texts]
+    runs = [[*texts[:7], texts[2]], [*texts[7:12], texts[3], texts[8]], [*texts[12:], *texts[1:3]]]
+    tables = days(tmp_path, runs, **options)
+    assert tables == at_once(runs, **options)
+    assert all(map(len, tables))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(any_texts, min_size=2, max_size=3),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from(["first", "minimal", "none"]),
+    st.booleans(),
+)
+def test_the_law(
+    tmp_path_factory: pytest.TempPathFactory,
+    small: None,
+    runs: list[list[str | None]],
+    tokens: int,
+    keep: str,
+    lines: bool,
+) -> None:
+    options = {"tokens": tokens, "keep": keep, "whole_lines": lines, "backend": "reference"}
+    assert days(tmp_path_factory.mktemp("index"), runs, **options) == at_once(runs, **options)
+
+
+words = st.lists(st.sampled_from("aab"), max_size=14).map(" ".join)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.tuples(st.lists(words, min_size=1, max_size=4), st.lists(words, min_size=1, max_size=4)),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from(["first", "minimal", "none"]),
+)
+def test_the_marks_are_those_of_the_definition(
+    tmp_path_factory: pytest.TempPathFactory, small: None, runs: tuple[list[str], list[str]], tokens: int, keep: str
+) -> None:
+    _, spans = days(tmp_path_factory.mktemp("index"), runs, tokens=tokens, keep=keep, backend="reference")
+    texts = [naive.tokens(text, "word") for run in runs for text in run]
+    marks = [[False] * len(text) for text in texts]
+    for span in spans:
+        marks[span["row"]][span["start"] // 2 : (span["stop"] + 1) // 2] = [True] * span["tokens"]
+    wanted, before = marked(texts, tokens, keep), len(runs[0])
+    assert marks[before:] == wanted[before:]
+
+
+def test_files_of_other_formats_in_parts(tmp_path: Path, small: None) -> None:
+    """With ids, counts, and the texts cut."""
+    texts = [text[:1500] for text in licences()[:16]]
+    pq.write_table(pa.table({"text": texts, "id": list(range(16))}), tmp_path / "a.parquet", row_group_size=3)
+    lines = [
+        json.dumps({"text": text, "id": f"n{n}"}) + "\n"
+        for n, text in enumerate([*texts[4:9], "words that only one file has"])
+    ]
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode()))
+    given: dict[str, Any] = {
+        "index": tmp_path / "index",
+        "tokens": 5,
+        "backend": "cpu",
+        "threads": 1,
+        "id_column": "id",
+    }
+    first = gpulsh.passages_files(tmp_path / "a.parquet", tmp_path / "one", **given)
+    assert first.report["passages"]["earlier_documents"] == first.report["passages"]["first_earlier"] == 0
+    result = gpulsh.passages_files(tmp_path / "b.jsonl.gz", tmp_path / "two", **given, cut=True, min_left=0)
+    rows = pq.read_table(result.passages).to_pylist()
+    assert {row["file"] for row in rows} == {str(tmp_path / "b.jsonl.gz")} and {"n0"} <= {row["id"] for row in rows}
+    assert {row["first_file"] for row in rows} == {str(tmp_path / "a.parquet")}
+    assert {(row["row"], row["first_row"]) for row in rows} >= {(0, 4)} and max(row["row"] for row in rows) == 4
+    counts = result.report["passages"]
+    assert (counts["earlier_documents"], counts["documents"], counts["first_earlier"]) == (16, 6, len(rows))
+    assert [entry["file"] for entry in result.report["files"]] == [str(tmp_path / "b.jsonl.gz")]
+    left = gzip.decompress((result.data / "b.jsonl.gz").read_bytes()).decode().splitlines()
+    assert json.loads(left[0])["text"] == "" and json.loads(left[-1])["text"] == "words that only one file has"
+    json_lines(tmp_path / "c.jsonl", ["here are words that only one file has", texts[15]])
+    given.pop("id_column")
+    third = gpulsh.passages_files(tmp_path / "c.jsonl", tmp_path / "three", **given)
+    places = {(row["first_file"][-10:], row["first_row"]) for row in pq.read_table(third.passages).to_pylist()}
+    assert places >= {("b.jsonl.gz", 5), (str(tmp_path / "a.parquet")[-10:], 15)}
+    index = tmp_path / "index"
+    assert stat.S_IMODE(index.stat().st_mode) == 0o700 and {path.name for path in index.iterdir()} > {"passages.json"}
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in index.iterdir())
+
+
+def two_days(folder: Path, **options: Any) -> dict[str, Any]:
+    """Two files of equal texts, the first of which has joined an index; the parameters of the second run."""
+    for name in "ab":
+        json_lines(folder / f"{name}.jsonl", ["one two three four five six", f"{name} other words"])
+    found(folder / "a.jsonl", folder / "out", index=folder / "index", **options)
+    return {"inputs": folder / "b.jsonl", "out": folder / "new", "index": folder / "index", **options}
+
+
+@pytest.mark.parametrize("how", ["gone", "changed"])
+def test_a_file_that_is_needed_again(tmp_path: Path, how: str) -> None:
+    given, path = two_days(tmp_path), tmp_path / "a.jsonl"
+    before = shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    path.rename(tmp_path / "aside")
+    if how == "changed":
+        json_lines(path, ["something else"])
+    with pytest.raises(InputError) as told:
+        found(**given)
+    assert str(told.value) == (
+        f"{path}: is gone or changed, and {tmp_path / 'index'} needs it; bring it back as it was, or begin a new index"
+    )
+    assert not (tmp_path / "new").exists() and sorted(os.listdir(before)) == sorted(os.listdir(tmp_path / "index"))
+    (tmp_path / "aside").rename(path)
+    assert len(found(**given)) == 1
+
+
+def test_a_file_that_is_not_needed(tmp_path: Path) -> None:
+    given = two_days(tmp_path)
+    (tmp_path / "a.jsonl").unlink()
+    json_lines(tmp_path / "b.jsonl", ["nothing of it", "nothing of it here again, nothing of it here again"])
+    assert [row["first_row"] for row in found(**given).to_pylist()] == [1]
+
+
+def test_refusals(tmp_path: Path) -> None:
+    given = two_days(tmp_path)
+    index = tmp_path / "index"
+    cases: list[tuple[type[Exception], dict[str, Any], str]] = [
+        (ParameterError, {"tokens": 6}, f"{index}: has tokens 5, and this run 6; give the same, or another index"),
+        (ParameterError, {"unit": "char"}, f"{index}: has unit 'word', and this run 'char'"),
+        (ParameterError, {"text_column": "n"}, f"{index}: has text_column 'text', and this run 'n'"),
+        (ParameterError, {"tokens": 50, "bytes": 9}, f"{index}: has tokens 5, and this run None"),
+        (ParameterError, {"tokens": 50, "unit": "line"}, "index is given and unit is 'line'; leave index out"),
+        (
+            ParameterError,
+            {"protect": str(tmp_path / "a.jsonl"), "passages": 3, "tokens": 50},
+            "index is given and protect, too; leave index out",
+        ),
+        (ParameterError, {"inputs": tmp_path / "a.jsonl"}, f"{index}: holds {tmp_path / 'a.jsonl'} already; leave it"),
+        (OutputError, {"index": tmp_path / "new" / "index"}, f"{tmp_path / 'new' / 'index'}: is inside the output"),
+        (OutputError, {"index": tmp_path / "out"}, f"{tmp_path / 'out'}: is no index of passages, it holds "),
+    ]
+    for kind, options, message in cases:
+        with pytest.raises(kind) as told:
+            found(**{**given, **options})
+        assert message in str(told.value) and "\n" not in str(told.value)
+        assert not (tmp_path / "new").exists()
+    assert len(found(**given)) == 1
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    given, index = two_days(tmp_path), tmp_path / "index"
+    (samples,) = index.glob("samples-*")
+    whole = samples.read_bytes()
+    samples.write_bytes(whole[:-1])
+    with pytest.raises(InputError, match=r"samples-.*: is damaged, it has .* bytes"):
+        found(**given)
+    samples.write_bytes(whole)
+    (index / "passages.json").write_bytes(b"crc32 00000000\n{}")
+    with pytest.raises(InputError, match=r"passages\.json: is damaged, its checksum differs"):
+        found(**given)
+
+
+def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = two_days(tmp_path)
+    json_lines(tmp_path / "c.jsonl", ["one two three four five six"])
+    told = []
+
+    def beside(*_: Any) -> None:
+        with pytest.raises(OutputError) as error:
+            found(tmp_path / "c.jsonl", tmp_path / "third", index=tmp_path / "index")
+        told.append(str(error.value))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gpulsh.run.passages.run.write_report", beside)
+        with pytest.raises(KeyboardInterrupt):
+            found(**given)
+    assert told == [f"{tmp_path / 'index'}: another run uses this index; wait until it has ended"]
+    found(tmp_path / "c.jsonl", tmp_path / "third", index=tmp_path / "index")
+    with pytest.raises(OutputError, match="is not as it was when this run began; begin again with"):
+        found(**given, resume=True)
+    assert len(found(**given, overwrite=True)) == 1
+
+
+def test_a_stream_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    end = os.open(tmp_path / "pipe.jsonl", os.O_RDWR)
+    os.write(end, b'{"text": "a"}\n')
+    writer = threading.Timer(0.5, os.close, [end])
+    writer.start()
+    with pytest.raises(ParameterError, match="is a stream, which an index cannot read again; give files"):
+        found(tmp_path / "pipe.jsonl", tmp_path / "out", index=tmp_path / "index")
+    writer.join()
+    assert sorted(os.listdir(tmp_path)) == ["pipe.jsonl"]
+
+
+def test_a_first_run_that_fails_leaves_no_index(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{")
+    with pytest.raises(InputError):
+        found(tmp_path / "a.jsonl", tmp_path / "out", index=tmp_path / "index")
+    assert not (tmp_path / "index").exists() and not (tmp_path / "out").exists()
+
+
+def test_bad_records_of_an_earlier_run(tmp_path: Path, small: None) -> None:
+    text = "one two three four five six"
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "{text}"}}\n{{\n{{"text": "x {text} y"}}\n')
+    json_lines(tmp_path / "b.jsonl", [f"z {text} y"])
+    found(tmp_path / "a.jsonl", tmp_path / "one", index=tmp_path / "index", on_error="skip")
+    rows = found(tmp_path / "b.jsonl", tmp_path / "two", index=tmp_path / "index").to_pylist()
+    assert [(row["first_row"], row["occurrences"]) for row in rows] == [(0, 3), (2, 2)]
+
+
+def test_the_command_counts_what_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two_days(tmp_path)
+    where = ["-o", str(tmp_path / "new"), "--index", str(tmp_path / "index")]
+    assert main(["passages", str(tmp_path / "b.jsonl"), *where, "--tokens", "5", "--backend", "reference"]) == 0
+    told = "1 passages have their first occurrence in the 2 documents of earlier runs."
+    assert told in capsys.readouterr().out
+    page = (tmp_path / "new" / "report.html").read_text()
+    assert "1 passage with the first occurrence in the 2 documents of earlier runs." in page
+
+
+def test_ranges_follow_the_samples_of_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MOST_DIGESTS", 30)
+    ranges = []
+    meet = find.meet
+
+    def counted(place: Any, places: Any, part: int, parts: int) -> Any:
+        ranges.append(parts)
+        return meet(place, places, part, parts)
+
+    monkeypatch.setattr("gpulsh.run.passages.driver.meet", counted)
+    texts = [text[:1000] for text in licences()[:6]]
+    runs = [texts[:5], texts[4:]]
+    assert days(tmp_path, runs) == at_once(runs)
+    assert ranges[0] > 3 and ranges[-1] > ranges[0]
