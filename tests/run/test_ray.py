@@ -28,6 +28,7 @@ from tests.support.ray_cluster import (
     inputs,
     joined,
     kill,
+    passages_as_of_a_local_run,
     processes,
     results,
     steps,
@@ -38,11 +39,21 @@ SCORE = {"keep": "score", "resolve": "components", "id_column": "key", "write": 
 CONTAINED = {"measure": "containment", "id_column": "key"}
 
 
-@pytest.mark.parametrize("only", [True, False])
 def test_keys_are_those_of_a_local_run(
-    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str], only: bool
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str]
 ) -> None:
-    options = {**OPTIONS, "key": "score", "key_only": only, "keep": "longest", "id_column": "key"}
+    keys_as_of_a_local_run(joined, inputs, tmp_path, cuts, steps, key_only=False)
+
+
+def test_passages_are_those_of_a_local_run(joined: str, inputs: Path, tmp_path: Path) -> None:
+    passages_as_of_a_local_run(joined, inputs, tmp_path, tokens=8, bridge=4)
+
+
+def keys_as_of_a_local_run(
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str], *, key_only: bool
+) -> None:
+    """`key` on the cluster at `joined`, alone or before texts are compared."""
+    options = {**OPTIONS, "key": "score", "key_only": key_only, "keep": "longest", "id_column": "key"}
     local = gpulsh.deduplicate_files(inputs, tmp_path / "local", **options, secret=SECRETS[0])
     cuts(1)
     steps.clear()
