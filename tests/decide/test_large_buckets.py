@@ -77,7 +77,7 @@ def template(own: int) -> list[str]:
     source = Random(own)
     frame = [f"frame{number}" for number in range(60)]
     found: list[list[str]] = []
-    for number in range(200):
+    for number in range(120):
         page = source.choices(OWN, k=own)
         if number % 4 == 3:
             page = found[source.randrange(number)].copy()

@@ -28,7 +28,7 @@ from tests.support.runs import run
 NAMES = ["crawl-1", "crawl-2", "é", ""]
 COUNTS = [row.name for row in CLUSTERS if row.counted]
 ADDED = [*(row.name for row in MARKS), *COUNTS]
-HOW: dict[str, Any] = {"threshold": 0.6, "shingling": "word:2"}
+HOW: dict[str, Any] = {"threshold": 0.6, "shingling": "word:2", "backend": "cpu"}
 CUTS = {
     "whole": Cut(memory=1 << 30, partition=1 << 40, digests=1 << 40, group=1 << 40),
     "pieces": Cut(memory=1 << 30, partition=3000, digests=400, group=6000),
@@ -107,7 +107,7 @@ def in_memory(every: list[dict[str, Any]], column: str, **options: Any) -> tuple
     """The decision in memory, and the columns that a mark adds, by position."""
     seen = {"source_column": [row[column] for row in every], "date_column": [row["when"] for row in every]}
     texts = [row["text"] for row in every]
-    decision = gpulsh.deduplicate(texts, backend="reference", **{**HOW, **seen, **options})
+    decision = gpulsh.deduplicate(texts, **{**HOW, **seen, **options, "backend": "reference"})
     return decision, decision.mark(pa.table({"text": texts}), ids=[row["id"] for row in every]).to_pylist()
 
 

@@ -93,7 +93,7 @@ def test_any_cut_gives_the_definition_and_the_rest_is_a_run_without_these_docume
 ) -> None:
     items, pages = corpus(seed)
     bench, train = write(tmp_path / "bench", items), write(tmp_path / "train", pages)
-    given: dict[str, Any] = {"protect": bench, "threshold": 0.6, **options}
+    given: dict[str, Any] = {"protect": bench, "threshold": 0.6, "backend": "cpu", **options}
     with cut_as(cut):
         report = run(train, tmp_path / "out", **OPTIONS, **given).report
     wanted, rows = expected(items, pages), rows_of(tmp_path / "out")
@@ -134,8 +134,9 @@ def test_backends_secrets_and_a_resumed_run_give_the_same_bytes(
     with cut_as(CUTS[1]):
         run(train, tmp_path / "other", **options)
     assert results(tmp_path / "other") == wanted
+    options["backend"] = "cpu"
     with cut_as(cut):
-        run(train, tmp_path / "cpu", backend="cpu", **options)
+        run(train, tmp_path / "cpu", **options)
         assert results(tmp_path / "cpu") == wanted and "contamination.parquet" in wanted
         assert len(rows_of(tmp_path / "out")) > 10
         for stage in ("protect", "screen", "sign", "contamination"):
