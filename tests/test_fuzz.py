@@ -43,7 +43,7 @@ def saved(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("format", NAMES)
 def test_a_few_cases(format: str, runner: Runner) -> None:
     """The same on every machine; `ci/fuzz` runs as many as there is time for."""
-    for number in [number for number in range(4) if not is_large(format, number)][:2]:
+    for number in [number for number in range(4) if not is_large(format, number)][:1]:
         verdict = runner.run(format, "suite", number)
         assert verdict.findings == [], verdict
 

@@ -103,7 +103,7 @@ def test_a_part_of_the_documents_has_the_bits_it_has_in_the_whole(notices: list[
         np.testing.assert_array_equal(gpulsh.MinHash().from_texts(notices[part], backend="cpu").values, whole[part])
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(batches(), batches(), shinglings, st.integers(1, 20), st.integers(0, 9))
 def test_the_signature_of_a_union_is_the_smaller_of_both(
     left: Any, right: Any, shingling: Shingling, num_perm: int, seed: int
@@ -115,7 +115,7 @@ def test_the_signature_of_a_union_is_the_smaller_of_both(
     np.testing.assert_array_equal(both, np.minimum(one, two))
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=40), st.randoms(use_true_random=False))
 def test_repeats_and_order_of_shingles_change_no_signature(values: list[int], random: Any) -> None:
     again = values + [value for value in values if random.random() < 0.5]

@@ -186,14 +186,16 @@ def test_several_documents_have_so_many_fingerprints_at_most() -> None:
 def test_decisions_if_few_fingerprints_fit_together(verify: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     texts = []
-    families = [(260, 20, 1), *2 * [(9, 200, 9), (2, 2000, 100)]]  # a large bucket, and small ones
+    families = [(80, 20, 1), *2 * [(9, 200, 9), (2, 2000, 100)]]  # a large bucket, and small ones
     for documents, words, changed in families:
         one = rng.integers(0, 1 << 30, words)
         for _ in range(documents):
             other = one.copy()
             other[rng.integers(0, words, changed)] = rng.integers(0, 1 << 30, changed)
             texts.append(" ".join(map(str, other)))
+    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 40)
     wanted = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu")
+    assert wanted.funnel.crowded > 40
     set_bounds(monkeypatch, size, size)
     monkeypatch.setattr("gpulsh.backends.cpu.threads.SETS", 26)  # 128 of 8 GiB, and 64 of a range
     found = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu", threads=2)

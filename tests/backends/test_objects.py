@@ -22,7 +22,7 @@ def taken(sets: list[list[Any]]) -> list[list[bytes]]:
     return [rows[start:stop] for start, stop in pairwise(begins.tolist())]
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(sets=st.lists(st.lists(tokens, max_size=9), max_size=9))
 def test_any_sets(sets: list[list[Any]]) -> None:
     assert taken(sets) == [[bytes(token) for token in one] for one in sets]

@@ -28,7 +28,7 @@ class Ended(BaseException):
 
 
 @pytest.fixture
-def inputs(tmp_path: Path) -> Path:
+def passage_files(tmp_path: Path) -> Path:
     """Licence texts in three files."""
     folder = tmp_path / "in"
     folder.mkdir()
@@ -42,14 +42,33 @@ def inputs(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("options", "stages"), [WINDOWS, LINES], ids=["windows", "lines"])
 def test_a_run_ends_after_any_step(
-    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], stages: tuple[str, ...]
+    passage_files: Path, tmp_path: Path, options: dict[str, Any], stages: tuple[str, ...]
 ) -> None:
     """The last run's secret is another, which decides nothing."""
-    for name in ("PARTITION_BYTES", "PARALLEL_BYTES"):
-        monkeypatch.setattr(budget, name, 2500)
-    monkeypatch.setattr(budget, "MOST_DIGESTS", 500)
-    monkeypatch.setattr(find, "RUN_WINDOWS", 300)
-    monkeypatch.setattr(documents, "PLACES_AT_ONCE", 500)
+    end_after_steps(passage_files, tmp_path, options, stages, behind=0)
+
+
+def end_after_steps(
+    inputs: Path, tmp_path: Path, options: dict[str, Any], stages: tuple[str, ...], *, behind: int
+) -> None:
+    """Ends a run before the step that is so many behind the first of each stage, and lets it go on."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PARTITION_BYTES", "PARALLEL_BYTES"):
+            patch.setattr(budget, name, 2500)
+        patch.setattr(budget, "MOST_DIGESTS", 500)
+        patch.setattr(find, "RUN_WINDOWS", 300)
+        patch.setattr(documents, "PLACES_AT_ONCE", 500)
+        _end_after_steps(patch, inputs, tmp_path, options, stages, behind)
+
+
+def _end_after_steps(
+    patch: pytest.MonkeyPatch,
+    inputs: Path,
+    tmp_path: Path,
+    options: dict[str, Any],
+    stages: tuple[str, ...],
+    behind: int,
+) -> None:
     steps: list[str] = []
     add = Manifest.add
     ends: set[int] = set()
@@ -61,13 +80,13 @@ def test_a_run_ends_after_any_step(
         add(self, step, *made, **how)
         steps.append(step)
 
-    monkeypatch.setattr(Manifest, "add", ending)
+    patch.setattr(Manifest, "add", ending)
     given = {**GIVEN, **options}
     whole = gpulsh.passages_files(inputs, tmp_path / "whole", **given)
     wanted, named = results(tmp_path / "whole"), [step.partition("-")[0] for step in steps]
     assert set(stages) <= set(named) and named.count(stages[0]) == 3
     first = {name: named.index(name) for name in (*stages, *BEHIND)}
-    for at in sorted({*first.values(), *(place + 1 for place in first.values())} - {0}):
+    for at in sorted({place + behind for place in first.values()} - {0}):
         out = tmp_path / f"at{at}"
         steps.clear()
         ends.add(at)
@@ -93,8 +112,11 @@ def held(index: Path) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_power_cut_of_a_run_with_an_index(inputs: Path, tmp_path: Path, mortals: Mortals, is_first: bool) -> None:
+def test_a_power_cut_of_a_run_with_an_index(
+    passage_files: Path, tmp_path: Path, mortals: Mortals, is_first: bool
+) -> None:
     """It has joined or not, whatever its results do; resumed, it gives the same and has joined once."""
+    inputs = passage_files
     late = tmp_path / "late"
     late.mkdir()
     (inputs / "2.jsonl").rename(late / "2.jsonl")
@@ -132,7 +154,13 @@ def test_a_power_cut_of_a_run_with_an_index(inputs: Path, tmp_path: Path, mortal
     assert seen == sorted(seen) and set(seen) == {0, 1}
 
 
-def test_a_power_cut_between_switches(inputs: Path, tmp_path: Path, mortals: Mortals) -> None:
+def test_a_power_cut_between_switches(passage_files: Path, tmp_path: Path, mortals: Mortals) -> None:
+    passages_power_cuts(passage_files, tmp_path, mortals, 70)
+
+
+def passages_power_cuts(inputs: Path, tmp_path: Path, mortals: Mortals, every: int) -> None:
+    """At every so many switches, and around the publishing of results."""
+
     def arguments(path: Path) -> list[str]:
         given = ["--tokens", "10", "--cut", "--backend", "reference", "--threads", "1", "--resume"]
         return ["passages", str(inputs), "-o", str(path / "out"), *given]
@@ -141,7 +169,7 @@ def test_a_power_cut_between_switches(inputs: Path, tmp_path: Path, mortals: Mor
     whole = mortals.run(tmp_path / "whole", arguments(tmp_path / "whole"))
     assert whole.status == 0, whole.told
     wanted = results(tmp_path / "whole" / "out")
-    for at in spread(whole.calls, 20, r"^rename"):
+    for at in spread(whole.calls, every, r"^rename"):
         path = tmp_path / str(at)
         path.mkdir()
         assert mortals.run(path, arguments(path), at=at).killed

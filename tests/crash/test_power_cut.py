@@ -9,7 +9,7 @@ import pytest
 from tests.crash.test_resume import results
 from tests.support.mortal import Mortals, spread
 
-FILES = 40
+FILES = 24
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_small_files_are_made_durable_once(pages: Path, mortals: Mortals, tmp_pa
 
 
 def test_a_power_cut_between_switches(pages: Path, mortals: Mortals, tmp_path: Path) -> None:
-    power_cuts(pages, mortals, tmp_path, 60)
+    power_cuts(pages, mortals, tmp_path, 80)
 
 
 def power_cuts(pages: Path, mortals: Mortals, tmp_path: Path, every: int) -> None:

@@ -77,7 +77,7 @@ def template(own: int) -> list[str]:
     source = Random(own)
     frame = [f"frame{number}" for number in range(60)]
     found: list[list[str]] = []
-    for number in range(200):
+    for number in range(120):
         page = source.choices(OWN, k=own)
         if number % 4 == 3:
             page = found[source.randrange(number)].copy()
@@ -119,7 +119,7 @@ BOUNDS = {
 relations = st.sampled_from([ALL, Relation(protected=40), Relation(protected=40, asking=40), Relation(asking=60)])
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     kind=st.sampled_from(list(KINDS)),
     backend=st.sampled_from(["cpu", "one thread", "scarce", "cpu", "scarce", "reference"]),

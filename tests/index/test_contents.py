@@ -171,14 +171,14 @@ class Machine(RuleBasedStateMachine):
             assert key in self.index
 
 
-Machine.TestCase.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
+Machine.TestCase.settings = settings(max_examples=12, stateful_step_count=15, deadline=None)
 TestMachine = Machine.TestCase
 
 
 # --- several batches, crowded buckets, real text
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(st.lists(texts, max_size=40), st.data(), st.sampled_from([60, 400, 1 << 20]))
 def test_any_cut_decides_as_one_run(given: list[Any], data: st.DataObject, batch: int) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(given)), max_size=4)))
@@ -192,7 +192,7 @@ def test_any_cut_decides_as_one_run(given: list[Any], data: st.DataObject, batch
             np.testing.assert_array_equal(added.similarity, wanted.similarity[start:stop])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(st.lists(texts, max_size=40), st.data(), st.sampled_from([60, 1 << 20]))
 def test_parts_count_as_the_whole(given: list[Any], data: st.DataObject, batch: int) -> None:
     """Loops over the decisions of one run give the counts of an index to which its parts were added."""
@@ -379,7 +379,7 @@ def test_answers_are_walked_row_by_row() -> None:
     assert list(index.pairs()) == [(7, 10, 1.0)] and list(index.query([])) == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(st.lists(texts, max_size=30), st.lists(texts, max_size=8), st.integers(1, 6), st.sampled_from([60, 1 << 20]))
 def test_the_top_are_the_first_of_all(known: list[Any], asked: list[Any], top: int, batch: int) -> None:
     """The most similar, ties to those that came first."""

@@ -46,7 +46,7 @@ def check(index: gpulsh.Index, texts: list[str], text: str, size: int, least: in
     assert found == expected(texts, text, size, least or 1)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(documents, st.text("abcd", max_size=30).map(" ".join), st.sampled_from([1, 2, 5]), st.sampled_from([None, 4]))
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
 def test_stretches_are_those_of_the_definition(
@@ -57,7 +57,7 @@ def test_stretches_are_those_of_the_definition(
     check(index, texts, text, size, least)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(strings.map(known), max_size=4), strings.map(known), st.data())
 def test_texts_of_all_scripts(texts: list[str], text: str, data: st.DataObject) -> None:
     index = gpulsh.Index(shingling=gpulsh.Shingling(size=2), backend="cpu")

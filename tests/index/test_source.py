@@ -52,11 +52,11 @@ class SourceMachine(Machine):
         self.made = {"evidence": "source", **self.opened}
 
 
-SourceMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
+SourceMachine.TestCase.settings = settings(max_examples=9, stateful_step_count=15, deadline=None)
 TestSourceMachine = SourceMachine.TestCase
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["add", "add", "insert"]), st.lists(any_text, max_size=15)), max_size=5),
     st.sampled_from([60, 1 << 20]),

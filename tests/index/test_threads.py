@@ -154,7 +154,7 @@ class Machine(RuleBasedStateMachine):
         self.index = Index.open(self.folder / "index", backend="cpu", threads=1)
 
 
-Machine.TestCase.settings = settings(max_examples=20, stateful_step_count=6, deadline=None)
+Machine.TestCase.settings = settings(max_examples=12, stateful_step_count=6, deadline=None)
 TestMachine = Machine.TestCase
 
 

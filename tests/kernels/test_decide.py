@@ -30,7 +30,7 @@ pairs_of_places = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(pairs_of_places, st.sampled_from([1, 2, 64]), st.randoms(use_true_random=False))
 def test_kept_documents_and_their_witnesses(
     cuda: CudaBackend, pairs: list[tuple[int, int]], rounds: int, chance: Random
@@ -54,7 +54,7 @@ def test_kept_documents_and_their_witnesses(
             assert list(rows) == [(j, i, -value) for j, (value, i) in sorted(best.items())]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=30),
     st.booleans(),
@@ -79,7 +79,7 @@ def test_copies(
         assert copies(cuda) == copies(REFERENCE)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(pairs_of_places, st.lists(st.integers(0, 9), min_size=PLACES, max_size=PLACES), st.integers(1, 30))
 def test_tiles(cuda: CudaBackend, pairs: list[tuple[int, int]], text: list[int], most: int) -> None:
     """Documents of a tile are no more than its bytes, components stay whole where they fit, and no pair is lost."""

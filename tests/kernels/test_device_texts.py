@@ -163,7 +163,7 @@ rows = st.lists(st.one_of(st.none(), st.text(max_size=9), st.sampled_from(["x" *
 
 
 @DEFAULT_CUT
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     rows, st.integers(0, 9), st.integers(0, 3), st.sampled_from([1, 20, 4096]), st.sampled_from([Series, DeviceBytes])
 )

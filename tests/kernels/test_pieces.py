@@ -124,7 +124,7 @@ def longest(document: bytes, unit: Unit) -> int:
 # --- cuts, which need no kernel
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.one_of(texts, st.binary(max_size=60)), units, st.integers(1, 50), st.sampled_from(READINGS))
 def test_tokens_of_pieces_are_those_of_the_document(
     document: bytes, unit: Unit, piece_bytes: int, reading: Reading
@@ -172,7 +172,7 @@ def test_little_is_read_to_find_a_cut() -> None:
 # --- signing
 
 
-@settings(max_examples=15)
+@settings(max_examples=9)
 @given(text=texts | st.sampled_from(DOCUMENTS), before=befores, how=shinglings_of(sizes), piece=st.integers(1, 50))
 def test_sign_in_pieces(cuda: CudaBackend, text: bytes, before: bytes, how: Shingling, piece: int) -> None:
     assert_signed(cuda, batch_of([text[: FEW * piece]], before, b"\x80a"), how, piece)
@@ -236,7 +236,7 @@ def test_every_sketch_in_pieces(cuda: CudaBackend) -> None:
 # --- parts
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(
     rows=st.one_of(awkward_documents, st.lists(texts, max_size=4)),
     before=befores,

@@ -216,7 +216,7 @@ def test_simhash_of_awkward_rows(cuda: CudaBackend) -> None:
     np.testing.assert_array_equal(cuda.asnumpy(cuda.simhash(far, KEYS)), REFERENCE.simhash(rows, KEYS))
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(tables, st.integers(0, 5), st.data())
 def test_simhash(cuda: CudaBackend, rows: list[list[int]], before: int, data: Any) -> None:
     fingerprints = table(rows, before)

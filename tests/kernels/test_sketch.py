@@ -108,7 +108,7 @@ def test_one_long_document_and_runs_of_empty_ones(cuda: CudaBackend) -> None:
         assert (check(cuda, tokens_of(counts), 3, family, shape) == np.uint64(NO_DIGEST)).all()
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(token_counts, st.integers(0, 1), sizes, st.sampled_from([(20, 4, 5), (33, 11, 3), (70, 1, 64), (130, 129, 1)]))
 def test_any_documents(
     cuda: CudaBackend, counts: list[int], skip: int, size: int, columns: tuple[int, int, int]

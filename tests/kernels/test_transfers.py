@@ -22,7 +22,7 @@ from tests.kernels.device_arrays import DeviceModule, Transfer, counted_transfer
 from tests.kernels.host import HostLauncher
 
 pytestmark = pytest.mark.kernels
-DOCUMENTS = 400
+DOCUMENTS = 300
 BATCH = 20_000  # bytes of text
 FEW = 16  # items of an array
 

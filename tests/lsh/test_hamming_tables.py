@@ -58,7 +58,7 @@ def test_some_key_avoids_any_choice_of_bits(bits: int, distance: int) -> None:
             assert any(key & flipped == 0 for key in design.keys)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(rows=st.lists(words, max_size=12), tables=st.sampled_from(["auto", *THREE]))
 def test_any_words(tables: Any, rows: list[int]) -> None:
     given = np.array(rows, np.uint64).reshape(-1, 1)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpulsh import Fingerprints, MinHash, Signatures, Supershingles
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     backend=st.sampled_from(["reference", "cpu"]),
     rows=st.lists(st.lists(st.integers(0, 1) | st.just(2**32 - 1), min_size=9, max_size=9), max_size=9),

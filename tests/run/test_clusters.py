@@ -28,11 +28,12 @@ from tests.support.runs import run
 NAMES = ["crawl-1", "crawl-2", "é", ""]
 COUNTS = [row.name for row in CLUSTERS if row.counted]
 ADDED = [*(row.name for row in MARKS), *COUNTS]
-HOW: dict[str, Any] = {"threshold": 0.6, "shingling": "word:2"}
+HOW: dict[str, Any] = {"threshold": 0.6, "shingling": "word:2", "backend": "cpu"}
 CUTS = {
     "whole": Cut(memory=1 << 30, partition=1 << 40, digests=1 << 40, group=1 << 40),
-    "pieces": Cut(memory=1 << 30, partition=900, digests=60, group=4000),
+    "pieces": Cut(memory=1 << 30, partition=3000, digests=400, group=6000),
 }
+COLUMNS, LINES = "a.jsonl b.parquet c.arrow", "a.json b.jsonl.gz c.jsonl"  # names of input files
 
 
 def rows(count: int, seed: int) -> list[dict[str, Any]]:
@@ -84,7 +85,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(params=["a.jsonl b.parquet c.arrow", "a.json b.jsonl.gz c.jsonl"])
+@pytest.fixture(params=[COLUMNS, LINES])
 def inputs(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     """Three files, each an INPUT, and their rows with `file` and `row`."""
     (tmp_path / "in").mkdir()
@@ -106,21 +107,23 @@ def in_memory(every: list[dict[str, Any]], column: str, **options: Any) -> tuple
     """The decision in memory, and the columns that a mark adds, by position."""
     seen = {"source_column": [row[column] for row in every], "date_column": [row["when"] for row in every]}
     texts = [row["text"] for row in every]
-    decision = gpulsh.deduplicate(texts, backend="reference", **{**HOW, **seen, **options})
+    decision = gpulsh.deduplicate(texts, **{**HOW, **seen, **options, "backend": "reference"})
     return decision, decision.mark(pa.table({"text": texts}), ids=[row["id"] for row in every]).to_pylist()
 
 
-@pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize(
-    "options",
+    ("inputs", "cut", "options"),
     [
-        {},
-        {"resolve": "components", "weights": "log", "weight_by": "component"},
-        {"verify": "none", "keep": "longest", "max_copies": 2},
-        {"min_cluster": 6, "weights": {1: 1, 2: 2.5}},
-        {"min_sources": 2},
-        {"measure": "containment", "keep": "first"},
+        (COLUMNS, "whole", {}),
+        (LINES, "pieces", {}),
+        (COLUMNS, "pieces", {"resolve": "components", "weights": "log", "weight_by": "component"}),
+        (LINES, "pieces", {"verify": "none", "keep": "longest", "max_copies": 2}),
+        (LINES, "whole", {"min_cluster": 6, "weights": {1: 1, 2: 2.5}}),
+        (COLUMNS, "pieces", {"min_cluster": 6, "weights": {1: 1, 2: 2.5}}),
+        (LINES, "pieces", {"min_sources": 2}),
+        (COLUMNS, "pieces", {"measure": "containment", "keep": "first"}),
     ],
+    indirect=["inputs"],
 )
 def test_clusters_and_marks_are_those_of_a_run_in_memory(
     inputs: Any, cut: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -174,7 +177,15 @@ def test_clusters_and_marks_are_those_of_a_run_in_memory(
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"max_copies": 2}, {"min_sources": 2}, {"format": "parquet"}, {"format": "jsonl"}]
+    ("inputs", "options"),
+    [
+        (COLUMNS, {}),
+        (LINES, {"max_copies": 2}),
+        (COLUMNS, {"min_sources": 2}),
+        (LINES, {"format": "parquet"}),
+        (COLUMNS, {"format": "jsonl"}),
+    ],
+    indirect=["inputs"],
 )
 def test_marking_then_filtering_by_kept_is_dropping(inputs: Any, options: dict[str, Any], tmp_path: Path) -> None:
     """Byte for byte in JSON lines, whose lines end in the added members; in content where there are columns."""
@@ -403,9 +414,16 @@ def test_the_report_has_verified_counts_and_component_sizes(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"write": "marked"}, {"min_sources": 2}, {"max_copies": 3}, {"format": "jsonl"}]
+    ("inputs", "options", "weights", "by"),
+    [
+        (COLUMNS, {}, "txt360", "verified"),
+        (LINES, {"write": "marked"}, {1: 2, 3: 0.5}, "component"),
+        (LINES, {"min_sources": 2}, {1: 2, 3: 0.5}, "verified"),
+        (COLUMNS, {"max_copies": 3}, "txt360", "component"),
+        (COLUMNS, {"format": "jsonl"}, {1: 2, 3: 0.5}, "verified"),
+    ],
+    indirect=["inputs"],
 )
-@pytest.mark.parametrize(("weights", "by"), [("txt360", "verified"), ({1: 2, 3: 0.5}, "component")])
 def test_weights_of_a_finished_run_are_those_of_a_run_with_weights(
     inputs: Any, options: dict[str, Any], weights: Any, by: Any, tmp_path: Path
 ) -> None:

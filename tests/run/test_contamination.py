@@ -27,7 +27,7 @@ from tests.support.runs import evidence, run
 
 SIZE, SHARE = 4, Fraction(3, 4)
 OPTIONS: dict[str, Any] = {"passages": SIZE, "coverage": float(SHARE)}
-CUTS = [Cut(memory=MEMORY, partition=size, digests=40, group=2000) for size in (1, 300, 2000)]
+CUTS = [Cut(memory=MEMORY, partition=size, digests=200, group=2000) for size in (1, 300, 2000)]
 
 
 def corpus(seed: int) -> tuple[list[list[str | None]], list[list[str | None]]]:
@@ -93,7 +93,7 @@ def test_any_cut_gives_the_definition_and_the_rest_is_a_run_without_these_docume
 ) -> None:
     items, pages = corpus(seed)
     bench, train = write(tmp_path / "bench", items), write(tmp_path / "train", pages)
-    given: dict[str, Any] = {"protect": bench, "threshold": 0.6, **options}
+    given: dict[str, Any] = {"protect": bench, "threshold": 0.6, "backend": "cpu", **options}
     with cut_as(cut):
         report = run(train, tmp_path / "out", **OPTIONS, **given).report
     wanted, rows = expected(items, pages), rows_of(tmp_path / "out")
@@ -127,14 +127,16 @@ def test_backends_secrets_and_a_resumed_run_give_the_same_bytes(
     items, pages = corpus(4)
     bench, train = write(tmp_path / "bench", items), write(tmp_path / "train", pages)
     options: dict[str, Any] = {**OPTIONS, "protect": bench, "threshold": 0.6}
-    with cut_as(CUTS[1]):
+    cut = Cut(memory=MEMORY, partition=2000, digests=1000, group=10_000)
+    with cut_as(cut):
         run(train, tmp_path / "out", **options)
         wanted = results(tmp_path / "out")
-    with cut_as(CUTS[2]):
+    with cut_as(CUTS[1]):
         run(train, tmp_path / "other", **options)
     assert results(tmp_path / "other") == wanted
-    with cut_as(CUTS[1]):
-        run(train, tmp_path / "cpu", backend="cpu", **options)
+    options["backend"] = "cpu"
+    with cut_as(cut):
+        run(train, tmp_path / "cpu", **options)
         assert results(tmp_path / "cpu") == wanted and "contamination.parquet" in wanted
         assert len(rows_of(tmp_path / "out")) > 10
         for stage in ("protect", "screen", "sign", "contamination"):

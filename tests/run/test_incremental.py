@@ -66,7 +66,7 @@ def crawls(draw: st.DrawFn) -> list[list[str | None]]:
 
 
 @given(crawls(), st.booleans(), st.booleans())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=9, deadline=None)
 def test_runs_through_an_index_keep_what_one_run_keeps(parts: list[list[str | None]], ids: bool, binary: bool) -> None:
     with TemporaryDirectory(dir=IN_MEMORY) as place, pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)

@@ -83,7 +83,7 @@ some_keys = st.sampled_from([None, "", *URLS, "a", "b"])
 
 
 @every_backend
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0, 1, 12, 40]), thresholds, resolves, st.booleans(), st.data())
 def test_memory_decides_as_the_definition(
     backend: Any, seed: int, size: int, threshold: float, resolve: Any, only: bool, data: st.DataObject
@@ -118,7 +118,7 @@ def test_memory_decides_as_the_definition(
         assert column.all()
 
 
-@settings(max_examples=12)
+@settings(max_examples=7)
 @given(
     st.one_of(givens(("int",)), givens(("int", "date"), protecting=True)),
     cuts,

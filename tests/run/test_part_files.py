@@ -65,7 +65,7 @@ def test_licences_in_many_pieces(tmp_path: Path, small: None, unit: str, most: i
 any_lines = st.lists(st.sampled_from(["a b", "A, b", "c", "", " ", ".", "漢字", "e\u0301", "\0", "क्‍ष"]), max_size=9)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(any_lines.map("\n".join), max_size=9), st.sampled_from(["line", "paragraph"]), st.integers(1, 3))
 def test_awkward_texts(
     tmp_path_factory: pytest.TempPathFactory, small: None, texts: list[str], unit: str, most: int

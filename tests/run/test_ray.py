@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import socket
 import sys
 from collections.abc import Callable
@@ -15,6 +17,7 @@ import pytest
 
 import gpulsh
 import gpulsh.run.engines.ray as engine
+from gpulsh.budget import Cut
 from gpulsh.errors import BackendError, InputError, ParameterError
 from gpulsh.io.file import File
 from gpulsh.run.engines import worker
@@ -28,6 +31,7 @@ from tests.support.ray_cluster import (
     inputs,
     joined,
     kill,
+    passages_as_of_a_local_run,
     processes,
     results,
     steps,
@@ -38,11 +42,47 @@ SCORE = {"keep": "score", "resolve": "components", "id_column": "key", "write": 
 CONTAINED = {"measure": "containment", "id_column": "key"}
 
 
-@pytest.mark.parametrize("only", [True, False])
 def test_keys_are_those_of_a_local_run(
-    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str], only: bool
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str]
 ) -> None:
-    options = {**OPTIONS, "key": "score", "key_only": only, "keep": "longest", "id_column": "key"}
+    keys_as_of_a_local_run(joined, inputs, tmp_path, cuts, steps, key_only=False)
+
+
+def test_passages_are_those_of_a_local_run(joined: str, inputs: Path, tmp_path: Path) -> None:
+    passages_as_of_a_local_run(joined, inputs, tmp_path, tokens=8, bridge=4)
+
+
+def test_an_index_of_runs_here_and_on_a_cluster(
+    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(200)]
+    for name, some in (("first", lines[:150]), ("last", lines[50:])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
+    (inputs / "z.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines[100:]))
+    given: dict[str, Any] = {**OPTIONS, "cut": True, "id_column": "key", "tokens": 4}
+    here, there = {"index": tmp_path / "here"}, {"index": tmp_path / "there", "engine": "ray", "address": joined}
+    gpulsh.passages_files(tmp_path / "first.jsonl", tmp_path / "first", **given, **here)
+    shutil.copytree(here["index"], tmp_path / "there")
+    local = gpulsh.passages_files(inputs, tmp_path / "local", **given, **here)
+    small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
+    with monkeypatch.context() as patch:
+        patch.setattr("gpulsh.run.passages.run.cut", lambda memory, sizes: small)
+        remote = gpulsh.passages_files(inputs, tmp_path / "ray", **given, **there)
+    assert results(remote.output) == results(local.output) and local.report["passages"]["first_earlier"] > 50
+    for part in ("passages", "windows", "frequent"):
+        assert remote.report[part] == local.report[part]
+    last = [
+        gpulsh.passages_files(tmp_path / "last.jsonl", tmp_path / f"last-{path.name}", **given, index=path)
+        for path in (tmp_path / "here", tmp_path / "there")
+    ]
+    assert results(last[0].output) == results(last[1].output)
+
+
+def keys_as_of_a_local_run(
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str], *, key_only: bool
+) -> None:
+    """`key` on the cluster at `joined`, alone or before texts are compared."""
+    options = {**OPTIONS, "key": "score", "key_only": key_only, "keep": "longest", "id_column": "key"}
     local = gpulsh.deduplicate_files(inputs, tmp_path / "local", **options, secret=SECRETS[0])
     cuts(1)
     steps.clear()

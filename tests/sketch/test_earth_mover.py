@@ -150,7 +150,7 @@ def test_against_plain_integers(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert sketch(masses, backend=backend).tolist() == wanted
 
 
-@settings(max_examples=30)
+@settings(max_examples=18)
 @given(st.integers(1, 12), st.integers(0, 2**64 - 1), st.integers(1, 4))
 def test_trees(points: int, seed: int, dimensions: int) -> None:
     there = np.arange(points) % max(2 * points // 3, 1)  # a third of the places hold two points

@@ -34,7 +34,7 @@ def by_hand(rows: list[list[float]], bits: int, seed: int) -> list[list[int]]:
     return found
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(
     arrays.arrays(np.float64, st.tuples(st.integers(0, 4), st.integers(0, 5)), elements=st.floats(-9, 9)),
     st.sampled_from([64, 128]),

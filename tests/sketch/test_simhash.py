@@ -58,7 +58,7 @@ def by_hand(rows: list[list[int]], bits: int, weights: str, seed: int) -> list[l
     return [[word(row, key) for key in keys] for row in rows]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     weights=st.sampled_from(WEIGHTS),
     backend=st.sampled_from(["reference", "cpu", "cpu"]),
@@ -100,7 +100,7 @@ def test_counts_of_every_size_are_exact() -> None:
             same(ONE.simhash(rows, KEYS), REFERENCE.simhash(rows, KEYS))
 
 
-@settings(max_examples=30)
+@settings(max_examples=18)
 @given(distinct=st.booleans(), text=batches(), shingling=shinglings, piece=st.sampled_from([1, 3, 16, 1000]))
 def test_from_text_whole_and_in_pieces(distinct: bool, text: TextBatch, shingling: Shingling, piece: int) -> None:
     rows = REFERENCE.shingle(text, shingling)

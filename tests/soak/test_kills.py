@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import gpulsh
-from tests.crash.test_io_errors import MORE_FAILURES, fail_and_go_on, given, wanted
+from tests.crash.test_io_errors import MORE_FAILURES, MORE_STAGES, fail_and_go_on, given, lose_input_and_go_on, wanted
+from tests.crash.test_passages_crash import LINES, WINDOWS, end_after_steps, passage_files, passages_power_cuts
 from tests.crash.test_power_cut import pages, power_cuts
 from tests.crash.test_resume import (
     CHANGES,
@@ -62,3 +64,21 @@ def test_a_failure_is_named_and_the_run_goes_on(
     given: Path, wanted: dict[str, bytes], tmp_path: Path, what: str, name: str, number: int
 ) -> None:
     fail_and_go_on(given, wanted, tmp_path, what, name, number)
+
+
+@pytest.mark.parametrize(("stage", "name", "number"), MORE_STAGES)
+def test_an_input_that_cannot_be_read_any_more(
+    given: Path, wanted: dict[str, bytes], tmp_path: Path, stage: str, name: str, number: int
+) -> None:
+    lose_input_and_go_on(given, wanted, tmp_path, stage, name, number)
+
+
+@pytest.mark.parametrize(("options", "stages"), [WINDOWS, LINES], ids=["windows", "lines"])
+def test_passages_end_behind_the_first_step_of_each_stage(
+    passage_files: Path, tmp_path: Path, options: dict[str, Any], stages: tuple[str, ...]
+) -> None:
+    end_after_steps(passage_files, tmp_path, options, stages, behind=1)
+
+
+def test_power_cuts_of_passages(passage_files: Path, tmp_path: Path, mortals: Mortals) -> None:
+    passages_power_cuts(passage_files, tmp_path, mortals, 4)

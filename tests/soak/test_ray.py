@@ -33,6 +33,7 @@ from gpulsh.errors import BackendError, InputError
 from gpulsh.run.engines import worker
 from gpulsh.run.job import Made, Workplace
 from gpulsh.store.manifest import Manifest
+from tests.run.test_ray import keys_as_of_a_local_run
 from tests.support.ray_cluster import (
     OPTIONS,
     PROCESSORS,
@@ -44,9 +45,28 @@ from tests.support.ray_cluster import (
     inputs,
     joined,
     kill,
+    passages_as_of_a_local_run,
     results,
     steps,
 )
+
+
+def test_keys_alone_are_those_of_a_local_run(
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str]
+) -> None:
+    keys_as_of_a_local_run(joined, inputs, tmp_path, cuts, steps, key_only=True)
+
+
+@pytest.mark.parametrize(
+    "options", [{"unit": "line", "max_copies": 1}, {"passages": 3, "protect": "bench.jsonl"}], ids=str
+)
+def test_passages_are_those_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    if "protect" in options:
+        options = {**options, "protect": tmp_path / options["protect"]}
+        options["protect"].write_text(
+            '{"key": "q1", "text": "all rights reserved and word 3"}\n{"key": "q2", "text": "page 200 all rights"}\n'
+        )
+    passages_as_of_a_local_run(joined, inputs, tmp_path, **options)
 
 
 def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
@@ -208,6 +228,7 @@ from gpulsh.cli import main
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import Cut
 from gpulsh.store.manifest import Manifest
+from tests.run.test_ray import keys_as_of_a_local_run
 from gpulsh.run.job import Made, Workplace
 
 finish, finished = Manifest.add, []

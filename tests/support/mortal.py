@@ -61,7 +61,6 @@ class Disk:
         self._renames: list[tuple[str, str, str | None]] = []  # from, to, what was there before
         self._real = {name: getattr(os, name) for name in SWITCHES}
         self._open = builtins.open
-        self._sync_all = durable.sync_file_system
         self.made: list[str] = []
 
     def patched(self) -> contextlib.ExitStack:
@@ -102,7 +101,7 @@ class Disk:
     def _fsync_(self, handle: int) -> None:
         path = os.readlink(f"/proc/self/fd/{handle}")
         self.called("fsync", path)
-        self._real["fsync"](handle)
+        os.fstat(handle)  # fails as fsync would; what is durable is kept account of here, and need not be
         self._unsynced.discard(os.fstat(handle).st_ino)
         self._appended.pop(os.fstat(handle).st_ino, None)
         if os.path.isdir(path):
@@ -110,7 +109,6 @@ class Disk:
 
     def _syncfs_(self, handle: int) -> None:
         self.called("syncfs", os.readlink(f"/proc/self/fd/{handle}"))
-        self._sync_all(handle)
         self._unsynced.clear()
         self._appended.clear()
         self._renames.clear()

@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.store.manifest import Manifest
+from tests.support.texts import SECRETS
 
 ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
 
@@ -146,3 +148,23 @@ def results(out: Path) -> dict[str, bytes]:
 def kill(process: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
+
+
+def passages_as_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, **options: Any) -> None:
+    """Passages and cut texts on the cluster at `joined`, in many partitions."""
+    given: dict[str, Any] = {**OPTIONS, "cut": True, "id_column": "key", **options}
+    lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(300)]
+    (inputs / "z.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    local = gpulsh.passages_files(inputs, tmp_path / "local", **given, secret=SECRETS[0])
+    small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.run.passages.run.cut", lambda memory, sizes: small)
+        found = gpulsh.passages_files(inputs, tmp_path / "ray", **given, engine="ray", address=joined)
+    assert results(tmp_path / "ray") == results(tmp_path / "local")
+    assert found.report["engine"]["name"] == "ray" and local.report["passages"]["passages"] > 50
+    for part in ("passages", "windows", "frequent"):
+        assert found.report[part] == local.report[part]
+    local_cut = gpulsh.cut_files(inputs, tmp_path / "cut", passages=local.passages, **OPTIONS)
+    where = {"passages": found.passages, **OPTIONS, "engine": "ray", "address": joined}
+    ray_cut = gpulsh.cut_files(inputs, tmp_path / "ray-cut", **where)
+    assert results(ray_cut.output) == results(local_cut.output)

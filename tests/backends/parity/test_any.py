@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -46,6 +47,9 @@ any_digest = st.one_of(
 )
 
 
+MORE = 3 if os.environ.get("GPULSH_EVERY_CUT") else 1  # ./ci/soak draws more of them
+
+
 def case(*arguments: st.SearchStrategy[Any]) -> Callable[[Case], Case]:
     """Make a function of a backend and arguments a case."""
 
@@ -59,8 +63,8 @@ def case(*arguments: st.SearchStrategy[Any]) -> Callable[[Case], Case]:
 @pytest.mark.parametrize(
     ("cuts", "examples"),
     [
-        pytest.param(list(CPU), 800, id="cpu"),
-        pytest.param(HOST, 300, id="host", marks=pytest.mark.kernels),
+        pytest.param(list(CPU), 270 * MORE, id="cpu"),
+        pytest.param(HOST, 100 * MORE, id="host", marks=pytest.mark.kernels),
         *(pytest.param([cut], 250, id=cut, marks=marked(cut).marks) for cut in DEVICE),  # type: ignore[attr-defined]
     ],
 )

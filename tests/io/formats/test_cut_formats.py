@@ -21,9 +21,9 @@ from tests.crash.test_resume import results
 from tests.run.test_partitioned import BANDING, MEMORY, SHINGLING, WHOLE, cut_as
 
 CUTS = [
-    Cut(memory=MEMORY, partition=1, digests=30, group=1),
-    Cut(memory=MEMORY, partition=600, digests=100, group=3000),
-    Cut(memory=MEMORY, partition=1 << 40, digests=30, group=1 << 40),
+    Cut(memory=MEMORY, partition=1, digests=90, group=1),
+    Cut(memory=MEMORY, partition=600, digests=200, group=3000),
+    Cut(memory=MEMORY, partition=1 << 40, digests=90, group=1 << 40),
 ]
 
 
