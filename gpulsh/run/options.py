@@ -88,7 +88,8 @@ def overlap_chosen(
 ) -> Overlap | None:
     """The rule by which documents that hold protected ones are dropped; ParameterError where it lacks a part."""
     if passages is None:
-        for name, is_there in {"ignore_common": ignore_common is not None, "coverage": coverage != 0.8}.items():
+        is_usual = isinstance(coverage, float) and coverage == 0.8
+        for name, is_there in {"ignore_common": ignore_common is not None, "coverage": not is_usual}.items():
             if is_there:
                 raise ParameterError(f"{name} is given without passages; give --passages, as 13")
         return None

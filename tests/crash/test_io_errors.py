@@ -210,8 +210,8 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
         begun.append(stage)
         return task(*arguments)
 
-    def open_or_not(file: File) -> Any:
-        return Broken(b"x" * 1000) if begun and file.path == str(path) else opened(file)
+    def open_or_not(file: File, buffering: int = -1) -> Any:
+        return Broken(b"x" * 1000) if begun and file.path == str(path) else opened(file, buffering)
 
     def os_file_or_not(name: Any, *mode: str) -> Any:
         if begun and str(name) == str(path):

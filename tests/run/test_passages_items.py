@@ -160,7 +160,7 @@ def test_dedup_lists_the_same(files: tuple[Path, Path], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut_later", [False, True])
 def test_items_are_cut(files: tuple[Path, Path], tmp_path: Path, cut_later: bool) -> None:
-    result = run(files, tmp_path / "out", cut=not cut_later, min_left=3)
+    result = run(files, tmp_path / "out", **({} if cut_later else {"cut": True, "min_left": 3}))
     if cut_later:
         where: dict[str, Any] = {"passages": result.passages, "min_left": 3, "backend": "cpu", "threads": 1}
         result = gpulsh.cut_files(files[0], tmp_path / "cut", **where)
@@ -194,7 +194,9 @@ def test_the_page_shows_the_items(files: tuple[Path, Path], tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"passages": None}, "protect is given without passages; give passages, as 13"),
+        ({"passages": None}, "coverage is given without passages; give passages, as 13"),
+        ({"passages": None, "coverage": 0.8}, "protect is given without passages; give passages, as 13"),
+        ({"min_left": 3}, "min_left is given without cut"),
         ({"tokens": 9}, "tokens and protect are both given"),
         ({"keep": "none"}, "keep and protect are both given"),
         ({"bridge": 2}, "bridge and protect are both given"),

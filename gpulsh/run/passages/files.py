@@ -177,10 +177,11 @@ def passages_files(
     check_type("whole_lines", whole_lines, bool)
     check_type("cut", cut, bool)
     check_choice("on_error", on_error, get_args(OnError))
-    cutting = _cutting(min_left, min_occurrences, format) if cut else None
+    asked = _cutting(min_left, min_occurrences, format)
+    cutting = asked if cut else None
     unused = {"min_left": min_left != 20, "min_occurrences": min_occurrences != 2, "format": format is not None}
     for name in (name for name, is_there in unused.items() if is_there and not cut):
-        raise ParameterError(f"{name} is given without cut, which alone uses it; give --cut, or leave it out")
+        raise ParameterError(f"{name} is given without cut; give cut, too, or leave {name} out")
     most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
     guarded = paths("protect", protect) if is_given(protect) else []
     overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
