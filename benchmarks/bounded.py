@@ -39,7 +39,7 @@ CASES: dict[str, list[tuple[int, int, str | None]]] = {
     "large": [(6_400_000, PAGE, "4GiB")],
     "growth": [(number, SHORT, None) for number in (500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000)],
     "index": [(number, SHORT, "512MiB") for number in (2_000_000, 4_000_000)],
-    "passages": [(number, PAGE, "512MiB") for number in (37_000, 370_000, 1_110_000, 2_220_000, 2_960_000)],
+    "passages": [(number, PAGE, "512MiB") for number in (37_000, 370_000, 1_480_000, 2_960_000)],
 }
 
 
