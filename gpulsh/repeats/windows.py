@@ -78,7 +78,8 @@ def sample_windows(ops: Backend, text: TextBatch, reading: Shingling, tokens: in
         chosen = ops.winnow(runs, tokens - size + 1)
         row = np.searchsorted(runs.offset, chosen, side="right") - 1
         place = chosen - runs.offset[:1] + row * size
-        return Samples(runs.values[chosen], place, runs.lengths + size)
+        # The least of many hashes are small numbers. Mixed, as many of them are in each range of hashes.
+        return Samples(mixed(runs.values[chosen]), place, runs.lengths + size)
 
 
 def met_again(ops: Backend, values: Array, place: Array) -> Array:

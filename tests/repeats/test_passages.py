@@ -12,8 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpulsh
+from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Sizes
+from gpulsh.backends.select import select_backend
 from gpulsh.errors import ParameterError
+from gpulsh.params import Folding, Shingling
+from gpulsh.repeats.windows import sample_windows
 from tests.support import naive
 from tests.support.naive_passages import Marks, bsade, lee, left, lost, marked, nothing, pieces, set_marks, windows
 from tests.support.texts import SECRETS, WORDS, known, licences, strings
@@ -254,3 +258,13 @@ def test_nothing_repeats(texts: list[Any]) -> None:
 def test_wrong_parameters(wrong: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         gpulsh.passages(["a"], **wrong, backend="cpu")
+
+
+def test_as_many_samples_in_each_range_of_hashes() -> None:
+    """Otherwise a range of them, in memory at once, could be nearly all."""
+    texts = [text[:3000].encode() for text in licences()[:60]]
+    offset = np.cumsum([0, *map(len, texts)])
+    batch = TextBatch(np.frombuffer(b"".join(texts), np.uint8), offset)
+    values = sample_windows(select_backend("reference"), batch, Shingling().under(Folding()), 50).values
+    counts = np.bincount((values >> np.uint64(61)).astype(np.int64), minlength=8)
+    assert len(values) > 800 and counts.min() > 0.6 * counts.mean()

@@ -24,7 +24,8 @@ from gpulsh.run.passages.mark import CLASSES, locate, mark
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
 from gpulsh.stats.stages import OF_ITEMS, OF_PASSAGES, Funnel, Progress
 
-WINDOW_COST, PART_COST = 2, 4  # memory for a window, and for a line or paragraph, in digests
+# Memory, in digests, for a sample, one of a run with an index, a window, and a line or paragraph.
+SAMPLE_COST, HELD_COST, WINDOW_COST, PART_COST = 2, 3, 2, 4
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     facts = [*(() if job.held is None else job.held.facts), *sampled]
     layout = _layout(job, facts)
     places = replace(layout, partitions=offsets([found["places"] for found in facts]))
-    ranges = _ranges(job, tallied(facts, "samples"))
+    ranges = _ranges(job, tallied(facts, "samples") * (SAMPLE_COST if job.held is None else HELD_COST))
     met = stages.run("meet", meet, ((places, part, ranges) for part in range(ranges)), ranges)
     read = _with_earlier(job, met, partitions)
     hashing = ((layout, places, each, ranges) for each in read)

@@ -161,14 +161,17 @@ def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     samples, ops = whole_range(SAMPLES, place.folder, places, part, parts, new), place.ops
     with ops.here():
         met = ops.asnumpy(met_again(ops, *map(ops.asarray, samples)))
-    known, path = sorted_distinct(samples.value), MET.path(place.folder, part)
-    again, there = np.zeros(len(known), np.bool_), np.zeros(len(places.partitions), np.bool_)
+    path, there = MET.path(place.folder, part), np.zeros(len(places.partitions), np.bool_)
     with MET.create(path) as out:
-        for found in _met_earlier(place, places, part, parts, known, again):
-            out.append(PlaceRows(found))
-            there[np.searchsorted(places.partitions, found, side="right") - 1] = True
-        _, at = found_in(known, samples.value)
-        out.append(PlaceRows(sorted_distinct(np.concatenate([met, samples.place[again[at]]]))))
+        if place.job.held is not None:
+            known = sorted_distinct(samples.value)
+            again = np.zeros(len(known), np.bool_)
+            for found in _met_earlier(place, places, part, parts, known, again):
+                out.append(PlaceRows(found))
+                there[np.searchsorted(places.partitions, found, side="right") - 1] = True
+            _, at = found_in(known, samples.value)
+            met = sorted_distinct(np.concatenate([met, samples.place[again[at]]]))
+        out.append(PlaceRows(met))
         made = {path.name: out.finish()}
     place.progress.advance(1)
     return Made(made, {"amount": 1, "earlier": np.flatnonzero(there).tolist()})
