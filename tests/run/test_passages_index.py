@@ -23,7 +23,7 @@ from gpulsh import budget
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.run.passages import documents, find
-from tests.run.test_passages_files import SPANS, any_texts, by_position, cut_small, found, json_lines
+from tests.run.test_passages_files import OPTIONS, SPANS, any_texts, by_position, cut_small, found, json_lines
 from tests.support import naive
 from tests.support.naive_passages import marked
 from tests.support.texts import licences
@@ -65,18 +65,7 @@ def at_once(runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[d
     return tables
 
 
-OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"keep": "minimal"},
-    {"keep": "none", "bridge": 3},
-    {"whole_lines": True, "bridge": 5},
-    {"tokens": 1, "unit": "char"},
-    {"tokens": 50, "normalize": "NFC", "symbols": True},
-    {"tokens": 50, "bytes": 20},
-]
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, {"tokens": 50, "bytes": 20}], ids=str)
 def test_licences_of_three_days(tmp_path: Path, small: None, options: dict[str, Any]) -> None:
     texts: list[str | None] = [*[text[:2000] for text in licences()[:18]], None, "", "few words"]
     if options.get("tokens") == 1:

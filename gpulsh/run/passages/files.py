@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import NoneType
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -33,7 +32,6 @@ from gpulsh.params import (
     check_type,
     known_keywords,
     normalizing,
-    shown,
 )
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part
@@ -43,7 +41,7 @@ from gpulsh.repeats.passages import copies_chosen, window_size
 from gpulsh.run.engines import EngineName
 from gpulsh.run.files import with_absolute_path
 from gpulsh.run.job import OnError
-from gpulsh.run.options import Input, check_renewal, is_given, overlap_chosen, paths
+from gpulsh.run.options import Input, check_columns, check_renewal, is_given, overlap_chosen, paths
 from gpulsh.run.output.folder import read_report
 from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
 from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
@@ -199,9 +197,7 @@ def passages_files(
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
     folding = normalizing(folding, normalize)
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
-    for name, column in {"id_column": id_column, "within": within}.items():
-        if not isinstance(column, (str, NoneType)):
-            raise ParameterError(f"{name} is {shown(column)}; give the name of a column")
+    check_columns(id_column=id_column, within=within)
     given, folders = paths("inputs", inputs), checked_output(output, index, overwrite=overwrite, resume=resume)
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
@@ -326,13 +322,14 @@ def cut_files(
     on_error: OnError = found.get("on_error", "fail")
     files = found_files(given, streams, form, folders, engine, cutting, on_error)
     refuse_overlap(folders.output, [], [File(path, path, path)])
-    _refuse_changed(Path(path), files)
+    stamps = Stamps.of(files)
+    _refuse_changed(Path(path), stamps)
     stamp = os.stat(path)
     terms = CutTerms(
         files=tuple(files),
         on_error=on_error,
         columns=Columns(text=found["text_column"]),
-        stamps=Stamps.of(files),
+        stamps=stamps,
         form=form,
         passages=path,
         passages_stamp=(stamp.st_size, stamp.st_mtime_ns),
@@ -361,11 +358,11 @@ def cut_files(
     return CutResult(Path(folders.output), run.report())
 
 
-def _refuse_changed(passages: Path, files: Sequence[File]) -> None:
+def _refuse_changed(passages: Path, stamps: Stamps) -> None:
     """ChangedInputError where a file is not as it was when the run beside this passages.parquet read it."""
     known = read_report(passages.with_name(REPORT)).get("job", {}).get("inputs", {})
-    for file in files:
-        before, now = known.get(file.name), file.stamp()
+    for file, now in zip(stamps.files, stamps.known, strict=True):
+        before = known.get(file.name)
         size = 1 if file.copied else 2  # a copied stream has another time each time
         if before is not None and before[:size] != now[:size]:
             raise ChangedInputError(

@@ -39,6 +39,7 @@ from gpulsh.repeats.windows import (
 )
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import Some, bases, opened, read_documents, rows_between, unchanged
+from gpulsh.run.passages.held import Held
 from gpulsh.run.passages.job import (
     FOLLOWERS,
     FOUND,
@@ -163,10 +164,10 @@ def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
         met = ops.asnumpy(met_again(ops, *map(ops.asarray, samples)))
     path, there = MET.path(place.folder, part), np.zeros(len(places.partitions), np.bool_)
     with MET.create(path) as out:
-        if place.job.held is not None:
+        if (held := place.job.held) is not None:
             known = sorted_distinct(samples.value)
             again = np.zeros(len(known), np.bool_)
-            for found in _met_earlier(place, places, part, parts, known, again):
+            for found in _met_earlier(held, places, part, parts, known, again):
                 out.append(PlaceRows(found))
                 there[np.searchsorted(places.partitions, found, side="right") - 1] = True
             _, at = found_in(known, samples.value)
@@ -178,11 +179,11 @@ def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
 
 
 def _met_earlier(
-    place: PassagesPlace, places: Layout, part: int, parts: int, known: NDArray[np.uint64], again: NDArray[np.bool_]
+    earlier: Held, places: Layout, part: int, parts: int, known: NDArray[np.uint64], again: NDArray[np.bool_]
 ) -> Iterator[Numbers]:
     """The places of earlier samples of the `known` values, which ascend, in ascending runs; marks these in `again`."""
     held, size = list[Numbers](), 0
-    for run in () if place.job.held is None else place.job.held.runs:
+    for run in earlier.runs:
         start = int(places.partitions[run.first])
         for (value,), where in file_range(SAMPLES.open(run.samples), start, part, parts):
             rows, at = found_in(known, value)
