@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.keyed import keyed_hashes
+from gpulsh.decide.counts.retention import Retention
 from gpulsh.errors import ParameterError
 from gpulsh.io.arrow.buffers import null_mask
 from gpulsh.io.arrow.identities import columns_of, normalized_urls, require_extra
@@ -53,6 +54,12 @@ def check_flags(key: object, normalize_url: bool, key_only: bool) -> None:
             raise ParameterError(f"{name} is given without a key; give --key")
     if normalize_url:
         require_extra()
+
+
+def refuse_policies(retention: Retention) -> None:
+    """ParameterError for what a key cannot combine with."""
+    for name in retention.to_json():
+        raise ParameterError(f"key and {name} are both given, which cannot be combined; give one of them")
 
 
 class KeyHashes:

@@ -42,7 +42,7 @@ from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
 from gpulsh.ragged import offsets
-from gpulsh.run.key_rule import KeyHashes, check_flags
+from gpulsh.run.key_rule import KeyHashes, check_flags, refuse_policies
 from gpulsh.run.priority import decision_order
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
@@ -164,8 +164,8 @@ def deduplicate(
     asked = threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure, also, distance
     method = Method.chosen(*asked, drop_contained_only)
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
-    if key is not None and (given := list(retention.to_json())):
-        raise ParameterError(f"key and {given[0]} are both given, which cannot be combined; give one of them")
+    if key is not None:
+        refuse_policies(retention)
     if retention.min_sources > 1 and source_column is None:
         raise ParameterError(
             f"min_sources is {retention.min_sources}, and all documents are of one source; give source_column"

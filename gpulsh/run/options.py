@@ -13,6 +13,7 @@ from gpulsh.io.files.readers import Reader
 from gpulsh.params import check_type, is_path, shown, shown_type
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.run.engines import EngineName
+from gpulsh.run.key_rule import refuse_policies
 from gpulsh.run.output.paths import Folders
 
 Input = str | os.PathLike[str]
@@ -79,8 +80,7 @@ def refuse_with_key(retention: Retention, *, across: bool, reader: Reader) -> No
         raise ParameterError("key and across are both given, which cannot be combined; leave one of them out")
     if reader == "cudf":
         raise ParameterError("key is given, and reader is 'cudf', which reads no keys; give --reader arrow")
-    for name in retention.to_json():
-        raise ParameterError(f"key and {name} are both given, which cannot be combined; give one of them")
+    refuse_policies(retention)
 
 
 def overlap_chosen(
