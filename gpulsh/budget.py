@@ -20,7 +20,9 @@ PARALLEL_BYTES = 16 << 20  # least text of a step
 PARTITION_BATCHES = 16  # least batches of a device in a step, because each step waits for its last batch
 DIGEST_COST = 24  # bytes of memory for a digest while collisions of its range are found
 TASK_MEMORY = 512 << 20  # bytes of the budget for each of several parallel tasks
-HELD_SHARE, LEAST_HOLDING = 16, 1 << 30  # the part of a budget, from the latter on, for texts that wait in memory
+# The part of a budget, from LEAST_HOLDING on, for texts that wait in memory. A device leaves the host more of it: its
+# batches take a quarter (`backends.cuda.memory`), and no tasks sign in parallel.
+HELD_SHARE, HELD_SHARE_OF_DEVICE, LEAST_HOLDING = 16, 4, 1 << 30
 EXACT_COST = 4  # memory for an exact hash, in digests
 MOST_DIGESTS, MOST_GROUP = 1 << 24, 256 << 20  # larger tasks are slower: they need fresh pages and miss the caches
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -66,9 +68,10 @@ def cut(memory: int, sizes: Sizes) -> Cut:
     )
 
 
-def held_bytes(memory: int) -> int:
-    """The bytes of a budget that may hold texts for later stages."""
-    return memory // HELD_SHARE if memory >= LEAST_HOLDING else 0
+def held_bytes(memory: int, *, device: bool = False) -> int:
+    """The bytes of a budget that may hold texts for later stages, where the host or a `device` signs them."""
+    share = HELD_SHARE_OF_DEVICE if device else HELD_SHARE
+    return memory // share if memory >= LEAST_HOLDING else 0
 
 
 def shares(memory: int, sizes: Sizes) -> dict[str, int]:

@@ -19,8 +19,8 @@ from gpulsh.params import Shingling
 
 SHINGLINGS = (Shingling(unit="word", size=5), Shingling(unit="char", size=9), Shingling(unit="word", size=1))
 # Of no token, of a few, at the edges of words and blocks, one far longer than a block's part.
-LENGTHS = (0, 1, 2, 3, 3, 5, 8, 13, 21, 21, 34, 60, 300, 0)
-AWKWARD = (b"", b" ", b"\0", b"one", "一二三四五六七".encode(), "👍🏽 ok".encode(), b"\xff\xc3(\xe2\x82", b"a" * 5000)
+LENGTHS = (0, 1, 2, 3, 3, 5, 8, 13, 21, 21, 34, 60, 130, 0)
+AWKWARD = (b"", b" ", b"\0", b"one", "一二三四五六七".encode(), "👍🏽 ok".encode(), b"\xff\xc3(\xe2\x82", b"a" * 3000)
 
 
 def text() -> TextBatch:
@@ -31,7 +31,7 @@ def text() -> TextBatch:
         for batch in batches
         for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
     ]
-    rows = [*AWKWARD, *rows, *AWKWARD]
+    rows = [*AWKWARD, *rows, *AWKWARD[:-1]]  # the reference takes seconds for the last one
     return TextBatch(np.frombuffer(b"".join(rows), np.uint8), np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 

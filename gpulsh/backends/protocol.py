@@ -127,7 +127,7 @@ Result = TypeVar("Result")
 class Sizes(NamedTuple):
     """Bytes of text that a backend takes at once, and how many threads read them; no bit depends on these."""
 
-    batch: int  # to sign
+    batch: int  # to sign, of host memory
     tile: int  # whose unique fingerprints it holds
     largest_tile: int  # the same for documents that belong together; it holds two of these
     readers: int = 1  # threads that decode input files while it works
@@ -136,6 +136,7 @@ class Sizes(NamedTuple):
     pinned: int = 0  # that page-locked buffers hold, of all devices together
     device: int = 0  # bytes of each device that a run uses at most
     only: int = 0  # of a tile that no other is compared beside; 0: several are, always
+    resident: int = 0  # of a batch to sign that lies in device memory; 0: as of host memory
 
 
 class SketchFold(Protocol):

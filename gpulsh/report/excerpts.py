@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from gpulsh.backends.parallel import processors
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
@@ -24,6 +26,7 @@ from gpulsh.params import Folding, NormalForm, Reading, Shingling
 
 Place = tuple[int, int]  # number of the file, row in it
 
+READERS = 4  # files that are read side by side
 READ_BYTES = 1 << 16  # read of a document
 SHOWN = 480  # characters of a document
 INDENT = 40  # characters of white space at most, in a line or before it
@@ -42,12 +45,16 @@ class TextsInMemory(Protocol):
 
 
 def read_texts(files: Sequence[File], columns: Columns, places: Collection[Place]) -> Mapping[Place, str]:
-    """The beginnings of the documents at `places`; each file is read only as far as needed."""
-    found: dict[Place, str] = {}
-    for number, group in groupby(sorted(set(places)), lambda place: place[0]):
-        rows = [row for _, row in group]
-        found |= {(number, row): text for row, text in _texts(files[number], columns, rows)}
-    return found
+    """The beginnings of the documents at `places`; each file is read only as far as needed, READERS at a time."""
+
+    def read(group: tuple[int, list[int]]) -> dict[Place, str]:
+        number, rows = group
+        return {(number, row): text for row, text in _texts(files[number], columns, rows)}
+
+    wanted = groupby(sorted(set(places)), lambda place: place[0])
+    with ThreadPoolExecutor(min(READERS, processors())) as pool:
+        parts = pool.map(read, [(number, [row for _, row in group]) for number, group in wanted])
+        return {place: text for part in parts for place, text in part.items()}
 
 
 def texts_in_memory(places: Collection[Place], texts: TextsInMemory | None) -> dict[Place, str]:

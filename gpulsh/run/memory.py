@@ -31,6 +31,7 @@ from gpulsh.decide.key_copies import with_key_copies
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
 from gpulsh.errors import DeviceMemoryError, ParameterError
+from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.io.memory.held import ResidentTexts
 from gpulsh.io.memory.identities import given_identities
 from gpulsh.io.memory.tables import column_of, has_columns
@@ -223,7 +224,8 @@ def sign(
     digests, exact = CollectedRows(np.uint64, method.banding.bands), CollectedRows(np.uint64, 2)
     # Comparing would normalize a text again, and on the host.
     texts = ResidentTexts(source, ops, wanted=method.folding.form is None and is_read(method, in_large=0))
-    shingles, funnel, most = CollectedRows(np.int64), Funnel(), ops.sizes().batch
+    shingles, funnel, sizes = CollectedRows(np.int64), Funnel(), ops.sizes()
+    most = (isinstance(source, DeviceTexts) and sizes.resident) or sizes.batch
 
     def staged(batch: TextBatch, method: Method, keys: EvidenceKeys, lane: Backend) -> tuple[Signed, TextBatch | None]:
         fits = isinstance(batch.offset, np.ndarray) and int(batch.offset[-1] - batch.offset[0]) <= most

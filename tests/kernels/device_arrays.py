@@ -317,7 +317,7 @@ class DeviceModule:
     def __getattr__(self, name: str) -> Any:
         if name not in {
             *("zeros", "ones", "full", "arange", "concatenate", "cumsum", "searchsorted", "diff", "maximum"),
-            *("minimum", "where", "flatnonzero", "stack"),
+            *("minimum", "where", "flatnonzero", "stack", "copyto"),
         }:
             raise AttributeError(f"{name} is not among the functions known to be CuPy's")
         function = getattr(np, name)

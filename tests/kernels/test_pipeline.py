@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from gpulsh import BitSignatures, Fingerprints, Shingling
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.index import candidates
+from gpulsh.io.formats.parquet import Parquet
 from tests.backends.parity.agreement import far_array
 from tests.decide.test_shared_sentences import pages
 from tests.kernels.cuts import DEFAULT_CUT, assert_decisions, on_host, texts
@@ -93,6 +96,25 @@ def test_no_byte_of_the_results_depends_on_the_secret(selected: CudaBackend, ind
     wanted = run("cpu", SECRETS[0])
     assert len(wanted) == (3 if indexed else 4)
     assert run("cuda", SECRETS[-1]) == wanted
+
+
+@DEFAULT_CUT
+def test_texts_of_files_are_decoded_once(
+    selected: CudaBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They wait in memory until those that met others are copied, and the kept ones are written."""
+    file = tmp_path / "pages.parquet"
+    pq.write_table(pa.table({"text": texts(60)}), file, row_group_size=16)
+    read: list[int] = []
+    read_part = Parquet.read_part
+    monkeypatch.setattr(
+        Parquet, "read_part", lambda self, *given: read.append(given[2].number) or read_part(self, *given)
+    )
+    for memory, times in (("1GiB", 1), ("512MiB", 2)):  # the smaller budget holds nothing
+        found = gpulsh.deduplicate_files(file, tmp_path / memory, backend="cuda", memory=memory)
+        assert found.funnel["verified"]
+        assert sorted(read) == sorted(times * [*set(read)])
+        read.clear()
 
 
 @DEFAULT_CUT

@@ -28,6 +28,7 @@ from gpulsh.backends.cuda.memory import (
     MEMORY,
     MOST_PINNED,
     RESIDENT,
+    copied,
     done,
     free_bytes,
     on_device,
@@ -227,7 +228,7 @@ class CudaBackend(Backend):
                 if self._room[share] >= 0:
                     # Copied even on the same device: the original is part of a lane's memory, which has to become
                     # whole again for the next batch.
-                    kept = [array.copy(order="K") for array in arrays]
+                    kept = [copied(self._machine.arrays, array) for array in arrays]
                     wait(self._machine.arrays)  # before a lane may reuse the original
                     return kept
         except DeviceMemoryError:

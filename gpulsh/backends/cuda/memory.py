@@ -30,6 +30,7 @@ HELD = 0.25  # the same for their texts; those that met others are copied before
 
 LANES = 3  # a device: one fills, one copies, one computes
 TEXT_BYTES = 256 << 20  # of a batch or tile, at most: more hides no more latency
+RESIDENT_BATCHES = 4  # as large are those of texts on the device, which no copy delays: the host starts fewer kernels
 MEMORY = 16 << 30  # default bytes of the host that a call may use: batches of 256 MiB
 HOST_SHARE = 8
 MOST_PINNED = 64 << 20  # bytes of a lane: the slots of `staging`
@@ -54,10 +55,11 @@ def text_sizes(free: int, lanes: int, most: int, memory: int = MEMORY, devices: 
     lanes_of_all = lanes * devices
     host = max(share // (2 * lanes_of_all + 2), (share - MOST_PINNED * lanes_of_all) // (lanes_of_all + 2))
 
-    def size(factor: int) -> int:
+    def size(factor: int, host: int, most: int) -> int:
         return min(max(min(int(free * USED) // (factor * lanes), host), SMALLEST), most)
 
-    batch, tile = size(SIGN_FACTOR), size(TILE_FACTOR)
+    batch, tile = size(SIGN_FACTOR, host, most), size(TILE_FACTOR, host, most)
+    resident = size(SIGN_FACTOR, free, RESIDENT_BATCHES * most)
     return Sizes(
         batch=batch,
         tile=tile,
@@ -67,6 +69,7 @@ def text_sizes(free: int, lanes: int, most: int, memory: int = MEMORY, devices: 
         pinned=min(batch, MOST_PINNED) * lanes_of_all,
         device=int(free * USED),
         only=2 * tile if devices == 1 else 0,  # not more: two tiles meet where a component is larger than one
+        resident=resident if devices == 1 else 0,
     )
 
 
@@ -86,6 +89,15 @@ def done(arrays: ModuleType, made: Made) -> Made:
     """`made`, once its arrays are computed: later users may be on other streams."""
     wait(arrays)
     return made
+
+
+def copied(arrays: ModuleType, array: Array) -> Array:
+    """A copy on the current device, in the same order. CuPy copies bytes one by one, ten times slower than CUDA."""
+    if array.dtype != np.uint8 or array.device.id != arrays.cuda.runtime.getDevice():
+        return array.copy(order="K")
+    copy = arrays.empty(array.shape, np.uint8)
+    arrays.copyto(copy, array)
+    return copy
 
 
 def on_host(arrays: ModuleType, array: Array) -> Values:

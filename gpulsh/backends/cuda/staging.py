@@ -25,7 +25,7 @@ from gpulsh.backends.cuda.memory import MOST_PINNED, on_device
 from gpulsh.backends.parallel import processors
 from gpulsh.ragged import TextParts, offsets
 
-SLOT = 4 << 20  # bytes
+SLOT = 8 << 20  # bytes
 FILLERS = 8  # threads; together they fill slots faster than the bus empties them
 TO_DEVICE = 1  # cudaMemcpyHostToDevice
 

@@ -56,10 +56,11 @@ class ThisProcess:
     def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
         """This process."""
         parallel = most_parallel(self._threads, self.memory)
-        held = HeldTexts(size) if (size := held_bytes(self.memory)) else None
+        device = self.ops.sizes().device > 0
+        held = HeldTexts(size) if (size := held_bytes(self.memory, device=device)) else None
         place = Place(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
         with self._second_compiler():
-            yield InProcess(place, manifest, parallel)
+            yield InProcess(place, manifest, parallel, device=device)
 
     def to_json(self) -> Mapping[str, Any]:
         """The engine's entry in the report."""
@@ -75,10 +76,10 @@ class ThisProcess:
 
 
 class InProcess:
-    """`run.job.Runner` in this process, with `workers` threads for tasks that run in parallel."""
+    """`run.job.Runner` in this process, with `workers` threads for tasks that run in parallel; a `device` signs."""
 
-    def __init__(self, place: Place[Any], manifest: Manifest, workers: int) -> None:
-        self._place, self._manifest, self._workers = place, manifest, workers
+    def __init__(self, place: Place[Any], manifest: Manifest, workers: int, *, device: bool = False) -> None:
+        self._place, self._manifest, self._workers, self._device = place, manifest, workers, device
         self.resumed: set[str] = set()
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
@@ -104,8 +105,8 @@ class InProcess:
         return [facts for facts in found if facts is not None]
 
     def _in_turn(self, tasks: Mapping[int, Task], progress: Progress) -> Iterator[tuple[int, Made]]:
-        """One after another, each with all memory."""
-        whole = replace(self._place, held=None, progress=progress)
+        """One after another, each with all memory, but for texts that a device has signed."""
+        whole = replace(self._place, held=self._place.held if self._device else None, progress=progress)
         for number, task in tasks.items():
             yield number, task.work(whole, *task.arguments)
 

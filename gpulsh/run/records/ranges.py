@@ -7,14 +7,14 @@ each with a range of its fingerprints.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, Values
+from gpulsh.arrays import Array, Numbers, Values
 from gpulsh.backends.parts import in_part
 from gpulsh.run.job import Layout
 from gpulsh.run.records.tables import COPIES, PostingRows, Row, Table
@@ -25,6 +25,7 @@ RUN_POSTINGS = 1 << 20  # that are held before they are put in order and written
 ROWS_AT_ONCE = 1 << 20  # that are read
 
 Hashes = NDArray[np.uint64]
+Moved = Callable[[Values], Array]
 
 
 class PostingsFile:
@@ -88,32 +89,40 @@ def rows_in_range(
     parts: int,
     participants: Participants | None = None,
     partitions: Sequence[int] | None = None,
-) -> Iterator[tuple[int, list[Values], Numbers]]:
+    there: Moved = np.asarray,
+) -> Iterator[tuple[int, list[Array], Array]]:
     """Rows whose hashes, the first column, are in one of `parts` equal ranges, some at a time.
 
     Yields the number of the run in its file, the columns before the last, and the documents; only `participants`. Where
-    `partitions` are given, others have no file.
+    `partitions` are given, others have no file. `there` moves columns into the memory that they are wanted in, before
+    their rows are chosen.
     """
     for number in range(len(layout.partitions) - 1) if partitions is None else partitions:
         start = int(layout.partitions[number])
         takes_part = None if participants is None else participants.of(number)
-        yield from _rows_in_range(table.open(table.path(folder, number)), start, part, parts, takes_part)
+        yield from _rows_in_range(table.open(table.path(folder, number)), start, part, parts, takes_part, there)
 
 
 def _rows_in_range(
-    file: MappedColumns[Row], start: int, part: int, parts: int, takes_part: NDArray[np.bool_] | None
-) -> Iterator[tuple[int, list[Values], Numbers]]:
-    for at, (*columns, numbers) in enumerate(file.runs()):
-        rows = range_rows(columns[0], part, parts)
+    file: MappedColumns[Row],
+    start: int,
+    part: int,
+    parts: int,
+    takes_part: NDArray[np.bool_] | None,
+    there: Moved = np.asarray,
+) -> Iterator[tuple[int, list[Array], Array]]:
+    takes_part = None if takes_part is None else there(takes_part)
+    for at, both in enumerate(file.runs()):
+        rows = range_rows(both[0], part, parts)
         for first in range(rows.start, rows.stop, ROWS_AT_ONCE):
-            some = slice(first, min(first + ROWS_AT_ONCE, rows.stop))
-            chosen: slice | Values = slice(None)
+            *found, documents = (there(column[first : min(first + ROWS_AT_ONCE, rows.stop)]) for column in both)
+            chosen: slice | Array = slice(None)
             if parts > 1:
-                chosen = in_part(columns[0][some], part, parts)
+                chosen = in_part(found[0], part, parts)
             if takes_part is not None:
-                takes = takes_part[numbers[some]]
+                takes = takes_part[documents]
                 chosen = takes if parts == 1 else takes & chosen
-            yield at, [column[some][chosen] for column in columns], numbers[some][chosen].astype(np.int64) + start
+            yield at, [column[chosen] for column in found], documents[chosen].astype(np.int64) + start
             file.release()  # what a search for the range looked at would add up
 
 

@@ -107,7 +107,8 @@ def _copy(
         return chosen
 
     # One partition feeds a device: few are gathered side by side, so each takes threads of its own.
-    threads = place.ops.sizes().readers // place.parallel
+    tasks = place.parallel - (place.held is not None)
+    threads = place.ops.sizes().readers // max(tasks, 1)
     with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
         for chosen in (pool.map if pool else map)(copy, chosen_pieces(layout, partition, document)):
             place.progress.advance(chosen.stop - chosen.start)

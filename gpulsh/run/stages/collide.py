@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers
+from gpulsh.arrays import Array
 from gpulsh.backends.parts import in_part
 from gpulsh.decide.copies import first_copies
 from gpulsh.lsh.collisions import bucketed
@@ -151,8 +150,8 @@ PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band
 def collide(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> Made:
     """Find documents that share a bucket in one of `parts` equal ranges of digests; later `copies` are left out."""
     bands = place.job.method.banding.bands
-    digests = _Digests(place, layout, copies, part, parts)
     with place.ops.here():
+        digests = _Digests(place, layout, copies, part, parts)
         small, memberships = bucketed(digests, place.ops, lambda done: None)
         del digests
         forest = ForestBuilder(len(layout), place.ops)
@@ -178,18 +177,18 @@ class _Digests:
     def __init__(self, place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> None:
         self._part, self._parts, self._ops = part, parts, place.ops
         self.documents, self.bands = len(layout), place.job.method.banding.bands
-        self._digests: list[list[NDArray[np.uint64]]] = [[] for _ in range(self.bands)]
-        self._ids: list[list[Numbers]] = [[] for _ in range(self.bands)]
+        there = place.ops.asarray
+        self._digests: list[list[Array]] = [[there(np.empty(0, np.uint64))] for _ in range(self.bands)]
+        self._ids: list[list[Array]] = [[there(np.empty(0, np.int64))] for _ in range(self.bands)]
         given = place.folder, layout, part, parts, Participants(layout, copies)
-        for at, (digests,), documents in rows_in_range(DIGESTS, *given):
+        for at, (digests,), documents in rows_in_range(DIGESTS, *given, there=there):
             self._digests[at % self.bands].append(digests)
             self._ids[at % self.bands].append(documents)
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band in one of `parts` parts of the range, and the documents' numbers."""
-        digests = np.concatenate([np.empty(0, np.uint64), *self._digests[band]])
-        ids = np.concatenate([np.empty(0, np.int64), *self._ids[band]])
+        digests, ids = np.concatenate(self._digests[band]), np.concatenate(self._ids[band])
         if parts > 1:
             chosen = in_part(digests, self._part * parts + part, self._parts * parts)
             digests, ids = digests[chosen], ids[chosen]
-        return self._ops.asarray(digests), self._ops.asarray(ids)
+        return digests, ids

@@ -147,7 +147,7 @@ def test_files_that_are_read_in_order_are_read_to_be_signed_and_to_be_written(
     monkeypatch.setattr(local, "missing", lambda: "tested elsewhere")
     found = []
     for held in (1 << 20, 0):
-        monkeypatch.setattr(in_process, "held_bytes", lambda memory, held=held: held)
+        monkeypatch.setattr(in_process, "held_bytes", lambda *_, held=held, **__: held)
         out = tmp_path / f"out-{held}"
         deduplicate_files(inputs, out, backend="cpu", threads=1)
         found.append((results(out), len(read)))
@@ -173,7 +173,7 @@ def test_results_are_the_same_without(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
     found = []
     for held in (1 << 20, 0):
-        monkeypatch.setattr(in_process, "held_bytes", lambda memory, held=held: held)
+        monkeypatch.setattr(in_process, "held_bytes", lambda *_, held=held, **__: held)
         out = tmp_path / f"out-{held}"
         deduplicate_files(inputs, out, backend="cpu", threads=threads)
         found.append((results(out), len(read), [names for names in columns if names is None or "text" in names]))
