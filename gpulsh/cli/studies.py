@@ -220,8 +220,11 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
 )
 @of_files
 @click.option("--plot", metavar="FILE", help=f"Draw the curve to a file, .png or .svg ({install('report')}).")
+@click.option("--overwrite", is_flag=True, help="Replace FILE, if gpulsh drew it.")
 @click.pass_context
-def curve(ctx: click.Context, /, study: tuple[str, ...], as_json: bool, plot: str | None, **options: Any) -> None:
+def curve(
+    ctx: click.Context, /, study: tuple[str, ...], as_json: bool, plot: str | None, overwrite: bool, **options: Any
+) -> None:
     """Show which similarities a banding finds.
 
     Two documents become a candidate pair with probability 1 - (1 - s^rows)^bands, where s is their Jaccard similarity.
@@ -234,13 +237,13 @@ def curve(ctx: click.Context, /, study: tuple[str, ...], as_json: bool, plot: st
     if plot is not None:
         from gpulsh.studies.picture import check_plot, plot_curves
 
-        check_plot(plot)
+        check_plot(plot, overwrite=overwrite)
     if study:
         from gpulsh.studies.curve import study as studied
 
         found, _ = _run(study, as_json, options, studied)
         if plot is not None:
-            found.plot(plot)
+            found.plot(plot, overwrite=overwrite)
         if not as_json:
             say("\n".join(_study_lines(found)))
         return
@@ -249,7 +252,7 @@ def curve(ctx: click.Context, /, study: tuple[str, ...], as_json: bool, plot: st
             raise click.UsageError(f"--{name.replace('_', '-')} needs --study INPUT")
     chosen, threshold = _chosen(options)
     if plot is not None:
-        plot_curves(plot, [chosen], threshold)
+        plot_curves(plot, [chosen], threshold, overwrite=overwrite)
     figures = _figures(chosen, threshold)
     say(json.dumps(figures, indent=2) if as_json else "\n".join(_curve_lines(chosen, figures)))
 

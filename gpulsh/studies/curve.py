@@ -81,11 +81,14 @@ class BandingStudy(Study):
         """
         return self.spread.histogram(bins)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write the histogram with the S-curves of the bandings over it, PNG or SVG by the ending of `path`."""
+    def plot(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the histogram with the S-curves of the bandings over it, PNG or SVG by the ending of `path`.
+
+        With `overwrite`, an earlier picture of gpulsh is replaced.
+        """
         curves = [self.recommended.curve, *(row.curve for row in self.bandings if row != self.recommended)]
         label = f"pairs of {self.sample:,} documents that share a shingle"
-        plot_curves(path, curves, self.threshold, (label, self.histogram(FINE_BINS)))
+        plot_curves(path, curves, self.threshold, (label, self.histogram(FINE_BINS)), overwrite=overwrite)
 
     def facts(self) -> dict[str, Any]:
         """The study as JSON values."""

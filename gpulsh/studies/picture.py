@@ -12,21 +12,22 @@ import numpy as np
 from gpulsh.arrays import Numbers
 from gpulsh.errors import ParameterError, install
 from gpulsh.params import is_path, shown_type
+from gpulsh.run.output.paths import DRAWN, PICTURES, refuse_present
 from gpulsh.store.durable import writing
 from gpulsh.theory import SCurve
 
-ENDINGS = (".png", ".svg")
 BARS, CURVE, OTHERS = "#9db8d2", "#b3471f", "#8a8a8a"
 
 
-def check_plot(path: str | os.PathLike[str]) -> None:
-    """ParameterError if no picture can be made under this name, or at all."""
+def check_plot(path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """ParameterError if no picture can be made under this name, or at all; OutputError if a file is there already."""
     if not is_path(path):
         raise ParameterError(f"plot is {shown_type(path)}; give the path of a file")
-    if Path(path).suffix not in ENDINGS:
-        raise ParameterError(f"plot is {os.fspath(path)!r}; give a file that ends with {' or '.join(ENDINGS)}")
+    if Path(path).suffix not in PICTURES:
+        raise ParameterError(f"plot is {os.fspath(path)!r}; give a file that ends with {' or '.join(PICTURES)}")
     if find_spec("matplotlib") is None:
         raise ParameterError(f"plot is given and matplotlib is not installed: {install('report')}")
+    refuse_present(path, overwrite=overwrite)
 
 
 def plot_curves(
@@ -34,13 +35,16 @@ def plot_curves(
     curves: Sequence[SCurve],
     threshold: float | None,
     histogram: tuple[str, Numbers] | None = None,
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Write a PNG or SVG file with the first curve, the others in grey, and a line at the threshold.
 
     `histogram` has the label of the counts, and the counts in equal steps of similarity. The same input gives the same
-    SVG. Raises ParameterError as `check_plot` does, and OutputError.
+    SVG. With `overwrite`, an earlier picture of gpulsh is replaced. Raises ParameterError as `check_plot` does, and
+    OutputError.
     """
-    check_plot(path)
+    check_plot(path, overwrite=overwrite)
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -70,5 +74,6 @@ def plot_curves(
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("probability to become candidates")
     figure.legend(loc="outside upper center", ncols=3, title="grey: other bandings, bands x rows" if others else None)
+    facts = {"Date": None, "Creator": DRAWN} if Path(path).suffix == ".svg" else {"Software": DRAWN}
     with writing(path), rc_context({"svg.hashsalt": "gpulsh"}):
-        figure.savefig(path, dpi=110, metadata={"Date": None} if Path(path).suffix == ".svg" else None)
+        figure.savefig(path, dpi=110, metadata=facts)

@@ -69,6 +69,8 @@ def test_no_width_makes_the_page_scroll_sideways(tab: Tab, tmp_path: Path) -> No
         assert tab.run("document.documentElement.scrollWidth") <= width
         light = tab.run("Number(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])")
         assert (light < 128) == dark
+        heights = "[...document.querySelectorAll('.about code')].map((one) => one.getBoundingClientRect().height)"
+        assert 0 < tab.run(f"Math.max(...{heights})") < 30  # a line: no command is broken after a hyphen
 
 
 def test_hostile_text_runs_nothing_and_nothing_is_requested(tab: Tab) -> None:

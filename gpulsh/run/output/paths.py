@@ -123,6 +123,8 @@ def _inside(path: str, folder: str) -> bool:
 
 
 FIRST_LINE = 1 << 20  # bytes
+PICTURES = (".png", ".svg")
+DRAWN, FIRST_BYTES = "gpulsh curve", 4096  # in the first bytes of a picture, as the program that made it
 
 
 def marked(schema: pa.Schema) -> pa.Schema:
@@ -131,8 +133,9 @@ def marked(schema: pa.Schema) -> pa.Schema:
 
 
 def refuse_present(output: str | os.PathLike[str], *, overwrite: bool, columns: tuple[str, ...] = ()) -> None:
-    """OutputError where a file is there, but with `overwrite` one of gpulsh's: Parquet that is `marked`, or JSON lines
-    with these `columns`.
+    """OutputError where a file is there, but with `overwrite` one of gpulsh's.
+
+    That is Parquet that is `marked`, JSON lines with these `columns`, or a picture that names gpulsh as its program.
     """
     if not os.path.lexists(output):
         return
@@ -151,6 +154,9 @@ def _is_ours(name: str, columns: tuple[str, ...]) -> bool:
             with open(name, "rb") as file:
                 line = file.readline(FIRST_LINE)
             return not line or tuple(json.loads(line)) == columns
+        if name.endswith(PICTURES):
+            with open(name, "rb") as file:
+                return DRAWN.encode() in file.read(FIRST_BYTES)
         with pa.OSFile(os.fsencode(name), "rb") as source:
             return MARK.encode() in (pq.read_metadata(source).metadata or {})
     except (OSError, ValueError, TypeError, RecursionError, pa.ArrowException):
