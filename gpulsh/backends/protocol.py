@@ -435,6 +435,10 @@ class Backend:
         """`pipelined_map` for items that are work for one thread, with arrays and results in this backend's memory."""
         return map(partial(work, self), items)
 
+    def beside(self, tasks: int) -> Backend:
+        """The backend for each of so many `tasks` at the same time."""
+        return self
+
     def keep(self, *arrays: Array) -> Sequence[Array]:
         """Arrays from `pipelined_map`, moved to stay in this backend's memory, or in NumPy's if that is full."""
         return arrays

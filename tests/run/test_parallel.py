@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import HeldTexts
@@ -59,7 +60,7 @@ class Steps:
 
 def runner_of(workers: int, steps: Steps | None = None, listener: Listener | None = None, **more: Any) -> InProcess:
     nothing = cast(Any, None)
-    place = Workplace(nothing, Path(), nothing, cast(Any, listener or Listener()), nothing)
+    place = Workplace(nothing, Path(), ReferenceBackend(), cast(Any, listener or Listener()), nothing)
     return InProcess(replace(place, **more), cast(Any, steps or Steps()), workers)
 
 

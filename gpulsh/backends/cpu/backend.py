@@ -19,6 +19,7 @@ from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold, o
 from gpulsh.params import Family
 
 PIPELINED = 2  # items in work
+MANY = 4  # items a thread, from which each is work for one thread: to share one among many takes Python's time
 CHUNK_SHINGLES = 1 << 16  # that a thread sketches
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
 
@@ -67,6 +68,8 @@ class CpuBackend(Backend):
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         if self.threads.count == 1 or (isinstance(items, Sequence) and len(items) < 2):
             return map(partial(work, self), items)  # which holds no item while the next one is made
+        if isinstance(items, Sequence) and len(items) >= MANY * self.threads.count:
+            return iter(self.parallel_map(items, work))
 
         def in_lane(item: Item) -> Result:
             with self.threads.lane() as threads:
@@ -78,6 +81,9 @@ class CpuBackend(Backend):
     def parallel_map(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
         alone = self._on(Threads(1, self.threads.memory))
         return self.threads.map(lambda place, _: work(alone, items[place]), by_count(len(items), 1))
+
+    def beside(self, tasks: int) -> CpuBackend:
+        return self if tasks < self.threads.count else self._on(Threads(1, self.threads.memory))
 
     def _on(self, threads: Threads) -> CpuBackend:
         """This backend on other threads."""

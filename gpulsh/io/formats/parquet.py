@@ -304,15 +304,17 @@ def _chunks(group: pq.RowGroupMetaData, names: list[str] | None) -> Iterator[pq.
             yield chunk
 
 
-def _batches(file: File, source: pq.ParquetFile, run: Run, names: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Row groups in batches of about DECODED_BYTES; a DamagedInputError where the footer gives other rows."""
+def _batches(
+    file: File, source: pq.ParquetFile, run: Run, names: list[str] | None = None, most_bytes: int = DECODED_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Row groups in batches of about `most_bytes`; a DamagedInputError where the footer gives other rows."""
     groups, rows = list(run.groups), run.stop - run.start
     chunks = [chunk for number in groups for chunk in _chunks(source.metadata.row_group(number), names)]
     size = sum(chunk.total_uncompressed_size for chunk in chunks) / max(rows, 1)
     if rows > FEW_ROWS and any(chunk.has_dictionary_page for chunk in chunks):
         first = next(source.iter_batches(FIRST_ROWS, row_groups=groups[:1], columns=names, use_threads=False), None)
         size = max(size, first.nbytes / max(len(first), 1) if first is not None else 0)
-    at_once = int(max(min(DECODED_BYTES / max(size, 1), MAX_BATCH_ROWS), 1))
+    at_once = int(max(min(most_bytes / max(size, 1), MAX_BATCH_ROWS * most_bytes // DECODED_BYTES), 1))
     found = 0
     for batch in source.iter_batches(at_once, row_groups=groups, columns=names, use_threads=False):
         check_batch(file, batch)
@@ -332,7 +334,9 @@ def _blocks(
     names = list(dict.fromkeys([*texts_named, *others]))
     at = part.start
     keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
-    for batch in _joined(_batches(file, source, _run_of(file, source, part), names), block_bytes):
+    # The many threads that read for a device decode as much as they hand on: each batch waits for Python's lock.
+    most_bytes = block_bytes if block_bytes > BLOCK_BYTES else DECODED_BYTES
+    for batch in _joined(_batches(file, source, _run_of(file, source, part), names, most_bytes), block_bytes):
         key = None if keys is None else keys.of(batch, at)
         texts, bad_bytes, identity = *texts_of(batch, columns), identity_column(batch, columns)
         check_sizes(file, at, texts.lengths(), limit)

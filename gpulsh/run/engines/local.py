@@ -125,7 +125,8 @@ class InProcess:
         workers = min(self._workers, len(tasks))
         stopped = Event()
         parallel = workers + (self._place.held is not None)
-        beside = replace(self._place, parallel=parallel, progress=_UntilStopped(stopped))
+        ops = self._place.ops.beside(workers)
+        beside = replace(self._place, ops=ops, parallel=parallel, progress=_UntilStopped(stopped))
 
         def attempt(task: Task) -> Made | None:
             try:

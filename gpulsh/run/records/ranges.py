@@ -23,6 +23,7 @@ from gpulsh.store.durable import FileFact
 
 RUN_POSTINGS = 1 << 20  # that are held before they are put in order and written
 ROWS_AT_ONCE = 1 << 20  # that are read
+RELEASED = 16 << 20  # bytes of a mapped file that are in memory at once
 
 Hashes = NDArray[np.uint64]
 Moved = Callable[[Values], Array]
@@ -111,7 +112,7 @@ def _rows_in_range(
     takes_part: NDArray[np.bool_] | None,
     there: Moved = np.asarray,
 ) -> Iterator[tuple[int, list[Array], Array]]:
-    takes_part = None if takes_part is None else there(takes_part)
+    takes_part, looked_at = None if takes_part is None else there(takes_part), 0
     for at, both in enumerate(file.runs()):
         rows = range_rows(both[0], part, parts)
         for first in range(rows.start, rows.stop, ROWS_AT_ONCE):
@@ -123,7 +124,10 @@ def _rows_in_range(
                 takes = takes_part[documents]
                 chosen = takes if parts == 1 else takes & chosen
             yield at, [column[chosen] for column in found], documents[chosen].astype(np.int64) + start
-            file.release()  # what a search for the range looked at would add up
+            looked_at += sum(column.nbytes for column in found)
+            if looked_at > RELEASED:  # often would cost more than to read: the system stops all threads for it
+                file.release()
+                looked_at = 0
 
 
 def file_range(file: MappedColumns[Row], start: int, part: int, parts: int) -> Iterator[tuple[list[Values], Numbers]]:
