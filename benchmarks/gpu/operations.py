@@ -32,6 +32,7 @@ NOT_OPERATIONS = {
     "sizes",
     "pipelined_map",
     "parallel_map",
+    "beside",
 }
 
 
