@@ -75,10 +75,13 @@ def held_bytes(memory: int, *, device: bool = False) -> int:
 
 
 def shares(memory: int, sizes: Sizes) -> dict[str, int]:
-    """The bytes of a budget: of the `host`; of these, with a device, `read_ahead` and `pinned`; of each `device`."""
+    """The bytes of a budget: of the `host`; of these, with a device, `read_ahead`, `pinned`, and `held` for texts that
+    later stages read; of each `device`.
+    """
     if not sizes.device:
         return {"host": memory}
-    return {"host": memory, "read_ahead": sizes.ahead or 0, "pinned": sizes.pinned, "device": sizes.device}
+    parts = {"read_ahead": sizes.ahead or 0, "pinned": sizes.pinned, "held": held_bytes(memory, device=True)}
+    return {"host": memory, **parts, "device": sizes.device}
 
 
 def _machine() -> int:

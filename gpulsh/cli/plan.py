@@ -151,6 +151,7 @@ def device_shares(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     words = {
         "read_ahead": "of the budget for text read ahead",
         "pinned": "of the budget page-locked",
+        "held": "of the budget for texts that wait to be compared and written",
         "device": "on each device",
     }
     return ((words[name], amount) for name, amount in shares.items() if name in words)
