@@ -42,9 +42,14 @@ SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, so no two numbers become the sam
 
 
 def summarise(
-    duplicates: Path, files: Sequence[File], columns: Columns, threshold: float, texts: TextsInMemory | None = None
+    duplicates: Path,
+    files: Sequence[File],
+    columns: Columns,
+    threshold: float,
+    texts: TextsInMemory | None = None,
+    threads: int = 1,
 ) -> Mapping[str, Any]:
-    """The summary as JSON values. Texts that are not in memory are read from `files`.
+    """The summary as JSON values. Texts that are not in memory are read from `files`, by so many `threads` at most.
 
     A text is empty if the files to read for it are too large, except in `examples`. The work takes 12 bytes of memory
     for each dropped document, and several times as many while it counts and draws clusters.
@@ -67,7 +72,7 @@ def summarise(
     )
     found = texts_in_memory(evidence.places(rows), texts)
     missing = [sorted(evidence.places(some) - found.keys()) for some in (pairs, *shown)]
-    found |= read_texts(files, columns, {*missing[0], *_affordable(files, itertools.chain(*missing[1:]))})
+    found |= read_texts(files, columns, {*missing[0], *_affordable(files, itertools.chain(*missing[1:]))}, threads)
     dropped, dropped_for = evidence.counts()
     contamination = duplicates.with_name("contamination.parquet")
     return {

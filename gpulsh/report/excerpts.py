@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gpulsh.backends.parallel import processors
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
@@ -26,7 +26,7 @@ from gpulsh.params import Folding, NormalForm, Reading, Shingling
 
 Place = tuple[int, int]  # number of the file, row in it
 
-READERS = 4  # files that are read side by side
+READERS = 4  # files that are read at the same time, at most
 READ_BYTES = 1 << 16  # read of a document
 SHOWN = 480  # characters of a document
 INDENT = 40  # characters of white space at most, in a line or before it
@@ -44,16 +44,20 @@ class TextsInMemory(Protocol):
         """The first `most` bytes of the text in a row of a file; None if it is not in memory."""
 
 
-def read_texts(files: Sequence[File], columns: Columns, places: Collection[Place]) -> Mapping[Place, str]:
-    """The beginnings of the documents at `places`; each file is read only as far as needed, READERS at a time."""
+def read_texts(
+    files: Sequence[File], columns: Columns, places: Collection[Place], threads: int = 1
+) -> Mapping[Place, str]:
+    """The beginnings of the documents at `places`; each file is read only as far as needed, some at the same time."""
 
     def read(group: tuple[int, list[int]]) -> dict[Place, str]:
         number, rows = group
         return {(number, row): text for row, text in _texts(files[number], columns, rows)}
 
-    wanted = groupby(sorted(set(places)), lambda place: place[0])
-    with ThreadPoolExecutor(min(READERS, processors())) as pool:
-        parts = pool.map(read, [(number, [row for _, row in group]) for number, group in wanted])
+    by_file = groupby(sorted(set(places)), lambda place: place[0])
+    wanted = [(number, [row for _, row in group]) for number, group in by_file]
+    readers = min(READERS, threads, len(wanted))
+    with ThreadPoolExecutor(readers) if readers > 1 else nullcontext() as pool:
+        parts = (pool.map if pool else map)(read, wanted)
         return {place: text for part in parts for place, text in part.items()}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING
+from gpulsh.backends.parallel import processors
 from gpulsh.budget import shares
 from gpulsh.io.file import File
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, REPORT
@@ -108,13 +109,20 @@ class RunReport:
             "funnel": funnel.to_dict(),
             "definitions": definitions(job.method.measure),
             "hints": give_hints(job.method, funnel),
-            "evidence": summarise(work / EVIDENCE, files, job.columns, job.method.threshold, decided.gathered),
+            "evidence": summarise(
+                work / EVIDENCE, files, job.columns, job.method.threshold, decided.gathered, self._threads()
+            ),
             "counts": counted(work / COUNTED),
             SAMPLED.name: by_similarity(decided.sample.similarity),
             "page": {"written": no_page is None, "reason": no_page},
             "outputs": [*outputs, *([] if no_page else [PAGE])],
             "job": job.to_json(),
         }
+
+    def _threads(self) -> int:
+        """How many threads the run may use here."""
+        given: int | None = self.parameters["threads"]
+        return processors() if given is None else given
 
 
 def _written(work: Path) -> list[str]:

@@ -9,7 +9,6 @@ import re
 import stat
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,14 +152,10 @@ def put_in_place(part: Path, path: Path) -> None:
 
 
 def completed(part: Path, path: Path) -> FileFact:
-    """`put_in_place` a file that others wrote; its fact, read from it while the disk writes it."""
-    with ThreadPoolExecutor(1) as beside:
-        synced = beside.submit(sync, part, path)
-        fact = fact_of(part)
-        synced.result()
+    """`put_in_place` a file that others wrote; its fact, read from it."""
+    put_in_place(part, path)
+    fact = fact_of(path)
     assert fact is not None
-    os.replace(part, path)
-    sync(path.parent)
     return fact
 
 

@@ -12,7 +12,6 @@ import os
 import shutil
 import stat
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from gpulsh.store.manifest import NAME
 
 WORK = "_work"
 LOCK = "lock"
-REMOVERS = 4  # threads
 LEAVING = 5.0  # seconds in which stopped workers may still write
 WORDS = b"gpulsh works here, and removes this folder with all that is in it; process "
 
@@ -105,19 +103,13 @@ class WorkLock:
 
 
 def clear(work: Path, last: tuple[str, ...] = (LOCK,)) -> None:
-    """Remove all that is in it but `last`; of a link itself, not what it leads to.
-
-    The system takes long to release a large file, so a few are removed at the same time.
-    """
-
-    def remove(entry: Path) -> None:
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-
-    with ThreadPoolExecutor(REMOVERS) as pool:
-        list(pool.map(remove, [entry for entry in work.iterdir() if entry.name not in last]))
+    """Remove all that is in it but `last`; of a link itself, not what it leads to."""
+    for entry in work.iterdir():
+        if entry.name not in last:
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
 
 
 def remove_work(work: Path) -> None:
