@@ -14,10 +14,14 @@ from gpulsh.errors import BackendError
 MOST_WINDOWS = 1 << 32
 
 
-def repeats(proposed: Values, proven: Values, place: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """int64 [r] each: of the windows that have equals, `place`, the place of the first equal one, and their number.
+def repeats(
+    proposed: Values, proven: Values, place: Numbers, equal: Numbers | None = None
+) -> tuple[Numbers, Numbers, Numbers]:
+    """int64 [r] each: of the windows that occur more than once, `place`, the place of the first equal one, and their
+    number.
 
-    Windows [m], ascending by place, are equal if both of their hashes are, uint64 [m] each.
+    Windows [m], ascending by place, are equal if both of their hashes are, uint64 [m] each. Each stands for `equal`
+    int64 [m] ones at its place and later, or for itself alone.
 
     >>> hashes, place = np.array([7, 5, 7, 8], np.uint64), np.array([10, 20, 30, 40])
     >>> repeats(hashes, hashes, place)
@@ -30,7 +34,7 @@ def repeats(proposed: Values, proven: Values, place: Numbers) -> tuple[Numbers, 
             f"{len(place)} windows may repeat, and {MOST_WINDOWS - 1} can be compared at once; use `gpulsh passages`,"
             " which compares them part by part"
         )
-    first = np.full(len(place), -1)
+    first = np.full(len(place), -1) if equal is None else -equal
     table = np.zeros(1 << (len(place) * 5 // 4 + 1).bit_length(), np.uint32)
     count = find_groups(proposed, proven, table, first)
     found = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)

@@ -143,6 +143,9 @@ def as_digests(values: Array) -> Array:
     return np.minimum(values, np.uint64(NO_DIGEST - 1))
 
 
-def find_repeats(proposed: Values, proven: Values, place: Numbers) -> Repeats:
-    """The windows that occur more than once; hashes uint64 [m], and places int64 [m], ascending; on the host."""
-    return Repeats(*repeats(proposed, proven, place))
+def find_repeats(proposed: Values, proven: Values, place: Numbers, equal: Numbers | None = None) -> Repeats:
+    """The windows that occur more than once; hashes uint64 [m], and places int64 [m], ascending; on the host.
+
+    Each stands for `equal` int64 [m] equal ones, if that is given.
+    """
+    return Repeats(*repeats(proposed, proven, place, equal))

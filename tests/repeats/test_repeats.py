@@ -15,16 +15,19 @@ from gpulsh.errors import BackendError
 hashes = st.tuples(st.sampled_from([0, 1, 1 << 40, 1 << 63, 2**64 - 1]), st.sampled_from([0, 3, 2**64 - 1]))
 
 
-def naive(pairs: list[tuple[int, int]], place: list[int]) -> list[tuple[int, int, int]]:
+def naive(pairs: list[tuple[int, int]], place: list[int], equal: list[int] | None = None) -> list[tuple[int, int, int]]:
     members: dict[tuple[int, int], list[int]] = {}
     for pair, at in zip(pairs, place, strict=True):
         members.setdefault(pair, []).append(at)
-    return sorted((at, of[0], len(of)) for of in members.values() if len(of) > 1 for at in of)
+    stands = dict(zip(place, equal or [1] * len(place), strict=True))
+    numbers = {of[0]: sum(stands[at] for at in of) for of in members.values()}
+    return sorted((at, of[0], numbers[of[0]]) for of in members.values() if numbers[of[0]] > 1 for at in of)
 
 
-def found(pairs: list[tuple[int, int]], place: list[int]) -> list[tuple[int, ...]]:
+def found(pairs: list[tuple[int, int]], place: list[int], equal: list[int] | None = None) -> list[tuple[int, ...]]:
     proposed, proven = (np.array([pair[side] for pair in pairs], np.uint64) for side in (0, 1))
-    columns = repeats(proposed, proven, np.array(place, np.int64))
+    stands = None if equal is None else np.array(equal, np.int64)
+    columns = repeats(proposed, proven, np.array(place, np.int64), stands)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -32,6 +35,12 @@ def found(pairs: list[tuple[int, int]], place: list[int]) -> list[tuple[int, ...
 def test_windows_are_equal_where_both_hashes_are(pairs: list[tuple[int, int]], start: int) -> None:
     place = [start + 2 * number for number in range(len(pairs))]
     assert found(pairs, place) == naive(pairs, place)
+
+
+@given(st.lists(st.tuples(hashes, st.integers(1, 3) | st.just(1 << 40)), max_size=120))
+def test_windows_that_stand_for_several(given: list[tuple[tuple[int, int], int]]) -> None:
+    pairs, equal, place = [pair for pair, _ in given], [number for _, number in given], list(range(len(given)))
+    assert found(pairs, place, equal) == naive(pairs, place, equal)
 
 
 @given(st.data())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import budget
-from gpulsh.run.passages import documents, find
+from gpulsh.run.passages import documents, find, mark
 from tests.support.files import record
 from tests.support.texts import licences, pieces
 
@@ -59,6 +59,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find, "RUN_SAMPLES", 100)
     monkeypatch.setattr(find, "RUN_WINDOWS", 300)
     monkeypatch.setattr(documents, "PLACES_AT_ONCE", 700)
+    monkeypatch.setattr(mark, "RUN_FIRSTS", 30)
 
 
 def json_lines(path: Path, texts: Sequence[str | None]) -> Path:

@@ -14,11 +14,12 @@ _ONE = np.uint64(1)
 
 @kernel
 def find_groups(proposed, proven, table, first):
-    """Set `first` [m], which is -1, of windows with equals: minus their count for the first, its number for the others.
+    """Set `first` [m] of windows that equal an earlier one to that one's number; how many windows occur more than once.
 
-    How many windows have equals. `table` uint32 [2^b] > m, of zeros, gets the number of each first window, plus 1. Most
-    passages that repeat are longer than a window. So after a window with an equal, the next window is first compared
-    with the one behind that equal. Few windows are looked up, and their cells are fetched ahead.
+    `first` has minus the occurrences of each window, and then minus those of all equal ones for the first. `table`
+    uint32 [2^b] > m, of zeros, gets the number of each first window, plus 1. Most passages that repeat are longer than
+    a window. So after a window with an equal, the next window is first compared with the one behind that equal. Few
+    windows are looked up, and their cells are fetched ahead.
     """
     found, follows, mask = 0, -1, np.uint64(table.size - 1)
     for window in range(first.size):
@@ -28,7 +29,7 @@ def find_groups(proposed, proven, table, first):
             if other >= 0:
                 prefetch(proposed.ctypes.data + 8 * other)
                 prefetch(proven.ctypes.data + 8 * other)
-        proof, equal = proven[window], -1
+        proof, equal, occurrences = proven[window], -1, -first[window]
         if follows >= 0 and proposed[follows] == proposed[window] and proven[follows] == proof:
             equal = follows
         else:
@@ -46,8 +47,10 @@ def find_groups(proposed, proven, table, first):
             follows = equal + 1
             origin = first[equal] if first[equal] >= 0 else equal
             found += 2 if first[origin] == -1 else 1
-            first[origin] -= 1
+            first[origin] -= occurrences
             first[window] = origin
+        elif occurrences > 1:
+            found += 1
     return found
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 import numpy as np
 
@@ -91,18 +91,40 @@ def _held_texts(
             yield from texts_of_piece(texts, layout, piece, documents[here])
 
 
-def opened(table: Table[Row], folder: Path, steps: Iterable[int]) -> list[MappedColumns[Row]]:
-    """A table's files of some steps."""
-    return [table.open(table.path(folder, step)) for step in steps]
+class PlacedRows(Generic[Row]):
+    """Rows of a table's files of some steps, where their first column, which ascends in each run, is in [start, stop).
+
+    The runs are searched for the range once, for there may be many. What searches look at would add up, so it is
+    released.
+    """
+
+    def __init__(self, table: Table[Row], folder: Path, steps: Iterable[int], start: int, stop: int) -> None:
+        self._table = table
+        self._runs: list[tuple[MappedColumns[Row], Row]] = []
+        for step in steps:
+            file = table.open(table.path(folder, step))
+            for run in file.runs():
+                if (rows := _between(run[0], start, stop)) is not None:
+                    self._runs.append((file, table.rows(run, rows)))
+            file.release()
+
+    def between(self, start: int, stop: int) -> Row:
+        """Those from `start` to before `stop`, run by run."""
+        found = []
+        for file, run in self._runs:
+            if (rows := _between(run[0], start, stop)) is not None:
+                found.append(self._table.row(*(column[rows].copy() for column in run)))
+                file.release()
+        return self._table.joined(found)
+
+    def runs(self) -> Iterator[Row]:
+        """All of them, in place, run by run; those that were read are released."""
+        for file, run in self._runs:
+            yield run
+            file.release()
 
 
-def rows_between(table: Table[Row], files: Sequence[MappedColumns[Row]], start: int, stop: int) -> Row:
-    """The rows whose first column, which ascends in each run, is from `start` to before `stop`: file by file."""
-    found = []
-    for file in files:
-        for run in file.runs():
-            low, high = np.searchsorted(run[0], [start, stop]).tolist()
-            if low < high:
-                found.append(table.row(*(column[low:high].copy() for column in run)))
-                file.release()  # what all searches look at would add up
-    return table.joined(found)
+def _between(ascending: Numbers, start: int, stop: int) -> slice | None:
+    """Where values are from `start` to before `stop`; None if none are."""
+    low, high = np.searchsorted(ascending, [start, stop]).tolist()
+    return slice(low, high) if low < high else None

@@ -38,7 +38,7 @@ from gpulsh.repeats.windows import (
     windows_near,
 )
 from gpulsh.run.job import Layout, Made
-from gpulsh.run.passages.documents import Some, bases, opened, read_documents, rows_between, unchanged
+from gpulsh.run.passages.documents import PlacedRows, Some, bases, read_documents, unchanged
 from gpulsh.run.passages.held import Held
 from gpulsh.run.passages.job import (
     FOLLOWERS,
@@ -201,12 +201,13 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     """Hash the windows of a partition beside samples that occur again."""
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
     base = bases(place, places, number)
-    origin, is_new = int(base[0]), number >= job.earlier_partitions
-    here, elsewhere = opened(MET_HERE, folder, [number] if is_new else []), opened(MET, folder, range(parts))
+    (origin, end), is_new = base[[0, -1]].tolist(), number >= job.earlier_partitions
+    here = PlacedRows(MET_HERE, folder, [number] if is_new else [], 0, end - origin)
+    elsewhere = PlacedRows(MET, folder, range(parts), origin, end)
 
     def met(start: int, stop: int) -> Numbers:
-        own = rows_between(MET_HERE, here, start - origin, stop - origin).place + origin
-        return sorted_distinct(np.concatenate([own, rows_between(MET, elsewhere, start, stop).place]))
+        own = here.between(start - origin, stop - origin).place + origin
+        return sorted_distinct(np.concatenate([own, elsewhere.between(start, stop).place]))
 
     def hashed(ops: Backend, some: Some) -> Windows:
         runs = windows_near(some.places, base, job.tokens)
@@ -254,12 +255,7 @@ def _write_windows(
 def repeat(place: PassagesPlace, places: Layout, partitions: Sequence[int], part: int, parts: int) -> Made:
     """Find the windows of `partitions` that occur more than once, in one of `parts` equal ranges."""
     proposed, proven, equal, where = whole_range(WINDOWS, place.folder, places, part, parts, partitions)
-    found = find_repeats(proposed, proven, where)
-    first = where.copy()
-    first[np.searchsorted(where, found.place)] = found.first
-    at = np.searchsorted(where, first)
-    occurrences: Numbers = np.bincount(at, equal, len(where)).astype(np.int64)[at]  # below 2^53
-    often = occurrences > 1
-    made = FOUND.write(place.folder, part, FoundRows(where[often], first[often], occurrences[often]))
+    found = find_repeats(proposed, proven, where, equal)
+    made = FOUND.write(place.folder, part, FoundRows(*found))
     place.progress.advance(1)
     return Made(made, {"amount": 1})
