@@ -1,4 +1,4 @@
-"""Equal windows: `gpulsh.backends.repeats.repeats` beside a dict."""
+"""Equal windows: `gpulsh.backends.repeats.repeats` beside a dict; and marks of windows that come piece by piece."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.backends import repeats as module
-from gpulsh.backends.repeats import repeats
+from gpulsh.backends.repeats import SpanMarker, marked_spans, repeats
 from gpulsh.errors import BackendError
 
 # Few values, whose cells are the same: any two may share one hash, both, or only their cell.
@@ -57,3 +57,22 @@ def test_more_windows_than_a_cell_can_name(monkeypatch: pytest.MonkeyPatch) -> N
     assert found([(1, 1)] * 2, [0, 1]) == [(0, 0, 2), (1, 0, 2)]
     with pytest.raises(BackendError, match="3 windows may repeat, and 2 can be compared at once"):
         found([(1, 1)] * 3, [0, 1, 2])
+
+
+@given(
+    st.lists(st.integers(0, 60), unique=True).map(sorted), st.integers(1, 8), st.booleans(), st.booleans(), st.data()
+)
+def test_marks_do_not_depend_on_pieces(
+    place: list[int], size: int, stay: bool, mark: bool, data: st.DataObject
+) -> None:
+    several = st.tuples(st.integers(0, 4), st.integers(2, 3))
+    windows = [(at, max(at - back, 0), often) for at in place for back, often in [data.draw(several)]]
+    columns = np.array(windows, np.int64).reshape(-1, 3).T
+    wanted = marked_spans(*columns, size, stay, mark).tolist()
+    cuts = sorted(data.draw(st.lists(st.integers(0, 70), max_size=5)))
+    marker, found, low = SpanMarker(size, stay, mark), list[list[int]](), 0
+    for until in [*cuts, 100]:
+        here = columns[:, slice(*np.searchsorted(columns[0], [low, until]))]
+        found[-1:] = marker.add(*here, until).tolist()
+        low = until
+    assert found == wanted

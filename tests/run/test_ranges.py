@@ -64,7 +64,7 @@ def test_rows_of_places(tmp_path: Path) -> None:
         order = np.argsort(found.place)
         assert found.place[order].tolist() == list(range(start, stop))
         assert (found.first == found.place - 1).all() and (found.occurrences == found.place % 7).all()
-    assert sorted(np.concatenate([run.place for run in rows.runs()]).tolist()) == list(range(500, 2000))
+    assert all(len(run.place) < 250 for run in rows.runs(500, 2000))
 
 
 def test_runs_elsewhere_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

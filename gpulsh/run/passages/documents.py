@@ -14,14 +14,14 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import Bytes, joined, packed
-from gpulsh.ragged import cuts, offsets, sorted_distinct
+from gpulsh.ragged import distinct, offsets
 from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PLACES, PassagesPlace
 from gpulsh.run.records.tables import Row, Table
 from gpulsh.run.records.texts import chosen_pieces, chosen_texts, texts_of_piece
 from gpulsh.store.columns import MappedColumns
 
-PLACES_AT_ONCE = 1 << 21  # of documents whose places are looked at together
+PLACES_AT_ONCE = 1 << 20  # that are looked at together
 
 Between = Callable[[int, int], Numbers]  # the wanted places from one to before another, ascending, each once
 
@@ -31,7 +31,6 @@ class Some(NamedTuple):
 
     rows: Numbers  # in the partition
     text: TextBatch
-    places: Numbers  # all that are wanted of them, ascending
 
 
 def bases(place: PassagesPlace, places: Layout, partition: int) -> Numbers:
@@ -53,9 +52,10 @@ def unchanged(place: PassagesPlace, partition: Partition) -> AbstractContextMana
     return place.unchanged(piece.file for piece in partition.pieces)
 
 
-def document_runs(base: Numbers) -> Iterator[tuple[int, int]]:
-    """[start, stop) of documents whose places are looked at together."""
-    return cuts(base - base[0], PLACES_AT_ONCE)
+def place_ranges(start: int, stop: int) -> list[tuple[int, int]]:
+    """[start, stop) in ranges of places that are looked at together."""
+    starts = range(start, stop, PLACES_AT_ONCE)
+    return [(low, min(low + PLACES_AT_ONCE, stop)) for low in starts]
 
 
 def read_documents(
@@ -63,17 +63,16 @@ def read_documents(
 ) -> Iterator[Some]:
     """The documents with wanted places, in batches."""
     found = [np.empty(0, np.int64)]
-    for start, stop in document_runs(base):
-        there = wanted(int(base[start]), int(base[stop]))
-        found.append(start + sorted_distinct(np.searchsorted(base[start : stop + 1], there, side="right") - 1))
-    rows, done = np.concatenate(found), 0
+    for low, high in place_ranges(*base[[0, -1]].tolist()):
+        found.append(distinct(np.searchsorted(base, wanted(low, high), side="right") - 1))
+    rows, done = distinct(np.concatenate(found)), 0
     documents = rows + layout.partitions[partition.number]
     read = _held_texts if partition.number < place.job.earlier_partitions else _own_texts
     texts = (joined(pieces) for pieces in read(place, layout, partition, documents))
     for text in packed(texts, place.ops.sizes().batch):
         here = rows[done : done + len(text)]
         done += len(text)
-        yield Some(here, text, wanted(int(base[here[0]]), int(base[here[-1] + 1])))
+        yield Some(here, text)
 
 
 def _own_texts(place: PassagesPlace, layout: Layout, partition: Partition, documents: Numbers) -> Iterator[list[Bytes]]:
@@ -110,18 +109,15 @@ class PlacedRows(Generic[Row]):
 
     def between(self, start: int, stop: int) -> Row:
         """Those from `start` to before `stop`, run by run."""
-        found = []
+        rows = self.runs(start, stop)
+        return self._table.joined(self._table.row(*(column.copy() for column in run)) for run in rows)
+
+    def runs(self, start: int, stop: int) -> Iterator[Row]:
+        """The same in place; a run is released before the next one is read."""
         for file, run in self._runs:
             if (rows := _between(run[0], start, stop)) is not None:
-                found.append(self._table.row(*(column[rows].copy() for column in run)))
+                yield self._table.rows(run, rows)
                 file.release()
-        return self._table.joined(found)
-
-    def runs(self) -> Iterator[Row]:
-        """All of them, in place, run by run; those that were read are released."""
-        for file, run in self._runs:
-            yield run
-            file.release()
 
 
 def _between(ascending: Numbers, start: int, stop: int) -> slice | None:

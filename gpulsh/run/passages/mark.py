@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import found_in, sorted_distinct
-from gpulsh.repeats import marks
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
-from gpulsh.repeats.marks import TokenSpans, bridged
+from gpulsh.repeats.marks import Marker, TokenSpans
 from gpulsh.repeats.places import Reading, byte_bounds_of
 from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout, Made
-from gpulsh.run.passages.documents import PlacedRows, Some, bases, document_runs, read_documents, unchanged
+from gpulsh.run.passages.documents import PlacedRows, Some, bases, place_ranges, read_documents, unchanged
 from gpulsh.run.passages.frequent import Entry, candidates, most_frequent, with_texts
 from gpulsh.run.passages.job import (
     BYTES,
@@ -59,12 +59,11 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
     there = np.zeros(job.earlier_partitions, np.bool_)  # whether it has first occurrences
     waiting = list[Numbers]()
     with STRETCHES.create(paths[0]) as out, FIRSTS.create(paths[1]) as firsts, KEPT.create(paths[2]) as kept:
-        for start, stop in document_runs(base):
-            windows = _windows(found, followers, int(base[start]), int(base[stop]))
-            if not len(windows.place):
-                continue
-            spans = bridged(marks.mark(windows, job.tokens, job.keep), base[start : stop + 1], job.bridge)
-            out.append(Stretches(*spans))
+        marker = Marker(job.tokens, job.keep, job.bridge, base)
+        for low, high in [*place_ranges(*here), (here[1], FAR)]:
+            spans, windows, apart = marker.add(_windows(found, followers, low, high), high)
+            if len(spans.start):
+                out.append(Stretches(*spans))
             first = sorted_distinct(spans.first[spans.first >= 0])
             waiting.append(first)
             if sum(map(len, waiting)) >= RUN_FIRSTS:
@@ -75,8 +74,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
             if job.keep == "first" and job.whole_lines:
                 kept.append(PlaceRows(windows.place[is_first]))
             kinds = kinds_of(windows.occurrences)
-            left = _apart(windows.place, job.tokens, spans)
-            for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & left}.items():
+            for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & apart}.items():
                 often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
             counts.update(windows=len(windows.place), stretches=len(spans.start))
         _write_firsts(firsts, waiting)
@@ -103,20 +101,14 @@ def _windows(found: PlacedRows[FoundRows], followers: PlacedRows[Followers], sta
     windows, others = found.between(start, stop), followers.between(start, stop)
     wanted, at = np.unique(others.first, return_inverse=True)
     first, occurrences = np.empty_like(wanted), np.empty_like(wanted)
-    for known in found.runs() if len(wanted) else ():  # the first of a run, which is of the same partition
-        rows, there = found_in(known.place, wanted)
-        first[rows], occurrences[rows] = known.first[there], known.occurrences[there]
+    firsts = (int(wanted[0]), int(wanted[-1]) + 1) if len(wanted) else (0, 0)
+    for known in found.runs(*firsts):  # the first of a run of windows, which is of the same partition
+        rows, there = found_in(wanted, known.place)
+        first[there], occurrences[there] = known.first[rows], known.occurrences[rows]
     pairs = zip(windows, (others.place, first[at], occurrences[at]), strict=True)
     columns = [np.concatenate(pair) for pair in pairs]
     order = np.argsort(columns[0])
     return Repeats(*(column[order] for column in columns))
-
-
-def _apart(place: Numbers, tokens: int, spans: TokenSpans) -> NDArray[np.bool_]:
-    """bool: whether windows have no marked token."""
-    stop = np.append(0, spans.stop)[np.searchsorted(spans.start, place + tokens)]
-    apart: NDArray[np.bool_] = stop <= place
-    return apart
 
 
 def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
