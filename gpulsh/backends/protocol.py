@@ -246,6 +246,10 @@ class Backend:
         Stop words and stems do not change these tokens.
         """
 
+    def counted_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> tuple[Array, Array]:
+        """`exact_hashes(text, shingling, keys)`, and int64 [n]: the number of each document's tokens."""
+        return self.exact_hashes(text, shingling, keys), self.tokens(text, shingling, keys).lengths
+
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         """Each row ascending and without repeats."""
 

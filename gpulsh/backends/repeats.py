@@ -12,12 +12,17 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import BackendError
 
 MOST_WINDOWS = 1 << 32
+FAR = 1 << 62  # beyond all places
 
 
-def repeats(proposed: Values, proven: Values, place: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """int64 [r] each: of the windows that have equals, `place`, the place of the first equal one, and their number.
+def repeats(
+    proposed: Values, proven: Values, place: Numbers, equal: Numbers | None = None
+) -> tuple[Numbers, Numbers, Numbers]:
+    """int64 [r] each: of the windows that occur more than once, `place`, the place of the first equal one, and their
+    number.
 
-    Windows [m], ascending by place, are equal if both of their hashes are, uint64 [m] each.
+    Windows [m], ascending by place, are equal if both of their hashes are, uint64 [m] each. Each stands for `equal`
+    int64 [m] ones at its place and later, or for itself alone.
 
     >>> hashes, place = np.array([7, 5, 7, 8], np.uint64), np.array([10, 20, 30, 40])
     >>> repeats(hashes, hashes, place)
@@ -30,7 +35,7 @@ def repeats(proposed: Values, proven: Values, place: Numbers) -> tuple[Numbers, 
             f"{len(place)} windows may repeat, and {MOST_WINDOWS - 1} can be compared at once; use `gpulsh passages`,"
             " which compares them part by part"
         )
-    first = np.full(len(place), -1)
+    first = np.full(len(place), -1) if equal is None else -equal
     table = np.zeros(1 << (len(place) * 5 // 4 + 1).bit_length(), np.uint32)
     count = find_groups(proposed, proven, table, first)
     found = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
@@ -53,7 +58,32 @@ def marked_spans(
     >>> marked_spans(np.array([0, 9]), np.array([0, 0]), np.array([2, 2]), 3, True, False).tolist()
     [[9, 12, 0, 2]]
     """
-    from gpulsh.backends.cpu.repeats import find_spans
+    return SpanMarker(size, firsts_stay, firsts_mark).add(place, first, occurrences, FAR)
 
-    spans, room = np.empty((len(place), 4), np.int64), np.empty(len(place) + 1, np.int64)
-    return spans[: find_spans(place, first, occurrences, size, firsts_stay, firsts_mark, room, spans)].copy()
+
+class SpanMarker:
+    """`marked_spans` of windows that come piece by piece."""
+
+    def __init__(self, size: int, firsts_stay: bool, firsts_mark: bool) -> None:
+        self._given = size, firsts_stay, firsts_mark
+        self._state = np.zeros(9, np.int64)
+        self._waiting = np.empty((3, 0), np.int64)  # windows that tokens of the next ones may follow
+        self._last = np.empty((0, 4), np.int64)
+
+    def add(self, place: Numbers, first: Numbers, occurrences: Numbers, until: int) -> Numbers:
+        """int64 [k, 4]: the spans of tokens before `until`, of all windows that begin there after those given before.
+
+        The last one may go on: the next call gives it again.
+        """
+        from gpulsh.backends.cpu.repeats import find_spans
+
+        windows = [np.concatenate(pair) for pair in zip(self._waiting, (place, first, occurrences), strict=True)]
+        state, most = self._state, len(windows[0]) + len(self._last)
+        spans, room = np.empty((most, 4), np.int64), np.empty(len(windows[0]) + 1, np.int64)
+        spans[: len(self._last)] = self._last
+        state[[0, 2, 8]] = len(self._last), len(self._waiting[0]), until
+        find_spans(*windows, *self._given, state, room, spans)
+        count, head, tail = state[:3].tolist()
+        self._waiting = np.stack([column[room[head:tail]] for column in windows])
+        self._last = spans[max(count - 1, 0) : count].copy()
+        return spans[:count].copy()

@@ -64,9 +64,8 @@ def parts_of_batch(
     text = batch.moved(on_host)
     offset, row = part_offsets(text, unit)
     read = normalized(TextBatch(text.values, offset), form)
-    tokens = ops.asnumpy(ops.tokens(read, reading).lengths)
+    hashes, tokens = map(ops.asnumpy, ops.counted_hashes(read, reading, keys))
     has = tokens > 0
-    hashes = ops.asnumpy(ops.exact_hashes(read, reading, keys))
     begin = offset[:-1] - text.offset[row]
     stop = offset[1:] - text.offset[row]
     return Parts(*(column[has] for column in (hashes, row, begin, stop, tokens)))
@@ -102,14 +101,18 @@ def copies_of(documents: Documents, parts: Parts, groups: Numbers | None) -> Cop
         part, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
     bucket = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
     group = np.zeros(len(part), np.int64) if groups is None else groups[parts.row[part]]
-    second = parts.hashes[part, 1]
-    order = np.lexsort((part, group, second, bucket))
-    part, keys = part[order], [column[order] for column in (bucket, second, group)]
+    keys = [bucket, parts.hashes[part, 1], group]
+    mixed = np.zeros(len(offset), np.bool_)
+    mixed[bucket[(first_of_runs(keys[1]) | first_of_runs(group)) & ~first_of_runs(bucket)]] = True
+    rows = np.flatnonzero(mixed[bucket])  # whole buckets, whose rows are put in order
+    order = rows[np.lexsort((part[rows], *(key[rows] for key in reversed(keys))))]
+    for column in (part, *keys[1:]):
+        column[rows] = column[order]
     starts = np.flatnonzero(np.logical_or.reduce([first_of_runs(key) for key in keys])) if len(part) else part
     sizes = np.diff(np.append(starts, len(part)))
     first, occurrences = np.repeat(part[starts], sizes), np.repeat(sizes, sizes)
     earlier = np.arange(len(part)) - np.repeat(starts, sizes)
-    back = np.argsort(part, kind="stable")
+    back = np.argsort(part)
     back = back[occurrences[back] > 1]
     return Copies(part[back], first[back], earlier[back], occurrences[back])
 

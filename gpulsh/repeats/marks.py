@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.backends.repeats import marked_spans
+from gpulsh.backends.repeats import FAR, SpanMarker, marked_spans
 from gpulsh.repeats.windows import Repeats
 
 Keep = Literal["first", "minimal", "none"]
@@ -55,3 +56,46 @@ def bridged(spans: TokenSpans, base: Numbers, most: int) -> TokenSpans:
     )
     order = np.argsort(np.concatenate([spans.start, gaps.start]), kind="stable")
     return TokenSpans(*(np.concatenate(pair)[order] for pair in zip(spans, gaps, strict=True)))
+
+
+class Settled(NamedTuple):
+    """What no later window changes."""
+
+    spans: TokenSpans
+    windows: Repeats
+    apart: NDArray[np.bool_]  # whether a window has no marked token
+
+
+class Marker:
+    """`mark` and `bridged` of windows that come piece by piece, for a document may have very many.
+
+    `base` [n + 1] are places of documents.
+    """
+
+    def __init__(self, tokens: int, keep: Keep, bridge: int, base: Numbers) -> None:
+        self._marker = SpanMarker(tokens, firsts_stay=keep == "first", firsts_mark=keep == "none")
+        self._tokens, self._bridge, self._base = tokens, bridge, base
+        none = np.empty(0, np.int64)
+        self._windows, self._spans = Repeats(none, none, none), TokenSpans(none, none, none, none)  # not settled
+
+    def add(self, found: Repeats, until: int = FAR) -> Settled:
+        """All windows before the place `until` that occur more than once, after those that were given before."""
+        marked = TokenSpans(*np.ascontiguousarray(self._marker.add(*found, until).T))
+        spans = bridged(marked, self._base, self._bridge)
+        done = slice(len(spans.start) - (until < FAR))  # the last one may go on, or a gap follows
+        windows = Repeats(*map(np.concatenate, zip(self._windows, found, strict=True)))
+        seen = TokenSpans(*map(np.concatenate, zip(self._spans, spans, strict=True)))
+        known = int(np.searchsorted(windows.place, until - self._tokens - self._bridge, side="right"))
+        settled = Repeats(*(column[:known] for column in windows))
+        apart = _apart(settled.place, self._tokens, seen)
+        self._windows = Repeats(*(column[known:] for column in windows))
+        begin = int(np.searchsorted(seen.stop, int(self._windows.place[0]) if len(self._windows.place) else until))
+        self._spans = TokenSpans(*(column[begin : len(self._spans.start) + done.stop] for column in seen))
+        return Settled(TokenSpans(*(column[done] for column in spans)), settled, apart)
+
+
+def _apart(place: Numbers, tokens: int, spans: TokenSpans) -> NDArray[np.bool_]:
+    """bool: whether windows have no marked token."""
+    stop = np.append(0, spans.stop)[np.searchsorted(spans.start, place + tokens)]
+    apart: NDArray[np.bool_] = stop <= place
+    return apart

@@ -15,18 +15,22 @@ The steps, each on the arrays of a batch, so that a driver may keep them in memo
     hash_windows     texts, windows -> their hashes
     find_repeats     hashes of all windows -> those that occur more than once, with their first occurrence
 
+Of a document of very many tokens, `sample_pieces` and `hash_runs` take a part at a time. It is held as text and as
+hashes of its tokens.
+
 A *place* is the number of a token among those of all documents. Each document takes more places than it has tokens, so
 the tokens of two documents are never neighbours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from gpulsh.arrays import Array, Numbers, TextBatch, Tokens, Values
+from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens, Values
 from gpulsh.backends.hashing import mixed, public_words
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import repeats
@@ -35,6 +39,7 @@ from gpulsh.ragged import ranges
 from gpulsh.secret import LONGEST_SHINGLE, SHINGLE, EvidenceKeys
 
 MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
+PIECE = 1 << 19  # windows that are sampled or hashed together, of a document of many more
 
 
 class Samples(NamedTuple):
@@ -56,6 +61,12 @@ class WindowRuns(NamedTuple):
         found: Numbers = ranges(self.begin, self.windows)
         return found
 
+    def between(self, start: int, stop: int) -> WindowRuns:
+        """Those from the place `start` to before `stop`."""
+        begin, end = np.maximum(self.begin, start), np.minimum(self.begin + self.windows, stop)
+        some = begin < end
+        return WindowRuns(begin[some], (end - begin)[some])
+
 
 class Repeats(NamedTuple):
     """Windows that occur more than once, on the host."""
@@ -73,9 +84,30 @@ def sample_size(tokens: int) -> int:
 def sample_windows(ops: Backend, text: TextBatch, reading: Shingling, tokens: int) -> Samples:
     """Samples of all windows of a batch. The size of `reading` does not matter."""
     size = sample_size(tokens)
-    runs = ops.shingle(text, replace(reading, size=size))
+    return _samples(ops, ops.shingle(text, replace(reading, size=size)), size, tokens - size + 1)
+
+
+def sample_pieces(ops: Backend, text: TextBatch, reading: Shingling, tokens: int) -> Iterator[Samples]:
+    """The same of a batch of one document. The last piece has its length."""
+    size, last = sample_size(tokens), -1
+    runs, adjacent = ops.shingle(text, replace(reading, size=size)), tokens - size + 1
+    del text
+    windows = max(len(runs.values) - adjacent + 1, 1)
+    for start in range(0, windows, PIECE):
+        with ops.here():
+            values = runs.values[start : start + PIECE + adjacent - 1]
+            found = _samples(ops, Fingerprints(values, ops.asarray(np.array([0, len(values)]))), size, adjacent)
+            place = found.place + np.int64(start)
+            fresh = place > last  # a piece may begin with the last sample of the one before
+            last = int(place[-1]) if len(place) else last
+            lengths = runs.lengths[: int(start + PIECE >= windows)] + size
+            piece = Samples(found.values[fresh], place[fresh], lengths)
+        yield piece
+
+
+def _samples(ops: Backend, runs: Fingerprints, size: int, adjacent: int) -> Samples:
     with ops.here():
-        chosen = ops.winnow(runs, tokens - size + 1)
+        chosen = ops.winnow(runs, adjacent)
         row = np.searchsorted(runs.offset, chosen, side="right") - 1
         place = chosen - runs.offset[:1] + row * size
         # The least of many hashes are small numbers. Mixed, as many of them are in each range of hashes.
@@ -110,7 +142,13 @@ def hash_windows(
     The first, public, proposes; the second, secret, proves. Both are of secret hashes of tokens. `base` int64 [n],
     ascending, is the place of the first token of each document.
     """
-    found = ops.tokens(text, reading, keys)
+    return hash_runs(ops, ops.tokens(text, reading, keys), base, runs, tokens, keys)
+
+
+def hash_runs(
+    ops: Backend, found: Tokens, base: Numbers, runs: WindowRuns, tokens: int, keys: EvidenceKeys
+) -> tuple[Array, Array]:
+    """The same for the hashes of the batch's tokens."""
     row = np.searchsorted(base, runs.begin, side="right") - 1
     begin, sizes = ops.asarray(runs.begin - base[row]), ops.asarray(runs.windows + tokens - 1)
     with ops.here():
@@ -143,6 +181,9 @@ def as_digests(values: Array) -> Array:
     return np.minimum(values, np.uint64(NO_DIGEST - 1))
 
 
-def find_repeats(proposed: Values, proven: Values, place: Numbers) -> Repeats:
-    """The windows that occur more than once; hashes uint64 [m], and places int64 [m], ascending; on the host."""
-    return Repeats(*repeats(proposed, proven, place))
+def find_repeats(proposed: Values, proven: Values, place: Numbers, equal: Numbers | None = None) -> Repeats:
+    """The windows that occur more than once; hashes uint64 [m], and places int64 [m], ascending; on the host.
+
+    Each stands for `equal` int64 [m] equal ones, if that is given.
+    """
+    return Repeats(*repeats(proposed, proven, place, equal))

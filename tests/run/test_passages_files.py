@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import budget
-from gpulsh.run.passages import documents, find
+from gpulsh.repeats import windows
+from gpulsh.run.passages import documents, find, mark
 from tests.support.files import record
 from tests.support.texts import licences, pieces
+from tests.support.traced import at_most
 
 SPANS = ["row", "start", "stop", "first_row", "first_start", "tokens", "occurrences"]
 
@@ -59,6 +61,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find, "RUN_SAMPLES", 100)
     monkeypatch.setattr(find, "RUN_WINDOWS", 300)
     monkeypatch.setattr(documents, "PLACES_AT_ONCE", 700)
+    monkeypatch.setattr(mark, "RUN_FIRSTS", 30)
 
 
 def json_lines(path: Path, texts: Sequence[str | None]) -> Path:
@@ -91,6 +94,61 @@ def test_licences_in_many_pieces(tmp_path: Path, small: None, options: dict[str,
     whole = expected(texts, **options)
     assert len(whole) >= 3
     assert by_position(table, places) == whole.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tokens": 5, "bridge": 2},
+        {"tokens": 5, "keep": "minimal", "bridge": 5},
+        {"tokens": 3, "keep": "none"},
+        {"tokens": 1, "unit": "char"},
+        {"tokens": 50, "whole_lines": True},
+        {"bytes": 7},
+    ],
+    ids=str,
+)
+def test_documents_of_many_tokens_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """Each document is a partition, and has more tokens than are sampled, hashed and marked together."""
+    licence = licences()[0][:700]
+    texts = [
+        "a " * 400,
+        "a b " * 150,
+        "x\ny a\n" * 9 + "a " * 90,
+        f"{licence} {licence[:300]} own\n{licence}",
+        "b a " * 70,
+    ]
+    pq.write_table(pa.table({"text": texts}), path := tmp_path / "a.parquet", row_group_size=1)
+    given = {"backend": "cpu", **options}
+    whole = gpulsh.passages_files(path, tmp_path / "whole", **given)
+    cut_small(monkeypatch, 1, 1000)
+    for module, name, size in ((find, "GIANT_BYTES", 0), (find, "PIECE", 11), (windows, "PIECE", 11)):
+        monkeypatch.setattr(module, name, size)
+    monkeypatch.setattr(documents, "PLACES_AT_ONCE", 40)
+    pieces = gpulsh.passages_files(path, tmp_path / "pieces", **given)
+    assert pieces.passages.read_bytes() == whole.passages.read_bytes()
+    assert [pieces.report[name] for name in ("passages", "windows")] == [
+        whole.report[name] for name in ("passages", "windows")
+    ]
+    found = by_position(pq.read_table(pieces.passages), {str(path): 0})
+    assert len(found) > 3 and found == gpulsh.passages(texts, **given).select(SPANS).to_pylist()
+
+
+def test_a_document_of_one_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held of 3 million tokens, beside a few copies of the text, is a hash of each."""
+    monkeypatch.setattr(documents, "PLACES_AT_ONCE", 1 << 18)
+    for module in (find, windows):
+        monkeypatch.setattr(module, "PIECE", 1 << 17)
+    for name in ("RUN_SAMPLES", "RUN_WINDOWS"):
+        monkeypatch.setattr(find, name, 1 << 17)
+    count = 3_000_000
+    pq.write_table(pa.table({"text": ["a " * count]}), tmp_path / "a.parquet")
+    with at_most(40 * count):
+        table = found(tmp_path / "a.parquet", tmp_path / "out", tokens=50)
+    assert table["tokens"].to_pylist()[:2] == [50, 50] and sum(table["tokens"].to_pylist()) == count - 50
+    assert set(table["occurrences"].to_pylist()) == {count - 49}
 
 
 any_texts = st.lists(

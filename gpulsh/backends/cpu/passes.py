@@ -131,7 +131,8 @@ class TextPass:
         held = hashes, _scratch.take("room", longest), _scratch.take("run", RUN_WORDS)
         given = self._at, self._readable, offset, self._words, *self._given[:3]
         hash_tokens(*given, *(array.ctypes.data for array in held), made[1:])
-        return Fingerprints(hashes[: made[-1]].copy(), made)
+        found = hashes[: made[-1]]
+        return Fingerprints(found if len(hashes) > Scratch.KEPT else found.copy(), made)  # long ones are no scratch
 
     def _pieces(self, row: int, exact: NDArray[np.uint64]) -> Iterator[Fingerprints]:
         begin, end = int(self.text.offset[row]), int(self.text.offset[row + 1])

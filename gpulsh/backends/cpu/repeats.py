@@ -8,17 +8,17 @@ from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.vectors import prefetch
 
 AHEAD = 24  # windows
-FAR = 1 << 62  # beyond all places
 _ONE = np.uint64(1)
 
 
 @kernel
 def find_groups(proposed, proven, table, first):
-    """Set `first` [m], which is -1, of windows with equals: minus their count for the first, its number for the others.
+    """Set `first` [m] of windows that equal an earlier one to that one's number; how many windows occur more than once.
 
-    How many windows have equals. `table` uint32 [2^b] > m, of zeros, gets the number of each first window, plus 1. Most
-    passages that repeat are longer than a window. So after a window with an equal, the next window is first compared
-    with the one behind that equal. Few windows are looked up, and their cells are fetched ahead.
+    `first` has minus the occurrences of each window, and then minus those of all equal ones for the first. `table`
+    uint32 [2^b] > m, of zeros, gets the number of each first window, plus 1. Most passages that repeat are longer than
+    a window. So after a window with an equal, the next window is first compared with the one behind that equal. Few
+    windows are looked up, and their cells are fetched ahead.
     """
     found, follows, mask = 0, -1, np.uint64(table.size - 1)
     for window in range(first.size):
@@ -28,7 +28,7 @@ def find_groups(proposed, proven, table, first):
             if other >= 0:
                 prefetch(proposed.ctypes.data + 8 * other)
                 prefetch(proven.ctypes.data + 8 * other)
-        proof, equal = proven[window], -1
+        proof, equal, occurrences = proven[window], -1, -first[window]
         if follows >= 0 and proposed[follows] == proposed[window] and proven[follows] == proof:
             equal = follows
         else:
@@ -46,8 +46,10 @@ def find_groups(proposed, proven, table, first):
             follows = equal + 1
             origin = first[equal] if first[equal] >= 0 else equal
             found += 2 if first[origin] == -1 else 1
-            first[origin] -= 1
+            first[origin] -= occurrences
             first[window] = origin
+        elif occurrences > 1:
+            found += 1
     return found
 
 
@@ -63,13 +65,19 @@ def fill_repeats(first, place, places, firsts, occurrences):
 
 
 @kernel
-def find_spans(place, first, occurrences, size, firsts_stay, firsts_mark, room, spans):
-    """Fill `spans`; how many there are. `room` holds windows that may be followed, each less frequent than the last."""
-    count, head, tail = 0, 0, 0
-    at, stays = 0, 0  # tokens before these are decided, or stay
-    shift, frequent, reach = 0, 0, 0  # of what the last token follows
-    for i in range(place.size + 1):
-        until = place[i] if i < place.size else FAR
+def find_spans(place, first, occurrences, size, firsts_stay, firsts_mark, state, room, spans):
+    """Fill `spans` [k, 4] with the tokens before the last number of `state` int64 [9], which goes on from call to call.
+
+    The others are the number of spans that are filled; `head` and `tail`; two places, tokens before which are decided,
+    or stay; and of what the last token follows, the distance, the occurrences and the end. `room` [head : tail] holds
+    windows that may be followed, each less frequent than the last: at first the first `tail` ones.
+    """
+    count, head, tail, at, stays = state[0], 0, state[2], state[3], state[4]
+    shift, frequent, reach = state[5], state[6], state[7]
+    for i in range(tail):
+        room[i] = i
+    for i in range(tail, place.size + 1):
+        until = place[i] if i < place.size else state[8]
         while True:
             token = max(at, stays)
             while head < tail and place[room[head]] + size <= token:
@@ -109,4 +117,5 @@ def find_spans(place, first, occurrences, size, firsts_stay, firsts_mark, room, 
         tail += 1
         if place[i] <= reach and first[i] - place[i] == shift and occurrences[i] == frequent:
             reach = place[i] + size
-    return count
+    state[0], state[1], state[2], state[3], state[4] = count, head, tail, at, stays
+    state[5], state[6], state[7] = shift, frequent, reach

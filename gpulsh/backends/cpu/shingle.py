@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -91,14 +93,20 @@ def shingle_part(
 
 
 def exact_hashes(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> NDArray[np.uint64]:
-    texts, hashes = TextPass(threads, text, shingling, proof=keys), np.empty((len(text), 2), np.uint64)
+    return counted_hashes(threads, text, shingling, keys)[0]
+
+
+def counted_hashes(
+    threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    texts = TextPass(threads, text, replace(shingling, size=1), proof=keys)
+    hashes, counts = np.empty((len(text), 2), np.uint64), np.empty(len(text), np.int64)
 
     def work(start: int, stop: int) -> None:
-        for _ in texts.pieces(start, stop, hashes[start:stop]):
-            pass
+        counts[start:stop] = sum(rows.lengths for rows in texts.pieces(start, stop, hashes[start:stop]))
 
     texts.map(work)
-    return hashes
+    return hashes, counts
 
 
 def text_signatures(threads: Threads, text: TextBatch, shingling: Shingling, family: Family) -> Values:

@@ -165,8 +165,13 @@ class CudaBackend(Backend):
 
     @_on_device
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
+        return self.counted_hashes(text, shingling, keys)[0]
+
+    @_on_device
+    def counted_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> tuple[Array, Array]:
         proof = self._keys_of(keys)
-        return texts.exact_hashes(self._machine, self._tokens(text, shingling, self._keys_of(None), proof), proof)
+        tokens = self._tokens(text, shingling, self._keys_of(None), proof)
+        return texts.exact_hashes(self._machine, tokens, proof), tokens.counts(self._machine.arrays)
 
     @one_pass
     @_on_device

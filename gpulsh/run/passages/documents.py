@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import Bytes, joined, packed
-from gpulsh.ragged import cuts, offsets, sorted_distinct
+from gpulsh.ragged import distinct, offsets
 from gpulsh.run.job import Layout
 from gpulsh.run.passages.job import PLACES, PassagesPlace
 from gpulsh.run.records.tables import Row, Table
 from gpulsh.run.records.texts import chosen_pieces, chosen_texts, texts_of_piece
 from gpulsh.store.columns import MappedColumns
 
-PLACES_AT_ONCE = 1 << 21  # of documents whose places are looked at together
+PLACES_AT_ONCE = 1 << 20  # that are looked at together
 
 Between = Callable[[int, int], Numbers]  # the wanted places from one to before another, ascending, each once
 
@@ -31,7 +31,6 @@ class Some(NamedTuple):
 
     rows: Numbers  # in the partition
     text: TextBatch
-    places: Numbers  # all that are wanted of them, ascending
 
 
 def bases(place: PassagesPlace, places: Layout, partition: int) -> Numbers:
@@ -53,9 +52,10 @@ def unchanged(place: PassagesPlace, partition: Partition) -> AbstractContextMana
     return place.unchanged(piece.file for piece in partition.pieces)
 
 
-def document_runs(base: Numbers) -> Iterator[tuple[int, int]]:
-    """[start, stop) of documents whose places are looked at together."""
-    return cuts(base - base[0], PLACES_AT_ONCE)
+def place_ranges(start: int, stop: int) -> list[tuple[int, int]]:
+    """[start, stop) in ranges of places that are looked at together."""
+    starts = range(start, stop, PLACES_AT_ONCE)
+    return [(low, min(low + PLACES_AT_ONCE, stop)) for low in starts]
 
 
 def read_documents(
@@ -63,17 +63,16 @@ def read_documents(
 ) -> Iterator[Some]:
     """The documents with wanted places, in batches."""
     found = [np.empty(0, np.int64)]
-    for start, stop in document_runs(base):
-        there = wanted(int(base[start]), int(base[stop]))
-        found.append(start + sorted_distinct(np.searchsorted(base[start : stop + 1], there, side="right") - 1))
-    rows, done = np.concatenate(found), 0
+    for low, high in place_ranges(*base[[0, -1]].tolist()):
+        found.append(distinct(np.searchsorted(base, wanted(low, high), side="right") - 1))
+    rows, done = distinct(np.concatenate(found)), 0
     documents = rows + layout.partitions[partition.number]
     read = _held_texts if partition.number < place.job.earlier_partitions else _own_texts
     texts = (joined(pieces) for pieces in read(place, layout, partition, documents))
     for text in packed(texts, place.ops.sizes().batch):
         here = rows[done : done + len(text)]
         done += len(text)
-        yield Some(here, text, wanted(int(base[here[0]]), int(base[here[-1] + 1])))
+        yield Some(here, text)
 
 
 def _own_texts(place: PassagesPlace, layout: Layout, partition: Partition, documents: Numbers) -> Iterator[list[Bytes]]:
@@ -91,18 +90,37 @@ def _held_texts(
             yield from texts_of_piece(texts, layout, piece, documents[here])
 
 
-def opened(table: Table[Row], folder: Path, steps: Iterable[int]) -> list[MappedColumns[Row]]:
-    """A table's files of some steps."""
-    return [table.open(table.path(folder, step)) for step in steps]
+class PlacedRows(Generic[Row]):
+    """Rows of a table's files of some steps, where their first column, which ascends in each run, is in [start, stop).
+
+    The runs are searched for the range once, for there may be many. What searches look at would add up, so it is
+    released.
+    """
+
+    def __init__(self, table: Table[Row], folder: Path, steps: Iterable[int], start: int, stop: int) -> None:
+        self._table = table
+        self._runs: list[tuple[MappedColumns[Row], Row]] = []
+        for step in steps:
+            file = table.open(table.path(folder, step))
+            for run in file.runs():
+                if (rows := _between(run[0], start, stop)) is not None:
+                    self._runs.append((file, table.rows(run, rows)))
+            file.release()
+
+    def between(self, start: int, stop: int) -> Row:
+        """Those from `start` to before `stop`, run by run."""
+        rows = self.runs(start, stop)
+        return self._table.joined(self._table.row(*(column.copy() for column in run)) for run in rows)
+
+    def runs(self, start: int, stop: int) -> Iterator[Row]:
+        """The same in place; a run is released before the next one is read."""
+        for file, run in self._runs:
+            if (rows := _between(run[0], start, stop)) is not None:
+                yield self._table.rows(run, rows)
+                file.release()
 
 
-def rows_between(table: Table[Row], files: Sequence[MappedColumns[Row]], start: int, stop: int) -> Row:
-    """The rows whose first column, which ascends in each run, is from `start` to before `stop`: file by file."""
-    found = []
-    for file in files:
-        for run in file.runs():
-            low, high = np.searchsorted(run[0], [start, stop]).tolist()
-            if low < high:
-                found.append(table.row(*(column[low:high].copy() for column in run)))
-                file.release()  # what all searches look at would add up
-    return table.joined(found)
+def _between(ascending: Numbers, start: int, stop: int) -> slice | None:
+    """Where values are from `start` to before `stop`; None if none are."""
+    low, high = np.searchsorted(ascending, [start, stop]).tolist()
+    return slice(low, high) if low < high else None

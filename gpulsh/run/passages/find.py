@@ -14,8 +14,9 @@ equal to are met, for windows that only earlier documents have are not looked fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,16 +30,18 @@ from gpulsh.ragged import found_in, sorted_distinct
 from gpulsh.repeats.byte_text import WIDTH
 from gpulsh.repeats.places import read_text
 from gpulsh.repeats.windows import (
+    PIECE,
     Samples,
     as_digests,
     find_repeats,
-    hash_windows,
+    hash_runs,
     met_again,
+    sample_pieces,
     sample_windows,
     windows_near,
 )
 from gpulsh.run.job import Layout, Made
-from gpulsh.run.passages.documents import Some, bases, opened, read_documents, rows_between, unchanged
+from gpulsh.run.passages.documents import PlacedRows, Some, bases, read_documents, unchanged
 from gpulsh.run.passages.held import Held
 from gpulsh.run.passages.job import (
     FOLLOWERS,
@@ -63,6 +66,7 @@ from gpulsh.run.records.tables import Table
 from gpulsh.store.columns import ColumnsFile, range_order
 
 RUN_SAMPLES, RUN_WINDOWS = 1 << 20, 1 << 20  # that are held before equal ones become one
+GIANT_BYTES = 4 << 20  # of a document whose windows are sampled piece by piece
 RUN_MET = 1 << 20  # places in earlier runs that are held before they are written
 
 
@@ -96,15 +100,17 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
             place.progress.advance(added)
             place.progress.count(documents=count)
 
-    def sampled(ops: Backend, text: TextBatch) -> Samples:
-        return Samples(*map(ops.asnumpy, sample_windows(ops, text, job.windows, job.tokens)))
+    def sampled(ops: Backend, text: TextBatch) -> Iterable[Samples]:
+        if len(text) == 1 and int(text.offset[-1] - text.offset[0]) > GIANT_BYTES:
+            return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens))
+        return list(_on_host(ops, [sample_windows(ops, text, job.windows, job.tokens)]))
 
     held: list[Samples] = []
     with rejected, ExitStack() as files:
         paths = [table.path(folder, number) for table in tables]
         outs = {path.name: files.enter_context(table.create(path)) for path, table in zip(paths, tables, strict=True)}
         with place.unchanged(piece.file for piece in partition.pieces), ops.here():
-            for found in map_batches(ops, batches(), sampled):
+            for found in chain.from_iterable(map_batches(ops, batches(), sampled)):
                 held.append(found._replace(place=found.place + start))
                 lengths.append(found.lengths)
                 start += int(found.lengths.sum())
@@ -130,6 +136,10 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
             **({} if job.index is None else {"pieces": [list(piece) for piece in partition.pieces]}),
         },
     )
+
+
+def _on_host(ops: Backend, found: Iterable[Samples]) -> Iterator[Samples]:
+    return (Samples(*map(ops.asnumpy, one)) for one in found)
 
 
 def _write_samples(
@@ -201,26 +211,38 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     """Hash the windows of a partition beside samples that occur again."""
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
     base = bases(place, places, number)
-    origin, is_new = int(base[0]), number >= job.earlier_partitions
-    here, elsewhere = opened(MET_HERE, folder, [number] if is_new else []), opened(MET, folder, range(parts))
+    (origin, end), is_new = base[[0, -1]].tolist(), number >= job.earlier_partitions
+    here = PlacedRows(MET_HERE, folder, [number] if is_new else [], 0, end - origin)
+    elsewhere = PlacedRows(MET, folder, range(parts), origin, end)
 
     def met(start: int, stop: int) -> Numbers:
-        own = rows_between(MET_HERE, here, start - origin, stop - origin).place + origin
-        return sorted_distinct(np.concatenate([own, rows_between(MET, elsewhere, start, stop).place]))
+        own = here.between(start - origin, stop - origin).place + origin
+        return sorted_distinct(np.concatenate([own, elsewhere.between(start, stop).place]))
 
-    def hashed(ops: Backend, some: Some) -> Windows:
-        runs = windows_near(some.places, base, job.tokens)
-        text = read_text(some.text, job.folding, job.of_bytes)
-        found = hash_windows(ops, text, base[some.rows], runs, job.windows, job.tokens, place.keys)
-        proposed, proven = map(ops.asnumpy, found)
-        return Windows(proposed, proven, runs.places())
+    def hashed(ops: Backend, some: Some) -> Iterable[Windows]:
+        text, rows = read_text(some.text, job.folding, job.of_bytes), base[some.rows]
+        begin, end = int(rows[0]), int(base[some.rows[-1] + 1])
+        tokens = ops.tokens(text, job.windows, place.keys)
+
+        def pieces() -> Iterator[Windows]:
+            step = PIECE if is_giant else end - begin
+            for start in range(begin, end, step):
+                stop = min(start + step, end)
+                runs = windows_near(met(start, min(stop + job.tokens, end)), base, job.tokens).between(start, stop)
+                found = hash_runs(ops, tokens, rows, runs, job.tokens, place.keys)
+                proposed, proven = map(ops.asnumpy, found)
+                yield Windows(proposed, proven, runs.places())
+
+        is_giant = len(text) == 1 and end - begin > 4 * PIECE
+        return pieces() if is_giant else list(pieces())
 
     paths = WINDOWS.path(folder, number), FOLLOWERS.path(folder, number)
     windows = 0
     held: list[Windows] = []
     with WINDOWS.create(paths[0]) as windows_out, FOLLOWERS.create(paths[1]) as followers_out:
         with unchanged(place, partition), ops.here():
-            for some in ops.pipelined_map(read_documents(place, layout, partition, base, met), hashed):
+            texts = read_documents(place, layout, partition, base, met)
+            for some in chain.from_iterable(ops.pipelined_map(texts, hashed)):
                 held.append(some)
                 if sum(len(one.place) for one in held) >= RUN_WINDOWS:
                     windows += _write_windows(ops, held, origin, windows_out, followers_out)
@@ -254,12 +276,7 @@ def _write_windows(
 def repeat(place: PassagesPlace, places: Layout, partitions: Sequence[int], part: int, parts: int) -> Made:
     """Find the windows of `partitions` that occur more than once, in one of `parts` equal ranges."""
     proposed, proven, equal, where = whole_range(WINDOWS, place.folder, places, part, parts, partitions)
-    found = find_repeats(proposed, proven, where)
-    first = where.copy()
-    first[np.searchsorted(where, found.place)] = found.first
-    at = np.searchsorted(where, first)
-    occurrences: Numbers = np.bincount(at, equal, len(where)).astype(np.int64)[at]  # below 2^53
-    often = occurrences > 1
-    made = FOUND.write(place.folder, part, FoundRows(where[often], first[often], occurrences[often]))
+    found = find_repeats(proposed, proven, where, equal)
+    made = FOUND.write(place.folder, part, FoundRows(*found))
     place.progress.advance(1)
     return Made(made, {"amount": 1})

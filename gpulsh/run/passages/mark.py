@@ -8,24 +8,21 @@ locate       a partition: their bytes, and those of first occurrences -> BYTES, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import found_in, sorted_distinct
-from gpulsh.repeats import marks
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
-from gpulsh.repeats.marks import TokenSpans, bridged
+from gpulsh.repeats.marks import Marker, TokenSpans
 from gpulsh.repeats.places import Reading, byte_bounds_of
 from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout, Made
-from gpulsh.run.passages.documents import Some, bases, document_runs, opened, read_documents, rows_between, unchanged
+from gpulsh.run.passages.documents import PlacedRows, Some, bases, place_ranges, read_documents, unchanged
 from gpulsh.run.passages.frequent import Entry, candidates, most_frequent, with_texts
 from gpulsh.run.passages.job import (
     BYTES,
@@ -37,68 +34,60 @@ from gpulsh.run.passages.job import (
     STRETCHES,
     ByteStretches,
     FirstPlaces,
+    Followers,
+    FoundRows,
     PassagesPlace,
     PlaceRows,
     Stretches,
 )
+from gpulsh.store.columns import ColumnsFile
 
+RUN_FIRSTS = 1 << 20  # that are held before they are written: `locate` looks into each run of all partitions
 CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
-
-
-class _Found:
-    """FOUND of all ranges."""
-
-    def __init__(self, folder: Path, parts: int) -> None:
-        self._files = opened(FOUND, folder, range(parts))
-
-    def between(self, start: int, stop: int) -> Repeats:
-        """The windows of a range of places."""
-        return Repeats(*rows_between(FOUND, self._files, start, stop))
-
-    def of(self, places: Numbers) -> tuple[Numbers, Numbers]:
-        """The first occurrence, and the occurrences, of the windows at `places`."""
-        first, occurrences = np.empty_like(places), np.empty_like(places)
-        for file in self._files:
-            known = file.whole()
-            rows, at = found_in(known.place, places)
-            first[rows], occurrences[rows] = known.first[at], known.occurrences[at]
-            file.release()
-        return first, occurrences
 
 
 def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Made:
     """Mark the tokens of a partition."""
     job, folder = place.job, place.folder
-    base, found = bases(place, places, partition), _Found(folder, parts)
-    followers = opened(FOLLOWERS, folder, [partition])
+    base = bases(place, places, partition)
+    here = base[[0, -1]].tolist()
+    found, followers = PlacedRows(FOUND, folder, range(parts), *here), PlacedRows(FOLLOWERS, folder, [partition], *here)
     tables = STRETCHES, FIRSTS, KEPT
     paths = [table.path(folder, partition) for table in tables]
     counts = Counter[str]()
     often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
     there = np.zeros(job.earlier_partitions, np.bool_)  # whether it has first occurrences
+    waiting = list[Numbers]()
     with STRETCHES.create(paths[0]) as out, FIRSTS.create(paths[1]) as firsts, KEPT.create(paths[2]) as kept:
-        for start, stop in document_runs(base):
-            windows = _windows(found, followers, int(base[start]), int(base[stop]))
-            if not len(windows.place):
-                continue
-            spans = bridged(marks.mark(windows, job.tokens, job.keep), base[start : stop + 1], job.bridge)
-            out.append(Stretches(*spans))
+        marker = Marker(job.tokens, job.keep, job.bridge, base)
+        for low, high in [*place_ranges(*here), (here[1], FAR)]:
+            spans, windows, apart = marker.add(_windows(found, followers, low, high), high)
+            if len(spans.start):
+                out.append(Stretches(*spans))
             first = sorted_distinct(spans.first[spans.first >= 0])
-            firsts.append(PlaceRows(first))
+            waiting.append(first)
+            if sum(map(len, waiting)) >= RUN_FIRSTS:
+                _write_firsts(firsts, waiting)
             of = np.searchsorted(places.partitions, first, side="right") - 1
             there[of[of < len(there)]] = True
             is_first = windows.place == windows.first
             if job.keep == "first" and job.whole_lines:
                 kept.append(PlaceRows(windows.place[is_first]))
             kinds = kinds_of(windows.occurrences)
-            left = _apart(windows.place, job.tokens, spans)
-            for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & left}.items():
+            for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & apart}.items():
                 often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
             counts.update(windows=len(windows.place), stretches=len(spans.start))
+        _write_firsts(firsts, waiting)
         made = {path.name: file.finish() for path, file in zip(paths, (out, firsts, kept), strict=True)}
     place.progress.advance(1)
     lists = {**{name: number.tolist() for name, number in often.items()}, "earlier": np.flatnonzero(there).tolist()}
     return Made(made, {"amount": 1, **counts, **lists})
+
+
+def _write_firsts(out: ColumnsFile, waiting: list[Numbers]) -> None:
+    if waiting:
+        out.append(PlaceRows(sorted_distinct(np.concatenate(waiting))))
+        waiting.clear()
 
 
 def kinds_of(occurrences: Numbers) -> Numbers:
@@ -107,22 +96,19 @@ def kinds_of(occurrences: Numbers) -> Numbers:
     return kinds
 
 
-def _windows(found: _Found, followers: Sequence[Any], start: int, stop: int) -> Repeats:
+def _windows(found: PlacedRows[FoundRows], followers: PlacedRows[Followers], start: int, stop: int) -> Repeats:
     """All windows of a range of places that occur more than once."""
-    windows, others = found.between(start, stop), rows_between(FOLLOWERS, followers, start, stop)
-    known, at = np.unique(others.first, return_inverse=True)
-    first, occurrences = found.of(known)
+    windows, others = found.between(start, stop), followers.between(start, stop)
+    wanted, at = np.unique(others.first, return_inverse=True)
+    first, occurrences = np.empty_like(wanted), np.empty_like(wanted)
+    firsts = (int(wanted[0]), int(wanted[-1]) + 1) if len(wanted) else (0, 0)
+    for known in found.runs(*firsts):  # the first of a run of windows, which is of the same partition
+        rows, there = found_in(wanted, known.place)
+        first[there], occurrences[there] = known.first[rows], known.occurrences[rows]
     pairs = zip(windows, (others.place, first[at], occurrences[at]), strict=True)
     columns = [np.concatenate(pair) for pair in pairs]
     order = np.argsort(columns[0])
     return Repeats(*(column[order] for column in columns))
-
-
-def _apart(place: Numbers, tokens: int, spans: TokenSpans) -> NDArray[np.bool_]:
-    """bool: whether windows have no marked token."""
-    stop = np.append(0, spans.stop)[np.searchsorted(spans.start, place + tokens)]
-    apart: NDArray[np.bool_] = stop <= place
-    return apart
 
 
 def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
@@ -130,12 +116,13 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     job, folder, number = place.job, place.folder, partition.number
     base, new = bases(place, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
     marked = [number] if number in new else []
-    own, kept, firsts = opened(STRETCHES, folder, marked), opened(KEPT, folder, marked), opened(FIRSTS, folder, new)
+    here = base[[0, -1]].tolist()
+    own, kept = PlacedRows(STRETCHES, folder, marked, *here), PlacedRows(KEPT, folder, marked, *here)
+    firsts = PlacedRows(FIRSTS, folder, new, *here)
     reading = Reading(place.ops, job.windows, job.folding, job.of_bytes)
 
     def wanted(start: int, stop: int) -> Numbers:
-        spans = rows_between(STRETCHES, own, start, stop)
-        first = rows_between(FIRSTS, firsts, start, stop).place
+        spans, first = own.between(start, stop), firsts.between(start, stop).place
         return sorted_distinct(np.concatenate([spans.start, spans.stop - 1, first]))
 
     counts = Counter[str]()
@@ -145,12 +132,12 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         with unchanged(place, partition), place.ops.here():
             for some in read_documents(place, layout, partition, base, wanted):
                 low, high = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
-                lines = WholeLines.none(TokenSpans(*rows_between(STRETCHES, own, low, high)))
+                lines = WholeLines.none(TokenSpans(*own.between(low, high)))
                 if job.whole_lines and len(lines.spans.start):
-                    windows = rows_between(KEPT, kept, low, high).place
+                    windows = kept.between(low, high).place
                     windows = windows[np.isin(np.searchsorted(base, windows, side="right") - 1, some.rows)]
                     lines = lines_of_batch(reading, base, some.rows, some.text, lines.spans, windows, job.tokens)
-                first = rows_between(FIRSTS, firsts, low, high).place
+                first = firsts.between(low, high).place
                 passages, starts = _located(reading, base, some, lines, sorted_distinct(first))
                 position = layout.partitions[number]
                 passages = passages._replace(document=passages.document + position)

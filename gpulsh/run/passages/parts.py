@@ -28,7 +28,7 @@ from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.repeats.copies import Parts, parts_of_batch
 from gpulsh.run.job import Layout, Made
-from gpulsh.run.passages.documents import opened, rows_between
+from gpulsh.run.passages.documents import PlacedRows
 from gpulsh.run.passages.frequent import candidates, most_frequent, with_texts_again
 from gpulsh.run.passages.job import (
     BYTES,
@@ -172,8 +172,9 @@ def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
 def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
     """List the copies beyond `max_copies` in a partition, and the places of first copies."""
     job, folder, number = place.job, place.folder, partition.number
-    counted, position = opened(COUNTED, folder, range(parts)), int(layout.partitions[number])
-    origin = start = int(places.partitions[number])
+    position = int(layout.partitions[number])
+    origin, end = places.partitions[number : number + 2].tolist()
+    counted, start = PlacedRows(COUNTED, folder, range(parts), origin, end), origin
     counts = Counter[str]()
     often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
     frequent: list[list[Any]] = []
@@ -182,7 +183,7 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
     with BYTES.create(paths[0]) as out, FIRST_PLACES.create(paths[1]) as firsts_out:
         spots_of, copies_of = SPOTS.open(paths_here[0]), COPIES_HERE.open(paths_here[1])
         for spots, copies in zip(spots_of.runs(), copies_of.runs(), strict=True):
-            all_ = _with_copies(rows_between(COUNTED, counted, start, start + len(spots.document)), copies, origin)
+            all_ = _with_copies(counted.between(start, start + len(spots.document)), copies, origin)
             at = all_.number - start
             document = spots.document[at] + position
             is_first, stays = all_.number == all_.first, all_.earlier < job.max_copies

@@ -138,7 +138,21 @@ def file_range(file: MappedColumns[Row], start: int, part: int, parts: int) -> I
 def whole_range(
     table: Table[Row], folder: Path, layout: Layout, part: int, parts: int, partitions: Sequence[int] | None = None
 ) -> Row:
-    """The rows of `rows_in_range`, ascending by the last column."""
-    found = rows_in_range(table, folder, layout, part, parts, None, partitions)
-    rows = table.joined(table.row(*columns, numbers) for _, columns, numbers in found)
-    return table.rows(rows, np.argsort(rows[-1]))
+    """The rows of `rows_in_range`, ascending by the last column, which ascends from run to run of a file."""
+    runs = []
+    for number in range(len(layout.partitions) - 1) if partitions is None else partitions:
+        file = table.open(table.path(folder, number))
+        for run in file.runs():
+            runs.append((file, int(layout.partitions[number]), table.rows(run, range_rows(run[0], part, parts))))
+            file.release()  # what a search for the range looked at would add up
+    found, count = table.empty(sum(len(run[0]) for _, _, run in runs)), 0
+    for file, start, run in runs:  # into their place: parts of a range and the range would take twice the memory
+        chosen = np.flatnonzero(in_part(run[0], part, parts)) if parts > 1 else np.arange(len(run[0]))
+        chosen = chosen[np.argsort(run[-1][chosen])]
+        rows = slice(count, count + len(chosen))
+        for column, values in zip(found, run, strict=True):
+            np.take(values, chosen, out=column[rows])
+        found[-1][rows] += start
+        count = rows.stop
+        file.release()
+    return table.rows(found, slice(count))
