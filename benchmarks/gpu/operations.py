@@ -54,6 +54,7 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
         text, shingling, backend.asarray(filled), backend.asarray(counts[filled] - 1)
     )
     found["exact_hashes"] = backend.exact_hashes(text, shingling, KEYS)
+    found["counted_hashes"] = backend.counted_hashes(text, shingling, KEYS)
     found["shingle_sets"] = backend.shingle_sets(text, shingling)
     found["shingle_sets secret"] = backend.shingle_sets(text, shingling, KEYS)
     found["sha1"] = backend.sha1(text)
