@@ -7,8 +7,10 @@ from threading import Barrier, get_ident
 
 import pytest
 
+from gpulsh.backends.cpu.backend import MANY, CpuBackend
 from gpulsh.backends.cpu.threads import Threads, by_count
 from gpulsh.backends.cpu.vectors import width
+from gpulsh.backends.protocol import Backend
 
 SECONDS = 60  # at most, until others are at work, too
 
@@ -54,6 +56,20 @@ def test_threads_that_failed_work_again(place: int) -> None:
     with pytest.raises(ValueError, match="this one"):
         threads.map(fails, by_count(6, 1))
     check_all_work(threads)
+
+
+def test_many_items_and_many_tasks_take_a_thread_each() -> None:
+    backend, together = CpuBackend(3), Barrier(3, timeout=SECONDS)
+
+    def counted(ops: Backend, item: int) -> tuple[int, int]:
+        if item < 3:
+            together.wait()  # all three work
+        assert isinstance(ops, CpuBackend)
+        return item, ops.threads.count
+
+    many = range(MANY * 3)
+    assert list(backend.pipelined_map(many, counted)) == [(item, 1) for item in many]
+    assert [backend.beside(tasks).threads.count for tasks in (1, 2, 3, 8)] == [3, 3, 1, 1]
 
 
 def test_the_width() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import gpulsh
+from gpulsh.backends.cuda.memory import most_sizes
 from gpulsh.backends.protocol import Sizes
-from gpulsh.budget import cut, parse_memory
+from gpulsh.budget import cut, parse_memory, shares
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.io.limits import LEAST_MEMORY as LEAST
@@ -67,6 +68,17 @@ def test_more_memory_cuts_no_smaller(memory: int) -> None:
     less, more = cut(memory, sizes), cut(2 * memory, sizes)
     assert 0 < less.group <= more.group < 2 * memory and 0 < less.digests <= more.digests
     assert less.group < memory and less.digests * 8 < memory
+
+
+@pytest.mark.parametrize("memory", [LEAST, 1 << 30, 8 << 30])
+@pytest.mark.parametrize("devices", [1, 8])
+def test_a_device_leaves_half_of_the_budget_to_the_stages(memory: int, devices: int) -> None:
+    sizes = most_sizes(memory, devices)
+    found = shares(memory, sizes)
+    assert list(found) == ["host", "read_ahead", "pinned", "held", "device"]
+    lanes = 3 * devices + 2  # with a batch each, and two that are made
+    assert found["read_ahead"] + found["pinned"] + lanes * sizes.batch + found["held"] <= memory // 2
+    assert found["held"] == (0 if memory == LEAST else memory // 4)
 
 
 def test_another_amount_is_refused_by_an_unfinished_run_and_not_by_a_finished_one(
