@@ -100,7 +100,8 @@ class Worker:
     def work(self, parallel: int, task: Callable[..., Made], *arguments: object) -> Done | Failure:
         """Do a task, where so many share the memory."""
         try:
-            made = task(replace(self._place, parallel=parallel), *arguments)
+            beside = replace(self._place, ops=self._place.ops.beside(parallel), parallel=parallel)
+            made = task(beside, *arguments)
             with self._saying:
                 before, self._compiled = self._compiled, COMPILING.so_far()
                 return Done(made, self._compiled.since(before))
