@@ -440,7 +440,7 @@ class Backend:
         return map(partial(work, self), items)
 
     def beside(self, tasks: int) -> Backend:
-        """The backend for each of so many `tasks` at the same time."""
+        """The backend for one of `tasks` that run at the same time."""
         return self
 
     def keep(self, *arrays: Array) -> Sequence[Array]:

@@ -21,8 +21,8 @@ def repeats(
     """int64 [r] each: of the windows that occur more than once, `place`, the place of the first equal one, and their
     number.
 
-    Windows [m], ascending by place, are equal if both of their hashes are, uint64 [m] each. Each stands for `equal`
-    int64 [m] ones at its place and later, or for itself alone.
+    Windows [m], ascending by place, are equal if both of their hashes are, uint64 [m] each. `equal` int64 [m] counts
+    the windows that each one represents, at its place and later; by default 1.
 
     >>> hashes, place = np.array([7, 5, 7, 8], np.uint64), np.array([10, 20, 30, 40])
     >>> repeats(hashes, hashes, place)

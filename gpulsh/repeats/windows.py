@@ -184,6 +184,6 @@ def as_digests(values: Array) -> Array:
 def find_repeats(proposed: Values, proven: Values, place: Numbers, equal: Numbers | None = None) -> Repeats:
     """The windows that occur more than once; hashes uint64 [m], and places int64 [m], ascending; on the host.
 
-    Each stands for `equal` int64 [m] equal ones, if that is given.
+    `equal` int64 [m] counts the equal windows that each one represents; by default 1.
     """
     return Repeats(*repeats(proposed, proven, place, equal))

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby
@@ -18,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
@@ -56,9 +55,8 @@ def read_texts(
     by_file = groupby(sorted(set(places)), lambda place: place[0])
     wanted = [(number, [row for _, row in group]) for number, group in by_file]
     readers = min(READERS, threads, len(wanted))
-    with ThreadPoolExecutor(readers) if readers > 1 else nullcontext() as pool:
-        parts = (pool.map if pool else map)(read, wanted)
-        return {place: text for part in parts for place, text in part.items()}
+    parts = pipelined_map(wanted, [read] * readers) if readers > 1 else map(read, wanted)
+    return {place: text for part in parts for place, text in part.items()}
 
 
 def texts_in_memory(places: Collection[Place], texts: TextsInMemory | None) -> dict[Place, str]:

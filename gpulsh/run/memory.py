@@ -225,7 +225,7 @@ def sign(
     # Comparing would normalize a text again, and on the host.
     texts = ResidentTexts(source, ops, wanted=method.folding.form is None and is_read(method, in_large=0))
     shingles, funnel, sizes = CollectedRows(np.int64), Funnel(), ops.sizes()
-    most = (isinstance(source, DeviceTexts) and sizes.resident) or sizes.batch
+    most = sizes.resident if isinstance(source, DeviceTexts) and sizes.resident else sizes.batch
 
     def staged(batch: TextBatch, method: Method, keys: EvidenceKeys, lane: Backend) -> tuple[Signed, TextBatch | None]:
         fits = isinstance(batch.offset, np.ndarray) and int(batch.offset[-1] - batch.offset[0]) <= most

@@ -30,7 +30,7 @@ HELD = 0.25  # the same for their texts; those that met others are copied before
 
 LANES = 3  # a device: one fills, one copies, one computes
 TEXT_BYTES = 256 << 20  # of a batch or tile, at most: more hides no more latency
-RESIDENT_BATCHES = 4  # as large are those of texts on the device, which no copy delays: the host starts fewer kernels
+RESIDENT_BATCHES = 4  # times larger are batches of texts on the device: the host starts fewer kernels
 MEMORY = 16 << 30  # default bytes of the host that a call may use: batches of 256 MiB
 HOST_SHARE = 8
 MOST_PINNED = 64 << 20  # bytes of a lane: the slots of `staging`
@@ -92,7 +92,7 @@ def done(arrays: ModuleType, made: Made) -> Made:
 
 
 def copied(arrays: ModuleType, array: Array) -> Array:
-    """A copy on the current device, in the same order. CuPy copies bytes one by one, ten times slower than CUDA."""
+    """A copy on the current device, in the same order. CuPy copies bytes one by one, CUDA many at once."""
     if array.dtype != np.uint8 or array.device.id != arrays.cuda.runtime.getDevice():
         return array.copy(order="K")
     copy = arrays.empty(array.shape, np.uint8)

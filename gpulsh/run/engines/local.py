@@ -56,11 +56,11 @@ class ThisProcess:
     def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
         """This process."""
         parallel = most_parallel(self._threads, self.memory)
-        device = self.ops.sizes().device > 0
-        held = HeldTexts(size) if (size := held_bytes(self.memory, device=device)) else None
+        size = held_bytes(self.memory, device=self.ops.sizes().device > 0)
+        held = HeldTexts(size) if size else None
         place = Place(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
         with self._second_compiler():
-            yield InProcess(place, manifest, parallel, device=device)
+            yield InProcess(place, manifest, parallel)
 
     def to_json(self) -> Mapping[str, Any]:
         """The engine's entry in the report."""
@@ -76,10 +76,10 @@ class ThisProcess:
 
 
 class InProcess:
-    """`run.job.Runner` in this process, with `workers` threads for tasks that run in parallel; a `device` signs."""
+    """`run.job.Runner` in this process, with `workers` threads for tasks that run in parallel."""
 
-    def __init__(self, place: Place[Any], manifest: Manifest, workers: int, *, device: bool = False) -> None:
-        self._place, self._manifest, self._workers, self._device = place, manifest, workers, device
+    def __init__(self, place: Place[Any], manifest: Manifest, workers: int) -> None:
+        self._place, self._manifest, self._workers = place, manifest, workers
         self.resumed: set[str] = set()
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
@@ -105,8 +105,9 @@ class InProcess:
         return [facts for facts in found if facts is not None]
 
     def _in_turn(self, tasks: Mapping[int, Task], progress: Progress) -> Iterator[tuple[int, Made]]:
-        """One after another, each with all memory, but for texts that a device has signed."""
-        whole = replace(self._place, held=self._place.held if self._device else None, progress=progress)
+        """One after another, each with all memory. Where a device signs in turn, texts wait in a part of it."""
+        held = self._place.held if self._place.ops.sizes().device else None
+        whole = replace(self._place, held=held, progress=progress)
         for number, task in tasks.items():
             yield number, task.work(whole, *task.arguments)
 
