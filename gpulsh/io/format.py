@@ -131,18 +131,20 @@ class Writing(TypedDict, total=False):
     typed: Mask  # rows whose values decide the types of columns without a type; otherwise the kept rows
 
 
-class Format(Protocol):
+class Format(ABC):
     """Reads and writes the files of one kind. Every error names the file."""
 
     in_order: bool = True  # each reading begins with the first byte and skips none
     natural_id: str | None = None  # the default for --id-column
 
-    def check(self, file: File, columns: Columns) -> int | None:
-        """About how many bytes of text to expect; None where the file does not say.
+    @abstractmethod
+    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
+        """About how many bytes of text to expect of a file of `size` bytes; None where nobody knows.
 
         An InputError where its head shows that it cannot be used.
         """
 
+    @abstractmethod
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """The rows in order; with `wanted` [rows], the others may be null.
 
@@ -154,6 +156,7 @@ class Format(Protocol):
         """The column's pyarrow.DataType; None where the format declares none."""
         return None
 
+    @abstractmethod
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The column's values at `rows`, ascending, as a pyarrow.Array.
 
@@ -164,15 +167,18 @@ class Format(Protocol):
         """Whether `write_kept` can compress a file so."""
         return False
 
+    @abstractmethod
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Write a file of the same format with the rows where `keep` [rows] is true."""
 
+    @abstractmethod
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """All columns of the rows where `keep` [rows] is true, for a file of another format.
 
         They come as non-empty pyarrow.RecordBatch of one schema. Text without a column is called "text".
         """
 
+    @abstractmethod
     def write_sample(self, file: File, share: float, target: str) -> float:
         """Write about a `share` of the rows, from 0 to 1, to a file of the same format and compression.
 
@@ -181,7 +187,7 @@ class Format(Protocol):
         """
 
 
-class Divisible(Format, ABC):
+class Divisible(Format):
     """A format whose files have parts, for several threads to read."""
 
     @abstractmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -41,6 +42,10 @@ class Rows(Protocol):
 
     def lengths(self) -> Numbers:
         """int64 [n]: UTF-8 bytes of each row, 0 where null."""
+
+    def size(self) -> int:
+        """UTF-8 bytes of all rows."""
+        return int(self.lengths().sum())
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
         """The texts at `rows`, in that order."""
@@ -107,7 +112,7 @@ def byte_values(content: Bytes | pa.Buffer | None) -> NDArray[np.uint8]:
 
 def joined(pieces: Sequence[Bytes]) -> TextBatch:
     """A batch of separate texts, copied together. One text is not copied, for it may be large."""
-    offset = offsets(np.fromiter(map(len, pieces), np.int64, len(pieces)))
+    offset = np.array([0, *accumulate(map(len, pieces))], np.int64)  # quickly, for small files may be many
     return TextBatch(byte_values(pieces[0] if len(pieces) == 1 else b"".join(pieces)), offset)
 
 
@@ -189,6 +194,9 @@ class _BatchRows(Rows):
         lengths: Numbers = self._texts.lengths
         return lengths
 
+    def size(self) -> int:
+        return int(self._texts.offset[-1] - self._texts.offset[0])
+
     def pieces(self, rows: Numbers) -> list[Bytes]:
         data, offset = self._texts.values.data, self._texts.offset
         return [data[start:stop] for start, stop in zip(offset[rows].tolist(), offset[rows + 1].tolist(), strict=True)]
@@ -210,7 +218,7 @@ class _PieceRows(Rows):
         return sum(text is None for text in self._texts)
 
     def lengths(self) -> Numbers:
-        return np.fromiter((len(text or b"") for text in self._texts), np.int64, len(self._texts))
+        return np.array([len(text or b"") for text in self._texts], np.int64)
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
         return [self._texts[row] or b"" for row in rows.tolist()]

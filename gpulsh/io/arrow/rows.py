@@ -55,7 +55,7 @@ def array_of(rows: Rows) -> pa.Array | None:
 def bytes_of(array: pa.Array) -> int:
     """Bytes of a `pyarrow.Array`, each row of a dictionary of text for itself."""
     if pa.types.is_dictionary(array.type) and is_text(array.type):
-        return int(arrow_rows(array).lengths().sum())
+        return arrow_rows(array).size()
     return int(array.nbytes)
 
 

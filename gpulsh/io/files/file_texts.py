@@ -160,7 +160,7 @@ class HeldTexts:
 
 
 def _size(texts: Rows) -> int:
-    return int(texts.lengths().sum()) + OFFSET_BYTES * len(texts) + BLOCK_COST
+    return texts.size() + OFFSET_BYTES * len(texts) + BLOCK_COST
 
 
 class FileTexts:
@@ -210,17 +210,23 @@ class FileTexts:
         """About how many bytes of text to expect from file `first` on; InputError where a head shows that one cannot be
         used.
         """
-        sizes = [self._check(file) for file in self.files[first:]]
+        sizes = [self._check(number) for number in range(first, len(self.files))]
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
 
-    def _check(self, file: File) -> int | None:
+    def _check(self, number: int) -> int | None:
+        file = self.files[number]
         try:
-            return format_of(file).check(file, self.columns)
+            return format_of(file).check(file, self.columns, self._size_of(number))
         except DamagedInputError:
             if not self._rules.skip:
                 raise
             return None  # the pass in order meets it again
+
+    def _size_of(self, number: int) -> int | None:
+        """Bytes of a file, where its storage reports them."""
+        size = self._stamps.known[number][0] if self._stamps else self.files[number].size()
+        return size if isinstance(size, int) else None
 
     def partitions(self, target_bytes: int, first: int = 0) -> list[Partition]:
         """All documents from file `first` on, in runs of about `target_bytes` of text that are read by themselves."""
@@ -245,8 +251,7 @@ class FileTexts:
                     raise
                 parts = None  # reading it as a whole says what is wrong
             if parts is None:
-                size = self._stamps.known[number][0] if self._stamps else file.size()
-                yield Piece(number, None), size if isinstance(size, int) else 0
+                yield Piece(number, None), self._size_of(number) or 0
             for part in parts or ():
                 yield Piece(number, part), max(part.size, ROW_COST * part.rows // 4)
 
@@ -333,7 +338,7 @@ class FileTexts:
                 del block
 
         def size(of: tuple[Piece, Block]) -> int:
-            return int(of[1].texts.lengths().sum())
+            return of[1].texts.size()
 
         for divided, run in groupby(pieces, lambda piece: piece.part is not None):
             if divided and self._readers > 1:

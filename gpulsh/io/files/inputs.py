@@ -90,8 +90,10 @@ def find_files(
         else:
             found = list(map(form.of, _remote(given, form) if "://" in given else _local(given, form)))
         single = len(found) == 1 and found[0].name == given
+        in_folder = os.path.isdir(given)  # which is searched for regular files
         for file in found:
-            refuse_irregular(file)
+            if not in_folder:
+                refuse_irregular(file)
             format_of(file)
             refuse_outside(file)
         own, others = without_computed(found)
@@ -138,7 +140,8 @@ def _in_byte_order(paths: Sequence[str]) -> list[str]:
 def _local(given: str, form: Form) -> Iterator[File]:
     if os.path.isdir(given):
         for relative in _in_byte_order(_folder(given, form)):
-            yield File(os.path.join(given, relative), relative, os.path.join(given, relative), source=given)
+            path = os.path.join(given, relative)
+            yield File(path, relative, path, source=given)
         return
     if os.path.exists(given):
         yield File(given, os.path.basename(given), given, source=given)
@@ -200,6 +203,8 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, others
                 elif entry.is_symlink() and not os.path.exists(entry.path):
                     raise _dangling(entry.path)
                 else:
+                    if not entry.is_file(follow_symlinks=False):
+                        refuse_irregular(File(entry.path, path, entry.path))
                     yield path
     except OSError as error:
         raise InputError(f"{os.path.join(folder, relative)}: cannot be read: {error.strerror}") from error

@@ -30,12 +30,12 @@ def climbs(path: str) -> bool:
 def refuse_outside(file: File) -> None:
     """InputError where the file's place in `data/` is no plain path below it, or no file can have that name."""
     parts = file.relative.split("/")
-    if file.relative.startswith("/") or any(part in ("", ".", "..") for part in parts):
+    if not {"", ".", ".."}.isdisjoint(parts):
         raise InputError(
             f"{file.name}: would become data/{file.relative}, which is no place below data/; leave the file out, or"
             " give it, or the folder that holds it, as an INPUT of its own"
         )
-    if not all(map(_possible, parts)):
+    if not _possible(file.relative):
         raise InputError(
             f"{file.name}: no file can have this name: a part of it holds a NUL or a lone surrogate, or has more than"
             f" {LONGEST_NAME} bytes; rename it"
@@ -145,9 +145,9 @@ class Targets:
         return found
 
 
-def _possible(part: str) -> bool:
+def _possible(path: str) -> bool:
     try:
-        return "\0" not in part and len(os.fsencode(part)) <= LONGEST_NAME
+        return "\0" not in path and max(map(len, os.fsencode(path).split(b"/"))) <= LONGEST_NAME
     except UnicodeEncodeError:
         return False
 

@@ -40,11 +40,11 @@ class Ipc(Format):
 
     in_order = False
 
-    def check(self, file: File, columns: Columns) -> int | None:
+    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
         """Check the columns and their types, which are in the schema."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema, columns)
-            return file.size()
+            return size
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of each record batch."""

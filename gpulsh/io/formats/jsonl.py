@@ -99,7 +99,7 @@ class _Opened:  # a class, for contexts of contextlib take longer, and files may
 class JsonLines(Streamed):
     """Files whose rows are the lines that are not blank."""
 
-    def check(self, file: File, columns: Columns) -> int | None:
+    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
         """Check that the file opens and that its first line is a record."""
         small = Limit(COPIES * CHECKED_LINE)  # the first pass checks a longer line
         with reading(file), self._opened(file) as (file, source), suppress(LargeDocumentError):
@@ -108,7 +108,7 @@ class JsonLines(Streamed):
                     number, line = next(group.each())
                     refuse_added(file, columns, parsed(file, number, line), f"{file.unit} {number} ")
                     break
-        return self._size(file)
+        return None if self.compression else size
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line has is missing."""

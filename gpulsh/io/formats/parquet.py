@@ -74,7 +74,7 @@ class Parquet(Divisible):
 
     in_order = False
 
-    def check(self, file: File, columns: Columns) -> int | None:
+    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
         """Columns and their types, from the footer."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
@@ -383,7 +383,7 @@ def _part_blocks(
         try:
             with reading(file):
                 for block in _blocks(file, source, part, columns, block_bytes, rules.limit):
-                    size += int(block.texts.lengths().sum())
+                    size += block.texts.size()
                     if size <= HELD_BYTES:
                         held.append(block)
                     else:

@@ -88,10 +88,6 @@ class Streamed(Format):
         """Whether it is a level of the file's own codec."""
         return packing.codec == self._codec and packing.level is not None
 
-    def _size(self, file: File) -> int | None:
-        """Return how many bytes of text to expect, where the file tells."""
-        return None if self.compression else file.size()
-
     def _blocks(self, file: File, source: BinaryIO, step: int) -> Iterator[bytes]:
         """The content in blocks of at most `step`."""
         with reading(file):

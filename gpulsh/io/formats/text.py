@@ -8,6 +8,7 @@ for each. Of a compressed file that is damaged, nothing behind the damage is rea
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -44,12 +45,12 @@ _log = logging.getLogger("gpulsh")
 class PlainText(Streamed):
     """Files of one row and no column but the text."""
 
-    def check(self, file: File, columns: Columns) -> int | None:
+    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
         """Refuse another column than the text."""
         for name in (columns.key, columns.id, columns.identity):
             if name is not None:
                 raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")
-        return self._size(file)
+        return None if self.compression else size
 
     def beginning(self, file: File) -> bytes:
         """Some bytes that the text begins with."""
@@ -59,11 +60,10 @@ class PlainText(Streamed):
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """One block of one row."""
         limit = rules.limit
-        with reading(file), file.open() as source:
+        with reading(file), file.open(buffering=0) as source:
             if limit is not None:
-                size = self._size(file)
-                if size is None:  # neither a compressed file nor each store tells it
-                    size = sum(map(len, self._blocks(file, source, STEP)))
+                blocks = self._blocks(file, source, STEP)
+                size = sum(map(len, blocks)) if self.compression else source.seek(0, os.SEEK_END)
                 if size > limit.document:
                     raise too_large(file, "", size, limit)
                 source.seek(0)
@@ -104,7 +104,7 @@ class PlainText(Streamed):
                     packed.write(self._encoded(cuts.text(0, block.texts.pieces(np.zeros(1, np.int64))[0])))
         elif keep[0]:
             with reading(file):
-                source = file.open()
+                source = file.open(buffering=0)
             with source, open(target, "wb") as out:
                 shutil.copyfileobj(source, out, COPIED)
 

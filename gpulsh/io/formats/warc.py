@@ -57,7 +57,7 @@ class Warc(Format):
     def __init__(self, compressed: bool) -> None:
         self._compressed = compressed
 
-    def check(self, file: File, columns: Columns) -> int | None:
+    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
         """Check that the file opens and begins with a record."""
         if columns.key is not None and columns.key.lower() != DATE:
             raise InputError(f"{file.name}: is WARC, of whose headers --keep takes WARC-Date, not {columns.key!r}")
@@ -67,7 +67,7 @@ class Warc(Format):
 
         for _ in self._entries(file, broken, lambda record: False):
             break
-        return None if self._compressed else file.size()
+        return None if self._compressed else size
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of text. A header that no document has is a missing column."""

@@ -162,6 +162,7 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
     bad = rejected(place.folder, layout, numbers)
     marked = MarkedRows(job, place.folder, layout, *ids) if ids is not None else None
+    needs_sound = job.write == "marked" or job.format is not None
     with _turn if len(numbers) >= MANY_FILES else nullcontext(), Together(place.folder) as made:
         targets, names, stay = Targets(place.folder / DATA), dict[str, str](), dict[str, int]()
         with place.unchanged(numbers):
@@ -169,7 +170,7 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
                 kept, file = bad.left_out(keep[begin - start : end - start], number), job.files[number]
                 if job.policy.retention.min_sources > 1:
                     stay[str(number)] = int(kept.sum())
-                sound = bad.left_out(np.ones(end - begin, bool), number)
+                sound = bad.left_out(np.ones(end - begin, bool), number) if needs_sound else kept
                 if job.write == "marked":
                     kept = sound
                 if not (begin == end and bad.touches(number)):  # of a file so damaged that no row is known is nothing
