@@ -15,14 +15,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.keyed import keyed_hashes
+from gpulsh.backends.protocol import Backend
 from gpulsh.decide.counts.retention import Retention
+from gpulsh.decide.decision import Decision
+from gpulsh.decide.key_copies import with_key_copies
 from gpulsh.errors import ParameterError
 from gpulsh.io.arrow.buffers import null_mask
 from gpulsh.io.arrow.identities import columns_of, normalized_urls, require_extra
 from gpulsh.params import check_type, shown
 from gpulsh.secret import EvidenceKeys
+from gpulsh.stats.stages import Funnel
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,15 @@ def refuse_policies(retention: Retention) -> None:
     """ParameterError for what a key cannot combine with."""
     for name in retention.to_json():
         raise ParameterError(f"key and {name} are both given, which cannot be combined; give one of them")
+
+
+def decide_by_key(documents: int, later: Array, first: Array, ops: Backend) -> Decision:
+    """Decide about so many documents by their keys alone: `later` [c] are copies of `first` [c]."""
+    place = ops.asarray(np.arange(documents))
+    ones, none = np.ones_like(place, np.float32), place[:0]
+    nothing = none.reshape(0, 2), none.astype(np.float32), place < 0
+    funnel = Funnel(documents=documents, kept=documents)
+    return with_key_copies(Decision(place >= 0, place, ones, place, *nothing, funnel), later, first, ops)
 
 
 class KeyHashes:

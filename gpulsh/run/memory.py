@@ -43,7 +43,7 @@ from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
 from gpulsh.ragged import offsets
-from gpulsh.run.key_rule import KeyHashes, check_flags, refuse_policies
+from gpulsh.run.key_rule import KeyHashes, check_flags, decide_by_key, refuse_policies
 from gpulsh.run.priority import decision_order
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
@@ -190,7 +190,10 @@ def deduplicate(
         hashes.append(given_identities(values, len(source)))
         keyed = hashes.whole()
     if keyed is not None and key_only:
-        return replace(decide_by_key(keyed, order, len(source), ops), sightings=sightings)
+        with ops.here():
+            rank = None if order is None else _rank(ops.asarray(order))
+            by_key = decide_by_key(len(source), *_key_copies(keyed, rank, ops), ops)
+        return replace(by_key, sightings=sightings)
     policy = Policy(retention, sightings, keyed)
     decision = decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown, policy)
     give_hints(method, decision.funnel)
@@ -309,19 +312,6 @@ def _key_copies(keyed: Keyed | None, rank: Array | None, ops: Backend) -> tuple[
     by_rank = None if rank is None else lambda some: rank[rows[some]]
     later, first = first_copies(hashes, np.arange(len(rows), like=rows), by_rank, ops)
     return rows[later], rows[first]
-
-
-def decide_by_key(keyed: Keyed, order: Numbers | None, documents: int, ops: Backend) -> Decision:
-    """Decide about all documents by their keys alone."""
-    funnel = Funnel(documents=documents, kept=documents)
-    with ops.here():
-        place = ops.asarray(np.arange(documents))
-        ones, none = np.ones_like(place, np.float32), place[:0]
-        pairs = none.reshape(0, 2)
-        nothing = pairs, none.astype(np.float32), place < 0
-        decision = Decision(place >= 0, place, ones, place, *nothing, funnel)
-        rank = None if order is None else _rank(ops.asarray(order))
-        return with_key_copies(decision, *_key_copies(keyed, rank, ops), ops)
 
 
 def _containing(

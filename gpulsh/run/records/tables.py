@@ -5,18 +5,21 @@ Positions of documents are int64. A table's docstring states its order: its writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
+from gpulsh.decide.counts.counts import count
+from gpulsh.decide.decision import Decision
 from gpulsh.decide.sample import Sample
+from gpulsh.io.arrow.buffers import chosen
 from gpulsh.lsh.collisions import Memberships
 from gpulsh.repeats.benchmark import Flags, ItemPlaces, ItemTokens, ItemWindows
 from gpulsh.run.job import step_file, step_of
@@ -35,6 +38,7 @@ class Table(Generic[Row]):
     stage: str
     what: str
     row: Callable[..., Row]
+    types: Mapping[str, pa.DataType] = field(default_factory=dict, compare=False)  # of columns that are not of numbers
 
     def path(self, folder: Path, step: int | str) -> Path:
         """The file of a step, by its number in its stage or by its name."""
@@ -54,16 +58,19 @@ class Table(Generic[Row]):
         return pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in kinds_of(self.row).items()])
 
     def empty(self, rows: int = 0) -> Row:
-        """Columns to fill, of a table of numbers of one type each."""
-        return self.row(*(np.empty(rows, kind) for kind in kinds_of(self.row).values()))
+        """Columns to fill, of a table whose types are known."""
+        kinds = kinds_of(self.row).items()
+        return self.row(
+            *(pa.nulls(rows, self.types[name]) if kind is None else np.empty(rows, kind) for name, kind in kinds)
+        )
 
     def rows(self, columns: Row, rows: slice | Values) -> Row:
         """Some rows of it."""
-        return self.row(*(column[rows] for column in columns))
+        return self.row(*(_part(column, rows) for column in columns))
 
     def joined(self, parts: Iterable[Row]) -> Row:
-        """Rows of a table of numbers of one type each, end to end."""
-        return self.row(*map(np.concatenate, zip(self.empty(), *parts, strict=True)))
+        """Rows of a table whose types are known, end to end."""
+        return self.row(*map(_end_to_end, zip(self.empty(), *parts, strict=True)))
 
     def open(self, path: Path) -> MappedColumns[Row]:
         """One to read from, run by run or whole."""
@@ -72,6 +79,14 @@ class Table(Generic[Row]):
     def read(self, folder: Path, step: int | str) -> Row:
         """All rows of one that was written at once."""
         return self.open(self.path(folder, step)).whole()
+
+
+def _part(column: Values | pa.Array, rows: slice | Values) -> Values | pa.Array:
+    return column[rows] if isinstance(column, np.ndarray) or isinstance(rows, slice) else chosen(column, rows)
+
+
+def _end_to_end(columns: Sequence[Values | pa.Array]) -> Values | pa.Array:
+    return np.concatenate(columns) if isinstance(columns[0], np.ndarray) else pa.concat_arrays(columns)
 
 
 class DigestRows(NamedTuple):
@@ -229,6 +244,15 @@ class Decisions(NamedTuple):
     near: Numbers
     component: Numbers
 
+    @classmethod
+    def of(cls, documents: Numbers, decision: Decision) -> Self:
+        """The decision, in host memory, about these ascending documents."""
+        target = decision.duplicate_of
+        is_dropped, is_witness = target != np.arange(len(documents)), np.zeros(len(documents), bool)
+        is_witness[target[is_dropped]] = True
+        what = documents[target], decision.similarity, documents[decision.cluster], is_witness, decision.keep
+        return cls(documents, *what, *count(target, decision.exact_copy, decision.cluster))
+
 
 class SightingRows(NamedTuple):
     """The source and the date of each document of a partition: strings, microseconds; null, NO_DATE if unknown."""
@@ -261,6 +285,7 @@ class EarlierDocuments(NamedTuple):
     key: pa.Array
 
 
+OF_SEEN = {"source_names": pa.list_(pa.string())}
 # By the stage that writes each, and behind it those that read it.
 ITEM_WINDOWS = Table("protect", "windows", ItemWindows)  # screen
 ITEM_PLACES = Table("protect", "places", ItemPlaces)  # screen
@@ -293,9 +318,9 @@ EDGES = Table("compare", "edges", SimilarPairs)  # verify
 DECIDED = Table("verify", "decided", Decisions)  # collect; `keys` writes some, too
 SAMPLE = Table("verify", "sample", Sample)  # who reports; `compare` writes some, too
 DECISIONS = Table("collect", "decisions", Decisions)  # write, evidence, clusters
-SIGHTINGS = Table("sight", "sightings", SightingRows)  # verify, write, clusters
-SEEN_IN_GROUP = Table("verify", "seen", SeenRows)  # collect
-SEEN = Table("collect", "seen", SeenRows)  # write, clusters
+SIGHTINGS = Table("sight", "sightings", SightingRows, {"source": pa.string()})  # verify, write, clusters
+SEEN_IN_GROUP = Table("verify", "seen", SeenRows, OF_SEEN)  # collect
+SEEN = Table("collect", "seen", SeenRows, OF_SEEN)  # write, clusters
 EARLIER = Table("collect", "earlier", EarlierDocuments)  # evidence
 
 

@@ -19,8 +19,9 @@ from gpulsh.arrays import Array
 from gpulsh.backends.parts import in_part
 from gpulsh.decide.copies import first_copies
 from gpulsh.lsh.collisions import bucketed
-from gpulsh.ragged import first_of_runs
+from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace
+from gpulsh.run.key_rule import decide_by_key
 from gpulsh.run.records.documents import ranks_of
 from gpulsh.run.records.forest import ForestBuilder
 from gpulsh.run.records.ranges import Participants, rows_in_range
@@ -53,42 +54,16 @@ def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     facts, made = {"amount": 1, "copies": len(found.document)}, KEY_COPIES.write(place.folder, part, found)
     place.progress.advance(1)
     if place.job.key is not None and place.job.key.only:
-        decided = _decided(found)
-        target = np.searchsorted(decided.document, decided.duplicate_of)
-        seen = seen_in_group(place.job, place.folder, layout, decided.document, target)
-        made |= DECIDED.write(place.folder, part, decided) | SEEN_IN_GROUP.write(place.folder, part, seen)
+        members = sorted_distinct(np.concatenate(found))
+        later, first = (place.ops.asarray(np.searchsorted(members, column)) for column in found)
+        with place.ops.here():
+            decision = decide_by_key(len(members), later, first, place.ops).to_numpy()
+        seen = seen_in_group(place.job, place.folder, layout, members, decision.duplicate_of)
+        made |= DECIDED.write(place.folder, part, Decisions.of(members, decision))
+        made |= SEEN_IN_GROUP.write(place.folder, part, seen)
         facts["dropped"] = len(found.document)
         place.progress.count(dropped=len(found.document))
     return Made(made, facts)
-
-
-def _decided(copies: Copies) -> Decisions:
-    """The decisions where nothing but the keys counts, about the copies and the first ones of each key."""
-    order = np.argsort(copies.first, kind="stable")
-    ordered = copies.first[order]
-    begins = np.flatnonzero(first_of_runs(ordered))
-    first = ordered[begins]
-    least = np.minimum(first, copies.document[order[begins]])  # the copies of each ascend
-    clusters = np.empty(len(order), np.int64)
-    clusters[order] = np.repeat(least, np.diff(begins, append=len(order)))
-    document = np.concatenate([copies.document, first])
-    rows = np.argsort(document, kind="stable")
-    is_first = np.arange(len(document)) >= len(order)
-    sizes = np.diff(begins, append=len(order))
-    of_copy = np.empty(len(order), np.int64)
-    of_copy[order] = np.repeat(sizes, sizes)
-    columns = Decisions(
-        document,
-        np.concatenate([copies.first, first]),
-        np.where(is_first, np.float32(1), np.float32(np.nan)),
-        np.concatenate([clusters, least]),
-        is_first,
-        is_first,
-        np.concatenate([np.zeros_like(of_copy), sizes]),
-        np.zeros(len(document), np.int64),
-        1 + np.concatenate([of_copy, sizes]),
-    )
-    return DECIDED.rows(columns, rows)
 
 
 def copies(place: Workplace, layout: Layout, keyed: Sequence[Path], part: int, parts: int) -> Made:

@@ -19,18 +19,16 @@ from gpulsh.run.records.tables import SIGHTINGS, SightingRows
 def sight(place: Workplace, layout: Layout, partition: int) -> Made:
     """Read a partition."""
     start, stop = layout.partitions[partition : partition + 2].tolist()
-    source, date = [pa.nulls(0, pa.string())], [np.empty(0, np.int64)]
+    found = []
     if start < stop:
         first, last = layout.file_of(np.array([start, stop - 1])).tolist()
         bad = rejected(place.folder, layout, range(first, last + 1))
         for number in range(first, last + 1):
             begin, end = layout.files[number : number + 2].tolist()
-            found = _of_file(place, number, max(start, begin) - begin, min(stop, end) - begin, end - begin, bad)
-            source.append(found.source)
-            date.append(found.date)
-    rows = SightingRows(pa.concat_arrays(source), np.concatenate(date))
+            here = max(start, begin) - begin, min(stop, end) - begin
+            found.append(_of_file(place, number, *here, end - begin, bad))
     place.progress.advance(1)
-    return Made(SIGHTINGS.write(place.folder, partition, rows), {"amount": 1})
+    return Made(SIGHTINGS.write(place.folder, partition, SIGHTINGS.joined(found)), {"amount": 1})
 
 
 def _of_file(place: Workplace, number: int, start: int, stop: int, count: int, bad: Rejected) -> SightingRows:

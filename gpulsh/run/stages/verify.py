@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.counts.counts import count
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decide import Compared, Undecided
 from gpulsh.decide.key_copies import with_key_copies
@@ -140,17 +139,14 @@ def verify(
         with place.ops.here():
             decision = with_key_copies(decision, there(number(same)), there(number(of)), place.ops)
     decision = decision.to_numpy()
-    target, of_copies = decision.duplicate_of, count(decision.duplicate_of, decision.exact_copy, decision.cluster)
-    is_dropped, is_witness = target != np.arange(len(members)), np.zeros(len(members), bool)
-    is_witness[target[is_dropped]] = True
-    what = members[target], decision.similarity, members[decision.cluster], is_witness, decision.keep
-    decided = Decisions(members, *what, *of_copies)
     kept = int(decision.keep[np.searchsorted(members, layout.protected) :].sum())
     progress.finish()
     place.progress.count(dropped=funnel.dropped)
     return Made(
-        DECIDED.write(place.folder, group, decided)
-        | SEEN_IN_GROUP.write(place.folder, group, seen_in_group(job, place.folder, layout, members, target))
+        DECIDED.write(place.folder, group, Decisions.of(members, decision))
+        | SEEN_IN_GROUP.write(
+            place.folder, group, seen_in_group(job, place.folder, layout, members, decision.duplicate_of)
+        )
         | SAMPLE.write(place.folder, group, draw.sample),
         {"amount": len(members), "kept": kept, **{name: getattr(funnel, name) for name in TALLIED}},
     )

@@ -20,7 +20,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.io.arrow.buffers import chosen
 from gpulsh.io.arrow.rows import array_of
 from gpulsh.io.conversion import write_kept
 from gpulsh.io.files.file_texts import Piece
@@ -33,51 +32,27 @@ from gpulsh.run.job import FileJob, Job, Layout, Made, Place, Workplace, step_of
 from gpulsh.run.records.documents import contaminated_in, rejected, sizes_in
 from gpulsh.run.records.ids import IdKind
 from gpulsh.run.records.marks import MarkedRows
-from gpulsh.run.records.tables import (
-    DECIDED,
-    DECISIONS,
-    SEEN,
-    SEEN_IN_GROUP,
-    Decisions,
-    Ids,
-    SeenRows,
-    ids_table,
-)
+from gpulsh.run.records.tables import DECIDED, DECISIONS, SEEN, SEEN_IN_GROUP, Decisions, Ids, Row, Table, ids_table
 from gpulsh.store.durable import Together, naming
 
 
 def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Made:
     """Bring together what was decided about a partition."""
-    start, stop = layout.partitions[partition : partition + 2].tolist()
-    found = []
-    for group in range(groups):
-        decided = DECIDED.read(place.folder, group)
-        rows = slice(*np.searchsorted(decided.document, [start, stop]).tolist())
-        found.append(DECIDED.rows(decided, rows))
-    columns = DECIDED.joined(found)
-    columns = DECIDED.rows(columns, np.argsort(columns.document))
-    made = write_decisions(place, layout, partition, columns)
-    seen = SEEN.write(place.folder, partition, _seen(place.folder, groups, start, stop))
+    between = layout.partitions[partition : partition + 2]
+    made = write_decisions(place, layout, partition, _of_groups(DECIDED, place.folder, groups, between))
+    seen = SEEN.write(place.folder, partition, _of_groups(SEEN_IN_GROUP, place.folder, groups, between))
     place.progress.advance(1)
     return replace(made, files={**made.files, **seen})
 
 
-def _seen(folder: Path, groups: int, start: int, stop: int) -> SeenRows:
-    """Where and when all groups saw the documents from `start` to before `stop`."""
-    none = np.empty(0, np.int64)
-    parts = [SeenRows(none, none, pa.nulls(0, pa.list_(pa.string())), none, none)]
+def _of_groups(table: Table[Row], folder: Path, groups: int, between: Numbers) -> Row:
+    """The rows that all groups have of the documents from one position to before another, ascending."""
+    found = []
     for group in range(groups):
-        found = SEEN_IN_GROUP.read(folder, group)
-        rows = slice(*np.searchsorted(found.document, [start, stop]).tolist())
-        parts.append(SeenRows(*(column[rows] for column in found)))
-    order = np.argsort(np.concatenate([part.document for part in parts]))
-
-    def numbers(name: str) -> Numbers:
-        whole: Numbers = np.concatenate([getattr(part, name) for part in parts])[order]
-        return whole
-
-    names = chosen(pa.concat_arrays([part.source_names for part in parts]), order)
-    return SeenRows(numbers("document"), numbers("sources"), names, numbers("first"), numbers("last"))
+        columns = table.read(folder, group)
+        found.append(table.rows(columns, slice(*np.searchsorted(columns[0], between).tolist())))
+    whole = table.joined(found)
+    return table.rows(whole, np.argsort(whole[0]))
 
 
 def write_decisions(place: Workplace, layout: Layout, partition: int, columns: Decisions) -> Made:
