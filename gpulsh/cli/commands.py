@@ -27,7 +27,7 @@ COMMANDS = {  # name -> module, imported when the command is used
     "cut": "gpulsh.cli.passages",
     "show": "gpulsh.cli.show",
     "report": "gpulsh.cli.show",
-    "weights": "gpulsh.cli.weights",
+    "weights": "gpulsh.cli.show",
     "index": "gpulsh.cli.index",
     "sign": "gpulsh.cli.dedup",
     "sample": "gpulsh.cli.studies",

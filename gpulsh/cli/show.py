@@ -1,4 +1,4 @@
-"""Commands that show something: `gpulsh show` and `gpulsh report` a finished run, `gpulsh info` this machine."""
+"""Commands about a finished run, `gpulsh show`, `report` and `weights`, and `gpulsh info` about this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.terminal import conclude, marks, note, say, say_marked
+from gpulsh.cli.options import choice
+from gpulsh.cli.terminal import clean_end, conclude, marks, note, say, say_marked
 
 
 @click.command(short_help="Show dropped documents of a run and their kept duplicates.")
@@ -72,6 +73,29 @@ def report(output: str, by: tuple[str, ...]) -> None:
     from gpulsh.run.output.finished import Finished
 
     conclude(Finished.of(output).remake_page(by))
+
+
+@click.command(short_help="Add sampling weights to the rows of a run.")
+@click.argument("run", metavar="OUT")
+@click.option("-o", "--output", required=True, metavar="FOLDER", help="New folder for the rows.")
+@click.option(
+    "--weights",
+    required=True,
+    metavar="FILE.json|txt360|log|cap:N",
+    help="Weights by the number of documents that a kept one stands for. FILE.json has least sizes and weights, as"
+    ' {"1": 1, "2": 3}; FILE.json:LANGUAGE is one of several.',
+)
+@choice("--weight-by", "verified", "component", help="That number: 1 + copies + near, or the size of the component.")
+def weights(run: str, output: str, weights: str, weight_by: str) -> None:
+    """Write the rows of OUT/data to FOLDER, with a column weight. OUT is a finished run of `gpulsh dedup`.
+
+    The counts come from OUT/clusters.parquet, so INPUT is not read. A row that is marked as not kept has the weight 0.
+    """
+    from gpulsh.run.output.finished import weigh_run
+
+    with clean_end():
+        rows = weigh_run(run, output, weights, weight_by=weight_by)  # type: ignore[arg-type]
+    conclude(f"Wrote {rows:,} rows with weights to {output}.")
 
 
 @click.command(short_help="Show backends, devices and versions.")

@@ -101,14 +101,14 @@ def read_manifest(folder: Path) -> Manifest:
         segments=tuple(map(_segment, found["segments"])),
         removed=_segment(found["removed"]) if found["removed"] else None,
         runs={name: (first, stop) for name, (first, stop) in found.get("runs", {}).items()},
-        groups=file_facts({"groups": {}, **found}, "groups"),
+        groups=file_facts(found.get("groups", {})),
         evidence=found.get("evidence", "index"),
         sources=tuple(Source(*source) for source in found.get("sources", ())),
     )
 
 
 def _segment(found: Mapping[str, Any]) -> StoredSegment:
-    return StoredSegment(found["name"], file_facts(found, "files"))
+    return StoredSegment(found["name"], file_facts(found["files"]))
 
 
 def commit_manifest(folder: Path, manifest: Manifest, version: str) -> None:

@@ -35,12 +35,11 @@ from gpulsh.run.records.tables import (
 )
 from gpulsh.run.records.texts import GatheredTexts
 from gpulsh.run.stages.arrange import gather, route
-from gpulsh.run.stages.clusters import clusters
 from gpulsh.run.stages.collide import collide, copies, keys
 from gpulsh.run.stages.connect import CONNECT, group
 from gpulsh.run.stages.containment import POSTING_COST, WEIGH, join, prefix, weigh
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
-from gpulsh.run.stages.evidence import evidence
+from gpulsh.run.stages.evidence import clusters, evidence
 from gpulsh.run.stages.sight import sight
 from gpulsh.run.stages.sign import sign
 from gpulsh.run.stages.verify import compare, verify

@@ -59,7 +59,7 @@ from gpulsh.run.options import (
     refuse_with_key,
     refuse_without_rows,
 )
-from gpulsh.run.output.finished import Finished
+from gpulsh.run.output.finished import Finished, weigh_run
 from gpulsh.run.output.folder import (
     PAGE,
     OutputFolder,
@@ -126,8 +126,6 @@ class FilesResult:
         As `weights` of `deduplicate_files` does, for a finished run. Raises OutputError if `output` is not empty or the
         run wrote no rows, InputError if a file has a column `weight` or its format takes no columns.
         """
-        from gpulsh.run.output.weights import weigh_run
-
         return weigh_run(self.output, output, weights, weight_by=weight_by)
 
     def shares(self, column: str) -> pa.Table:

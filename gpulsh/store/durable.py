@@ -201,42 +201,28 @@ def refused(path: str | os.PathLike[str], error: OSError, left: str = "") -> Out
 
 def fact_of(path: str | Path, *, durable: bool = False) -> FileFact | None:
     """The fact of a file as it is on disk, synced first if `durable`; None where no file has this name."""
-    handle = _opened(path)
-    if handle is None:
-        return None
-    try:
-        if durable:
-            os.fsync(handle)
-        return _fact(handle)
-    finally:
-        os.close(handle)
-
-
-def _fact(handle: int) -> FileFact:
     size = crc32 = 0
-    room = max(min(os.fstat(handle).st_size, READ_AT_ONCE), 1)  # a larger buffer would be allocated in vain
-    while data := os.read(handle, room):
-        size, crc32 = size + len(data), zlib.crc32(data, crc32)
+    try:
+        with open_file(path) as file:
+            if durable:
+                os.fsync(file.fileno())
+            room = max(min(os.fstat(file.fileno()).st_size, READ_AT_ONCE), 1)  # small files need no large buffer
+            while data := file.read(room):
+                size, crc32 = size + len(data), zlib.crc32(data, crc32)
+    except FileNotFoundError:
+        return None
     return FileFact(size, crc32)
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """A file for reading; a FileNotFoundError also where a link has its name, or a pipe that nobody writes to."""
-    handle = _opened(path)
-    if handle is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return os.fdopen(handle, "rb")
-
-
-def _opened(path: str | Path) -> int | None:
-    """A file's handle for reading; None where none has this name, but a link does, or a pipe, or nothing."""
+    """A file for reading, without a buffer; a FileNotFoundError also where a link, a folder or a pipe has its name."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ELOOP):
-            return None
-        raise
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-        return handle
-    os.close(handle)
-    return None
+        if error.errno != errno.ELOOP:
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            return os.fdopen(handle, "rb", buffering=0)
+        os.close(handle)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

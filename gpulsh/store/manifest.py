@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from gpulsh.errors import OutputError
-from gpulsh.secret import SECRET_BYTES
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_file
 
 NAME = "manifest.jsonl"
@@ -39,10 +37,10 @@ class Manifest:
     """The steps of the job that `job` describes, in a folder of its own."""
 
     def __init__(
-        self, folder: Path, job: Mapping[str, Any], secret: bytes | None, steps: dict[str, Step], length: int
+        self, folder: Path, job: Mapping[str, Any], secret: bytes, steps: dict[str, Step], length: int
     ) -> None:
         self._path, self._folder = folder / NAME, folder
-        self.job, self._secret, self._steps, self._length = job, secret, steps, length
+        self.job, self.secret, self._steps, self._length = job, secret, steps, length
         self._waiting = 0  # lines that are not durable
 
     @classmethod
@@ -58,30 +56,14 @@ class Manifest:
         """The manifest in the folder; None where there is none, or its first line is torn."""
         try:
             with open_file(folder / NAME) as file:
-                data = file.read()
+                entries, length = _entries(file.read())
         except FileNotFoundError:
             return None
-        try:
-            entries, length = _entries(data)
-            if not entries:
-                return None
-            steps = {
-                field(entry, "step", str): Step(file_facts(entry, "files"), field(entry, "facts", dict))
-                for entry in entries[1:]
-            }
-            return cls(folder, field(entries[0], "job", dict), _secret(entries[0]), steps, length)
-        except ShapeError as error:
-            raise OutputError(f"{folder / NAME}: is damaged: {error}; begin again with --overwrite") from error
-
-    @property
-    def secret(self) -> bytes:
-        """The run's; OutputError where a version of gpulsh began it that kept none."""
-        if self._secret is None:
-            raise OutputError(
-                f"{self._path}: holds no secret of {SECRET_BYTES} bytes: another version of gpulsh began this run;"
-                " go on with that version, or give --overwrite"
-            )
-        return self._secret
+        if not entries:
+            return None
+        begun, *steps = entries
+        known = {entry["step"]: Step(file_facts(entry["files"]), entry["facts"]) for entry in steps}
+        return cls(folder, begun["job"], bytes.fromhex(begun["secret"]), known, length)
 
     def steps(self) -> Iterable[tuple[str, Step]]:
         """All finished steps with their names, in order."""
@@ -124,55 +106,9 @@ def damaged(folder: Path, files: Mapping[str, FileFact]) -> str | None:
     return next((name for name, fact in files.items() if fact_of(folder / name) != fact), None)
 
 
-class ShapeError(ValueError):
-    """JSON of another shape than it should have."""
-
-
-def json_object(content: bytes) -> dict[str, Any]:
-    """Parse a JSON object."""
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ShapeError(f"it is not JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise ShapeError("it is no JSON object")
-    return found
-
-
-def field(entry: Mapping[str, Any], name: str, *kinds: type) -> Any:
-    """`entry[name]`, of one of `kinds`."""
-    if name not in entry:
-        raise ShapeError(f"it lacks {name!r}")
-    if not isinstance(entry[name], kinds):
-        raise ShapeError(f"{name!r} is of type {type(entry[name]).__name__}")
-    return entry[name]
-
-
-def count(entry: Mapping[str, Any], name: str) -> int:
-    """`entry[name]`, a count."""
-    found: int = field(entry, name, int)
-    if found < 0:
-        raise ShapeError(f"{name!r} is negative")
-    return found
-
-
-def file_facts(entry: Mapping[str, Any], name: str) -> dict[str, FileFact]:
-    """`entry[name]`, facts of files by name, which are all below the folder."""
-    found = field(entry, name, dict)
-    if outside := [each for each in found if each.startswith("/") or ".." in each.split("/") or "\0" in each]:
-        raise ShapeError(f"it names the file {outside[0]!r}")
-    return {
-        each: FileFact(count(fact, "size"), count(fact, "crc32"))
-        for each, fact in ((each, field(found, each, dict)) for each in found)
-    }
-
-
-def _secret(begun: Mapping[str, Any]) -> bytes | None:
-    try:
-        secret = bytes.fromhex(begun.get("secret", ""))
-    except (ValueError, TypeError):
-        return None
-    return secret if len(secret) == SECRET_BYTES else None
+def file_facts(facts: Mapping[str, Mapping[str, int]]) -> dict[str, FileFact]:
+    """Facts of files by name, from JSON."""
+    return {name: FileFact(**fact) for name, fact in facts.items()}
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:
@@ -187,6 +123,6 @@ def _entries(data: bytes) -> tuple[list[dict[str, Any]], int]:
         checksum, _, content = line.removesuffix(b"\n").partition(b" ")
         if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(content):
             break
-        entries.append(json_object(content))
+        entries.append(json.loads(content))
         length += len(line)
     return entries, length

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpulsh.errors import OutputError
-from gpulsh.store.durable import FileFact, durable_file
-from gpulsh.store.manifest import AT_ONCE, NAME, Manifest, ShapeError, count, field, file_facts, json_object
+from gpulsh.store.durable import durable_file
+from gpulsh.store.manifest import AT_ONCE, NAME, Manifest
 
 SECRET = bytes(range(32))
 
@@ -63,34 +62,3 @@ def test_brief_steps_are_made_durable_many_at_a_time(tmp_path: Path, monkeypatch
     assert len(synced) == 3 and synced[-1] == (tmp_path / NAME).stat().st_size
     found = Manifest.open(tmp_path)
     assert found is not None and len(list(found.steps())) == 2 * AT_ONCE + 2
-
-
-def test_no_secret_of_an_older_version_is_said_when_it_is_asked_for(tmp_path: Path) -> None:
-    Manifest.begin(tmp_path, {}, b"short")
-    found = Manifest.open(tmp_path)
-    assert found is not None
-    with pytest.raises(OutputError, match="holds no secret of 32 bytes"):
-        _ = found.secret
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"[1]", b'{"a": ' + b"[" * 100_000, b'{"a": "\xff"}', b'{"n": -1}', b'{"n": []}', b"{}"]
-)
-def test_json_of_another_shape_is_refused(content: bytes) -> None:
-    with pytest.raises(ShapeError):
-        count(json_object(content), "n")
-
-
-@pytest.mark.parametrize("name", ["../out", "/etc/passwd", "data/../../out", "a\0b"])
-def test_a_step_with_a_file_outside_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
-    Manifest.begin(tmp_path, {}, SECRET).add("one", {name: FileFact(8, 1)}, {})
-    with pytest.raises(OutputError, match="is damaged: it names the file"):
-        Manifest.open(tmp_path)
-
-
-def test_json_of_the_right_shape_is_read() -> None:
-    found = json_object(b'{"n": 3, "files": {"a": {"size": 1, "crc32": 2}}}')
-    assert (count(found, "n"), field(found, "n", int, str)) == (3, 3)
-    assert file_facts(found, "files") == {"a": FileFact(1, 2)}
-    with pytest.raises(ShapeError):
-        file_facts(found, "n")

@@ -95,7 +95,6 @@ class OutputFolder:
         found = Manifest.open(self.work) if self._resume else None
         if found is not None:
             refuse_difference(self.path, found.job, job)
-            _ = found.secret  # OutputError before anything is changed, where it is lost
         self._begun = True
         self._manifest = found or Manifest.begin(self.work, job, secret)
         self._committing = self._manifest.find(COMMIT) is not None

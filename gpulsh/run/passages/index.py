@@ -215,7 +215,7 @@ class PassagesIndex:
 
 def _joined(found: Mapping[str, Any]) -> Joined:
     sources = [Source(*source) for source in found["sources"]]
-    return Joined(found["name"], sources, found["stamps"], found["partitions"], file_facts(found, "files"))
+    return Joined(found["name"], sources, found["stamps"], found["partitions"], file_facts(found["files"]))
 
 
 def _held(index: Path, runs: Sequence[Joined]) -> Held:

@@ -1,15 +1,128 @@
-"""Parquet files of results."""
+"""Files of results, and their columns: what was decided about documents at any positions, and their counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers, Values
+from gpulsh.decide.counts.counts import Counts, dates
+from gpulsh.decide.counts.weights import sizes_by
+from gpulsh.io.added import AddedColumns
+from gpulsh.io.arrow.buffers import null_mask, to_arrow
 from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
+from gpulsh.ragged import found_in
+from gpulsh.run.job import Job, Layout
+from gpulsh.run.records.ids import IdColumn, IdKind
+from gpulsh.run.records.sightings import source_and_date
+from gpulsh.run.records.tables import DECISIONS, SEEN, SIGHTINGS, Decisions, SeenRows, SightingRows
+from gpulsh.stats.counts import CLUSTERS, INSTANT, MARKS, NAMES, OWN, WEIGHT, ColumnRow
 from gpulsh.store.durable import FileFact, durable_file
+
+TYPES = {NAMES: pa.list_(pa.string()), INSTANT: pa.timestamp("us", "UTC")}
+
+
+def types_of(rows: Sequence[ColumnRow], ids: pa.DataType) -> pa.Schema:
+    """The schema of columns of a result; `ids` is the type of ids."""
+    kinds = {OWN: ids, **TYPES}
+    return pa.schema([(row.name, kinds.get(row.type) or pa.type_for_alias(row.type)) for row in rows])
+
+
+class MarkedRows:
+    """The columns of documents by position; documents that met no other have none in the files of `collect`."""
+
+    def __init__(self, job: Job, folder: Path, layout: Layout, id_files: Sequence[int], kind: IdKind) -> None:
+        self._job, self._layout = job, layout
+        self.ids = IdColumn(folder, layout, id_files, kind, stay_open=True)
+        self._decisions: Callable[[int], Decisions] = lru_cache(2)(partial(DECISIONS.read, folder))
+        self._seen: Callable[[int], SeenRows] = lru_cache(2)(partial(SEEN.read, folder))
+        self._sightings: Callable[[int], SightingRows] = lru_cache(2)(partial(SIGHTINGS.read, folder))
+
+    def where(self, positions: Numbers) -> dict[str, pa.Array]:
+        """file, row and id of the documents at `positions`, in any order."""
+        file, row = self._job.file_and_row(self._layout, positions)
+        return {"file": file, "row": row, "id": self.ids.at(positions)}
+
+    def columns(self, positions: Numbers, names: Sequence[str]) -> list[pa.Array]:
+        """Some columns of the documents at ascending `positions`."""
+        found = self._decided(positions)
+        kept, none = found.kept, found.duplicate_of == positions
+        columns: dict[str, pa.Array] = {
+            "kept": to_arrow(kept),
+            "cluster": to_arrow(found.cluster),
+            "copies": to_arrow(found.copies, ~kept),
+            "near": to_arrow(found.near, ~kept),
+            "component": to_arrow(found.component),
+        }
+        if "similarity" in names:
+            columns["similarity"] = to_arrow(found.similarity, none)
+            places = to_arrow(np.cumsum(~none) - 1, none)
+            other = self.where(found.duplicate_of[~none])
+            columns |= {f"duplicate_of_{name}": column.take(places) for name, column in other.items()}
+        if "sources" in names:
+            columns |= self._seen_by(positions, kept)
+        if "weight" in names:
+            counting = self._job.counting
+            assert counting.weights is not None
+            sizes = sizes_by(counting.weight_by, Counts(found.copies, found.near, found.component))
+            columns["weight"] = to_arrow(np.where(kept, counting.weights.of(sizes), 0.0))
+        return [columns[name] for name in names]
+
+    def added(self, begin: int, rows: Numbers) -> AddedColumns:
+        """The added columns of the written `rows` of a file whose first document is at `begin`."""
+        names = self._job.added()
+        known = {row.name: row for row in (*MARKS, *CLUSTERS, WEIGHT)}
+        schema = types_of([known[name] for name in names], self.ids.type)
+
+        def make(some: Numbers) -> pa.RecordBatch:
+            return pa.record_batch(self.columns(begin + some, names), schema=schema)
+
+        return AddedColumns(schema, rows, make)
+
+    def _decided(self, positions: Numbers) -> Decisions:
+        count = len(positions)
+        stays = self._job.policy.retention.min_sources == 1
+        kept, zeros = np.full(count, stays), np.zeros(count, np.int64)
+        alone = positions.copy(), np.ones(count, np.float32), positions.copy(), np.zeros(count, bool)
+        found = Decisions(positions, *alone, kept, zeros, zeros.copy(), np.ones(count, np.int64))
+        for number, part in self._layout.by_partition(positions):
+            known = self._decisions(number)
+            rows, at = found_in(known.document, positions[part])
+            columns: Iterable[tuple[Values, Values]] = zip(found[1:], known[1:], strict=True)
+            for column, values in columns:
+                column[part][rows] = values[at]
+        return found
+
+    def _seen_by(self, positions: Numbers, kept: NDArray[np.bool_]) -> dict[str, pa.Array]:
+        source, date = source_and_date(self._job, self._layout, positions, self._sightings)
+        null = null_mask(source)
+        known = np.ones(len(source), np.bool_) if null is None else ~null
+        sources, first, last = known.astype(np.int64), date.copy(), date.copy()
+        offset = to_arrow(np.concatenate([[0], np.cumsum(known)]).astype(np.int32))
+        lists, place = [pa.ListArray.from_arrays(offset, source.drop_null())], np.arange(len(positions))
+        start = len(positions)
+        for number, part in self._layout.by_partition(positions):
+            seen = self._seen(number)
+            rows, at = found_in(seen.document, positions[part])
+            for column, values in ((sources, seen.sources), (first, seen.first), (last, seen.last)):
+                column[part][rows] = values[at]
+            place[part][rows] = start + at
+            lists.append(seen.source_names)
+            start += len(seen.document)
+        return {
+            "sources": to_arrow(sources, ~kept),
+            "source_names": pa.concat_arrays(lists).take(to_arrow(place, ~kept)),
+            **{
+                name: dates(values).take(to_arrow(np.arange(len(values)), ~kept))
+                for name, values in (("first_seen", first), ("last_seen", last))
+            },
+        }
 
 
 def write_result(

@@ -1,6 +1,9 @@
-"""evidence: of each dropped document, where it stands, what it duplicates and how similar the two are.
+"""Write what was decided, a row a document in input order.
 
-Makes `duplicates.parquet`, a row a dropped document in input order, and with `on_error="skip"` `rejected.parquet`.
+evidence     all: `duplicates.parquet`, of each dropped document its place, what it duplicates and how similar the two
+             are; and with `on_error="skip"` `rejected.parquet`
+clusters     all: `clusters.parquet`, of each kept document in a cluster of two or more, for how many it stands. A kept
+             document that is not in it is alone: it has copies 0, near 0 and component 1
 """
 
 from __future__ import annotations
@@ -13,18 +16,18 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers, Values
 from gpulsh.io.arrow.buffers import chosen, to_arrow
-from gpulsh.io.files.no_documents import EVIDENCE
+from gpulsh.io.files.no_documents import COUNTED, EVIDENCE
 from gpulsh.io.format import BLOCK_BYTES
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import found_in, offsets
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import EarlierKeys, rejected, write_rejected
 from gpulsh.run.records.ids import IdColumn, declared_types
-from gpulsh.run.records.results import write_result
+from gpulsh.run.records.results import MarkedRows, types_of, write_result
 from gpulsh.run.records.tables import COPIES, DECISIONS, KEY_COPIES
-from gpulsh.stats.counts import DUPLICATES, OWN, REASON
+from gpulsh.stats.counts import CLUSTERS, DUPLICATES, REASON, WEIGHT
 
-ROWS_AT_ONCE = 1 << 16
+ROWS_AT_ONCE, CLUSTERS_AT_ONCE = 1 << 16, 1 << 14
 REASONS = ("key", "exact", "near")
 KEY, EXACT, NEAR = range(3)
 SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
@@ -42,7 +45,7 @@ def evidence(
     declared = [*declared_types(job, layout, bad), *(earlier.kinds() if earlier else [])]
     ids = IdColumn.of(place.folder, layout, id_files, declared)
     rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
-    schema = pa.schema([(row.name, ids.type if row.type == OWN else pa.type_for_alias(row.type)) for row in rows])
+    schema = types_of(rows, ids.type)
     reasons = _Reasons(keyed, copies)
 
     def where(positions: Numbers) -> list[pa.Array]:
@@ -114,3 +117,30 @@ def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: IdColumn) -> Iter
         sizes[target >= 0] += ids.sizes(target[target >= 0])
         for start, stop in batch_cuts(offsets(sizes), BLOCK_BYTES):
             yield partition, [column[start:stop] for column in columns]
+
+
+def clusters(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
+    """Write the counts; `id_files` as in `evidence`."""
+    job, partitions = place.job, len(layout.partitions) - 1
+    bad = rejected(place.folder, layout)
+    ids = IdColumn.of(place.folder, layout, id_files, declared_types(job, layout, bad))
+    marked = MarkedRows(job, place.folder, layout, id_files, ids.kind)
+    rows = (*CLUSTERS, *([WEIGHT] if job.counting.weights is not None else []))
+    schema = types_of(rows, ids.type)
+    names = [name for name in schema.names if name not in ("file", "row", "id")]
+
+    def tables() -> Iterator[pa.Table]:
+        for partition in range(partitions):
+            for some in _in_clusters(place, layout, partition):
+                yield pa.table([*marked.where(some).values(), *marked.columns(some, names)], schema=schema)
+
+    return Made(write_result(place.folder, COUNTED, schema, tables(), ("id",)))
+
+
+def _in_clusters(place: Workplace, layout: Layout, partition: int) -> Iterator[Numbers]:
+    """The kept documents of a partition that are connected with others, some at a time; protected ones left out."""
+    decided = DECISIONS.read(place.folder, partition)
+    some = decided.kept & (decided.component > 1) & (decided.document >= layout.protected)
+    found = decided.document[np.flatnonzero(some)]
+    for start in range(0, len(found), CLUSTERS_AT_ONCE):
+        yield found[start : start + CLUSTERS_AT_ONCE]

@@ -31,7 +31,7 @@ from gpulsh.ragged import cuts, offsets, sorted_distinct
 from gpulsh.run.job import FileJob, Job, Layout, Made, Place, Workplace, step_of
 from gpulsh.run.records.documents import contaminated_in, rejected, sizes_in
 from gpulsh.run.records.ids import IdKind
-from gpulsh.run.records.marks import MarkedRows
+from gpulsh.run.records.results import MarkedRows
 from gpulsh.run.records.tables import DECIDED, DECISIONS, SEEN, SEEN_IN_GROUP, Decisions, Ids, Row, Table, ids_table
 from gpulsh.store.durable import Together, naming
 
