@@ -119,10 +119,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     help="Check options, INPUT and OUT, run a sample, and print an estimate of the run; write nothing.",
 )
 @click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print the report as JSON, and progress as JSON lines on standard error.",
+    "--json", "as_json", is_flag=True, help="Print the report as JSON, and progress as JSON lines on standard error."
 )
 @method_options("threshold", "shingle", "normalize", "measure")
 @click.option(
@@ -226,11 +223,7 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
     """
     now = datetime.now(UTC).replace(microsecond=0)
     # Ray prints which of its processes ended, and standard output is for the result.
-    with (
-        clean_end(),
-        redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout),
-        limited(options),
-    ):
+    with clean_end(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout), limited(options):
         from gpulsh.run.files import deduplicate_files
 
         if options["dry_run"]:

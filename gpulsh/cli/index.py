@@ -67,20 +67,10 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 
 @index.command(short_help="Find what files duplicate in an index.")
 @_files
-@click.option(
-    "--top",
-    type=int,
-    default=1,
-    metavar="K",
-    show_default=True,
-    help="Most documents of the index to list.",
-)
+@click.option("--top", type=int, default=1, metavar="K", show_default=True, help="Most documents of the index to list.")
 @click.option("--every", is_flag=True, help="List all documents of the index that are similar enough, not K of them.")
 @click.option(
-    "--threshold",
-    type=float,
-    metavar="J",
-    help="Least similarity, not below the index's.  [default: the index's]",
+    "--threshold", type=float, metavar="J", help="Least similarity, not below the index's.  [default: the index's]"
 )
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
     """Print a JSON line for each document of INPUT that duplicates a document of the index at PATH."""

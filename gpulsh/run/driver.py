@@ -291,12 +291,7 @@ class _Run:
         return pairs, memberships, forests, tallied(facts, "memberships")
 
     def _run(
-        self,
-        name: str,
-        work: Work,
-        arguments: Iterable[tuple[object, ...]],
-        total: int | None,
-        parallel: bool = False,
+        self, name: str, work: Work, arguments: Iterable[tuple[object, ...]], total: int | None, parallel: bool = False
     ) -> tuple[list[Task], list[Mapping[str, Any]]]:
         """The tasks of a stage, and the facts of each."""
         tasks = tasks_of(name, work, arguments)

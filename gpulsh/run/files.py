@@ -60,13 +60,7 @@ from gpulsh.run.options import (
     refuse_without_rows,
 )
 from gpulsh.run.output.finished import Finished, weigh_run
-from gpulsh.run.output.folder import (
-    PAGE,
-    OutputFolder,
-    finished,
-    read_report,
-    write_report,
-)
+from gpulsh.run.output.folder import PAGE, OutputFolder, finished, read_report, write_report
 from gpulsh.run.output.paths import Folders
 from gpulsh.run.output.remote import RemoteFolder
 from gpulsh.run.policy import Policy

@@ -146,9 +146,7 @@ DUPLICATES = (
     ),
 )
 REASON = ColumnRow(
-    "reason",
-    "string",
-    "only with --key: key, exact (the same words in the same order as the kept duplicate) or near",
+    "reason", "string", "only with --key: key, exact (the same words in the same order as the kept duplicate) or near"
 )
 
 # Columns of contamination.parquet: a row for each document and item that it holds, in input order.

@@ -70,8 +70,7 @@ OF_CONTAINMENT = _table(
 
 # With an index of earlier runs, instead of all stages before "write".
 OF_FILES_WITH_INDEX = _table(
-    StageRow("admit", "compare every document with earlier ones, decide, add it to the index", "B"),
-    OF_FILES["write"],
+    StageRow("admit", "compare every document with earlier ones, decide, add it to the index", "B"), OF_FILES["write"]
 )
 
 # Before the others, with a --keep other than "first".

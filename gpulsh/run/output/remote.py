@@ -24,14 +24,7 @@ from typing import Any, Self
 from gpulsh.errors import Advice, GpulshError, OutputError
 from gpulsh.io.file import File, first_line, missing_package
 from gpulsh.io.files.no_documents import MARK, REPORT
-from gpulsh.run.output.folder import (
-    RESULTS,
-    files_of,
-    is_whole,
-    listed_in,
-    read_report,
-    refuse_difference,
-)
+from gpulsh.run.output.folder import RESULTS, files_of, is_whole, listed_in, read_report, refuse_difference
 from gpulsh.run.output.paths import not_empty
 from gpulsh.run.output.work_folder import WORK
 

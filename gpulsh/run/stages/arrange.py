@@ -24,17 +24,7 @@ from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.policy import kind_of
 from gpulsh.run.records.documents import RejectionsFile, ranks_of, sizes_of, write_facts
-from gpulsh.run.records.tables import (
-    GROUPS,
-    MEMBERS,
-    PLACES,
-    RANKS,
-    Members,
-    Ranks,
-    Row,
-    Table,
-    TextPlaces,
-)
+from gpulsh.run.records.tables import GROUPS, MEMBERS, PLACES, RANKS, Members, Ranks, Row, Table, TextPlaces
 from gpulsh.run.records.texts import chosen_pieces, runs_of, texts_file, texts_of_piece
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import completed, unfinished
@@ -82,13 +72,7 @@ def gather(place: Workplace, layout: Layout, partition: Partition, members: Path
 
 
 def _copy(
-    place: Workplace,
-    layout: Layout,
-    partition: Partition,
-    document: Numbers,
-    size: Numbers,
-    offset: Numbers,
-    out: int,
+    place: Workplace, layout: Layout, partition: Partition, document: Numbers, size: Numbers, offset: Numbers, out: int
 ) -> None:
     """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
     texts = place.texts()

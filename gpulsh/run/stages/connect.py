@@ -22,13 +22,7 @@ from gpulsh.ragged import cuts, sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.forest import NO_PAIR, Forest, merged, pieces
-from gpulsh.run.records.tables import (
-    MEMBERS,
-    SHARES,
-    Members,
-    Places,
-    Shares,
-)
+from gpulsh.run.records.tables import MEMBERS, SHARES, Members, Places, Shares
 from gpulsh.store.scratch import Column
 
 CONNECT = "connect"  # the step
