@@ -196,7 +196,7 @@ def _parameter(value: object) -> str:
 def _change(as_json: bool, function: Callable[..., Any], *places: object, **options: Any) -> None:
     """Build an index or add to one, and print the counts."""
     with clean_end():
-        counts = function(*places, progress=True, **parsed(options)).counts()
+        counts = function(*places, progress=True, **parsed(options))
     if as_json:
         conclude(json.dumps(counts, indent=2))
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from gpulsh.index.snapshot import Occurrences, Snapshot
 from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_unused
@@ -48,12 +50,41 @@ COUNT_COLUMNS = ("key", "copies", "near")
 
 
 @dataclass(frozen=True)
-class Duplicates:
+class Listing(ABC):
+    """Rows about documents of an index, which a command prints or writes to a file."""
+
+    snapshot: Snapshot  # of the index
+
+    @abstractmethod
+    def tables(self) -> Iterator[pa.Table]:
+        """One table or more, some rows at a time."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the rows as JSON lines."""
+        for table in self.tables():
+            for row in table.to_pylist():
+                yield json.dumps(row, ensure_ascii=False, default=str)
+
+    def write(self, path: Path) -> None:
+        """Write a complete file or none, as Parquet or JSON lines by its ending."""
+        with writing(path), durable_file(path) as file:
+            if path.suffix == ".jsonl":
+                for line in self.lines():
+                    file.write(line.encode("utf-8", "replace") + b"\n")
+                return
+            tables = self.tables()
+            first = next(tables)
+            with pq.ParquetWriter(file, marked(first.schema), compression="zstd", version="2.6") as out:
+                for table in (first, *tables):
+                    out.write_table(table.replace_schema_metadata(marked(table.schema).metadata))
+
+
+@dataclass(frozen=True)
+class Duplicates(Listing):
     """Documents of files, and the documents of an index that they duplicate, by number: one row each, in order."""
 
     texts: FileTexts
     positions: Numbers
-    snapshot: Snapshot  # of the index
     numbers: Numbers
     similarity: NDArray[np.float64]
 
@@ -79,41 +110,11 @@ class Duplicates:
             }
             yield pa.table(columns)
 
-    def lines(self) -> Iterator[str]:
-        """Yield the duplicates as JSON lines."""
-        return lines_of(self.tables())
-
-    def write(self, path: Path) -> None:
-        """Write a complete file or none, as Parquet or JSON lines by its ending."""
-        with self.texts.unchanged():
-            write_tables(path, self.tables())
-
-
-def lines_of(tables: Iterator[pa.Table]) -> Iterator[str]:
-    """Yield the rows of tables as JSON lines."""
-    for table in tables:
-        for row in table.to_pylist():
-            yield json.dumps(row, ensure_ascii=False, default=str)
-
-
-def write_tables(path: Path, tables: Iterator[pa.Table]) -> None:
-    """Write one or more tables as a complete file or none, as Parquet or JSON lines by its ending."""
-    with writing(path), durable_file(path) as file:
-        if path.suffix == ".jsonl":
-            for line in lines_of(tables):
-                file.write(line.encode("utf-8", "replace") + b"\n")
-            return
-        first = next(tables)
-        with pq.ParquetWriter(file, marked(first.schema), compression="zstd", version="2.6") as out:
-            for table in (first, *tables):
-                out.write_table(table.replace_schema_metadata(marked(table.schema).metadata))
-
 
 @dataclass(frozen=True)
-class Occurred:
+class Occurred(Listing):
     """How often the held documents of an index occurred: tables with key, copies and near, in order of insertion."""
 
-    snapshot: Snapshot
     counts: Occurrences
 
     def __len__(self) -> int:
@@ -126,10 +127,6 @@ class Occurred:
             keys = self.snapshot.keys(number)
             yield pa.table([keys, to_arrow(copies), to_arrow(near)], names=list(COUNT_COLUMNS))
 
-    def lines(self) -> Iterator[str]:
-        """Yield the rows as JSON lines."""
-        return lines_of(self.tables())
-
 
 def index_counts(
     path: str | os.PathLike[str], *, output: str | os.PathLike[str] | None = None, overwrite: bool = False
@@ -138,34 +135,16 @@ def index_counts(
 
     The table is written to `output` if given, as Parquet or JSON lines by its ending.
     """
-    refuse_ending(output)
+    refuse_output(output, os.fspath(path), COUNT_COLUMNS, overwrite)
     snapshot = Index.open(path, backend="reference").collection.snapshot()
-    if output is not None:
-        refuse_url(os.fspath(output))
-        refuse_inside(os.fspath(output), os.fspath(path), "index")
-        refuse_present(output, overwrite=overwrite, columns=COUNT_COLUMNS)
     found = Occurred(snapshot, snapshot.occurrences())
     if output is not None:
-        write_tables(Path(output), found.tables())
+        found.write(Path(output))
     return found
 
 
-@dataclass(frozen=True)
-class Indexed:
-    """The result of adding files to an index: the number of documents, and the evidence of dropped ones."""
-
-    documents: int
-    duplicates: Duplicates
-    held: int  # documents that the index holds now
-
-    def counts(self) -> dict[str, int]:
-        """The counts that commands print."""
-        dropped = len(self.duplicates)
-        return {"documents": self.documents, "kept": self.documents - dropped, "dropped": dropped, "held": self.held}
-
-
-def build_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> Indexed:
-    """A new index of files in the folder `path`, with near-duplicates dropped as `deduplicate` does.
+def build_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> dict[str, int]:
+    """A new index of files in the folder `path`, with near-duplicates dropped as `deduplicate` does; the counts.
 
     A document's key is its value of `id_column`, a string or an integer, or FILE:ROW. The evidence of dropped documents
     is written to `output` before the index is committed. `text_column`, `lines`, `as_text`, `delimiter` and `encoding`
@@ -175,7 +154,7 @@ def build_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: 
     return _grown(Index.create, path, inputs, **options)
 
 
-def add_to_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> Indexed:
+def add_to_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> dict[str, int]:
     """Add to an index, with the parameters of `build_index` and `Index.open`; documents in the index come first."""
     return _grown(Index.open, path, inputs, **options)
 
@@ -191,13 +170,12 @@ def _grown(
     overwrite: bool = False,
     progress: bool = False,
     **parameters: Any,
-) -> Indexed:
+) -> dict[str, int]:
     folder = checked_folder("path", path)
     refuse_url(folder)
-    refuse_ending(output)
     texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), parameters)
     refuse_overlap(folder, inputs, texts.files)
-    refuse_output(output, folder, inputs, texts, overwrite)
+    refuse_output(output, folder, COLUMNS, overwrite, inputs, texts.files)
     shown = open_progress(progress)
     with open_index(path, **parameters) as index:
         refuse_places(index.collection, path, id_column)
@@ -211,12 +189,14 @@ def _grown(
             decided = index.collection.decisions(numbers)
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
             snapshot = index.collection.snapshot()
-        duplicates = Duplicates(texts, found.number - numbers.start, snapshot, found.witness, found.similarity)
+        duplicates = Duplicates(snapshot, texts, found.number - numbers.start, found.witness, found.similarity)
         with shown.stage("save", None, OF_INDEX["save"].unit):
             if output is not None:
                 duplicates.write(Path(output))
             index.save()
-        return Indexed(len(numbers), duplicates, len(index) - index.dropped())
+        kept = len(numbers) - len(duplicates)
+        counts = {"documents": len(numbers), "kept": kept, "dropped": len(duplicates)}
+        return {**counts, "held": len(index) - index.dropped()}
 
 
 def refuse_places(collection: Collection, path: str | os.PathLike[str], id_column: str | None) -> None:
@@ -246,36 +226,38 @@ def query_index(
     There is one row for each pair. `threshold` may not be below the index's, which is the default. The result is
     written to `output` if given.
     """
-    refuse_ending(output)
     texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), parameters)
     collection = Index.open(path, **parameters).collection
-    refuse_output(output, os.fspath(path), inputs, texts, overwrite)
+    refuse_output(output, os.fspath(path), COLUMNS, overwrite, inputs, texts.files)
     shown = open_progress(progress)
     snapshot = collection.snapshot()
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.unchanged():
         watched = _Watched(texts, shown)
         positions, numbers, similarity = collection.find_similar(watched, snapshot, threshold, None if every else top)
-    found = Duplicates(texts, positions, snapshot, numbers, similarity)
+    found = Duplicates(snapshot, texts, positions, numbers, similarity)
     if output is not None:
         found.write(Path(output))
     return found
 
 
-def refuse_ending(output: str | os.PathLike[str] | None) -> None:
-    """ParameterError if the ending is not that of a format."""
-    if output is not None and Path(output).suffix not in ENDINGS:
-        raise ParameterError(f"output is {os.fspath(output)!r}; give a file that ends with {' or '.join(ENDINGS)}")
-
-
 def refuse_output(
-    output: str | os.PathLike[str] | None, index: str, inputs: Sequence[str], texts: FileTexts, overwrite: bool
+    output: str | os.PathLike[str] | None,
+    index: str,
+    columns: tuple[str, ...],
+    overwrite: bool,
+    inputs: Sequence[str] = (),
+    files: Sequence[File] = (),
 ) -> None:
-    """OutputError if the file exists, or would be among the inputs or in the index."""
-    if output is not None:
-        refuse_url(os.fspath(output))
-        refuse_overlap(os.fspath(output), inputs, texts.files)
-        refuse_inside(os.fspath(output), index, "index")
-        refuse_present(output, overwrite=overwrite, columns=COLUMNS)
+    """ParameterError for an ending of no format; OutputError if the file exists, is an input or is inside the index."""
+    if output is None:
+        return
+    name = os.fspath(output)
+    if Path(name).suffix not in ENDINGS:
+        raise ParameterError(f"output is {name!r}; give a file that ends with {' or '.join(ENDINGS)}")
+    refuse_url(name)
+    refuse_overlap(name, inputs, files)
+    refuse_inside(name, index, "index")
+    refuse_present(output, overwrite=overwrite, columns=columns)
 
 
 def _open(inputs: Sequence[str], columns: Columns, parameters: dict[str, Any]) -> FileTexts:
