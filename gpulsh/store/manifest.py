@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gpulsh.errors import OutputError
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_file
 
 NAME = "manifest.jsonl"
@@ -62,7 +63,10 @@ class Manifest:
         if not entries:
             return None
         begun, *steps = entries
-        known = {entry["step"]: Step(file_facts(entry["files"]), entry["facts"]) for entry in steps}
+        try:
+            known = {entry["step"]: Step(file_facts(entry["files"]), entry["facts"]) for entry in steps}
+        except ValueError as error:
+            raise OutputError(f"{folder / NAME}: is damaged: {error}; begin again with --overwrite") from error
         return cls(folder, begun["job"], bytes.fromhex(begun["secret"]), known, length)
 
     def steps(self) -> Iterable[tuple[str, Step]]:
@@ -107,7 +111,9 @@ def damaged(folder: Path, files: Mapping[str, FileFact]) -> str | None:
 
 
 def file_facts(facts: Mapping[str, Mapping[str, int]]) -> dict[str, FileFact]:
-    """Facts of files by name, from JSON."""
+    """Facts of files by name, from JSON; ValueError for a file outside of the folder that names it."""
+    if outside := [name for name in facts if name.startswith("/") or ".." in name.split("/") or "\0" in name]:
+        raise ValueError(f"it names the file {outside[0]!r}")
     return {name: FileFact(**fact) for name, fact in facts.items()}
 
 

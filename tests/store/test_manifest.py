@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpulsh.store.durable import durable_file
+from gpulsh.errors import OutputError
+from gpulsh.store.durable import FileFact, durable_file
 from gpulsh.store.manifest import AT_ONCE, NAME, Manifest
 
 SECRET = bytes(range(32))
@@ -62,3 +63,10 @@ def test_brief_steps_are_made_durable_many_at_a_time(tmp_path: Path, monkeypatch
     assert len(synced) == 3 and synced[-1] == (tmp_path / NAME).stat().st_size
     found = Manifest.open(tmp_path)
     assert found is not None and len(list(found.steps())) == 2 * AT_ONCE + 2
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/passwd", "data/../../out", "a\0b"])
+def test_a_step_with_a_file_outside_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+    Manifest.begin(tmp_path, {}, SECRET).add("one", {name: FileFact(8, 1)}, {})
+    with pytest.raises(OutputError, match="is damaged: it names the file"):
+        Manifest.open(tmp_path)
