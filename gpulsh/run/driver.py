@@ -18,21 +18,10 @@ from gpulsh.io.files.file_texts import FileTexts, Partition
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Job, Layout, Made, Runner, Stage, Task, step_of, tallied
 from gpulsh.run.policy import check_kinds
+from gpulsh.run.records import tables
 from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.ids import IdColumn, declared_types
-from gpulsh.run.records.tables import (
-    COPIES,
-    FOREST,
-    GROUPS,
-    KEY_COPIES,
-    MEMBERS,
-    MEMBERSHIPS,
-    PAIRS,
-    SAMPLE,
-    SHARES,
-    TWINS,
-    Table,
-)
+from gpulsh.run.records.tables import Table
 from gpulsh.run.records.texts import GatheredTexts
 from gpulsh.run.stages.arrange import gather, route
 from gpulsh.run.stages.collide import collide, copies, keys
@@ -154,9 +143,14 @@ class _Run:
         pairs, memberships, forests, in_large = meet(layout, (*keyed, *copied))
         alike = keyed, copied
         (groups,) = self._stage("connect", [Task(CONNECT, group, (layout, forests, (*keyed, *copied)))], 1)
-        members, shares = (table.path(self.folder, CONNECT) for table in (MEMBERS, SHARES))
-        found_in = ((PAIRS, pairs), (MEMBERSHIPS, memberships), (COPIES, copied), (TWINS, twins), (KEY_COPIES, keyed))
-        routed: Mapping[Table[Any], Paths] = dict(found_in)
+        members, shares = (table.path(self.folder, CONNECT) for table in (tables.MEMBERS, tables.SHARES))
+        routed: Mapping[Table[Any], Paths] = {
+            tables.PAIRS: pairs,
+            tables.MEMBERSHIPS: memberships,
+            tables.COPIES: copied,
+            tables.TWINS: twins,
+            tables.KEY_COPIES: keyed,
+        }
         pairs, memberships, copied, twins, keyed = self.route(members, routed)
         read = groups["meeting"] > 0 and is_read(self.job.method, in_large)
         if read:
@@ -198,13 +192,15 @@ class _Run:
         parts = self._ranges(EXACT_COST * len(layout))
         tasks, facts = self._run("keys", keys, ((layout, part, parts) for part in range(parts)), parts)
         self.funnel.key_copies = tallied(facts, "copies")
-        return self._files(tasks, KEY_COPIES)
+        return self._files(tasks, tables.KEY_COPIES)
 
     def copies(self, layout: Layout, keyed: Paths) -> tuple[Paths, Paths]:
         """Find copies in every range of exact hashes: files of COPIES, and of TWINS where there may be any."""
         parts = self._ranges(EXACT_COST * len(layout))
         tasks, _ = self._run("copies", copies, ((layout, keyed, part, parts) for part in range(parts)), parts)
-        return self._files(tasks, COPIES), self._files(tasks if self.job.policy.by_source() else [], TWINS)
+        return self._files(tasks, tables.COPIES), self._files(
+            tasks if self.job.policy.by_source() else [], tables.TWINS
+        )
 
     def collide(self, layout: Layout, copied: Paths) -> Met:
         """Find shared buckets in every range of digests."""
@@ -229,7 +225,7 @@ class _Run:
                 step = f"route-{path.stem}"
                 tasks.append(Task(step, route, (step, members, table, path)))
         self._stage("route", tasks, len(tasks), parallel=True)
-        routed = iter(self._files(tasks, GROUPS))
+        routed = iter(self._files(tasks, tables.GROUPS))
         return [tuple(islice(routed, len(paths))) for paths in found.values()]
 
     def compare(self, layout: Layout, groups: Groups, shares: Path, pairs: Paths) -> Paths:
@@ -237,7 +233,7 @@ class _Run:
         given = ((layout, shares, share, pairs) for share in range(groups["shares"]))
         tasks, facts = self._run("compare", compare, given, groups["pairs"])
         self.funnel.candidates = tallied(facts, "candidates")
-        return self._files(tasks, SAMPLE)
+        return self._files(tasks, tables.SAMPLE)
 
     def verify(self, layout: Layout, groups: Groups, found: tuple[object, ...]) -> Paths:
         """Compare, where that is not done, and resolve every group. Counts pairs, and hands on files of SAMPLE."""
@@ -249,13 +245,13 @@ class _Run:
         self._count_kept(layout)
         if self.job.policy.retention.min_sources > 1:  # documents that met no other are of one source
             funnel.few_sources, funnel.kept = funnel.kept - tallied(facts, "kept"), tallied(facts, "kept")
-        return self._files(tasks, SAMPLE)
+        return self._files(tasks, tables.SAMPLE)
 
     def sample(self, paths: Paths) -> Sample:
         """Bring samples together."""
         found = NOTHING
         for path in paths:
-            found = found.and_of(SAMPLE.open(path).whole())
+            found = found.and_of(tables.SAMPLE.open(path).whole())
         return found
 
     def collect(self, layout: Layout, groups: int, signed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
@@ -287,7 +283,9 @@ class _Run:
 
     def _met(self, name: str, work: Work, arguments: Iterable[tuple[object, ...]], total: int) -> Met:
         tasks, facts = self._run(name, work, arguments, total)
-        pairs, memberships, forests = (self._files(tasks, table) for table in (PAIRS, MEMBERSHIPS, FOREST))
+        pairs, memberships, forests = (
+            self._files(tasks, table) for table in (tables.PAIRS, tables.MEMBERSHIPS, tables.FOREST)
+        )
         return pairs, memberships, forests, tallied(facts, "memberships")
 
     def _run(

@@ -20,18 +20,8 @@ from gpulsh.io.files.rejected import REJECTED, Rejected, end_to_end
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import FileJob, Layout, Made, Workplace, step_file, step_of
 from gpulsh.run.policy import Policy
-from gpulsh.run.records.tables import (
-    EARLIER,
-    HELD,
-    ORDER,
-    SET_SIZES,
-    SIZES,
-    SIZES_AND_ORDER,
-    OrderedSizes,
-    Row,
-    Sizes,
-    Table,
-)
+from gpulsh.run.records import tables
+from gpulsh.run.records.tables import Row, Table
 from gpulsh.store.columns import ColumnsFile, MappedBatches, columns_file
 from gpulsh.store.durable import FileFact, durable_file
 
@@ -46,9 +36,9 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, r
     sizes = np.concatenate([np.empty(0, np.int64), *facts.sizes])
     order = place.job.policy.order(facts, place.job.files, where)
     if order is None:
-        made = SIZES.write(place.folder, partition.number, Sizes(sizes))
+        made = tables.SIZES.write(place.folder, partition.number, tables.Sizes(sizes))
     else:
-        made = SIZES_AND_ORDER.write(place.folder, partition.number, OrderedSizes(sizes, *order))
+        made = tables.SIZES_AND_ORDER.write(place.folder, partition.number, tables.OrderedSizes(sizes, *order))
     bad = rejected.finish()
     return Made(
         {**made, **bad},
@@ -65,26 +55,26 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, r
 
 def sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:
     """int64 [m]: bytes of text of the documents at ascending `positions`."""
-    (found,) = _looked_up(SIZES, positions, folder, layout)
+    (found,) = _looked_up(tables.SIZES, positions, folder, layout)
     return found
 
 
 def set_sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:
     """int64 [m]: how many fingerprints each of the documents at ascending `positions` has."""
-    (found,) = _looked_up(SET_SIZES, positions, folder, layout)
+    (found,) = _looked_up(tables.SET_SIZES, positions, folder, layout)
     return found
 
 
 def sizes_in(partition: int, rows: slice, folder: Path) -> int:
     """Bytes of text of some rows of a partition, in all."""
-    return int(SIZES.read(folder, partition).size[rows].sum())
+    return int(tables.SIZES.read(folder, partition).size[rows].sum())
 
 
 def ranks_of(positions: Numbers, by_position: bool, folder: Path, layout: Layout) -> Numbers:
     """int64 [m]: the place of each of ascending `positions` in the decision order of them all."""
     if by_position:  # protected documents come first by that, too
         return np.arange(len(positions))
-    return _looked_up(ORDER, positions, folder, layout).rank(positions < layout.protected)
+    return _looked_up(tables.ORDER, positions, folder, layout).rank(positions < layout.protected)
 
 
 def relation_of(positions: Numbers, policy: Policy, layout: Layout) -> Relation:
@@ -106,7 +96,7 @@ def contaminated_in(place: Workplace, partition: int) -> Numbers:
     """int64 [m]: the rows of a partition, ascending, that hold items of a benchmark."""
     if place.job.policy.overlap is None:
         return np.empty(0, np.int64)
-    return sorted_distinct(HELD.read(place.folder, partition).row)
+    return sorted_distinct(tables.HELD.read(place.folder, partition).row)
 
 
 HELD_ROWS = 1 << 16
@@ -175,7 +165,7 @@ class EarlierKeys:
     """The places of the earlier documents of all partitions, by their keys."""
 
     def __init__(self, folder: Path, partitions: int, *, by_id: bool) -> None:
-        self._files = [EARLIER.read(folder, partition) for partition in range(partitions)]
+        self._files = [tables.EARLIER.read(folder, partition) for partition in range(partitions)]
         self._folder, self._by_id = folder, by_id
 
     def kinds(self) -> list[pa.DataType]:

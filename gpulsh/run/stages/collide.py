@@ -22,36 +22,20 @@ from gpulsh.lsh.collisions import bucketed
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.key_rule import decide_by_key
+from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of
 from gpulsh.run.records.forest import ForestBuilder
 from gpulsh.run.records.ranges import Participants, rows_in_range
 from gpulsh.run.records.sightings import seen_in_group
-from gpulsh.run.records.tables import (
-    COPIES,
-    DECIDED,
-    DIGESTS,
-    EXACT,
-    FOREST,
-    KEY_COPIES,
-    KEYS,
-    MEMBERSHIPS,
-    PAIRS,
-    SEEN_IN_GROUP,
-    TWINS,
-    Copies,
-    Decisions,
-    ExactRows,
-    Pairs,
-    Table,
-)
+from gpulsh.run.records.tables import Table
 
 
 def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     """Find the documents whose hashes of keys are in one of `parts` equal ranges, and which an earlier one has."""
-    found = _Hashed(place, layout, KEYS, part, parts).copies(within=place.job.policy.within)
+    found = _Hashed(place, layout, tables.KEYS, part, parts).copies(within=place.job.policy.within)
     dropped = found.document >= layout.protected  # protected ones are compared, whatever their keys
-    found = KEY_COPIES.rows(found, dropped)
-    facts, made = {"amount": 1, "copies": len(found.document)}, KEY_COPIES.write(place.folder, part, found)
+    found = tables.KEY_COPIES.rows(found, dropped)
+    facts, made = {"amount": 1, "copies": len(found.document)}, tables.KEY_COPIES.write(place.folder, part, found)
     place.progress.advance(1)
     if place.job.key is not None and place.job.key.only:
         members = sorted_distinct(np.concatenate(found))
@@ -59,8 +43,8 @@ def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
         with place.ops.here():
             decision = decide_by_key(len(members), later, first, place.ops).to_numpy()
         seen = seen_in_group(place.job, place.folder, layout, members, decision.duplicate_of)
-        made |= DECIDED.write(place.folder, part, Decisions.of(members, decision))
-        made |= SEEN_IN_GROUP.write(place.folder, part, seen)
+        made |= tables.DECIDED.write(place.folder, part, tables.Decisions.of(members, decision))
+        made |= tables.SEEN_IN_GROUP.write(place.folder, part, seen)
         facts["dropped"] = len(found.document)
         place.progress.count(dropped=len(found.document))
     return Made(made, facts)
@@ -68,13 +52,15 @@ def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
 
 def copies(place: Workplace, layout: Layout, keyed: Sequence[Path], part: int, parts: int) -> Made:
     """Find the copies whose hashes are in one of `parts` equal ranges; those that `keyed` files list are left out."""
-    hashed = _Hashed(place, layout, EXACT, part, parts, Participants(layout, keyed) if keyed else None)
+    hashed = _Hashed(place, layout, tables.EXACT, part, parts, Participants(layout, keyed) if keyed else None)
     by_source = place.job.policy.by_source()
     found = hashed.copies(within=by_source)
-    made = COPIES.write(place.folder, part, found)
+    made = tables.COPIES.write(place.folder, part, found)
     if by_source:
         all_found = hashed.copies(within=False)
-        made |= TWINS.write(place.folder, part, TWINS.rows(all_found, ~np.isin(all_found.document, found.document)))
+        made |= tables.TWINS.write(
+            place.folder, part, tables.TWINS.rows(all_found, ~np.isin(all_found.document, found.document))
+        )
     place.progress.advance(1)
     return Made(made, {"amount": 1})
 
@@ -86,7 +72,7 @@ class _Hashed:
         self,
         place: Workplace,
         layout: Layout,
-        table: Table[ExactRows],
+        table: Table[tables.ExactRows],
         part: int,
         parts: int,
         participants: Participants | None = None,
@@ -98,7 +84,7 @@ class _Hashed:
         self._place, self._layout = place, layout
         self._hashes, self._position = np.concatenate(hashes), np.concatenate(positions)
 
-    def copies(self, *, within: bool) -> Copies:
+    def copies(self, *, within: bool) -> tables.Copies:
         """Those that share a hash with one before them in decision order, `within` an INPUT, and the first of each."""
         ops, position, layout = self._place.ops, self._position, self._layout
 
@@ -109,7 +95,7 @@ class _Hashed:
             given = ops.asarray(self._hashes), ops.asarray(np.arange(len(position))), self._rank, ops
             later, first = map(ops.asnumpy, first_copies(*given, source if within else None))
         order = np.argsort(position[later])
-        return Copies(position[later][order], position[first][order])
+        return tables.Copies(position[later][order], position[first][order])
 
     def _rank(self, rows: Array) -> Array:
         place, position = self._place, self._position[self._place.ops.asnumpy(rows)]
@@ -130,16 +116,19 @@ def collide(place: Workplace, layout: Layout, copies: Sequence[Path], part: int,
         small, memberships = bucketed(digests, place.ops, lambda done: None)
         del digests
         forest = ForestBuilder(len(layout), place.ops)
-        target = PAIRS.path(place.folder, part)
-        with PAIRS.create(target) as out:
+        target = tables.PAIRS.path(place.folder, part)
+        with tables.PAIRS.create(target) as out:
             for pairs in small.pieces(PAIRS_AT_ONCE):
-                columns = Pairs(*np.ascontiguousarray(pairs.T))
+                columns = tables.Pairs(*np.ascontiguousarray(pairs.T))
                 forest.add(pairs)
                 forest.count(columns.i)
                 out.append(columns)
             written = out.finish()
         forest.add(np.stack([memberships.bucket, memberships.document], axis=1))
-    made = {**MEMBERSHIPS.write(place.folder, part, memberships), **FOREST.write(place.folder, part, forest.columns())}
+    made = {
+        **tables.MEMBERSHIPS.write(place.folder, part, memberships),
+        **tables.FOREST.write(place.folder, part, forest.columns()),
+    }
     place.progress.advance(bands)
     return Made({target.name: written, **made}, {"amount": bands, "memberships": len(memberships.document)})
 
@@ -156,7 +145,7 @@ class _Digests:
         self._digests: list[list[Array]] = [[there(np.empty(0, np.uint64))] for _ in range(self.bands)]
         self._ids: list[list[Array]] = [[there(np.empty(0, np.int64))] for _ in range(self.bands)]
         given = place.folder, layout, part, parts, Participants(layout, copies)
-        for at, (digests,), documents in rows_in_range(DIGESTS, *given, there=there):
+        for at, (digests,), documents in rows_in_range(tables.DIGESTS, *given, there=there):
             self._digests[at % self.bands].append(digests)
             self._ids[at % self.bands].append(documents)
 

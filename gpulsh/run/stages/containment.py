@@ -24,22 +24,10 @@ from gpulsh.decide.containment import Owners
 from gpulsh.lsh.pairs import packed, renumbered, unpacked
 from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace, step_of
+from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of, set_sizes_of
 from gpulsh.run.records.forest import ForestBuilder
 from gpulsh.run.records.ranges import Participants, postings_file, rows_in_range
-from gpulsh.run.records.tables import (
-    FOREST,
-    MEMBERSHIPS,
-    PAIRS,
-    POSTINGS,
-    PREFIXES,
-    SET_SIZES,
-    WEIGHTS,
-    Pairs,
-    PostingRows,
-    SetSizes,
-    Weights,
-)
 from gpulsh.store.columns import ColumnsFile
 
 FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
@@ -52,10 +40,10 @@ def weigh(place: Workplace, layout: Layout, copies: Sequence[Path], shingles: in
     with ops.here():
         counts = ops.asarray(np.zeros(1 << bits, np.uint8))
         given = place.folder, layout, 0, 1, Participants(layout, copies)
-        for _, (fingerprints,), _ in rows_in_range(POSTINGS, *given):
+        for _, (fingerprints,), _ in rows_in_range(tables.POSTINGS, *given):
             offset = np.array([0, len(fingerprints)])
             counts = ops.frequencies(Fingerprints(fingerprints, offset).moved(ops.asarray), counts)
-        made = WEIGHTS.write(place.folder, WEIGH, Weights(ops.asnumpy(counts)))
+        made = tables.WEIGHTS.write(place.folder, WEIGH, tables.Weights(ops.asnumpy(counts)))
     place.progress.advance(1)
     return Made(made, {"amount": 1})
 
@@ -64,7 +52,7 @@ def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], partition: 
     """Choose the prefixes of a partition by the weights."""
     start, stop = layout.partitions[partition : partition + 2].tolist()
     takes_part = Participants(layout, copies).of(partition)
-    postings = POSTINGS.open(POSTINGS.path(place.folder, partition))
+    postings = tables.POSTINGS.open(tables.POSTINGS.path(place.folder, partition))
     sizes = np.zeros(stop - start, np.int64)
     for run in postings.runs():
         rows = run.row[:]
@@ -72,9 +60,9 @@ def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], partition: 
         postings.release()
     lengths = prefix_lengths(sizes, least_share(place.job.method.threshold))
     owns = takes_part & (np.arange(start, stop) >= (layout.protected if place.job.method.drop_contained_only else 0))
-    counts = WEIGHTS.read(place.folder, WEIGH).documents
+    counts = tables.WEIGHTS.read(place.folder, WEIGH).documents
     ops, chosen = place.ops, 0
-    with ops.here(), postings_file(PREFIXES, place.folder, partition) as out:
+    with ops.here(), postings_file(tables.PREFIXES, place.folder, partition) as out:
         here = ops.asarray(counts)
         for run in postings.runs():
             documents, sets = _sets(run, owns)
@@ -87,11 +75,11 @@ def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], partition: 
             chosen += len(values)
         made = out.finish()
     place.progress.advance(1)
-    made |= SET_SIZES.write(place.folder, partition, SetSizes(sizes))
+    made |= tables.SET_SIZES.write(place.folder, partition, tables.SetSizes(sizes))
     return Made(made, {"amount": 1, "chosen": chosen})
 
 
-def _sets(run: PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fingerprints]:
+def _sets(run: tables.PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fingerprints]:
     """The documents of a run that have prefixes, ascending, and their fingerprints in it, in any order."""
     chosen = np.flatnonzero(owns[run.row])
     rows = run.row[chosen]
@@ -111,21 +99,21 @@ def join(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, pa
     """Find who may contain whom by the fingerprints in one of `parts` equal ranges."""
     folder, step = place.folder, step_of("join", part)
     given = folder, layout, part, parts, Participants(layout, copies)
-    prefixes = [(fingerprints, owners) for _, (fingerprints,), owners in rows_in_range(PREFIXES, *given)]
+    prefixes = [(fingerprints, owners) for _, (fingerprints,), owners in rows_in_range(tables.PREFIXES, *given)]
     none = np.empty(0, np.uint64), np.empty(0, np.int64)
     owners = Owners(*map(np.concatenate, zip(none, *prefixes, strict=True)))
     del prefixes
-    target = PAIRS.path(folder, step)
-    with place.ops.here(), PAIRS.create(target) as out:
+    target = tables.PAIRS.path(folder, step)
+    with place.ops.here(), tables.PAIRS.create(target) as out:
         found = _Found(out, ForestBuilder(len(layout), place.ops))
-        for _, (fingerprints,), holders in rows_in_range(POSTINGS, *given):
+        for _, (fingerprints,), holders in rows_in_range(tables.POSTINGS, *given):
             for pairs in owners.met_by(fingerprints, holders):
                 found.add(_possible(place, layout, *pairs))
         found.write()
         made = {target.name: out.finish()}
     made |= {
-        **MEMBERSHIPS.write(folder, step, MEMBERSHIPS.empty()),
-        **FOREST.write(folder, step, found.forest.columns()),
+        **tables.MEMBERSHIPS.write(folder, step, tables.MEMBERSHIPS.empty()),
+        **tables.FOREST.write(folder, step, found.forest.columns()),
     }
     place.progress.advance(1)
     return Made(made, {"amount": 1})
@@ -167,5 +155,5 @@ class _Found:
         if len(pairs):
             self.forest.add(pairs)
             self.forest.count(pairs[:, 0])
-            self._out.append(Pairs(*np.ascontiguousarray(pairs.T)))
+            self._out.append(tables.Pairs(*np.ascontiguousarray(pairs.T)))
         self._held, self._count = [np.empty(0, np.uint64)], 0

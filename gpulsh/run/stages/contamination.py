@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,20 +29,13 @@ from gpulsh.repeats.contamination import byte_spans
 from gpulsh.repeats.places import Reading
 from gpulsh.run.job import FileJob, Layout, Made, Place
 from gpulsh.run.policy import Screening
+from gpulsh.run.records import tables
 from gpulsh.run.records.results import write_result
-from gpulsh.run.records.tables import (
-    HELD,
-    HELD_SPANS,
-    ITEM_FLAGS,
-    ITEM_PLACES,
-    ITEM_TOKENS,
-    ITEM_WINDOWS,
-    HeldItems,
-    HeldSpans,
-)
 from gpulsh.stats.counts import CONTAMINATION
+from gpulsh.store.durable import FileFact
 
 PROTECT = "protect"  # the step
+ITEMS: Sequence[tables.Table[Any]] = tables.ITEM_WINDOWS, tables.ITEM_PLACES, tables.ITEM_TOKENS, tables.ITEM_FLAGS
 FILE = "contamination.parquet"
 SHARE = 4  # of the memory, the part for the index
 ROWS_AT_ONCE = 1 << 16
@@ -66,10 +60,9 @@ def protect(place: ScreenedPlace, pieces: Sequence[Piece]) -> Made:
     with place.unchanged(piece.file for piece in pieces):
         given = screening.shingling, place.keys, screening.overlap, place.job.cut.memory // SHARE
         found = index_items(ops, batches(), *given)
-    made = ITEM_WINDOWS.write(place.folder, PROTECT, found.windows)
-    made |= ITEM_PLACES.write(place.folder, PROTECT, found.places)
-    made |= ITEM_TOKENS.write(place.folder, PROTECT, found.items)
-    made |= ITEM_FLAGS.write(place.folder, PROTECT, found.flags)
+    made: dict[str, FileFact] = {}
+    for table, rows in zip(ITEMS, (found.windows, found.places, found.items, found.flags), strict=True):
+        made |= table.write(place.folder, PROTECT, rows)
     return Made(made, {"amount": read, "documents": len(found.items.counted)})
 
 
@@ -77,20 +70,21 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
     """Find the documents of a partition that hold items; protected ones are left out."""
     job, screening = place.job, _screening(place)
     if not screening.marks and all(screening.protects(job.files[piece.file]) for piece in partition.pieces):
-        return Made(HELD.write(place.folder, partition.number, HELD.empty()), {"amount": 0})
-    index, facts, reading, folding = _index(place), PartitionFacts(), screening.shingling, screening.folding
+        return Made(tables.HELD.write(place.folder, partition.number, tables.HELD.empty()), {"amount": 0})
+    facts, reading, folding = PartitionFacts(), screening.shingling, screening.folding
+    index = Benchmark(screening.overlap, *(table.read(place.folder, PROTECT) for table in ITEMS))
 
-    def find(ops: Backend, text: TextBatch) -> tuple[int, int, HeldItems, HeldSpans]:
+    def find(ops: Backend, text: TextBatch) -> tuple[int, int, tables.HeldItems, tables.HeldSpans]:
         given, how = (ops, normalized(text, folding.form), reading, place.keys), Reading(ops, reading, folding)
         found, spans = index.cover(*given) if screening.marks else (index.find(*given), None)
-        items = HeldItems(found.row, found.item, found.coverage, *byte_spans(how, text, found).T)
-        marked = HELD_SPANS.empty()
+        items = tables.HeldItems(found.row, found.item, found.coverage, *byte_spans(how, text, found).T)
+        marked = tables.HELD_SPANS.empty()
         if spans is not None:
             start, stop = byte_spans(how, text, spans).T
-            marked = HeldSpans(spans.row, start, stop, spans.stop - spans.first, spans.item)
+            marked = tables.HeldSpans(spans.row, start, stop, spans.stop - spans.first, spans.item)
         return len(text), int(text.offset[-1] - text.offset[0]), items, marked
 
-    parts, marks, documents, read = [HELD.empty()], [HELD_SPANS.empty()], 0, 0
+    parts, marks, documents, read = [tables.HELD.empty()], [tables.HELD_SPANS.empty()], 0, 0
     with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
         batches = place.texts().read(partition.pieces, place.ops.sizes().batch, facts)
         for count, size, items, marked in map_batches(place.ops, batches, find):
@@ -99,14 +93,14 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
             documents, read = documents + count, read + size
             place.progress.advance(size)
             place.progress.count(documents=count)
-    held = HELD.joined(parts)
+    held = tables.HELD.joined(parts)
     first = sum(rows for number, rows in facts.rows.items() if screening.protects(job.files[number]))
-    held = HELD.rows(held, slice(int(np.searchsorted(held.row, first)), None))
-    made = HELD.write(place.folder, partition.number, held)
+    held = tables.HELD.rows(held, slice(int(np.searchsorted(held.row, first)), None))
+    made = tables.HELD.write(place.folder, partition.number, held)
     if screening.marks:
-        spans = HELD_SPANS.joined(marks)
-        spans = HELD_SPANS.rows(spans, slice(int(np.searchsorted(spans.row, first)), None))
-        made |= HELD_SPANS.write(place.folder, partition.number, spans)
+        spans = tables.HELD_SPANS.joined(marks)
+        spans = tables.HELD_SPANS.rows(spans, slice(int(np.searchsorted(spans.row, first)), None))
+        made |= tables.HELD_SPANS.write(place.folder, partition.number, spans)
     contaminated = int(np.count_nonzero(first_of_runs(held.row)))
     return Made(
         made,
@@ -127,26 +121,16 @@ def _screening(place: ScreenedPlace) -> Screening:
     return place.job.screening
 
 
-def _index(place: ScreenedPlace) -> Benchmark:
-    return Benchmark(
-        _screening(place).overlap,
-        ITEM_WINDOWS.read(place.folder, PROTECT),
-        ITEM_PLACES.read(place.folder, PROTECT),
-        ITEM_TOKENS.read(place.folder, PROTECT),
-        ITEM_FLAGS.read(place.folder, PROTECT),
-    )
-
-
 def contamination(place: ScreenedPlace, layout: Layout) -> Made:
     """Write what was found. Items are the first documents of all, in the order of the protected files."""
     job, splits = place.job, strings([split_of(file.name) for file in place.job.files])
     schema = pa.schema([(row.name, pa.type_for_alias(row.type)) for row in CONTAMINATION])
 
-    def tables() -> Iterator[pa.Table]:
+    def listed() -> Iterator[pa.Table]:
         for partition, start in enumerate(layout.partitions[:-1].tolist()):
-            held = HELD.read(place.folder, partition)
+            held = tables.HELD.read(place.folder, partition)
             for at in range(0, len(held.row), ROWS_AT_ONCE):
-                some = HELD.rows(held, slice(at, at + ROWS_AT_ONCE))
+                some = tables.HELD.rows(held, slice(at, at + ROWS_AT_ONCE))
                 columns = [
                     *job.file_and_row(layout, some.item),
                     *(splits.take(to_arrow(layout.file_of(some.item))), to_arrow(some.coverage)),
@@ -155,7 +139,7 @@ def contamination(place: ScreenedPlace, layout: Layout) -> Made:
                 ]
                 yield pa.table(columns, schema)
 
-    return Made(write_result(place.folder, FILE, schema, tables()))
+    return Made(write_result(place.folder, FILE, schema, listed()))
 
 
 def split_of(name: str) -> str:

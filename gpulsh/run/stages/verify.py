@@ -28,22 +28,9 @@ from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace, step_of
+from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.sightings import seen_in_group, sightings_at
-from gpulsh.run.records.tables import (
-    COPIES,
-    DECIDED,
-    EDGES,
-    KEY_COPIES,
-    MEMBERSHIPS,
-    PAIRS,
-    SAMPLE,
-    SEEN_IN_GROUP,
-    SHARES,
-    TWINS,
-    Decisions,
-    SimilarPairs,
-)
 from gpulsh.run.records.texts import GroupTexts, rows_of, shares_of
 from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import Funnel, Progress
@@ -51,8 +38,8 @@ from gpulsh.stats.stages import Funnel, Progress
 
 def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: Sequence[Path]) -> Made:
     """Compare a share, which a file of `connect` defines."""
-    group, start, stop = (int(column[share]) for column in SHARES.open(shares).whole())
-    job, met = place.job, rows_of(PAIRS, pairs, group, (start, stop))
+    group, start, stop = (int(column[share]) for column in tables.SHARES.open(shares).whole())
+    job, met = place.job, rows_of(tables.PAIRS, pairs, group, (start, stop))
     members = sorted_distinct(np.concatenate(met))
     rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
     candidates = unpacked(sorted_distinct(packed(*(np.searchsorted(members, column) for column in met))))
@@ -66,9 +53,11 @@ def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: S
         meeting = Meeting(met_here, there(involved), relation, texts, job.method, place.ops)
         edges = meeting.similar(draw=draw).moved(place.ops.asnumpy)
     document = members[involved]
-    found = SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
+    found = tables.SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
     place.progress.advance(len(met.i))
-    made = EDGES.write(place.folder, share, found) | SAMPLE.write(place.folder, step_of("compare", share), draw.sample)
+    made = tables.EDGES.write(place.folder, share, found) | tables.SAMPLE.write(
+        place.folder, step_of("compare", share), draw.sample
+    )
     return Made(made, {"amount": len(met.i), "candidates": len(candidates)})
 
 
@@ -86,13 +75,13 @@ def verify(
 ) -> Made:
     """Decide about a group. `gathered` partitions have its texts; `compare` did the groups in `shares` before."""
     job = place.job
-    memberships = rows_of(MEMBERSHIPS, memberships_paths, group)
-    later, first = rows_of(COPIES, copies, group)
-    again, before = rows_of(TWINS, twins, group)
-    same, of = rows_of(KEY_COPIES, keyed, group)
+    memberships = rows_of(tables.MEMBERSHIPS, memberships_paths, group)
+    later, first = rows_of(tables.COPIES, copies, group)
+    again, before = rows_of(tables.TWINS, twins, group)
+    same, of = rows_of(tables.KEY_COPIES, keyed, group)
     texts = GroupTexts(place.folder, group, ((number, None) for number in range(gathered)))
     compared = shares_of(shares, group)
-    met = rows_of(PAIRS, () if compared else pairs, group)
+    met = rows_of(tables.PAIRS, () if compared else pairs, group)
     meeting = (
         texts.documents
         if compared
@@ -143,11 +132,11 @@ def verify(
     progress.finish()
     place.progress.count(dropped=funnel.dropped)
     return Made(
-        DECIDED.write(place.folder, group, Decisions.of(members, decision))
-        | SEEN_IN_GROUP.write(
+        tables.DECIDED.write(place.folder, group, tables.Decisions.of(members, decision))
+        | tables.SEEN_IN_GROUP.write(
             place.folder, group, seen_in_group(job, place.folder, layout, members, decision.duplicate_of)
         )
-        | SAMPLE.write(place.folder, group, draw.sample),
+        | tables.SAMPLE.write(place.folder, group, draw.sample),
         {"amount": len(members), "kept": kept, **{name: getattr(funnel, name) for name in TALLIED}},
     )
 
@@ -184,5 +173,5 @@ class _GroupProgress(Progress):
 
 def _edges(place: Workplace, shares: Sequence[int], number: Callable[[Numbers], Numbers]) -> Edges:
     """The pairs at or above the threshold that `compare` found in some shares, with documents by their `number`."""
-    found = EDGES.joined(EDGES.read(place.folder, share) for share in shares)
+    found = tables.EDGES.joined(tables.EDGES.read(place.folder, share) for share in shares)
     return Edges(number(found.earlier), number(found.later), found.similarity).moved(place.ops.asarray)
