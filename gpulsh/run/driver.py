@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from gpulsh.run.policy import check_kinds
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.ids import IdColumn, declared_types
-from gpulsh.run.records.tables import Table
+from gpulsh.run.records.tables import Ranges, Table
 from gpulsh.run.records.texts import GatheredTexts
 from gpulsh.run.stages.arrange import gather, route
 from gpulsh.run.stages.collide import collide, copies, keys
-from gpulsh.run.stages.connect import CONNECT, group
+from gpulsh.run.stages.connect import group
 from gpulsh.run.stages.containment import POSTING_COST, WEIGH, join, prefix, weigh
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
 from gpulsh.run.stages.evidence import clusters, evidence
@@ -36,11 +35,9 @@ from gpulsh.run.stages.write import collect, runs_of, step_of_run, write, writte
 from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import REPORTED, Funnel, Progress
 
-Paths = tuple[Path, ...]
 Work = Callable[..., Made]
-
 Groups = Mapping[str, int]  # the counts of `stages.connect.group`
-Met = tuple[Paths, Paths, Paths, int]  # files of PAIRS, MEMBERSHIPS and FOREST; members of large buckets
+Met = tuple[int, int]  # ranges, and members of large buckets
 
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
 FEWEST_PARTITIONS = 64  # that run in parallel, unless they are very small: the last ones of many cores are short
@@ -55,7 +52,7 @@ class Decided:
     signed: Sequence[Mapping[str, Any]]  # of each partition, what was read
     gathered: GatheredTexts | None = None  # what was read again, while the work folder is there
     sample: Sample = NOTHING  # of the pairs that were compared
-    alike: tuple[Paths, Paths] = ((), ())  # files of KEY_COPIES and of COPIES
+    ranges: Ranges = field(default_factory=Ranges)
     kept: Mapping[int, int] = field(default_factory=dict)  # kept rows by file, with --min-sources
 
 
@@ -132,36 +129,27 @@ class _Run:
         if self.job.counting.read():
             sighted = ((layout, number) for number in range(len(partitions)))
             self._run("sight", sight, sighted, len(partitions), parallel=True)
-        keyed = () if self.job.key is None else self.keys(layout)
+        ranges = Ranges(keys=0 if self.job.key is None else self.keys(layout))
         if self.job.key is not None and self.job.key.only:
             self.funnel.dropped = self.funnel.key_copies
             self._count_kept(layout)
-            ids = self.collect(layout, len(keyed), signed)
-            return Decided(layout, ids, signed, alike=(keyed, ()))
-        copied, twins = self.copies(layout, keyed)
+            return Decided(layout, self.collect(layout, ranges.keys, signed), signed, ranges=ranges)
+        ranges = replace(ranges, copies=self.copies(layout, ranges))
         meet = self.join if self.job.method.measure == "containment" else self.collide
-        pairs, memberships, forests, in_large = meet(layout, (*keyed, *copied))
-        alike = keyed, copied
-        (groups,) = self._stage("connect", [Task(CONNECT, group, (layout, forests, (*keyed, *copied)))], 1)
-        members, shares = (table.path(self.folder, CONNECT) for table in (tables.MEMBERS, tables.SHARES))
-        routed: Mapping[Table[Any], Paths] = {
-            tables.PAIRS: pairs,
-            tables.MEMBERSHIPS: memberships,
-            tables.COPIES: copied,
-            tables.TWINS: twins,
-            tables.KEY_COPIES: keyed,
-        }
-        pairs, memberships, copied, twins, keyed = self.route(members, routed)
+        met, in_large = meet(layout, ranges)
+        ranges = replace(ranges, met=met)
+        (groups,) = self._stage("connect", [Task(tables.CONNECT, group, (layout, ranges))], 1)
+        self.route(ranges)
         read = groups["meeting"] > 0 and is_read(self.job.method, in_large)
         if read:
-            given = ((layout, partition, members) for partition in partitions)
+            given = ((layout, partition, tables.CONNECT) for partition in partitions)
             self._run("gather", gather, given, groups["meeting"], parallel=True)
-        samples = self.compare(layout, groups, shares, pairs) if groups["shares"] else ()
-        found = shares, pairs, memberships, copied, twins, keyed, len(partitions) if read else 0
-        samples += self.verify(layout, groups, found)
-        texts = GatheredTexts(self.folder, layout, members) if read else None
+        if groups["shares"]:
+            self.compare(layout, groups, ranges)
+        self.verify(layout, groups, ranges, len(partitions) if read else 0)
+        texts = GatheredTexts(self.folder, layout) if read else None
         ids = self.collect(layout, groups["groups"], signed)
-        return Decided(layout, ids, signed, texts, self.sample(samples), alike)
+        return Decided(layout, ids, signed, texts, self.sample(groups), ranges)
 
     def screen(self, partitions: Sequence[Partition], total: int | None) -> None:
         """Index the protected files, and find the documents that hold their items, with --passages. Counts these."""
@@ -172,14 +160,14 @@ class _Run:
         items = tuple(piece for piece in pieces if job.policy.protects(job.files[piece.file]))
         self._stage("protect", [Task(PROTECT, protect, (items,))], None)
         given = ((partition,) for partition in partitions)
-        _, facts = self._run("screen", screen, given, total, parallel=job.cut.parallel is not None)
+        facts = self._run("screen", screen, given, total, parallel=job.cut.parallel is not None)
         self.funnel.contaminated = tallied(facts, "dropped")
 
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Mapping[str, Any]]:
         """Sign every partition. Counts documents."""
         job, funnel = self.job, self.funnel
         given = ((partition,) for partition in partitions)
-        _, signed = self._run("sign", sign, given, total, parallel=job.cut.parallel is not None)
+        signed = self._run("sign", sign, given, total, parallel=job.cut.parallel is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
         for name in ("documents", "nulls", "empty", "bytes", "not_utf8", "stray_bytes", "shingles"):
@@ -187,77 +175,79 @@ class _Run:
         funnel.wordless = funnel.empty - funnel.nulls
         return signed
 
-    def keys(self, layout: Layout) -> Paths:
-        """Find documents with equal keys in every range of their hashes: files of KEY_COPIES. Counts them."""
+    def keys(self, layout: Layout) -> int:
+        """Find documents with equal keys in so many ranges of their hashes. Counts them."""
         parts = self._ranges(EXACT_COST * len(layout))
-        tasks, facts = self._run("keys", keys, ((layout, part, parts) for part in range(parts)), parts)
+        facts = self._run("keys", keys, ((layout, part, parts) for part in range(parts)), parts)
         self.funnel.key_copies = tallied(facts, "copies")
-        return self._files(tasks, tables.KEY_COPIES)
+        return parts
 
-    def copies(self, layout: Layout, keyed: Paths) -> tuple[Paths, Paths]:
-        """Find copies in every range of exact hashes: files of COPIES, and of TWINS where there may be any."""
+    def copies(self, layout: Layout, ranges: Ranges) -> int:
+        """Find copies in so many ranges of exact hashes."""
         parts = self._ranges(EXACT_COST * len(layout))
-        tasks, _ = self._run("copies", copies, ((layout, keyed, part, parts) for part in range(parts)), parts)
-        return self._files(tasks, tables.COPIES), self._files(
-            tasks if self.job.policy.by_source() else [], tables.TWINS
-        )
+        self._run("copies", copies, ((layout, ranges, part, parts) for part in range(parts)), parts)
+        return parts
 
-    def collide(self, layout: Layout, copied: Paths) -> Met:
+    def collide(self, layout: Layout, ranges: Ranges) -> Met:
         """Find shared buckets in every range of digests."""
         bands = self.job.method.banding.bands
         parts = self._ranges(len(layout) * bands)
-        return self._met("collide", collide, ((layout, copied, part, parts) for part in range(parts)), parts * bands)
+        given = ((layout, ranges, part, parts) for part in range(parts))
+        return parts, tallied(self._run("collide", collide, given, parts * bands), "memberships")
 
-    def join(self, layout: Layout, copied: Paths) -> Met:
+    def join(self, layout: Layout, ranges: Ranges) -> Met:
         """Find documents that may contain others; by containment there are no large buckets."""
-        self._stage("weigh", [Task(WEIGH, weigh, (layout, copied, self.funnel.shingles))], 1)
+        self._stage("weigh", [Task(WEIGH, weigh, (layout, ranges, self.funnel.shingles))], 1)
         partitions = len(layout.partitions) - 1
-        given = ((layout, copied, number) for number in range(partitions))
-        _, facts = self._run("prefix", prefix, given, partitions)
+        given = ((layout, ranges, number) for number in range(partitions))
+        facts = self._run("prefix", prefix, given, partitions)
         parts = self._ranges(POSTING_COST * tallied(facts, "chosen"))
-        return self._met("join", join, ((layout, copied, part, parts) for part in range(parts)), parts)
+        self._run("join", join, ((layout, ranges, part, parts) for part in range(parts)), parts)
+        return parts, 0
 
-    def route(self, members: Path, found: Mapping[Table[Any], Paths]) -> list[Paths]:
+    def route(self, ranges: Ranges) -> None:
         """Put the rows of every range, in each table, in order of their groups."""
-        tasks = []
-        for table, paths in found.items():
-            for path in paths:
-                step = f"route-{path.stem}"
-                tasks.append(Task(step, route, (step, members, table, path)))
+        counts: Mapping[Table[Any], int] = {
+            tables.PAIRS: ranges.met,
+            tables.MEMBERSHIPS: ranges.met,
+            tables.COPIES: ranges.copies,
+            tables.TWINS: ranges.copies if self.job.policy.by_source() else 0,
+            tables.KEY_COPIES: ranges.keys,
+        }
+        tasks = [
+            Task(table.routed(number), route, (table, number))
+            for table, count in counts.items()
+            for number in range(count)
+        ]
         self._stage("route", tasks, len(tasks), parallel=True)
-        routed = iter(self._files(tasks, tables.GROUPS))
-        return [tuple(islice(routed, len(paths))) for paths in found.values()]
 
-    def compare(self, layout: Layout, groups: Groups, shares: Path, pairs: Paths) -> Paths:
-        """Compare the pairs of groups that are too large for one task. Counts them, and hands on files of SAMPLE."""
-        given = ((layout, shares, share, pairs) for share in range(groups["shares"]))
-        tasks, facts = self._run("compare", compare, given, groups["pairs"])
-        self.funnel.candidates = tallied(facts, "candidates")
-        return self._files(tasks, tables.SAMPLE)
+    def compare(self, layout: Layout, groups: Groups, ranges: Ranges) -> None:
+        """Compare the pairs of groups that are too large for one task. Counts them."""
+        given = ((layout, ranges, share) for share in range(groups["shares"]))
+        self.funnel.candidates = tallied(self._run("compare", compare, given, groups["pairs"]), "candidates")
 
-    def verify(self, layout: Layout, groups: Groups, found: tuple[object, ...]) -> Paths:
-        """Compare, where that is not done, and resolve every group. Counts pairs, and hands on files of SAMPLE."""
-        given = ((layout, number, *found) for number in range(groups["groups"]))
-        (tasks, facts), funnel = self._run("verify", verify, given, groups["documents"]), self.funnel
+    def verify(self, layout: Layout, groups: Groups, ranges: Ranges, gathered: int) -> None:
+        """Compare, where that is not done, and resolve every group. Counts pairs."""
+        given = ((layout, ranges, gathered, number) for number in range(groups["groups"]))
+        facts, funnel = self._run("verify", verify, given, groups["documents"]), self.funnel
         for name in TALLIED:
             setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
         funnel.dissimilar = funnel.candidates - funnel.similar
         self._count_kept(layout)
         if self.job.policy.retention.min_sources > 1:  # documents that met no other are of one source
             funnel.few_sources, funnel.kept = funnel.kept - tallied(facts, "kept"), tallied(facts, "kept")
-        return self._files(tasks, tables.SAMPLE)
 
-    def sample(self, paths: Paths) -> Sample:
-        """Bring samples together."""
+    def sample(self, groups: Groups) -> Sample:
+        """Bring samples of all shares and groups together."""
         found = NOTHING
-        for path in paths:
-            found = found.and_of(tables.SAMPLE.open(path).whole())
+        for step in (*(step_of("compare", share) for share in range(groups["shares"])), *range(groups["groups"])):
+            found = found.and_of(tables.SAMPLE.read(self.folder, step))
         return found
 
     def collect(self, layout: Layout, groups: int, signed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Collect the decisions of so many groups about every partition; the number of files of ids of each."""
         given = ((layout, number, groups) for number in range(len(signed)))
-        _, facts = self._run("collect", collect, given, len(signed), parallel=True)
+        facts = self._run("collect", collect, given, len(signed), parallel=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
     def write(self, decided: Decided) -> Mapping[int, int]:
@@ -273,7 +263,7 @@ class _Run:
             tasks.append(Task("clusters", clusters, (layout, decided.id_files)))
         if job.policy.overlap is not None:
             tasks.append(Task("contamination", contamination, (layout,)))
-        tasks.append(Task("evidence", evidence, (layout, decided.id_files, *decided.alike)))
+        tasks.append(Task("evidence", evidence, (layout, decided.id_files, decided.ranges)))
         total = int(np.diff(layout.files)[written(job)].sum())
         *written_files, facts = self._stage("write", tasks, total, parallel=True)
         if job.on_error == "skip":
@@ -281,19 +271,11 @@ class _Run:
             self.funnel.leave_out(*bad_rows, few_sources=job.policy.retention.min_sources > 1)
         return {int(number): rows for found in written_files for number, rows in found.get("kept", {}).items()}
 
-    def _met(self, name: str, work: Work, arguments: Iterable[tuple[object, ...]], total: int) -> Met:
-        tasks, facts = self._run(name, work, arguments, total)
-        pairs, memberships, forests = (
-            self._files(tasks, table) for table in (tables.PAIRS, tables.MEMBERSHIPS, tables.FOREST)
-        )
-        return pairs, memberships, forests, tallied(facts, "memberships")
-
     def _run(
         self, name: str, work: Work, arguments: Iterable[tuple[object, ...]], total: int | None, parallel: bool = False
-    ) -> tuple[list[Task], list[Mapping[str, Any]]]:
-        """The tasks of a stage, and the facts of each."""
-        tasks = tasks_of(name, work, arguments)
-        return tasks, self._stage(name, tasks, total, parallel)
+    ) -> list[Mapping[str, Any]]:
+        """The facts of each task of a stage."""
+        return self._stage(name, tasks_of(name, work, arguments), total, parallel)
 
     def _stage(
         self, name: str, tasks: Sequence[Task], total: int | None, parallel: bool = False
@@ -308,9 +290,6 @@ class _Run:
 
     def _ranges(self, hashes: int) -> int:
         return max(1, -(-hashes // self.job.cut.digests))
-
-    def _files(self, tasks: Sequence[Task], table: Table[Any]) -> Paths:
-        return tuple(table.path(self.folder, task.step) for task in tasks)
 
 
 def run_stage(

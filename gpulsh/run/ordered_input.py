@@ -26,7 +26,7 @@ from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files, ori
 from gpulsh.run.job import Made, Runner, Stage, Task, Workplace, tallied
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records.documents import RejectionsFile, write_facts
-from gpulsh.run.records.tables import MEMBERS, RANKS
+from gpulsh.run.records.tables import RANKS
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages.arrange import RANK, gather, rank, survey
 from gpulsh.stats.stages import OF_ORDER, Funnel
@@ -130,8 +130,7 @@ class InDecisionOrder(OrderedInput):
         self._rank = RANKS.read(place.folder, RANK).rank
         self._ordered = np.argsort(self._rank)
         if texts:
-            members = MEMBERS.path(place.folder, RANK)
-            gathering = tasks_of("gather", gather, ((layout, part, members) for part in partitions))
+            gathering = tasks_of("gather", gather, ((layout, part, RANK) for part in partitions))
             run("arrange", gathering, len(layout), parallel=True)
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:

@@ -223,11 +223,11 @@ def test_shares_that_were_compared_are_not_compared_again(
     compared: list[int] = []
 
     def compare_some(most: int) -> Callable[..., Any]:
-        def counted(place: Any, layout: Any, shares: Any, share: int, pairs: Any) -> Any:
+        def counted(place: Any, layout: Any, ranges: Any, share: int) -> Any:
             if len(compared) == most:
                 raise KeyboardInterrupt
             compared.append(share)
-            return compare_share(place, layout, shares, share, pairs)
+            return compare_share(place, layout, ranges, share)
 
         return counted
 

@@ -17,9 +17,11 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.ragged import first_of_runs, sorted_distinct
-from gpulsh.run.records.tables import COPIES, FOREST, ForestRows, Places
+from gpulsh.run.records.tables import FOREST, ForestRows, Places, Ranges
 from gpulsh.store.columns import MappedColumns
 from gpulsh.store.scratch import Column
+
+Files = MappedColumns[Any]
 
 ROWS_AT_ONCE = 1 << 18
 NO_PAIR = -1  # of a document that is only a copy
@@ -68,13 +70,14 @@ class ForestBuilder:
         return ForestRows(self._document, self._label, pairs)
 
 
-def merged(ops: Backend, forests: Sequence[Path], copies: Sequence[Path]) -> Forest:
-    """The forests of files of forests and of copies."""
+def merged(ops: Backend, folder: Path, ranges: Ranges) -> Forest:
+    """The forests of all files of FOREST and of copies."""
+    forests, copies = FOREST.all(folder, ranges.met), ranges.copied(folder)
     document = _documents(forests, copies)
     pairs = _pairs(document, forests)
     parent: Places = np.arange(len(document), dtype=np.int32 if len(document) < 1 << 31 else np.int64)
     with ops.here():
-        for edges in _edges(forests, copies):
+        for edges in _edges([*forests, *copies]):
             _connect(parent, np.searchsorted(document, edges), ops)
     for rows in pieces(len(parent)):  # parents come before their children
         parent[rows] = _roots(parent, parent[rows])
@@ -87,11 +90,10 @@ def pieces(rows: int) -> Iterator[slice]:
         yield slice(start, min(start + ROWS_AT_ONCE, rows))
 
 
-def _documents(forests: Sequence[Path], copies: Sequence[Path]) -> Numbers:
+def _documents(forests: Sequence[Files], copies: Sequence[Files]) -> Numbers:
     """int64 [m]: the documents of all files, ascending, each once."""
-    files: list[MappedColumns[Any]] = [*map(FOREST.open, forests), *map(COPIES.open, copies)]
-    columns = [file.whole().document for file in files]
-    columns += [sorted_distinct(file.whole().first) for file in files[len(forests) :]]
+    columns = [file.whole().document for file in (*forests, *copies)]
+    columns += [sorted_distinct(file.whole().first) for file in copies]
     each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
     document = Column(np.int64)
     while columns := [column for column in columns if len(column)]:
@@ -100,33 +102,30 @@ def _documents(forests: Sequence[Path], copies: Sequence[Path]) -> Numbers:
         some = np.sort(np.concatenate([column[:stop] for column, stop in zip(columns, stops, strict=True)]))
         document.append(some[first_of_runs(some)])
         columns = [column[stop:] for column, stop in zip(columns, stops, strict=True)]
-        for file in files:
+        for file in (*forests, *copies):
             file.release()
     return document.whole()
 
 
-def _pairs(document: Numbers, forests: Sequence[Path]) -> NDArray[np.int32]:
+def _pairs(document: Numbers, forests: Sequence[Files]) -> NDArray[np.int32]:
     """int32 [m]: how often each document is the first of a candidate pair; a small bucket has few of them."""
     pairs = np.full(len(document), NO_PAIR, np.int32)
-    for path in forests:
-        columns = FOREST.open(path)
-        known, _, count = columns.whole()
+    for file in forests:
+        known, _, count = file.whole()
         for rows in pieces(len(known)):
             places = np.searchsorted(document, known[rows])
             pairs[places] = np.maximum(pairs[places], 0) + count[rows]
-            columns.release()
+            file.release()
     return pairs
 
 
-def _edges(forests: Sequence[Path], copies: Sequence[Path]) -> Iterator[Numbers]:
+def _edges(files: Sequence[Files]) -> Iterator[Numbers]:
     """Connected documents [m, 2], a piece of a file at a time."""
-    for table, paths in ((FOREST, forests), (COPIES, copies)):
-        for path in paths:
-            columns = table.open(path)
-            document, other, *_ = columns.whole()
-            for rows in pieces(len(document)):
-                yield np.stack([other[rows], document[rows]], axis=1)
-                columns.release()
+    for file in files:
+        document, other, *_ = file.whole()
+        for rows in pieces(len(document)):
+            yield np.stack([other[rows], document[rows]], axis=1)
+            file.release()
 
 
 def _connect(parent: Places, edges: Numbers, ops: Backend) -> None:

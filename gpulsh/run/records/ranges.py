@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers, Values
 from gpulsh.backends.parts import in_part
 from gpulsh.run.job import Layout
-from gpulsh.run.records.tables import COPIES, PostingRows, Row, Table
+from gpulsh.run.records.tables import PostingRows, Ranges, Row, Table
 from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order, range_rows
 from gpulsh.store.durable import FileFact
 
@@ -66,11 +66,11 @@ def postings_file(table: Table[PostingRows], folder: Path, partition: int) -> It
 
 
 class Participants:
-    """Which documents are compared: all but later copies, which are in the files `copies`."""
+    """Which documents are compared: all but later copies."""
 
-    def __init__(self, layout: Layout, copies: Sequence[Path]) -> None:
+    def __init__(self, folder: Path, layout: Layout, ranges: Ranges) -> None:
         self._layout = layout
-        self._known = [COPIES.open(path).whole().document for path in copies]
+        self._known = [file.whole().document for file in ranges.copied(folder)]
 
     def of(self, partition: int) -> NDArray[np.bool_]:
         """bool [documents of the partition]."""

@@ -80,6 +80,14 @@ class Table(Generic[Row]):
         """All rows of one that was written at once."""
         return self.open(self.path(folder, step)).whole()
 
+    def all(self, folder: Path, count: int) -> list[MappedColumns[Row]]:
+        """The first `count` of a stage."""
+        return [self.open(self.path(folder, number)) for number in range(count)]
+
+    def routed(self, number: int) -> str:
+        """The step that brings one of a stage into the order of groups."""
+        return f"route-{step_file(Path(), step_of(self.stage, number), self.what).stem}"
+
 
 def _part(column: Values | pa.Array, rows: slice | Values) -> Values | pa.Array:
     return column[rows] if isinstance(column, np.ndarray) or isinstance(rows, slice) else chosen(column, rows)
@@ -327,3 +335,19 @@ EARLIER = Table("collect", "earlier", EarlierDocuments)  # evidence
 def ids_table(number: int) -> Table[Ids]:
     """The ids of that run of files."""
     return Table("collect", f"ids{number}", Ids)
+
+
+CONNECT = "connect"  # the step that forms groups
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """How many ranges of hashes some stages were cut into: each has a file of their tables."""
+
+    keys: int = 0
+    copies: int = 0
+    met: int = 0  # of `collide`, or `join` instead
+
+    def copied(self, folder: Path) -> list[MappedColumns[Copies]]:
+        """All files of later copies."""
+        return [*KEY_COPIES.all(folder, self.keys), *COPIES.all(folder, self.copies)]

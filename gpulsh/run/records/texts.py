@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -18,7 +18,7 @@ from gpulsh.io.files.file_texts import FileTexts, Partition, Piece
 from gpulsh.io.rows import Bytes
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, step_of
-from gpulsh.run.records.tables import GROUPS, MEMBERS, PLACES, SHARES, Row, Table
+from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, SHARES, Row, Table
 
 
 def texts_file(folder: Path, partition: int) -> Path:
@@ -80,8 +80,8 @@ class GroupTexts:
 class GatheredTexts:
     """The texts of single documents, from all partitions."""
 
-    def __init__(self, folder: Path, layout: Layout, members: Path) -> None:
-        self._folder, self._layout, self._members = folder, layout, MEMBERS.open(members).whole()
+    def __init__(self, folder: Path, layout: Layout) -> None:
+        self._folder, self._layout, self._members = folder, layout, MEMBERS.read(folder, CONNECT)
 
     def beginning(self, file: int, row: int, most: int) -> bytes | None:
         """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
@@ -129,14 +129,15 @@ def chosen_texts(texts: FileTexts, layout: Layout, partition: Partition, documen
         yield from texts_of_piece(texts, layout, piece, documents[here])
 
 
-def rows_of(table: Table[Row], paths: Sequence[Path], group: int, first: tuple[int, int] | None = None) -> Row:
-    """A group's rows in routed files of a table, end to end; with `first`, rows whose first column is in that range.
+def rows_of(table: Table[Row], folder: Path, count: int, group: int, first: tuple[int, int] | None = None) -> Row:
+    """A group's rows in the first `count` files of a table, as `route` put them in order; with `first`, rows whose
+    first column is in that range.
 
     That takes files of pairs, in which the first column ascends.
     """
     found = []
-    for path in paths:
-        file = table.open(path)
+    for number in range(count):
+        file = table.open(GROUPS.path(folder, table.routed(number)))
         for of, columns in zip(file.beside(GROUPS.row), file.runs(), strict=True):
             rows = slice(*np.searchsorted(of.group, [group, group + 1]).tolist())
             if first is not None:
@@ -148,6 +149,6 @@ def rows_of(table: Table[Row], paths: Sequence[Path], group: int, first: tuple[i
     return table.joined(found)
 
 
-def shares_of(shares: Path, group: int) -> range:
-    """The shares of a group, in a file of `connect`; none of a group that is compared where it is decided."""
-    return range(*np.searchsorted(SHARES.open(shares).whole().group, [group, group + 1]).tolist())
+def shares_of(folder: Path, group: int) -> range:
+    """The shares of a group; none of a group that is compared where it is decided."""
+    return range(*np.searchsorted(SHARES.read(folder, CONNECT).group, [group, group + 1]).tolist())

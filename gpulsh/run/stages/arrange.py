@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,7 @@ from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.policy import kind_of
 from gpulsh.run.records.documents import RejectionsFile, ranks_of, sizes_of, write_facts
-from gpulsh.run.records.tables import GROUPS, MEMBERS, PLACES, RANKS, Members, Ranks, Row, Table, TextPlaces
+from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, RANKS, Members, Ranks, Row, Table, TextPlaces
 from gpulsh.run.records.texts import chosen_pieces, runs_of, texts_file, texts_of_piece
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import completed, unfinished
@@ -32,11 +31,11 @@ from gpulsh.store.durable import completed, unfinished
 ROWS_AT_ONCE = 1 << 20
 
 
-def route(place: Workplace, step: str, members: Path, table: Table[Row], found: Path) -> Made:
+def route(place: Workplace, table: Table[Row], number: int) -> Made:
     """Route a file of a table whose first column holds documents."""
-    documents, groups, _ = MEMBERS.open(members).whole()
-    source = table.open(found)
-    target = GROUPS.path(place.folder, step)
+    documents, groups, _ = MEMBERS.read(place.folder, CONNECT)
+    source = table.open(table.path(place.folder, number))
+    target = GROUPS.path(place.folder, table.routed(number))
     with columns_file(target, pa.schema([*GROUPS.schema(), *table.schema()])) as out:
         for columns in source.runs():
             for start in range(0, len(columns[0]), ROWS_AT_ONCE):
@@ -50,10 +49,10 @@ def route(place: Workplace, step: str, members: Path, table: Table[Row], found: 
     return Made({target.name: fact}, {"amount": 1})
 
 
-def gather(place: Workplace, layout: Layout, partition: Partition, members: Path) -> Made:
-    """Copy the texts of the partition's members that meet others."""
+def gather(place: Workplace, layout: Layout, partition: Partition, step: str) -> Made:
+    """Copy the texts of the partition's documents that meet others; `step` has put them into groups."""
     start, stop = layout.partitions[partition.number : partition.number + 2]
-    known = MEMBERS.open(members).whole()
+    known = MEMBERS.read(place.folder, step)
     rows = slice(*np.searchsorted(known.document, [start, stop]).tolist())
     meets = known.meets[rows]
     document, group = known.document[rows][meets], known.group[rows][meets]

@@ -10,9 +10,6 @@ Pairs may be a hundred times as many as digests, so they are made and written in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 
 from gpulsh.arrays import Array
@@ -27,7 +24,7 @@ from gpulsh.run.records.documents import ranks_of
 from gpulsh.run.records.forest import ForestBuilder
 from gpulsh.run.records.ranges import Participants, rows_in_range
 from gpulsh.run.records.sightings import seen_in_group
-from gpulsh.run.records.tables import Table
+from gpulsh.run.records.tables import Ranges, Table
 
 
 def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
@@ -50,9 +47,10 @@ def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     return Made(made, facts)
 
 
-def copies(place: Workplace, layout: Layout, keyed: Sequence[Path], part: int, parts: int) -> Made:
-    """Find the copies whose hashes are in one of `parts` equal ranges; those that `keyed` files list are left out."""
-    hashed = _Hashed(place, layout, tables.EXACT, part, parts, Participants(layout, keyed) if keyed else None)
+def copies(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:
+    """Find the copies whose hashes are in one of `parts` equal ranges; copies by keys are left out."""
+    participants = Participants(place.folder, layout, ranges) if ranges.keys else None
+    hashed = _Hashed(place, layout, tables.EXACT, part, parts, participants)
     by_source = place.job.policy.by_source()
     found = hashed.copies(within=by_source)
     made = tables.COPIES.write(place.folder, part, found)
@@ -108,11 +106,11 @@ class _Hashed:
 PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band
 
 
-def collide(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> Made:
-    """Find documents that share a bucket in one of `parts` equal ranges of digests; later `copies` are left out."""
+def collide(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:
+    """Find documents that share a bucket in one of `parts` equal ranges of digests; later copies are left out."""
     bands = place.job.method.banding.bands
     with place.ops.here():
-        digests = _Digests(place, layout, copies, part, parts)
+        digests = _Digests(place, layout, ranges, part, parts)
         small, memberships = bucketed(digests, place.ops, lambda done: None)
         del digests
         forest = ForestBuilder(len(layout), place.ops)
@@ -138,13 +136,13 @@ class _Digests:
 
     ascending = False  # they come partition by partition, in order of their upper bits
 
-    def __init__(self, place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> None:
+    def __init__(self, place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> None:
         self._part, self._parts, self._ops = part, parts, place.ops
         self.documents, self.bands = len(layout), place.job.method.banding.bands
         there = place.ops.asarray
         self._digests: list[list[Array]] = [[there(np.empty(0, np.uint64))] for _ in range(self.bands)]
         self._ids: list[list[Array]] = [[there(np.empty(0, np.int64))] for _ in range(self.bands)]
-        given = place.folder, layout, part, parts, Participants(layout, copies)
+        given = place.folder, layout, part, parts, Participants(place.folder, layout, ranges)
         for at, (digests,), documents in rows_in_range(tables.DIGESTS, *given, there=there):
             self._digests[at % self.bands].append(digests)
             self._ids[at % self.bands].append(documents)

@@ -13,7 +13,6 @@ the pairs whose first document is in a range.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -22,17 +21,16 @@ from gpulsh.ragged import cuts, sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.forest import NO_PAIR, Forest, merged, pieces
-from gpulsh.run.records.tables import MEMBERS, SHARES, Members, Places, Shares
+from gpulsh.run.records.tables import CONNECT, MEMBERS, SHARES, Members, Places, Ranges, Shares
 from gpulsh.store.scratch import Column
 
-CONNECT = "connect"  # the step
 DOCUMENT_COST = 256  # bytes that a document in hand costs beside its text
 PAIR_COST = 96
 
 
-def group(place: Workplace, layout: Layout, forests: Sequence[Path], copies: Sequence[Path]) -> Made:
+def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
     """Merge all forests, and put whole components into groups."""
-    found = merged(place.ops, forests, copies)
+    found = merged(place.ops, place.folder, ranges)
     costs = _Costs(found, place, layout)
     groups, oversized = _grouped(found, costs, place.job.cut.group)
     compared = oversized if place.job.method.verify != "none" else []

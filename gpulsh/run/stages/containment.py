@@ -12,9 +12,6 @@ others are dropped for what they contain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,23 +20,24 @@ from gpulsh.backends.protocol import least_share, prefix_lengths
 from gpulsh.decide.containment import Owners
 from gpulsh.lsh.pairs import packed, renumbered, unpacked
 from gpulsh.ragged import first_of_runs, sorted_distinct
-from gpulsh.run.job import Layout, Made, Workplace, step_of
+from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of, set_sizes_of
 from gpulsh.run.records.forest import ForestBuilder
 from gpulsh.run.records.ranges import Participants, postings_file, rows_in_range
+from gpulsh.run.records.tables import Ranges
 from gpulsh.store.columns import ColumnsFile
 
 FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
 WEIGH = "weigh"  # the step
 
 
-def weigh(place: Workplace, layout: Layout, copies: Sequence[Path], shingles: int) -> Made:
-    """Count the documents of each slot, where there are so many shingles; `copies` do not count."""
+def weigh(place: Workplace, layout: Layout, ranges: Ranges, shingles: int) -> Made:
+    """Count the documents of each slot, where there are so many shingles; copies do not count."""
     bits, ops = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS)), place.ops
     with ops.here():
         counts = ops.asarray(np.zeros(1 << bits, np.uint8))
-        given = place.folder, layout, 0, 1, Participants(layout, copies)
+        given = place.folder, layout, 0, 1, Participants(place.folder, layout, ranges)
         for _, (fingerprints,), _ in rows_in_range(tables.POSTINGS, *given):
             offset = np.array([0, len(fingerprints)])
             counts = ops.frequencies(Fingerprints(fingerprints, offset).moved(ops.asarray), counts)
@@ -48,10 +46,10 @@ def weigh(place: Workplace, layout: Layout, copies: Sequence[Path], shingles: in
     return Made(made, {"amount": 1})
 
 
-def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], partition: int) -> Made:
+def prefix(place: Workplace, layout: Layout, ranges: Ranges, partition: int) -> Made:
     """Choose the prefixes of a partition by the weights."""
     start, stop = layout.partitions[partition : partition + 2].tolist()
-    takes_part = Participants(layout, copies).of(partition)
+    takes_part = Participants(place.folder, layout, ranges).of(partition)
     postings = tables.POSTINGS.open(tables.POSTINGS.path(place.folder, partition))
     sizes = np.zeros(stop - start, np.int64)
     for run in postings.runs():
@@ -95,15 +93,15 @@ PAIRS_AT_ONCE = 1 << 20  # held before they are written
 POSTING_COST = 2  # digests that a posting of a prefix costs as much as
 
 
-def join(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> Made:
+def join(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:
     """Find who may contain whom by the fingerprints in one of `parts` equal ranges."""
-    folder, step = place.folder, step_of("join", part)
-    given = folder, layout, part, parts, Participants(layout, copies)
+    folder = place.folder
+    given = folder, layout, part, parts, Participants(place.folder, layout, ranges)
     prefixes = [(fingerprints, owners) for _, (fingerprints,), owners in rows_in_range(tables.PREFIXES, *given)]
     none = np.empty(0, np.uint64), np.empty(0, np.int64)
     owners = Owners(*map(np.concatenate, zip(none, *prefixes, strict=True)))
     del prefixes
-    target = tables.PAIRS.path(folder, step)
+    target = tables.PAIRS.path(folder, part)
     with place.ops.here(), tables.PAIRS.create(target) as out:
         found = _Found(out, ForestBuilder(len(layout), place.ops))
         for _, (fingerprints,), holders in rows_in_range(tables.POSTINGS, *given):
@@ -112,8 +110,8 @@ def join(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, pa
         found.write()
         made = {target.name: out.finish()}
     made |= {
-        **tables.MEMBERSHIPS.write(folder, step, tables.MEMBERSHIPS.empty()),
-        **tables.FOREST.write(folder, step, found.forest.columns()),
+        **tables.MEMBERSHIPS.write(folder, part, tables.MEMBERSHIPS.empty()),
+        **tables.FOREST.write(folder, part, found.forest.columns()),
     }
     place.progress.advance(1)
     return Made(made, {"amount": 1})

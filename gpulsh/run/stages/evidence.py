@@ -24,7 +24,7 @@ from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import EarlierKeys, rejected, write_rejected
 from gpulsh.run.records.ids import IdColumn, declared_types
 from gpulsh.run.records.results import MarkedRows, types_of, write_result
-from gpulsh.run.records.tables import COPIES, DECISIONS, KEY_COPIES
+from gpulsh.run.records.tables import COPIES, DECISIONS, KEY_COPIES, Ranges
 from gpulsh.stats.counts import CLUSTERS, DUPLICATES, REASON, WEIGHT
 
 ROWS_AT_ONCE, CLUSTERS_AT_ONCE = 1 << 16, 1 << 14
@@ -33,12 +33,8 @@ KEY, EXACT, NEAR = range(3)
 SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
 
 
-def evidence(
-    place: Workplace, layout: Layout, id_files: Sequence[int], keyed: Sequence[Path], copies: Sequence[Path]
-) -> Made:
-    """Write the evidence; `id_files` is the number of files of ids of each partition, `keyed` and `copies` are files
-    of KEY_COPIES and COPIES.
-    """
+def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: Ranges) -> Made:
+    """Write the evidence; `id_files` is the number of files of ids of each partition."""
     job, bad = place.job, rejected(place.folder, layout)
     partitions = len(layout.partitions) - 1
     earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
@@ -46,7 +42,7 @@ def evidence(
     ids = IdColumn.of(place.folder, layout, id_files, declared)
     rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
     schema = types_of(rows, ids.type)
-    reasons = _Reasons(keyed, copies)
+    reasons = _Reasons(place.folder, ranges)
 
     def where(positions: Numbers) -> list[pa.Array]:
         return [*job.file_and_row(layout, positions), ids.at(positions)]
@@ -81,9 +77,9 @@ def evidence(
 class _Reasons:
     """Why documents were dropped, by files of KEY_COPIES and COPIES."""
 
-    def __init__(self, keyed: Sequence[Path], copies: Sequence[Path]) -> None:
-        self._keyed = [KEY_COPIES.open(path).whole() for path in keyed]
-        self._copies = [COPIES.open(path).whole() for path in copies]
+    def __init__(self, folder: Path, ranges: Ranges) -> None:
+        self._keyed = [file.whole() for file in KEY_COPIES.all(folder, ranges.keys)]
+        self._copies = [file.whole() for file in COPIES.all(folder, ranges.copies)]
 
     def of(self, documents: Numbers, targets: Numbers) -> pa.Array:
         """A pyarrow.StringArray of REASON, of documents that are dropped for `targets`."""

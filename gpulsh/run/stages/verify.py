@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 
 import numpy as np
 
@@ -31,15 +30,16 @@ from gpulsh.run.job import Layout, Made, Workplace, step_of
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.sightings import seen_in_group, sightings_at
+from gpulsh.run.records.tables import CONNECT, Ranges
 from gpulsh.run.records.texts import GroupTexts, rows_of, shares_of
 from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import Funnel, Progress
 
 
-def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: Sequence[Path]) -> Made:
-    """Compare a share, which a file of `connect` defines."""
-    group, start, stop = (int(column[share]) for column in tables.SHARES.open(shares).whole())
-    job, met = place.job, rows_of(tables.PAIRS, pairs, group, (start, stop))
+def compare(place: Workplace, layout: Layout, ranges: Ranges, share: int) -> Made:
+    """Compare a share of those that `connect` defined."""
+    group, start, stop = (int(column[share]) for column in tables.SHARES.read(place.folder, CONNECT))
+    job, met = place.job, rows_of(tables.PAIRS, place.folder, ranges.met, group, (start, stop))
     members = sorted_distinct(np.concatenate(met))
     rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
     candidates = unpacked(sorted_distinct(packed(*(np.searchsorted(members, column) for column in met))))
@@ -61,27 +61,16 @@ def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: S
     return Made(made, {"amount": len(met.i), "candidates": len(candidates)})
 
 
-def verify(
-    place: Workplace,
-    layout: Layout,
-    group: int,
-    shares: Path,
-    pairs: Sequence[Path],
-    memberships_paths: Sequence[Path],
-    copies: Sequence[Path],
-    twins: Sequence[Path],
-    keyed: Sequence[Path],
-    gathered: int,
-) -> Made:
-    """Decide about a group. `gathered` partitions have its texts; `compare` did the groups in `shares` before."""
-    job = place.job
-    memberships = rows_of(tables.MEMBERSHIPS, memberships_paths, group)
-    later, first = rows_of(tables.COPIES, copies, group)
-    again, before = rows_of(tables.TWINS, twins, group)
-    same, of = rows_of(tables.KEY_COPIES, keyed, group)
-    texts = GroupTexts(place.folder, group, ((number, None) for number in range(gathered)))
-    compared = shares_of(shares, group)
-    met = rows_of(tables.PAIRS, () if compared else pairs, group)
+def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, group: int) -> Made:
+    """Decide about a group. `gathered` partitions have its texts; `compare` did a group with shares before."""
+    job, folder = place.job, place.folder
+    memberships = rows_of(tables.MEMBERSHIPS, folder, ranges.met, group)
+    later, first = rows_of(tables.COPIES, folder, ranges.copies, group)
+    again, before = rows_of(tables.TWINS, folder, ranges.copies if job.policy.by_source() else 0, group)
+    same, of = rows_of(tables.KEY_COPIES, folder, ranges.keys, group)
+    texts = GroupTexts(folder, group, ((number, None) for number in range(gathered)))
+    compared = shares_of(folder, group)
+    met = rows_of(tables.PAIRS, folder, 0 if compared else ranges.met, group)
     meeting = (
         texts.documents
         if compared
