@@ -45,7 +45,7 @@ from gpulsh.report.page import missing, write_page
 from gpulsh.run.counting import Counting, Write, refuse_without_columns
 from gpulsh.run.driver import deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, check_engine, open_engine
-from gpulsh.run.job import Job, OnError, Terms, Workplace
+from gpulsh.run.job import Earlier, Job, OnError, Terms, Workplace
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.options import (
     Input,
@@ -404,7 +404,7 @@ def deduplicate_files(
         on_error=on_error,
         write=write,
         stamps=Stamps.of(placed),
-        earlier=earlier.to_job() if earlier else None,
+        earlier=Earlier(os.path.realpath(earlier.path), id_column) if earlier else None,
         key=rule,
         format=format,
         packing=packing,

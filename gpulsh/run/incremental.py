@@ -8,7 +8,6 @@ decides again.
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from gpulsh.params import EvidenceName
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.driver import Decided, Decider, layout_of
 from gpulsh.run.indexing import refuse_places
-from gpulsh.run.job import ADMIT, Earlier, Layout, Made, Runner, Workplace, report_done, tallied
+from gpulsh.run.job import ADMIT, Layout, Made, Runner, Workplace, report_done, tallied
 from gpulsh.run.ordered_input import InDecisionOrder, Numbered, OrderedInput
 from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
@@ -72,10 +71,6 @@ class EarlierRuns:
     def method(self) -> Method:
         """The index's parameters."""
         return self._asked.method() if self._index is None else self._index.parameters
-
-    def to_job(self) -> Earlier:
-        """The form in which a job describes the index."""
-        return Earlier(os.path.realpath(self.path), self.key)
 
     def decider(self, place: Workplace, manifest: Manifest, runner: Runner, *, remote: bool) -> Decider:
         """The decider for a run: this process, even if `remote` ones run the tasks."""

@@ -191,39 +191,31 @@ class _Bars(_Listener):
 
     @contextmanager
     def _shown(self, tally: Tally) -> Iterator[None]:
+        from rich import progress as parts
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            ProgressColumn,
-            SpinnerColumn,
-            Task,
-            TextColumn,
-            TimeRemainingColumn,
-        )
         from rich.table import Column
         from rich.text import Text
 
         console = Console(file=cast(TextIO, self._stream))
-        bar = (BarColumn(16), TimeRemainingColumn(compact=True)) if console.width >= WIDTH_OF_BARS else ()
+        bar = (parts.BarColumn(16), parts.TimeRemainingColumn(compact=True)) if console.width >= WIDTH_OF_BARS else ()
         room = console.width - (WIDTH_BEFORE_AMOUNTS if bar else WIDTH_OF_NAME)
 
-        class Amounts(ProgressColumn):
+        class Amounts(parts.ProgressColumn):
             """As many amounts as there is room for."""
 
-            def render(self, task: Task) -> Text:
+            def render(self, task: parts.Task) -> Text:
                 if tally.seconds is None:
                     return Text(fitting(", ".join(_rates(tally)), room), no_wrap=True, overflow="ellipsis")
                 ended = fitting(f"  {tally.name:<8} {summary(tally)}", console.width)
                 return Text(ended, no_wrap=True, overflow="ellipsis")
 
-        columns: tuple[ProgressColumn, ...] = (
-            SpinnerColumn(finished_text=" "),
-            TextColumn("{task.description:<8}", table_column=Column(min_width=8)),
+        columns: tuple[parts.ProgressColumn, ...] = (
+            parts.SpinnerColumn(finished_text=" "),
+            parts.TextColumn("{task.description:<8}", table_column=Column(min_width=8)),
             *bar,
             Amounts(Column(no_wrap=True)),
         )
-        with Progress(*columns, console=console) as bars:
+        with parts.Progress(*columns, console=console) as bars:
             self._bars, self._task = bars, bars.add_task(tally.name, total=tally.total)
             try:
                 yield

@@ -110,7 +110,12 @@ class RunReport:
             "definitions": definitions(job.method.measure),
             "hints": give_hints(job.method, funnel),
             "evidence": summarise(
-                work / EVIDENCE, files, job.columns, job.method.threshold, decided.gathered, self._threads()
+                work / EVIDENCE,
+                files,
+                job.columns,
+                job.method.threshold,
+                decided.gathered,
+                self.parameters["threads"] or processors(),
             ),
             "counts": counted(work / COUNTED),
             SAMPLED.name: by_similarity(decided.sample.similarity),
@@ -118,11 +123,6 @@ class RunReport:
             "outputs": [*outputs, *([] if no_page else [PAGE])],
             "job": job.to_json(),
         }
-
-    def _threads(self) -> int:
-        """How many threads the run may use here."""
-        given: int | None = self.parameters["threads"]
-        return processors() if given is None else given
 
 
 def _written(work: Path) -> list[str]:

@@ -24,7 +24,7 @@ from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.warc_records import warc_records
 from gpulsh.run.records.tables import DECISIONS, Decisions
-from gpulsh.run.stages.write import dropped_in
+from gpulsh.run.stages.write import decided_in
 
 
 @contextmanager
@@ -152,10 +152,10 @@ def test_many_files_of_a_partition(tmp_path: Path) -> None:
     documents = 1 << 21
     every = np.arange(documents)
     of = np.where(every % 3 == 2, every - 1, every)
-    same = np.ones(documents, np.float32)
-    DECISIONS.write(tmp_path, 0, Decisions(every, of, same, of, np.zeros(documents, np.bool_)))
+    same, none = np.ones(documents, np.float32), np.zeros(documents, np.int64)
+    no_witness = np.zeros(documents, np.bool_)
+    DECISIONS.write(tmp_path, 0, Decisions(every, of, same, of, no_witness, of == every, none, none, none))
     with within(3):
         for start in range(0, documents, documents >> 10):
-            assert dropped_in(tmp_path, 0, start, start + 6).tolist() == [
-                document for document in range(start, start + 6) if document % 3 == 2
-            ]
+            found, kept = decided_in(tmp_path, 0, start, start + 6)
+            assert found[~kept].tolist() == [number for number in range(start, start + 6) if number % 3 == 2]

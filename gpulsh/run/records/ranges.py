@@ -89,16 +89,14 @@ def rows_in_range(
     part: int,
     parts: int,
     participants: Participants | None = None,
-    partitions: Sequence[int] | None = None,
     there: Moved = np.asarray,
 ) -> Iterator[tuple[int, list[Array], Array]]:
     """Rows whose hashes, the first column, are in one of `parts` equal ranges, some at a time.
 
-    Yields the number of the run in its file, the columns before the last, and the documents; only `participants`. Where
-    `partitions` are given, others have no file. `there` moves columns into the memory that they are wanted in, before
-    their rows are chosen.
+    Yields the number of the run in its file, the columns before the last, and the documents; only `participants`.
+    `there` moves columns into the memory that they are wanted in, before their rows are chosen.
     """
-    for number in range(len(layout.partitions) - 1) if partitions is None else partitions:
+    for number in range(len(layout.partitions) - 1):
         start = int(layout.partitions[number])
         takes_part = None if participants is None else participants.of(number)
         yield from _rows_in_range(table.open(table.path(folder, number)), start, part, parts, takes_part, there)
@@ -138,7 +136,10 @@ def file_range(file: MappedColumns[Row], start: int, part: int, parts: int) -> I
 def whole_range(
     table: Table[Row], folder: Path, layout: Layout, part: int, parts: int, partitions: Sequence[int] | None = None
 ) -> Row:
-    """The rows of `rows_in_range`, ascending by the last column, which ascends from run to run of a file."""
+    """The rows of `rows_in_range`, ascending by the last column, which ascends from run to run of a file.
+
+    Where `partitions` are given, others have no file.
+    """
     runs = []
     for number in range(len(layout.partitions) - 1) if partitions is None else partitions:
         file = table.open(table.path(folder, number))

@@ -133,15 +133,8 @@ def source_and_date(
 
 def sightings_at(job: Job, folder: Path, layout: Layout, positions: Numbers) -> Sightings:
     """Where and when the documents at ascending `positions` were seen."""
-    if job.counting.source is not None:
-        source, date = source_and_date(job, layout, positions, partial(SIGHTINGS.read, folder))
-        return sightings_of(source, None if job.counting.date is None else date)
-    dates = None
-    if job.counting.date is not None:
-        _, dates = source_and_date(job, layout, positions, partial(SIGHTINGS.read, folder))
-    inputs = sightings_of(job.inputs, None)
-    assert inputs.source is not None
-    return Sightings(inputs.source[layout.source_of(positions)], inputs.names, dates)
+    source, date = source_and_date(job, layout, positions, partial(SIGHTINGS.read, folder))
+    return sightings_of(source, None if job.counting.date is None else date)
 
 
 def seen_in_group(job: Job, folder: Path, layout: Layout, members: Numbers, target: Numbers) -> SeenRows:

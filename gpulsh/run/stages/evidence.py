@@ -127,16 +127,11 @@ def clusters(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
 
     def tables() -> Iterator[pa.Table]:
         for partition in range(partitions):
-            for some in _in_clusters(place, layout, partition):
+            decided = DECISIONS.read(place.folder, partition)
+            counted = decided.kept & (decided.component > 1) & (decided.document >= layout.protected)
+            found = decided.document[np.flatnonzero(counted)]
+            for start in range(0, len(found), CLUSTERS_AT_ONCE):
+                some = found[start : start + CLUSTERS_AT_ONCE]
                 yield pa.table([*marked.where(some).values(), *marked.columns(some, names)], schema=schema)
 
     return Made(write_result(place.folder, COUNTED, schema, tables(), ("id",)))
-
-
-def _in_clusters(place: Workplace, layout: Layout, partition: int) -> Iterator[Numbers]:
-    """The kept documents of a partition that are connected with others, some at a time; protected ones left out."""
-    decided = DECISIONS.read(place.folder, partition)
-    some = decided.kept & (decided.component > 1) & (decided.document >= layout.protected)
-    found = decided.document[np.flatnonzero(some)]
-    for start in range(0, len(found), CLUSTERS_AT_ONCE):
-        yield found[start : start + CLUSTERS_AT_ONCE]
