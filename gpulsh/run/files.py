@@ -44,8 +44,8 @@ from gpulsh.params import (
 from gpulsh.report.page import missing, write_page
 from gpulsh.run.counting import Counting, Write, refuse_without_columns
 from gpulsh.run.driver import deduplicate_partitions
-from gpulsh.run.engines import Engine, EngineName, check_engine, open_engine
-from gpulsh.run.job import Earlier, Job, OnError, Terms, Workplace
+from gpulsh.run.engines import Engine, EngineName, Machine
+from gpulsh.run.job import Earlier, Job, OnError, Workplace
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.options import (
     Input,
@@ -335,8 +335,9 @@ def deduplicate_files(
         refuse_without_rows(retention, format=format, compression=compression, add_counts=add_counts or None)
     counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
     packing = None if compression is None else Packing.parse(compression)
-    run_secret, budget = chosen_secret(secret), parse_memory(memory)
-    threads = check_engine(engine, address, backend, threads, devices)
+    run_secret = chosen_secret(secret)
+    where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
+    machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     if dry_run:
         refuse_dry_run(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)
@@ -384,12 +385,12 @@ def deduplicate_files(
     folders.refuse_overlap([*guarded, *given], files)
     earlier = None
     if folders.index is not None:
-        own_threads = threads if engine == "local" else None  # of this process, not of a worker
-        where = {"backend": backend, "threads": own_threads, "devices": devices, "memory": budget}
+        own_threads = machine.threads if engine == "local" else None  # of this process, not of a worker
+        where = {"backend": backend, "threads": own_threads, "devices": devices, "memory": parse_memory(memory)}
         earlier = EarlierRuns(folders.index, id_column, asked, where, run_secret, evidence)
         method = earlier.method()
     placed = files if engine == "local" else [with_absolute_path(file) for file in files]
-    terms = Terms(
+    job = Job(
         method=method,
         policy=policy,
         files=tuple(placed),
@@ -410,6 +411,7 @@ def deduplicate_files(
         packing=packing,
         form=form,
         counting=counting,
+        reader=reader,
     )
     with ExitStack() as stack:
         remote = None
@@ -418,15 +420,15 @@ def deduplicate_files(
         out = remote.local if remote else Path(folders.output)
         stack.enter_context(system_errors_as_output_errors(out))
         if resume and not dry_run:
-            if remote and (report := remote.finished(terms.to_json())):
+            if remote and (report := remote.finished(job.to_json())):
                 return FilesResult(remote.url, dict(report))
-            report = finished(out, terms.to_json())
+            report = finished(out, job.to_json())
         else:
             report = None
         if report is None:
-            opened = stack.enter_context(open_engine(engine, address, backend, threads, devices, memory))
-            job = Job.of(terms, reader, cut(opened.memory, opened.ops.sizes()))
-            parameters = {"id_column": id_column, "threads": threads, "reader": reader, "memory": opened.memory}
+            opened = stack.enter_context(machine.opened())
+            job = replace(job, cut=cut(opened.memory, opened.ops.sizes()))
+            parameters = {"id_column": id_column, "threads": machine.threads, "reader": reader, "memory": opened.memory}
             reporting = RunReport(job, given, files, opened, parameters, start)
             folder = OutputFolder(out, overwrite=overwrite, resume=resume)
             if dry_run:

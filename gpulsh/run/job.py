@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -56,36 +56,33 @@ class Earlier:
     key: str | None  # the column that its keys are of; None where they are FILE:ROW
 
 
+NOT_CUT = Cut(memory=0, partition=0, digests=0, group=0)
+
+
 @dataclass(frozen=True, kw_only=True)
-class FileTerms(ABC):
-    """The files of a run, and what decides the bytes of its results."""
+class FileJob(ABC):
+    """A run over files: what decides the bytes of its results, and how the work is read and cut."""
 
     files: tuple[File, ...]
     columns: Columns
     stamps: Stamps  # of `files`
     on_error: OnError = "fail"
     form: Form = USUAL
+    reader: Reader = "arrow"
+    cut: Cut = NOT_CUT  # until the engine is open
 
     @abstractmethod
     def parameters(self) -> Mapping[str, Any]:
-        """All of it but for the files."""
+        """All that decides the bytes of its results, but for the files."""
 
     def to_json(self) -> Mapping[str, Any]:
-        """All of it: a run resumes only with equal terms."""
+        """All of it: a run resumes only with equal ones."""
         inputs = {file.name: stamp for file, stamp in zip(self.files, self.stamps.known, strict=True)}
         found: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
         # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
         if places := {file.name: file.relative for file in self.files if "/" in file.relative}:
             found["places"] = places
         return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileJob(FileTerms):
-    """A run over files: its terms, and how the work is cut and read."""
-
-    reader: Reader
-    cut: Cut
 
     @cached_property
     def file_names(self) -> pa.StringArray:
@@ -114,11 +111,6 @@ class FileJob(FileTerms):
         files = layout.file_of(positions)
         return self.file_names.take(to_arrow(files, null)), to_arrow(positions - layout.files[files], null)
 
-    @classmethod
-    def of(cls, terms: FileTerms, reader: Reader, cut: Cut) -> Self:
-        """The job for these terms."""
-        return cls(**vars(terms), reader=reader, cut=cut)
-
     def texts(self, ops: Backend, parallel: int = 1, held: HeldTexts | None = None) -> FileTexts:
         """The documents of the files, for one of `parallel` readers at the same time."""
         given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(parallel), self.stamps
@@ -134,8 +126,8 @@ class FileJob(FileTerms):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms(FileTerms):
-    """The parameters of `deduplicate_files` that decide the bytes of its results."""
+class Job(FileJob):
+    """A run of `deduplicate_files`."""
 
     method: Method
     policy: Policy
@@ -147,7 +139,7 @@ class Terms(FileTerms):
     counting: Counting = field(default_factory=Counting)
 
     def parameters(self) -> Mapping[str, Any]:
-        """All of it but for the files."""
+        """All that decides the bytes of its results, but for the files."""
         return {
             **json.loads(self.method.to_json()),
             "text_column": self.columns.text,
@@ -170,11 +162,6 @@ class Terms(FileTerms):
         given: dict[str, int] = {}
         sources = {file.name: given.setdefault(file.source, len(given)) for file in self.files}
         return {**super().to_json(), "sources": sources}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job(Terms, FileJob):
-    """A run of `deduplicate_files`."""
 
     @property
     def screening(self) -> Screening | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -44,40 +45,46 @@ class Engine(Protocol):
         """The engine's entry in the report."""
 
 
-def check_engine(
-    engine: str, address: str | None, backend: BackendName, threads: int | None, devices: Sequence[int] | None
-) -> int | None:
-    """Raises ParameterError for parameters that no engine supports, BackendError where Ray is not installed.
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Where a run works: parameters that change no byte of its results."""
 
-    Loads neither Ray nor a backend: a finished run needs none.
-    """
-    check_choice("engine", engine, get_args(EngineName))
-    if address is not None and not isinstance(address, str):
-        raise ParameterError(
-            f"address is {shown(address)}; give the address of a Ray cluster, as '192.0.2.1:6379', or 'auto'"
-        )
-    if engine == "ray" and devices is not None:
-        raise ParameterError("devices are of this machine, and Ray gives each worker one; give --backend cuda alone")
-    if engine == "ray" and find_spec("ray") is None:
-        raise BackendError(f"engine is 'ray' and Ray is not installed; {install('ray')}")
-    if engine != "ray" and address is not None:
-        raise ParameterError(f"address needs a Ray cluster and engine is {engine!r}; give --engine ray with it")
-    return check_backend(backend, threads, devices)
+    backend: BackendName
+    threads: int | None
+    devices: Sequence[int] | None
+    memory: int | str | None
+    engine: EngineName
+    address: str | None
 
+    def checked(self) -> Machine:
+        """The same, in plain types; ParameterError where it is not possible, BackendError where Ray is not installed.
 
-def open_engine(
-    engine: EngineName,
-    address: str | None,
-    backend: BackendName,
-    threads: int | None,
-    devices: Sequence[int] | None,
-    memory: int | str | None,
-) -> AbstractContextManager[Engine]:
-    """The engine, open until the context is left. Raises as `select_backend`; BackendError where no cluster answers."""
-    if engine == "local":
-        budget = parse_memory(memory)
-        ops = select_backend(backend, threads=threads, devices=devices, memory=budget)
-        return nullcontext(ThisProcess(ops, threads or processors(), budget))
-    from gpulsh.run.engines.ray import Cluster
+        Loads neither Ray nor a backend: a finished run needs none.
+        """
+        parse_memory(self.memory)
+        engine, address = self.engine, self.address
+        check_choice("engine", engine, get_args(EngineName))
+        if address is not None and not isinstance(address, str):
+            raise ParameterError(
+                f"address is {shown(address)}; give the address of a Ray cluster, as '192.0.2.1:6379', or 'auto'"
+            )
+        if engine == "ray" and self.devices is not None:
+            raise ParameterError(
+                "devices are of this machine, and Ray gives each worker one; give --backend cuda alone"
+            )
+        if engine == "ray" and find_spec("ray") is None:
+            raise BackendError(f"engine is 'ray' and Ray is not installed; {install('ray')}")
+        if engine != "ray" and address is not None:
+            raise ParameterError(f"address needs a Ray cluster and engine is {engine!r}; give --engine ray with it")
+        return replace(self, threads=check_backend(self.backend, self.threads, self.devices))
 
-    return Cluster(address, backend, threads, None if memory is None else parse_memory(memory))
+    def opened(self) -> AbstractContextManager[Engine]:
+        """The engine, open until the context is left; BackendError also where no cluster answers."""
+        if self.engine == "local":
+            budget = parse_memory(self.memory)
+            ops = select_backend(self.backend, threads=self.threads, devices=self.devices, memory=budget)
+            return nullcontext(ThisProcess(ops, self.threads or processors(), budget))
+        from gpulsh.run.engines.ray import Cluster
+
+        memory = None if self.memory is None else parse_memory(self.memory)
+        return Cluster(self.address, self.backend, self.threads, memory)

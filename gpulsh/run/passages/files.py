@@ -38,7 +38,7 @@ from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.marks import Keep
 from gpulsh.repeats.passages import copies_chosen, window_size
-from gpulsh.run.engines import EngineName
+from gpulsh.run.engines import EngineName, Machine
 from gpulsh.run.files import with_absolute_path
 from gpulsh.run.job import OnError
 from gpulsh.run.options import Input, check_columns, check_renewal, is_given, overlap_chosen, paths
@@ -48,8 +48,8 @@ from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, w
 from gpulsh.run.passages.driver import Stages, hold_items, mark_partitions, pick_parts
 from gpulsh.run.passages.evidence import FILE
 from gpulsh.run.passages.index import PassagesIndex
-from gpulsh.run.passages.job import CutJob, CutTerms, Cutting, PassagesJob, PassagesTerms
-from gpulsh.run.passages.run import FileRun, Machine
+from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
+from gpulsh.run.passages.run import FileRun
 from gpulsh.run.progress import Show
 from gpulsh.run.report import Start
 from gpulsh.run.stages.contamination import FILE as CONTAMINATION
@@ -203,7 +203,7 @@ def passages_files(
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     streams = Streams(form)  # to the end of the run
     files = found_files(given, streams, form, folders, engine, cutting, on_error, guarded)
-    terms = PassagesTerms(
+    job = PassagesJob(
         files=tuple(files),
         on_error=on_error,
         columns=Columns(text=text_named(text_column), id=id_column or natural_id(files), identity=within),
@@ -224,8 +224,7 @@ def passages_files(
         index=None if folders.index is None else os.path.realpath(folders.index),
     )
     run = FileRun(
-        terms=terms,
-        kind=PassagesJob,
+        job=job,
         output=Path(folders.output),
         given=given,
         overwrite=overwrite,
@@ -235,7 +234,7 @@ def passages_files(
         machine=machine,
         stages=_stages,
         start=start,
-        earlier=None if terms.index is None else PassagesIndex(Path(terms.index), terms.of_index()),
+        earlier=None if job.index is None else PassagesIndex(Path(job.index), job.of_index()),
     )
     return PassagesResult(Path(folders.output), run.report())
 
@@ -325,7 +324,7 @@ def cut_files(
     stamps = Stamps.of(files)
     _refuse_changed(Path(path), stamps)
     stamp = os.stat(path)
-    terms = CutTerms(
+    job = CutJob(
         files=tuple(files),
         on_error=on_error,
         columns=Columns(text=found["text_column"]),
@@ -343,8 +342,7 @@ def cut_files(
         return {"passages": dict(counts), "outputs": written(job, work)}
 
     run = FileRun(
-        terms=terms,
-        kind=CutJob,
+        job=job,
         output=Path(folders.output),
         given=given,
         overwrite=overwrite,

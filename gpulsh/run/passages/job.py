@@ -16,7 +16,7 @@ from gpulsh.repeats import byte_text
 from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.marks import Keep
-from gpulsh.run.job import FileJob, FileTerms, Place
+from gpulsh.run.job import FileJob, Place
 from gpulsh.run.passages.held import Held
 from gpulsh.run.policy import Screening
 from gpulsh.run.records.tables import Table
@@ -32,8 +32,8 @@ class Cutting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenTerms(FileTerms):
-    """Files whose texts are read as tokens."""
+class TokenJob(FileJob):
+    """A run over files whose texts are read as tokens."""
 
     unit: Shingling
     folding: Folding
@@ -56,8 +56,8 @@ class TokenTerms(FileTerms):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassagesTerms(TokenTerms):
-    """The parameters of `passages_files` that decide the bytes of its results."""
+class PassagesJob(TokenJob):
+    """A run of `passages_files`. With an index, its files and partitions come after those that are held."""
 
     tokens: int  # of a window
     keep: Keep
@@ -70,6 +70,7 @@ class PassagesTerms(TokenTerms):
     overlap: Overlap | None = None
     cutting: Cutting | None = None
     index: str | None = None  # the folder that holds the documents of earlier runs
+    held: Held | None = None  # what is in it
 
     @property
     def windows(self) -> Shingling:
@@ -100,13 +101,6 @@ class PassagesTerms(TokenTerms):
         how = {"symbols": self.unit.symbols, "folding": asdict(self.folding), "text_column": self.columns.text}
         return {**windows, **how}
 
-
-@dataclass(frozen=True, kw_only=True)
-class PassagesJob(PassagesTerms, FileJob):
-    """A run of `passages_files`. With an index, its files and partitions come after those that are held."""
-
-    held: Held | None = None
-
     @property
     def earlier_files(self) -> int:
         """How many of the files, the first ones, are of earlier runs."""
@@ -126,8 +120,8 @@ class PassagesJob(PassagesTerms, FileJob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutTerms(TokenTerms):
-    """The parameters of `cut_files` that decide the bytes of its results."""
+class CutJob(TokenJob):
+    """A run of `cut_files`."""
 
     passages: str
     passages_stamp: tuple[object, ...]
@@ -141,11 +135,6 @@ class CutTerms(TokenTerms):
             "cut": asdict(self.cutting),
             **self.reading(),
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class CutJob(CutTerms, FileJob):
-    """A run of `cut_files`."""
 
 
 PassagesPlace: TypeAlias = Place[PassagesJob]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from gpulsh.backends.protocol import Backend
-from gpulsh.backends.select import BackendName
-from gpulsh.budget import cut, parse_memory
+from gpulsh.budget import cut
 from gpulsh.io.files.no_documents import REPORT
 from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing
 from gpulsh.report.passages import write_passages_page
-from gpulsh.run.engines import EngineName, check_engine, open_engine
+from gpulsh.run.engines import Machine
 from gpulsh.run.files import system_errors_as_output_errors
-from gpulsh.run.job import FileJob, FileTerms
+from gpulsh.run.job import FileJob
 from gpulsh.run.output.folder import PAGE, OutputFolder, finished, read_report, write_report
 from gpulsh.run.passages.driver import Stages
 from gpulsh.run.progress import Show, open_progress
@@ -26,24 +25,6 @@ from gpulsh.stats.stages import OF_PASSAGES
 from gpulsh.store.manifest import Manifest
 
 Made = TypeVar("Made", bound=FileJob)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Machine:
-    """Where a run works; checked before anything is read."""
-
-    backend: BackendName
-    threads: int | None
-    devices: Sequence[int] | None
-    memory: int | str | None
-    engine: EngineName
-    address: str | None
-
-    def checked(self) -> Machine:
-        """The same; ParameterError or BackendError where it cannot be."""
-        parse_memory(self.memory)
-        threads = check_engine(self.engine, self.address, self.backend, self.threads, self.devices)
-        return Machine(**{**vars(self), "threads": threads})
 
 
 class Earlier(AbstractContextManager["Earlier[Made]"], Protocol[Made]):
@@ -61,10 +42,9 @@ class Earlier(AbstractContextManager["Earlier[Made]"], Protocol[Made]):
 
 @dataclass(frozen=True, kw_only=True)
 class FileRun(Generic[Made]):
-    """A run: its terms, its place, and its stages, which give the part of the report that is theirs."""
+    """A run: its job, its place, and its stages, which give the part of the report that is theirs."""
 
-    terms: FileTerms
-    kind: type[Made]
+    job: Made
     output: Path
     given: Sequence[str]
     overwrite: bool
@@ -78,14 +58,12 @@ class FileRun(Generic[Made]):
 
     def report(self) -> dict[str, Any]:
         """Run, or finish, or find it finished; the report."""
-        terms, machine = self.terms, self.machine
         with ExitStack() as stack:
             stack.enter_context(system_errors_as_output_errors(self.output))
-            if self.resume and (report := finished(self.output, terms.to_json())) is not None:
+            if self.resume and (report := finished(self.output, self.job.to_json())) is not None:
                 return report
-            given = machine.backend, machine.threads, machine.devices, machine.memory
-            engine = stack.enter_context(open_engine(machine.engine, machine.address, *given))
-            own = job = self.kind.of(terms, "arrow", cut(engine.memory, engine.ops.sizes()))
+            engine = stack.enter_context(self.machine.opened())
+            own = job = replace(self.job, cut=cut(engine.memory, engine.ops.sizes()))
             folder = stack.enter_context(OutputFolder(self.output, overwrite=self.overwrite, resume=self.resume))
             manifest = folder.manifest(job.steps(), self.secret)
             if folder.is_committed():
