@@ -26,7 +26,7 @@ import numpy as np
 from gpulsh.errors import InputError
 from gpulsh.index.filters import COMPACT_BITS, Words, filter_of
 from gpulsh.index.segment import FILTERS, INTACT, FilterWords, Segment, file_name
-from gpulsh.store.columns import Mapped, MappedColumns, columns_file
+from gpulsh.store.columns import MappedBatches, MappedColumns, columns_file
 from gpulsh.store.durable import FileFact, writing
 from gpulsh.store.scratch import Column
 
@@ -41,7 +41,7 @@ class Group:
     segments: Sequence[Segment]
     filters: Sequence[Words] | None = None
     keys: bool = False
-    mapped: Mapped | None = None  # the mapped memory of the filters
+    mapped: MappedBatches | Column | None = None  # the mapped memory of the filters
     fact: FileFact | None = None  # of the file in the index that holds them
 
     @property

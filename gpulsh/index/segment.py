@@ -36,7 +36,7 @@ from gpulsh.index.evidence.blocks import BlockRows, HeldRows
 from gpulsh.index.evidence.places import PlaceColumns, PlaceKeys, Places, Source
 from gpulsh.index.filters import Words, make_filter, passing, passing_own
 from gpulsh.ragged import run_bounds, within_runs
-from gpulsh.store.columns import Mapped, MappedColumns, damaged_file, write_columns
+from gpulsh.store.columns import MappedBatches, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
 
 KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
@@ -167,7 +167,7 @@ class Segment:
     places: Places | None = None
     at_source: bool = False
     filters: Sequence[Words] | None = None
-    mapped: tuple[Mapped, ...] = ()
+    mapped: tuple[MappedBatches, ...] = ()
     name: str = ""
     files: Mapping[str, FileFact] | None = None  # by kind
 
@@ -288,7 +288,7 @@ def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source] = ()) 
     documents, hashes = MappedColumns(path["documents"], Documents), MappedColumns(path["hashes"], Hashes)
     digests = MappedColumns(path["digests"], Band)
     rows = documents.whole()
-    files: list[Mapped] = [documents, digests, hashes]
+    files: list[MappedBatches] = [documents, digests, hashes]
     fingerprints = filters = None
     if "fingerprints" in path:
         fingerprints = BlockRows(path["fingerprints"], rows.size)

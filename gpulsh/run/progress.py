@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -104,8 +103,8 @@ class Tally:
         return {name: amount / seconds for name, amount in self.now().items() if name in RATED and seconds > 0}
 
 
-class _Listener(Progress):
-    """Keeps the tally of the current stage; its subclasses show it."""
+class _Lines(Progress):
+    """Keeps the tally of the current stage, and writes a line about it at its end; subclasses show it otherwise."""
 
     def __init__(self, stream: _Undisturbed) -> None:
         self._stream = stream
@@ -141,23 +140,16 @@ class _Listener(Progress):
         self._write(f"gpulsh: {_kernels()}")
 
     @contextmanager
-    @abstractmethod
     def _shown(self, tally: Tally) -> Iterator[None]:
         """The stage, from before it begins until after it has ended."""
         yield
+        self._write(f"gpulsh: {tally.name}: {summary(tally)}")
 
     def _write(self, line: str) -> None:
         self._stream.write(line + "\n")
 
 
-class _Lines(_Listener):
-    @contextmanager
-    def _shown(self, tally: Tally) -> Iterator[None]:
-        yield
-        self._write(f"gpulsh: {tally.name}: {summary(tally)}")
-
-
-class _Events(_Listener):
+class _Events(_Lines):
     """{"event": "begin" | "end", "stage": ..., "time": ...} and what is known: total and unit, amounts and rates.
 
     "before" has the amounts that the resumed run had done; rates leave them out.
@@ -183,7 +175,7 @@ class _Events(_Listener):
         self._write(json.dumps({"event": event, "stage": stage, "time": now, **facts}))
 
 
-class _Bars(_Listener):
+class _Bars(_Lines):
     def __init__(self, stream: _Undisturbed) -> None:
         super().__init__(stream)
         self._bars: rich.progress.Progress | None = None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar, get_args, get_type_hints
+from typing import Generic, TypeVar, get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -68,13 +68,6 @@ def _arrow(column: Values | pa.Array) -> pa.Array:
     return to_arrow(column.view(np.uint8) if column.dtype == np.bool_ else column)
 
 
-class Mapped(Protocol):
-    """Anything that is mapped."""
-
-    def release(self) -> None:
-        """Return the pages that were read to the system; a later access reads them again."""
-
-
 class MappedBatches:
     """`batches`: the file's pyarrow.RecordBatch, in place. They keep the content, but neither its name nor a handle."""
 
@@ -112,25 +105,25 @@ def _madvise() -> Callable[[int, int, int], int]:
     return call
 
 
-class MappedColumns(Generic[Row]):
+class MappedColumns(MappedBatches, Generic[Row]):
     """A file whose columns are the fields of a named tuple, which gives their types. Other columns are ignored.
 
     A field is an array of numbers or of flags, which take a byte each; a field of any other type is a pyarrow.Array.
     """
 
     def __init__(self, path: Path, row: Callable[..., Row]) -> None:
-        self._mapped, self._row = MappedBatches(path), row
+        super().__init__(path)
+        self._row = row
 
     def has(self, name: str) -> bool:
         """Whether the file has a column of that name."""
-        return all(name in batch.schema.names for batch in self._mapped.batches)
+        return all(name in batch.schema.names for batch in self.batches)
 
     def whole(self) -> Row:
         """All rows, in place, of a file that was written in one run."""
-        batches = self._mapped.batches
-        if len(batches) != 1:
-            raise damaged_file(self._mapped.path, f"it holds {len(batches)} record batches, not one")
-        return self._read(batches[0], self._row)
+        if len(self.batches) != 1:
+            raise damaged_file(self.path, f"it holds {len(self.batches)} record batches, not one")
+        return next(self.runs())
 
     def runs(self) -> Iterator[Row]:
         """The rows, in place, run by run."""
@@ -138,18 +131,12 @@ class MappedColumns(Generic[Row]):
 
     def beside(self, row: Callable[..., Other]) -> Iterator[Other]:
         """The runs with the columns of another named tuple."""
-        return (self._read(batch, row) for batch in self._mapped.batches)
-
-    def release(self) -> None:
-        """Return the pages that were read to the system; a later access reads them again."""
-        self._mapped.release()
-
-    def _read(self, batch: pa.RecordBatch, row: Callable[..., Other]) -> Other:
-        return row(*(self._column(batch, name, kind) for name, kind in kinds_of(row).items()))
+        kinds = kinds_of(row).items()
+        return (row(*(self._column(batch, name, kind) for name, kind in kinds)) for batch in self.batches)
 
     def _column(self, batch: pa.RecordBatch, name: str, kind: type[np.generic] | None) -> Values | pa.Array:
         if len(batch.schema.get_all_field_indices(name)) != 1:
-            raise damaged_file(self._mapped.path, f"it lacks the column {name!r}")
+            raise damaged_file(self.path, f"it lacks the column {name!r}")
         column = batch.column(name)
         if kind is None:
             return column
@@ -161,7 +148,7 @@ class MappedColumns(Generic[Row]):
             found = numbers(column)
             if np.issubdtype(found.dtype, kind):
                 return found
-        raise damaged_file(self._mapped.path, f"column {name!r} is {column.type}, not {kind.__name__}")
+        raise damaged_file(self.path, f"column {name!r} is {column.type}, not {kind.__name__}")
 
 
 @cache

@@ -88,7 +88,8 @@ class Finished:
             raise OutputError(f"{self.out}: holds no report.json that gpulsh can make a page of")
         if reason := missing():
             raise OutputError(reason)
-        if PAGE not in self.report["outputs"] and self._is_there(PAGE):
+        is_there = self.folder.is_there(PAGE) if self.folder else os.path.lexists(self._at(PAGE))
+        if PAGE not in self.report["outputs"] and is_there:
             raise OutputError(f"{page}: was not written by gpulsh; move it away first")
         outputs = [name for name in self.report["outputs"] if name != PAGE]
         report = {**self.report, "outputs": [*outputs, PAGE], "page": {"written": True, "reason": None}}
@@ -108,9 +109,6 @@ class Finished:
 
     def _at(self, name: str) -> str:
         return os.path.join(self.out, name)
-
-    def _is_there(self, name: str) -> bool:
-        return self.folder.is_there(name) if self.folder else os.path.lexists(self._at(name))
 
     @contextmanager
     def _replaced(self, name: str) -> Iterator[Path]:
