@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpulsh.errors import OutputError
+from gpulsh.secret import SECRET_BYTES
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_file
 
 NAME = "manifest.jsonl"
@@ -63,11 +65,17 @@ class Manifest:
         if not entries:
             return None
         begun, *steps = entries
+        secret = str(begun.get("secret"))
+        if not re.fullmatch(f"[0-9a-f]{{{2 * SECRET_BYTES}}}", secret):
+            raise OutputError(
+                f"{folder / NAME}: holds no secret of {SECRET_BYTES} bytes: another version of gpulsh began this run;"
+                " go on with that version, or give --overwrite"
+            )
         try:
             known = {entry["step"]: Step(file_facts(entry["files"]), entry["facts"]) for entry in steps}
         except ValueError as error:
             raise OutputError(f"{folder / NAME}: is damaged: {error}; begin again with --overwrite") from error
-        return cls(folder, begun["job"], bytes.fromhex(begun["secret"]), known, length)
+        return cls(folder, begun["job"], bytes.fromhex(secret), known, length)
 
     def steps(self) -> Iterable[tuple[str, Step]]:
         """All finished steps with their names, in order."""
