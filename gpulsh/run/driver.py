@@ -49,7 +49,6 @@ class Decided:
 
     layout: Layout
     id_files: tuple[int, ...]  # how many files of ids each partition has
-    signed: Sequence[Mapping[str, Any]]  # of each partition, what was read
     gathered: GatheredTexts | None = None  # what was read again, while the work folder is there
     sample: Sample = NOTHING  # of the pairs that were compared
     ranges: Ranges = field(default_factory=Ranges)
@@ -133,7 +132,7 @@ class _Run:
         if self.job.key is not None and self.job.key.only:
             self.funnel.dropped = self.funnel.key_copies
             self._count_kept(layout)
-            return Decided(layout, self.collect(layout, ranges.keys, signed), signed, ranges=ranges)
+            return Decided(layout, self.collect(layout, ranges.keys, signed), ranges=ranges)
         ranges = replace(ranges, copies=self.copies(layout, ranges))
         meet = self.join if self.job.method.measure == "containment" else self.collide
         met, in_large = meet(layout, ranges)
@@ -149,7 +148,7 @@ class _Run:
         self.verify(layout, groups, ranges, len(partitions) if read else 0)
         texts = GatheredTexts(self.folder, layout) if read else None
         ids = self.collect(layout, groups["groups"], signed)
-        return Decided(layout, ids, signed, texts, self.sample(groups), ranges)
+        return Decided(layout, ids, texts, self.sample(groups), ranges)
 
     def screen(self, partitions: Sequence[Partition], total: int | None) -> None:
         """Index the protected files, and find the documents that hold their items, with --passages. Counts these."""

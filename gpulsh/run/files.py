@@ -373,9 +373,7 @@ def deduplicate_files(
     streams = Streams(form)  # to the end of the run
     files = find_files(given, guarded, streams, form)
     refuse_unused(files, form)
-    policy.warn_of(files)
-    if retention.min_sources > 1 and source_column is None:
-        policy.refuse_few_sources(files)
+    policy.check_sources(files, source_column)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
     added = counting.added(write)

@@ -142,8 +142,7 @@ class Admission:
         for name, count in facts["funnel"].items():
             setattr(funnel, name, count)
         self.place.progress.count(dropped=funnel.dropped)
-        read = facts["partitions"]
-        return Decided(layout_of(self.place.job, read), tuple(facts["ids"]), read)
+        return Decided(layout_of(self.place.job, facts["partitions"]), tuple(facts["ids"]))
 
     def _name(self) -> str:
         facts = self.manifest.finished(RUN)

@@ -59,18 +59,15 @@ class Policy:
         if self.within and self.across:
             raise ParameterError("within and across are both given; give one, or none for duplicates of both kinds")
 
-    def warn_of(self, files: Sequence[File]) -> None:
-        """Warn if no document can be dropped for another."""
-        if self.across and len({file.source for file in files}) < 2:
+    def check_sources(self, files: Sequence[File], source_column: str | None) -> None:
+        """Warn if no document can be dropped for another, ParameterError if none can have `min_sources`."""
+        sources, least = len({file.source for file in files}), self.retention.min_sources
+        if self.across and sources < 2:
             _log.warning(Advice("--across, and all documents are of one INPUT: none is dropped; give several INPUTs"))
-
-    def refuse_few_sources(self, files: Sequence[File]) -> None:
-        """ParameterError if there are fewer INPUTs than `min_sources`, so that nothing would be kept."""
-        sources = len({file.source for file in files})
-        if sources < self.retention.min_sources:
+        if sources < least and source_column is None:
             raise ParameterError(
-                f"min_sources is {self.retention.min_sources}, and the documents are of {sources} INPUT"
-                f"{'' if sources == 1 else 's'}; give more INPUTs, or --source-column"
+                f"min_sources is {least}, and the documents are of {sources} INPUT{'' if sources == 1 else 's'};"
+                " give more INPUTs, or --source-column"
             )
 
     def to_json(self) -> Mapping[str, Any]:
