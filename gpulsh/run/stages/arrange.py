@@ -9,12 +9,13 @@ rank         all documents: RANKS, and MEMBERS with a group for each batch of th
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.backends.parallel import pipelined_map
 from gpulsh.io.file import wrong_length
 from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import batch_cuts
@@ -90,10 +91,11 @@ def _copy(
 
     # One partition feeds a device: few are gathered side by side, so each takes threads of its own.
     tasks = place.parallel - (place.held is not None)
-    threads = max(place.ops.sizes().readers // max(tasks, 1), 1)
-    for chosen in pipelined_map(chosen_pieces(layout, partition, document), [copy] * threads):
-        place.progress.advance(chosen.stop - chosen.start)
-        place.progress.count(size=int(size[chosen].sum()))
+    threads = place.ops.sizes().readers // max(tasks, 1)
+    with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
+        for chosen in (pool.map if pool else map)(copy, chosen_pieces(layout, partition, document)):
+            place.progress.advance(chosen.stop - chosen.start)
+            place.progress.count(size=int(size[chosen].sum()))
 
 
 def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
