@@ -15,10 +15,13 @@ from gpulsh.cli.options import (
     SectionedCommand,
     backend_options,
     choice,
+    engine_options,
     method_options,
     on_error,
     parsed,
     protecting,
+    renewal_options,
+    report_option,
     text_options,
 )
 from gpulsh.cli.terminal import clean_end, conclude, note, say
@@ -111,16 +114,13 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     help="Local folder with room for the results, if OUT is a URL; --resume needs it."
     "  [default: a new folder in TMPDIR]",
 )
-@click.option("--resume", is_flag=True, help="Continue an unfinished run of the same job in OUT.")
-@click.option("--overwrite", is_flag=True, help="Replace the results of an earlier run in OUT, and nothing else.")
+@renewal_options
 @click.option(
     "--dry-run",
     is_flag=True,
     help="Check options, INPUT and OUT, run a sample, and print an estimate of the run; write nothing.",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the report as JSON, and progress as JSON lines on standard error."
-)
+@report_option
 @method_options("threshold", "shingle", "normalize", "measure")
 @click.option(
     "--drop-contained-only/--drop-containing",
@@ -188,22 +188,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     help="Numbers of the CUDA devices that share the work.  [default: all]",
 )
 @choice("--reader", "arrow", "cudf", help="Reader of Parquet files; cudf needs --backend cuda.")
-@click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Memory for the run, as 4GiB.  [default: 8GiB, or half of the memory if that is less]",
-)
-@choice(
-    "--engine",
-    "local",
-    "ray",
-    help="This process, or workers on a Ray cluster; then --memory and --threads are for each worker.",
-)
-@click.option(
-    "--address",
-    metavar="HOST:PORT",
-    help="Ray cluster to join, or auto, with --engine ray.  [default: start one on this machine]",
-)
+@engine_options
 @click.pass_obj
 def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without its near-duplicates to OUT.

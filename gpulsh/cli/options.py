@@ -34,46 +34,26 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
     `otherwise` describes the default, if it is another than usual.
     """
 
-    def text(meaning: str, default: object) -> str:
-        return f"{meaning}.  [default: {default}]" if otherwise is None else f"{meaning}.  [{otherwise}]"
+    def own(meaning: str, default: object, **how: Any) -> Mapping[str, Any]:
+        return {**how, "help": f"{meaning}.  [{otherwise or f'default: {default}'}]"}
 
-    known: Mapping[str, Mapping[str, Any]] = {
-        "threshold": {"type": float, "metavar": "J", "help": text("Least Jaccard similarity of duplicates", 0.8)},
-        "shingle": {
-            "metavar": "UNIT:SIZE",
-            "help": text(
-                "Unit of comparison: runs of SIZE words (word:SIZE) or characters (char:SIZE). +symbols adds signs,"
-                " +labels numbers repeated shingles",
-                "word:5",
-            ),
-        },
-        "normalize": {
-            "type": click.Choice(["NFC", "NFKC"]),
-            "help": text("Unicode normal form to compare texts in", "none"),
-        },
-        "sketch": {
-            "metavar": "NAME[:K]",
-            "help": text(
-                "Sketch that finds candidates: minhash, fast, one-permutation, c-minhash, simhash[:BITS][:DISTANCE]",
-                "minhash",
-            ),
-        },
-        "num-perm": {"type": int, "metavar": "K", "help": text("Number of values in a signature", 128)},
-        "bands": {
-            "type": int,
-            "metavar": "B",
-            "help": text("Number of bands", "--num-perm divided by --rows, or chosen for the threshold"),
-        },
-        "rows": {
-            "type": int,
-            "metavar": "R",
-            "help": text("Rows of a band", "--num-perm divided by --bands, or chosen for the threshold"),
-        },
-        "seed": {"type": int, "metavar": "N", "help": text("Seed of the hash functions", 1)},
-        "measure": {
-            "type": click.Choice(["jaccard", "containment"]),
-            "help": text("Measure of two documents: shingles shared, or share of one that is in the other", "jaccard"),
-        },
+    shingle = (
+        "Unit of comparison: runs of SIZE words (word:SIZE) or characters (char:SIZE). +symbols adds signs,"
+        " +labels numbers repeated shingles"
+    )
+    sketch = "Sketch that finds candidates: minhash, fast, one-permutation, c-minhash, simhash[:BITS][:DISTANCE]"
+    measure = "Measure of two documents: shingles shared, or share of one that is in the other"
+    divided = "--num-perm divided by {}, or chosen for the threshold"
+    known = {
+        "threshold": own("Least Jaccard similarity of duplicates", 0.8, type=float, metavar="J"),
+        "shingle": own(shingle, "word:5", metavar="UNIT:SIZE"),
+        "normalize": own("Unicode normal form to compare texts in", "none", type=click.Choice(["NFC", "NFKC"])),
+        "sketch": own(sketch, "minhash", metavar="NAME[:K]"),
+        "num-perm": own("Number of values in a signature", 128, type=int, metavar="K"),
+        "bands": own("Number of bands", divided.format("--rows"), type=int, metavar="B"),
+        "rows": own("Rows of a band", divided.format("--bands"), type=int, metavar="R"),
+        "seed": own("Seed of the hash functions", 1, type=int, metavar="N"),
+        "measure": own(measure, "jaccard", type=click.Choice(["jaccard", "containment"])),
     }
     return together(*(click.option(f"--{name}", **known[name]) for name in names or METHOD))
 
@@ -148,6 +128,31 @@ threads_option = click.option(
 )
 backend_option = choice("--backend", "auto", "cpu", "cuda", "reference", help="Backend; auto uses CUDA if it works.")
 backend_options = together(backend_option, threads_option)
+engine_options = together(
+    click.option(
+        "--memory",
+        metavar="SIZE",
+        help="Memory for the run, as 4GiB.  [default: 8GiB, or half of the memory if that is less]",
+    ),
+    choice(
+        "--engine",
+        "local",
+        "ray",
+        help="This process, or workers on a Ray cluster; then --memory and --threads are for each worker.",
+    ),
+    click.option(
+        "--address",
+        metavar="HOST:PORT",
+        help="Ray cluster to join, or auto, with --engine ray.  [default: start one on this machine]",
+    ),
+)
+renewal_options = together(
+    click.option("--resume", is_flag=True, help="Continue an unfinished run of the same job in OUT."),
+    click.option("--overwrite", is_flag=True, help="Replace the results of an earlier run in OUT, and nothing else."),
+)
+report_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print the report as JSON, and progress as JSON lines on standard error."
+)
 
 
 def parsed(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,12 @@ from gpulsh.cli.options import (
     SectionedCommand,
     backend_options,
     choice,
+    engine_options,
     on_error,
     parsed,
     protecting,
+    renewal_options,
+    report_option,
     text_options,
     together,
 )
@@ -49,14 +52,8 @@ CUT_EXAMPLES = {
 _inputs = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 _output = together(
     click.option("-o", "--output", required=True, metavar="OUT", help="Folder for the results."),
-    click.option("--resume", is_flag=True, help="Continue an unfinished run of the same job in OUT."),
-    click.option("--overwrite", is_flag=True, help="Replace the results of an earlier run in OUT, and nothing else."),
-    click.option(
-        "--json",
-        "as_json",
-        is_flag=True,
-        help="Print the report as JSON, and progress as JSON lines on standard error.",
-    ),
+    renewal_options,
+    report_option,
 )
 _cutting = together(
     click.option(
@@ -81,25 +78,7 @@ _cutting = together(
         help="Format of the texts; WARC needs one.  [default: match the input's format]",
     ),
 )
-_machine = together(
-    backend_options,
-    click.option(
-        "--memory",
-        metavar="SIZE",
-        help="Memory for the run, as 4GiB.  [default: 8GiB, or half of the memory if that is less]",
-    ),
-    choice(
-        "--engine",
-        "local",
-        "ray",
-        help="This process, or workers on a Ray cluster; then --memory and --threads are for each worker.",
-    ),
-    click.option(
-        "--address",
-        metavar="HOST:PORT",
-        help="Ray cluster to join, or auto, with --engine ray.  [default: start one on this machine]",
-    ),
-)
+_machine = together(backend_options, engine_options)
 
 
 @click.command(
