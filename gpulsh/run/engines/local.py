@@ -33,8 +33,9 @@ def finished_before(
     stage: Stage, manifest: Manifest, progress: Progress, resumed: set[str]
 ) -> list[Mapping[str, Any] | None]:
     """The facts of each task that an earlier run finished, which are reported; None where it must be done."""
-    with ThreadPoolExecutor(READERS) as pool:
-        found = list(pool.map(manifest.finished, [task.step for task in stage.tasks]))
+    begun = any(manifest.find(task.step) for task in stage.tasks)  # otherwise no thread is started
+    with ThreadPoolExecutor(READERS) if begun else nullcontext() as pool:
+        found = list((pool.map if pool else map)(manifest.finished, [task.step for task in stage.tasks]))
     for facts in found:
         if facts is not None:
             report_done(facts, stage.row.unit, progress, before=True)
