@@ -10,7 +10,7 @@ Pairs have no class of their own: an int64 array [m, 2] with i < j, lexicographi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
@@ -465,3 +465,9 @@ class Signed(Arrays):
         _check(self, "digests", self.digests, np.uint64, 2)
         _check(self, "exact", self.exact, np.uint64, 2)
         _check(self, "shingles", self.shingles, np.int64, 1)
+
+    @classmethod
+    def end_to_end(cls, parts: Sequence[Signed]) -> Signed:
+        """The documents of all parts; a single part itself."""
+        columns = zip(*((part.digests, part.exact, part.shingles) for part in parts), strict=True)
+        return parts[0] if len(parts) == 1 else cls(*map(np.concatenate, columns))

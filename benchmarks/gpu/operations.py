@@ -54,7 +54,6 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
         text, shingling, backend.asarray(filled), backend.asarray(counts[filled] - 1)
     )
     found["exact_hashes"] = backend.exact_hashes(text, shingling, KEYS)
-    found["counted_hashes"] = backend.counted_hashes(text, shingling, KEYS)
     found["shingle_sets"] = backend.shingle_sets(text, shingling)
     found["shingle_sets secret"] = backend.shingle_sets(text, shingling, KEYS)
     found["sha1"] = backend.sha1(text)
@@ -89,12 +88,9 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["kleinberg_tardos"] = backend.kleinberg_tardos(backend.asarray(dense), 3, 1)
     found["components"] = backend.components(len(text), pairs)
     found["frequencies"] = counts = backend.frequencies(unique, backend.asarray(np.zeros(SLOTS, np.uint8)))
-    none = backend.asarray(np.zeros(SLOTS, np.uint8))  # another: an operation may write where it counts from
-    found["text_frequencies"] = backend.text_frequencies(text, shingling, none)
-    found["text_prefixes"] = backend.text_prefixes(text, shingling, counts, 2, 0.8, KEYS)
     known = backend.shingle_sets(text.slice(0, 2), shingling, KEYS)
     found["text_overlaps"] = backend.text_overlaps(text, shingling, known, KEYS)
-    found["prefixes"] = backend.prefixes(unique, counts, backend.asarray((sizes + 1) // 2))
+    found["prefixes"] = backend.prefixes(unique, counts, backend.asarray((sizes + 1) // 2), 2)
     return found
 
 

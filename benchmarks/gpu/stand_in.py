@@ -32,8 +32,8 @@ METHODS = ("__array_ufunc__", "__array_function__", "__getitem__", "__setitem__"
            "__int__", "__float__", "__bool__", "get", "set", "sort", "astype", "copy", "reshape", "view")  # fmt: skip
 FUNCTIONS = ("asarray", "array", "empty", "ascontiguousarray", "argsort", "sort", "from_dlpack", "__getattr__")
 OPERATIONS = ("sign", "shingle", "shingle_sets", "gather", "unique", "intersect", "bitmaps", "overlap_bounds",
-              "collisions", "candidates", "components", "frequencies", "prefixes", "text_frequencies",
-              "text_prefixes", "text_overlaps", "text_simhash")  # fmt: skip
+              "collisions", "candidates", "components", "frequencies", "prefixes", "text_overlaps",
+              "text_simhash")  # fmt: skip
 
 Call = Callable[..., Any]
 
@@ -95,7 +95,7 @@ def stand_in(clock: Clock) -> Iterator[Backend]:
         work = clock.device(lambda *given: _moved(getattr(cpu, name)(*(_moved(one, False) for one in given)), True))
 
         def run(self: StandIn, *given: Any) -> Any:
-            return work(*(self._staging.on_device(one) if isinstance(one, TextBatch) else one for one in given))
+            return work(*(self._machine.staging.on_device(one) if isinstance(one, TextBatch) else one for one in given))
 
         return run
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, lru_cache, wraps
 from itertools import pairwise
-from typing import Any, TypeVar, cast
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,27 +20,34 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Values
 from gpulsh.backends.hashing import mixed, rolled
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_part
-from gpulsh.backends.protocol import GOLDEN, Backend, Keys
+from gpulsh.backends.protocol import GOLDEN, Backend, Keys, operations
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling
 from gpulsh.ragged import first_of_runs, offsets
 from gpulsh.secret import EvidenceKeys
 
-Operation = TypeVar("Operation", bound=Callable[..., Any])
+Operation = Callable[..., Any]
 
 
-def one_pass(operation: Operation) -> Operation:
-    """A backend's method that makes one pass over text; for other shinglings, the composition is its fallback."""
-    composed = COMPOSED[operation.__name__]
+def add_operations(backend: type[Backend], first: str, *modules: ModuleType) -> None:
+    """Make the operations in `modules` methods of a backend, which give them its attribute `first` before the rest.
 
+    Those that make one pass over text leave other shinglings to the compositions here.
+    """
+    for name, operation in operations(*modules).items():
+        if name not in vars(backend):
+            setattr(backend, name, _method(operation, first, COMPOSED.get(name)))
+
+
+def _method(operation: Operation, first: str, composed: Operation | None) -> Operation:
     @wraps(operation)
-    def run(self: Backend, text: TextBatch, shingling: Shingling, *given: Any, **named: Any) -> Any:
-        if shingling.in_one_pass:
-            return operation(self, text, shingling, *given, **named)
+    def run(self: Backend, /, *given: Any, **named: Any) -> Any:
         with self.here():
-            return composed(self, text, shingling, *given, **named)
+            if composed is not None and not given[1].in_one_pass:  # text, shingling, ...
+                return composed(self, *given, **named)
+            return operation(getattr(self, first), *given, **named)
 
-    return cast(Operation, run)
+    return run
 
 
 def shingle(ops: Backend, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
@@ -64,16 +72,11 @@ def sign(
     def whole(part: TextBatch) -> Signed:
         return Backend.sign(ops, part, shingling, family, shape, keys)
 
-    signed = [found for _, found in in_fitting_halves(text, whole, halves_of_batch)]
-    if len(signed) == 1:
-        return signed[0]
-    return Signed(
-        *map(np.concatenate, zip(*((part.digests, part.exact, part.shingles) for part in signed), strict=True))
-    )
+    return Signed.end_to_end([signed for _, signed in in_fitting_halves(text, whole, halves_of_batch)])
 
 
 # The compositions by name; the others are defined in `Backend`.
-COMPOSED: dict[str, Callable[..., Any]] = {
+COMPOSED: dict[str, Operation] = {
     "shingle": shingle,
     "shingle_sets": Backend.shingle_sets,
     "shingle_part": shingle_part,

@@ -1,10 +1,12 @@
 """Hashes of `protocol` for arrays of NumPy or CuPy: `mix64`, public keys, Rabin's and Karp and Rabin's shingles.
 
-The reference has its own.
+And the random words of families of hash functions, as the kernels of the CPU and CUDA take them. The reference has its
+own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -12,7 +14,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Tokens
 from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
-from gpulsh.params import Shingling
+from gpulsh.params import Family, Shingling
+from gpulsh.permutations import word_array, word_pairs, words
 from gpulsh.ragged import offsets
 from gpulsh.secret import LONGEST_SHINGLE, PLACES, SHINGLE, EvidenceKeys
 
@@ -86,3 +89,31 @@ def _reduced(x: Array) -> Array:
     """x modulo the prime."""
     x = (x & _PRIME) + (x >> _PRIME_BITS)
     return np.where(x >= _PRIME, x - _PRIME, x)
+
+
+# Families whose sketch is the minimum of each function over a set. `minhash`, the default, has a file of its own.
+FUNCTIONS = ("affine61", "affine64", "c_minhash", "multiply_shift", "tabulation", "wrapped", "xor_masks")
+
+
+def function_tables(family: Family) -> Sequence[Array]:
+    """NumPy arrays and scalars: what the kernel `family.sketch` takes behind the fingerprints."""
+    count, sketch = family.num_perm, family.sketch
+    if sketch == "affine61":  # a x + b modulo the prime, a not 0
+        a, b = word_array(family, 2 * count).reshape(-1, 2).T
+        return a % (_PRIME - _U(1)) + _U(1), b % _PRIME
+    if sketch == "c_minhash":  # pi(sigma(x) + i), both modulo 2^32
+        multiplier, addend, keys = words(family, 3)
+        return _U(multiplier | 1), _U(addend), np.uint32(keys >> 32), np.uint32(keys & 0xFFFFFFFF)
+    if sketch == "multiply_shift":  # the upper half of a x + b modulo 2^64
+        a, b = word_array(family, 2 * count).reshape(-1, 2).T
+        return a | _U(1), b.copy()
+    if sketch == "tabulation":  # uint32 [4, 256, functions]: for a byte, the entries of all functions are side by side
+        drawn = (word_array(family, 1024 * count) >> _U(32)).astype(np.uint32)
+        return (drawn.reshape(-1, 4, 256).transpose(1, 2, 0).copy(),)
+    if sketch == "xor_masks":  # the upper half of a fingerprint, exclusive-or a mask; the first function has none
+        drawn = (word_array(family, count - 1) >> _U(32)).astype(np.uint32)
+        return (np.concatenate([np.zeros(1, np.uint32), drawn]),)
+    if sketch == "affine64":  # a x + b modulo 2^64
+        return word_pairs(family)
+    wrap = family.wrap  # the rest of a x + b in a word, modulo a prime
+    return *word_pairs(family), _U((1 << wrap.bits) - 1), _U(wrap.modulus), np.int32(wrap.modulus.bit_length())

@@ -96,7 +96,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints, on_host
 from gpulsh.params import BandShape, Family, Shingling
-from gpulsh.ragged import counted, end_to_end
+from gpulsh.ragged import end_to_end
 from gpulsh.secret import EvidenceKeys
 
 MIX_1 = 0x3C79AC492BA7B653
@@ -240,15 +240,12 @@ class Backend:
     def shingle(self, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
         """`shingles(tokens(text, shingling, keys), shingling.size, keys)`."""
 
-    def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
-        """uint64 [n, 2]: the 128-bit hash of each document's token sequence; (0, 0) if it has no token.
+    def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> tuple[Array, Array]:
+        """uint64 [n, 2]: the 128-bit hash of each document's token sequence, (0, 0) without a token; int64 [n]: how
+        many tokens it has.
 
         Stop words and stems do not change these tokens.
         """
-
-    def counted_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> tuple[Array, Array]:
-        """`exact_hashes(text, shingling, keys)`, and int64 [n]: the number of each document's tokens."""
-        return self.exact_hashes(text, shingling, keys), self.tokens(text, shingling, keys).lengths
 
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         """Each row ascending and without repeats."""
@@ -327,9 +324,9 @@ class Backend:
     def frequencies(self, fingerprints: Fingerprints, counts: Array) -> Array:
         """uint8 [2^b]: `counts` plus how often each slot x >> (64 - b) occurs, at most 255; may reuse `counts`."""
 
-    def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
+    def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array, rare: int = 0) -> Fingerprints:
         """The `lengths` [n] first of each unique row in order of (counts[x >> (64 - b)], x), without those counted
-        once.
+        once. If more of a row have a count below `rare`, all those instead.
 
         Rows come out ascending by x. A slot counted once belongs to one shingle of one document, so no other document
         has it.
@@ -386,22 +383,6 @@ class Backend:
         one a fingerprint and none negative; the weights of a row add up to less than 2^62.
         """
 
-    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array, keys: Keys = None) -> Array:
-        """`frequencies` of `shingle`."""
-        return self.frequencies(self.shingle(text, shingling, keys), counts)
-
-    def text_prefixes(
-        self, text: TextBatch, shingling: Shingling, counts: Array, rare: int, share: float, keys: Keys = None
-    ) -> tuple[Fingerprints, Array]:
-        """`prefixes` of `shingle_sets`, and int64 [n]: the size of each set.
-
-        A set of s gives its min(s, s - ceil(share * s) + 1) first fingerprints, in float64. Each set that has at least
-        share * s in common with it has one of these. If more of them have a count below `rare`, it gives all those.
-        """
-        sets = self.shingle_sets(text, shingling, keys)
-        with self.here():
-            return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), sets.lengths
-
     def text_overlaps(
         self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: Keys = None
     ) -> tuple[Array, Array]:
@@ -425,7 +406,7 @@ class Backend:
         """The band digests, exact hashes and number of shingles of each document."""
         fingerprints = self.shingle(text, shingling)
         digests = self.band_digests(sketched(self, fingerprints, family), shape)
-        return Signed(digests, self.exact_hashes(text, shingling, keys), fingerprints.lengths)
+        return Signed(digests, self.exact_hashes(text, shingling, keys)[0], fingerprints.lengths)
 
     def pipelined_map(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         """`work(backend, item)` of every item, in order.
@@ -482,14 +463,8 @@ def least_share(threshold: float) -> float:
 
 
 def prefix_lengths(sizes: Array, share: float) -> Array:
-    """int64 [n]: size - ceil(share * size) + 1 for each set of `sizes` [n], at most its size."""
+    """int64 [n]: size - ceil(share * size) + 1 for each set of `sizes` [n], at most its size.
+
+    Each set that has at least share * size in common with one of these has one of its so many first fingerprints.
+    """
     return np.minimum(sizes, sizes - np.ceil(sizes * share).astype(np.int64) + 1)
-
-
-def lengths_with_rare(sets: Fingerprints, counts: Array, rare: int, share: float) -> Array:
-    """int64 [n]: `prefix_lengths`, or how many fingerprints have a count below `rare` where these are more."""
-    bits, start = len(counts).bit_length() - 1, sets.offset[:1]
-    values = sets.values[int(start[0]) : int(sets.offset[-1])]
-    slots = (values >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros_like(values, np.int64)
-    counted_less = counted(counts[slots] < rare, sets.offset - start)
-    return np.maximum(prefix_lengths(sets.lengths, share), counted_less)

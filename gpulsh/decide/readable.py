@@ -16,7 +16,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves
-from gpulsh.backends.protocol import Backend, lengths_with_rare, overlaps
+from gpulsh.backends.protocol import Backend, overlaps, prefix_lengths
 from gpulsh.io.rows import ChosenTexts, normalized
 from gpulsh.method import Method
 from gpulsh.params import NearBits
@@ -73,10 +73,9 @@ class Readable(ABC):
         return self.ops.frequencies(self.fingerprints(places), counts)
 
     def prefixes(self, places: Array, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
-        """The prefixes at `places`, as `Backend.text_prefixes` defines them, and the number of fingerprints of each."""
+        """`Backend.prefixes` of the fingerprints at `places`, of `prefix_lengths`; and the number of fingerprints."""
         sets = self.fingerprints(places)
-        lengths = lengths_with_rare(sets, counts, rare, share)
-        return self.ops.prefixes(sets, counts, lengths), sets.lengths
+        return self.ops.prefixes(sets, counts, prefix_lengths(sets.lengths, share), rare), sets.lengths
 
     def overlaps(self, places: Array, known: Fingerprints) -> tuple[Array, Array]:
         """The overlaps at `places` with `known`, as `Backend.text_overlaps` defines them, and the number of each."""
@@ -144,12 +143,8 @@ class ShingledTexts(Readable):
         return self.ops.text_simhash(self._batch(places), *asked)
 
     def frequencies(self, places: Array, counts: Array) -> Array:
-        """`Readable.frequencies`, without fingerprints in memory."""
-        return self.ops.text_frequencies(self._batch(places), self.method.reading, counts, self.keys)
-
-    def prefixes(self, places: Array, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
-        """`Readable.prefixes`, without fingerprints in memory."""
-        return self.ops.text_prefixes(self._batch(places), self.method.reading, counts, rare, share, self.keys)
+        """`counts` plus those of the shingles at `places`, each as often as its document has it."""
+        return self.ops.frequencies(self.ops.shingle(self._batch(places), self.method.reading, self.keys), counts)
 
     def overlaps(self, places: Array, known: Fingerprints) -> tuple[Array, Array]:
         """`Readable.overlaps`, without fingerprints in memory."""

@@ -64,7 +64,7 @@ def parts_of_batch(
     text = batch.moved(on_host)
     offset, row = part_offsets(text, unit)
     read = normalized(TextBatch(text.values, offset), form)
-    hashes, tokens = map(ops.asnumpy, ops.counted_hashes(read, reading, keys))
+    hashes, tokens = map(ops.asnumpy, ops.exact_hashes(read, reading, keys))
     has = tokens > 0
     begin = offset[:-1] - text.offset[row]
     stop = offset[1:] - text.offset[row]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints
-from gpulsh.backends.protocol import NO_DIGEST, sketched
+from gpulsh.backends.protocol import NO_DIGEST, prefix_lengths, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family, Shingling
 from tests.support import naive
@@ -39,7 +39,7 @@ def check_partition(texts: list[str], shingling: Shingling) -> int:
         for value, shingle in zip(row, shingles, strict=True):
             assert shingle_of.setdefault(value, shingle) == shingle
             assert fingerprint_of.setdefault(shingle, value) == value
-    exact = list(map(tuple, REFERENCE.exact_hashes(batch, shingling, KEYS).tolist()))
+    exact = list(map(tuple, REFERENCE.exact_hashes(batch, shingling, KEYS)[0].tolist()))
     for (i, a), (j, b) in combinations(enumerate(words), 2):
         assert (exact[i] == exact[j]) == (a == b)
     return len(shingle_of)
@@ -76,7 +76,7 @@ def test_documents_without_a_token() -> None:
     for unit in ("word", "char"):
         fingerprints = REFERENCE.shingle(batch, Shingling(unit=unit, size=1))  # type: ignore[arg-type]
         assert fingerprints.offset.tolist() == [0] * 6
-        assert not REFERENCE.exact_hashes(batch, Shingling(unit=unit), KEYS).any()  # type: ignore[arg-type]
+        assert not REFERENCE.exact_hashes(batch, Shingling(unit=unit), KEYS)[0].any()  # type: ignore[arg-type]
     signatures = sketched(REFERENCE, fingerprints, Family(num_perm=6))
     assert (signatures == 2**32 - 1).all()
     assert (REFERENCE.band_digests(signatures, BandShape(bands=2, rows=3)) == NO_DIGEST).all()
@@ -156,20 +156,20 @@ def test_frequencies_and_prefixes(rows: list[list[int]]) -> None:
 @given(st.lists(strings.map(known), max_size=4), shinglings)
 def test_prefixes_and_overlaps_of_texts(texts: list[str], shingling: Shingling) -> None:
     batch, counts = batch_of([text.encode() for text in texts]), np.arange(8, dtype=np.uint8)
-    sets = rows_of(REFERENCE.shingle_sets(batch, shingling))
+    sets = REFERENCE.shingle_sets(batch, shingling)
+    rows = rows_of(sets)
     for rare, share in ((0, 0.8), (0, 0.0), (4, 0.8), (256, 0.8)):
-        found, sizes = REFERENCE.text_prefixes(batch, shingling, counts, rare, share)
-        assert sizes.tolist() == list(map(len, sets))
-        for row, prefix in zip(sets, rows_of(found), strict=True):
+        found = REFERENCE.prefixes(sets, counts, prefix_lengths(sets.lengths, share), rare)
+        for row, prefix in zip(rows, rows_of(found), strict=True):
             order = sorted((value >> 61, value) for value in row)
             few = sum(count < rare for count, _ in order)
             first = order[: max(few, len(row) - math.ceil(share * len(row)) + 1)]
             assert prefix == sorted(value for count, value in first if count > 1)
     known = REFERENCE.shingle_sets(batch.slice(0, min(len(batch), 2)), shingling)
     overlaps, sizes = REFERENCE.text_overlaps(batch, shingling, known)
-    assert sizes.tolist() == list(map(len, sets))
-    assert overlaps.shape == (len(sets), len(known))
-    for row, counted in zip(sets, overlaps.tolist(), strict=True):
+    assert sizes.tolist() == list(map(len, rows))
+    assert overlaps.shape == (len(rows), len(known))
+    for row, counted in zip(rows, overlaps.tolist(), strict=True):
         assert counted == [sum(value in other for value in row) for other in rows_of(known)]
 
 

@@ -162,7 +162,7 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
     def refused(*given: Any) -> Any:
         raise AssertionError("frequencies of near-copies")
 
-    monkeypatch.setattr(CpuBackend, "text_frequencies", refused)
+    monkeypatch.setattr(CpuBackend, "frequencies", refused)
     monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
     kept, found = joined(texts, CpuBackend(2))
     assert (kept, found) == naive(texts) and sum(kept) == 1 and len(found) == 599

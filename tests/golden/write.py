@@ -52,7 +52,7 @@ def bits(ops: Backend) -> dict[str, Any]:
         signed[f"{unit}:{size}"] = {
             "offset": fingerprints.offset.tolist(),
             "fingerprints": _hexadecimal(fingerprints.values.tolist()),
-            "exact": [_hexadecimal(row) for row in ops.exact_hashes(batch, shingling, KEYS).tolist()],
+            "exact": [_hexadecimal(row) for row in ops.exact_hashes(batch, shingling, KEYS)[0].tolist()],
             "signatures": {name: values.tolist() for name, values in signatures.items() if name != "128 1"},
             "digests": {
                 f"{bands}x{rows}": [

@@ -11,7 +11,8 @@ import pytest
 from gpulsh import secret
 from gpulsh.backends import protocol
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.backends.cuda.launcher import Geometry, Machine, expanded_source, kernel_folder
+from gpulsh.backends.cuda.launcher import Geometry, expanded_source, kernel_folder
+from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.cuda.sketches.minhash import MAX_COLUMNS
 from gpulsh.errors import BackendError
 from tests.kernels.device_arrays import DeviceArray, DeviceModule

@@ -15,7 +15,8 @@ import pytest
 from gpulsh.arrays import Buckets, Fingerprints, TextBatch
 from gpulsh.backends.cuda import CudaBackend, buckets
 from gpulsh.backends.cuda.buckets import collisions, may_repeat
-from gpulsh.backends.cuda.launcher import Geometry, Machine
+from gpulsh.backends.cuda.launcher import Geometry
+from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.cuda.memory import MOST_PINNED, SMALLEST, text_sizes
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.backends.reference import ReferenceBackend
@@ -238,7 +239,9 @@ def test_a_lane_pins_no_more_than_a_batch_of_its_run() -> None:
     little = CudaBackend(arrays, HostLauncher(), memory=32 << 20)
     text = TextBatch(np.full(3 << 20, ord("a"), np.uint8), np.array([0, 3 << 20], np.int64))
     assert little.sizes().batch == 1 << 20
-    found = list(little.pipelined_map([text], lambda lane, batch: len(lane.sha1(lane._staging.on_device(batch)))))
+    found = list(
+        little.pipelined_map([text], lambda lane, batch: len(lane.sha1(lane._machine.staging.on_device(batch))))
+    )
     assert found == [1] and max(pinned) == 1 << 20
 
 

@@ -17,7 +17,7 @@ from gpulsh.arrays import Array, TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.cuts import cut_pieces
 from gpulsh.backends.cuda.launcher import kernel_folder
-from gpulsh.backends.cuda.sign import Signer, TextPieces
+from gpulsh.backends.cuda.sign import sign_in_pieces
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.sketches import one_permutation
@@ -84,9 +84,7 @@ def with_pieces(cuda: CudaBackend, piece_bytes: int, arrays: Any = None) -> Cuda
 def signed(
     cuda: CudaBackend, text: TextBatch, how: Shingling, piece: int, family: Family = FAMILY, shape: BandShape = SHAPE
 ) -> Any:
-    pieces = TextPieces(cuda._machine, cuda._unicode(how), how, cuda._keys_of(None), piece)
-    keys = cuda._keys_of(KEYS)
-    return Signer(pieces, cuda._staging, cuda._sketch_of(family), shape, keys).in_pieces(text)
+    return sign_in_pieces(cuda._machine, text, how, family, shape, KEYS, piece)
 
 
 def assert_signed(

@@ -77,7 +77,6 @@ def _measure(bench: Bench, found: Found, of: Measured) -> None:
 
 def of_text(bench: Bench, found: Found) -> list[Measured]:
     ops, family = bench.backend, FAMILY
-    counts = bench.cupy.zeros(SLOTS, np.uint8)
     rows = []
     for given, phrases in (("400 words", corpora.PAGE), ("50 shingles", corpora.SHINGLES_50)):
         host = [corpora.even(MEGABYTES * bench.scale, phrases, seed=seed) for seed in range(SETS)]
@@ -100,9 +99,7 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
             "gather": lambda text: ops.gather(text.values, text.offset[:-1], text.offset[1:]),
             "shingle_part": lambda text: ops.shingle_part(text, SHINGLING, 1, 4),
             "text_signatures": lambda text: ops.text_signatures(text, SHINGLING, family),
-            "text_frequencies": lambda text: ops.text_frequencies(text, SHINGLING, counts),
             "text_overlaps": lambda text, known=known: ops.text_overlaps(text, SHINGLING, known),
-            "text_prefixes": lambda text: ops.text_prefixes(text, SHINGLING, counts, 2, 0.8),
         }
         shingles = len(ops.shingle(texts[0], SHINGLING).values)
         for name, do in work.items():

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from functools import partial, wraps
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.composed import COMPOSED, one_pass
+from gpulsh.backends.composed import add_operations
 from gpulsh.backends.cpu import buckets, intersect, passages, prefixes, shingle, simhash, texts, unique, weighted
 from gpulsh.backends.cpu.sketches import Minima, sketch_of
 from gpulsh.backends.cpu.threads import MEMORY, Threads, by_count, by_weight
 from gpulsh.backends.parallel import pipelined_map, processors
-from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold, operations
+from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
 from gpulsh.params import Family
 
 PIPELINED = 2  # items in work
@@ -92,18 +91,4 @@ class CpuBackend(Backend):
         return other
 
 
-def _method(operation: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation on threads as a method, on the threads of the backend."""
-
-    @wraps(operation)
-    def run(self: CpuBackend, /, *given: Any, **named: Any) -> Any:
-        return operation(self.threads, *given, **named)
-
-    return one_pass(run) if operation.__name__ in COMPOSED else run
-
-
-for _name, _operation in operations(
-    buckets, intersect, passages, prefixes, shingle, simhash, texts, unique, weighted
-).items():
-    if _name not in vars(CpuBackend):
-        setattr(CpuBackend, _name, _method(_operation))
+add_operations(CpuBackend, "threads", buckets, intersect, passages, prefixes, shingle, simhash, texts, unique, weighted)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from threading import Lock
-
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, TextBatch
+from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.kernel import kernel, subroutine
-from gpulsh.backends.cpu.passes import TextPass
-from gpulsh.backends.cpu.shingle import set_rows
 from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.cpu.vectors import prefetch
-from gpulsh.backends.protocol import Keys, prefix_lengths
-from gpulsh.params import Shingling
 
 CHUNK_SHINGLES = 1 << 16
 AHEAD = 64  # shingles whose slots are prefetched
@@ -99,55 +93,22 @@ def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArra
     return counts
 
 
-def prefix_rows(
-    rows: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], all_below: int = 0
-) -> Fingerprints:
-    """The prefixes of rows of contiguous arrays."""
-    most = int(lengths.sum()) if all_below == 0 else int(rows.offset[-1] - rows.offset[0])
+def _prefixes(rows: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], rare: int) -> Fingerprints:
+    most = int(lengths.sum()) if rare == 0 else int(rows.offset[-1] - rows.offset[0])
     out = np.empty(most + 1, np.uint64)  # one more is written, and not counted
     offset = np.zeros(len(rows.offset), np.int64)
     counts = counts.repeat(2) if len(counts) == 1 else counts
     longest = int(rows.lengths.max(initial=0))
     room = np.empty(256, np.int64), np.empty(longest, np.uint8), np.empty(longest, np.int64)
-    _prefix_rows(rows.values, rows.offset, _shift(counts), counts, lengths, all_below, *room, out, offset[1:])
+    _prefix_rows(rows.values, rows.offset, _shift(counts), counts, lengths, rare, *room, out, offset[1:])
     return Fingerprints(out[: offset[-1]].copy(), offset)
 
 
 def prefixes(
-    threads: Threads, fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64]
+    threads: Threads, fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], rare: int = 0
 ) -> Fingerprints:
     rows = fingerprints.moved(np.ascontiguousarray)
     return threads.rows(
-        lambda start, stop: prefix_rows(rows.slice(start, stop), counts, lengths[start:stop]),
+        lambda start, stop: _prefixes(rows.slice(start, stop), counts, lengths[start:stop], rare),
         by_weight(rows.offset, CHUNK_SHINGLES),
     )
-
-
-def text_frequencies(
-    threads: Threads, text: TextBatch, shingling: Shingling, counts: Array, keys: Keys = None
-) -> Array:
-    texts, counting = TextPass(threads, text, shingling, keys), Lock()
-
-    def work(start: int, stop: int) -> None:
-        for rows in texts.pieces(start, stop):
-            with counting:  # one thread counts while the others shingle
-                frequencies(rows, counts)
-
-    texts.map(work)
-    return counts
-
-
-def text_prefixes(
-    threads: Threads, text: TextBatch, shingling: Shingling, counts: Array, rare: int, share: float, keys: Keys = None
-) -> tuple[Fingerprints, NDArray[np.int64]]:
-    texts, sizes, room = TextPass(threads, text, shingling, keys), np.empty(len(text), np.int64), threads.room(text)
-
-    def work(start: int, stop: int) -> Fingerprints:
-        # While the sets of a chunk are in the cache; only their prefixes outlive it.
-        sets = set_rows(texts, start, stop, room)
-        sizes[start:stop] = sets.lengths
-        chosen = prefix_rows(sets, counts, prefix_lengths(sizes[start:stop], share), rare)
-        room.take(len(chosen.values) - len(sets.values))
-        return chosen
-
-    return texts.rows(work), sizes

@@ -92,11 +92,7 @@ def shingle_part(
     return texts.rows(lambda start, stop: set_rows(texts, start, stop, room, part, parts))
 
 
-def exact_hashes(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> NDArray[np.uint64]:
-    return counted_hashes(threads, text, shingling, keys)[0]
-
-
-def counted_hashes(
+def exact_hashes(
     threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     texts = TextPass(threads, text, replace(shingling, size=1), proof=keys)

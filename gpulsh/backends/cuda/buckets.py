@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, Buckets
-from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape

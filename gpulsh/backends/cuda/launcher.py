@@ -1,10 +1,8 @@
-"""Starting kernels: their source, the launcher that runs them on the device, and the machine each operation gets."""
+"""Starting kernels: their source, how their work is cut, and the launcher that runs them on the device."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,19 +10,12 @@ from threading import Lock
 from types import ModuleType
 from typing import Any, Protocol
 
-import numpy as np
-
-from gpulsh.arrays import Array
 from gpulsh.backends.compiling import COMPILING
-from gpulsh.backends.cuda.memory import TEXT_BYTES, wait
-from gpulsh.errors import BackendError, DeviceMemoryError, GpulshError
+from gpulsh.backends.cuda.memory import TEXT_BYTES
+from gpulsh.errors import BackendError
 
 OPTIONS = ("-std=c++17",)
 LANES = 32  # of a warp
-MAX_BLOCKS = (2**31 - 1, 65535)
-# Messages of errors besides CuPy's own OutOfMemoryError: of a sort without memory to work in; of the runtime and the
-# driver, which need memory to load a kernel or to make an event or a stream.
-NO_MEMORY = ("std::bad_alloc", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 
 _INCLUDE = re.compile(r'#include "([\w.]+)"\n')
 Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a Python int has no width
@@ -114,55 +105,3 @@ class DeviceLauncher:
             ) from error
         finally:
             COMPILING.end()
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The first argument of every operation: one device, the array module, the launcher, the cut."""
-
-    arrays: ModuleType  # cupy, or its stand-in in tests
-    launch: Launcher
-    geometry: Geometry
-    device: int = 0
-
-    @contextmanager
-    def here(self) -> Iterator[None]:
-        """Work on this device; raises DeviceMemoryError if its memory does not suffice."""
-        with self.arrays.cuda.Device(self.device):
-            try:
-                yield
-            except (MemoryError, RuntimeError) as error:
-                of_pool = isinstance(error, self.arrays.cuda.memory.OutOfMemoryError)
-                out_of_memory = of_pool or any(name in str(error) for name in NO_MEMORY)
-                if not out_of_memory or isinstance(error, GpulshError):  # which has its message already
-                    raise
-                # Without its traceback: the frames hold the arrays of the attempt. From Python 3.12 on they form a
-                # cycle with this frame, which only a collection would end.
-                raise DeviceMemoryError(
-                    f"the memory of CUDA device {self.device} does not suffice ({error}); free some of it, or use"
-                    " --backend cpu"
-                ) from error.with_traceback(None)
-
-    def run(
-        self, file: str, kernel: str, work: int, each: int, *arguments: Argument, threads: int = 0, rows: int = 1
-    ) -> None:
-        """Start `kernel` with a block for every `each` of `work`; nothing where there is no work."""
-        blocks = -(-work // each)
-        if blocks > MAX_BLOCKS[0] or rows > MAX_BLOCKS[1]:
-            raise BackendError(f"{kernel} would need {blocks} x {rows} blocks; give a smaller batch")
-        if blocks > 0:
-            self.launch(file, kernel, (blocks, rows), threads or self.geometry.threads, *arguments)
-
-    def number(self, array: Array) -> int:
-        """The value of an array of one element, once it is computed."""
-        return self.numbers(array)[0]
-
-    def numbers(self, *arrays: Array) -> list[int]:
-        """The values of arrays of one element each, once all are computed."""
-        wait(self.arrays)
-        return list(map(int, arrays))
-
-    def row_of(self, offset: Array, start: int, stop: int) -> Array:
-        """int64 [stop - start]: the row of each position from `start` on."""
-        xp = self.arrays
-        return xp.searchsorted(offset, xp.arange(start, stop, dtype=np.int64), side="right") - 1

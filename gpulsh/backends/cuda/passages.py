@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch
-from gpulsh.backends.cuda.launcher import Machine
-from gpulsh.backends.cuda.texts import Table, marks_of
-from gpulsh.params import Unit
+from gpulsh.backends.cuda.machine import Machine
+from gpulsh.backends.cuda.texts import marks_of
+from gpulsh.params import Shingling
 
 
 def winnow(machine: Machine, fingerprints: Fingerprints, size: int) -> Array:
@@ -26,14 +26,14 @@ def winnow(machine: Machine, fingerprints: Fingerprints, size: int) -> Array:
     return xp.flatnonzero(chosen) + fingerprints.offset[:1]
 
 
-def token_bounds(machine: Machine, table: Table, text: TextBatch, unit: Unit, row: Array, token: Array) -> Array:
+def token_bounds(machine: Machine, text: TextBatch, shingling: Shingling, row: Array, token: Array) -> Array:
     """Extra memory: about a byte for each byte of text."""
-    xp, geometry, count = machine.arrays, machine.geometry, len(row)
+    xp, geometry, count, text = machine.arrays, machine.geometry, len(row), machine.staging.on_device(text)
     bounds = xp.empty((count, 2), np.int64)
     if count == 0:
         return bounds
-    marks = marks_of(machine, table, text, unit, machine.number(text.offset[-1] - text.offset[0]))
-    masks, strips, characters = marks[:2], len(marks.code_points), np.int32(unit == "char")
+    marks = marks_of(machine, text, shingling, machine.number(text.offset[-1] - text.offset[0]))
+    masks, strips, characters = marks[:2], len(marks.code_points), np.int32(shingling.unit == "char")
     tokens, points = xp.empty(strips, np.int64), xp.empty(strips, np.int64)
     machine.run(
         *("token_bounds", "token_bounds_counts", strips, geometry.threads),

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.cuda.launcher import LANES, Machine
-from gpulsh.ragged import first_of_runs, offsets
+from gpulsh.backends.cuda.launcher import LANES
+from gpulsh.backends.cuda.machine import Machine
+from gpulsh.ragged import counted, first_of_runs, offsets
 
 
 def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
@@ -115,10 +116,15 @@ def frequencies(machine: Machine, fingerprints: Fingerprints, counts: Array) -> 
     return words.view(np.uint8)[:slots]
 
 
-def prefixes(machine: Machine, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
+def prefixes(
+    machine: Machine, fingerprints: Fingerprints, counts: Array, lengths: Array, rare: int = 0
+) -> Fingerprints:
     """Extra memory: 16 bytes a fingerprint, about 60 for each of one span of long rows."""
     xp, geometry = machine.arrays, machine.geometry
     offset, rows, bits = fingerprints.offset, len(fingerprints), _bits(len(counts))
+    if rare > 0:
+        values = fingerprints.values[machine.number(offset[0]) : machine.number(offset[-1])]
+        lengths = xp.maximum(lengths, counted(counts[_slots(values, bits)] < rare, offset - offset[:1]))
     loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)
     chosen = xp.empty(rows, np.int64)
     machine.run(
@@ -129,8 +135,7 @@ def prefixes(machine: Machine, fingerprints: Fingerprints, counts: Array, length
     )
     for long in long_rows(machine, fingerprints):
         size = len(long.values)
-        slots = (long.values >> np.uint64(64 - bits)).astype(np.int64) if bits else xp.zeros(size, np.int64)
-        count = counts[slots]
+        count = counts[_slots(long.values, bits)]
         # Rows ascend by value, so stable sorts by count, then by row, are one by (row, count, value), and rows keep
         # their places.
         order = xp.argsort(count, kind="stable")
@@ -144,6 +149,10 @@ def prefixes(machine: Machine, fingerprints: Fingerprints, counts: Array, length
 
 def _bits(slots: int) -> int:
     return slots.bit_length() - 1
+
+
+def _slots(values: Array, bits: int) -> Array:
+    return (values >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros_like(values, np.int64)
 
 
 def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:

@@ -7,47 +7,23 @@ a thread a text.
 
 from __future__ import annotations
 
+from functools import partial
 from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch, Tokens
-from gpulsh.backends.cuda.launcher import Machine
-from gpulsh.backends.cuda.memory import done
-from gpulsh.backends.hashing import public_words
-from gpulsh.params import Unit
+from gpulsh.backends.cuda.machine import Machine
+from gpulsh.backends.cuda.memory import on_device
+from gpulsh.backends.protocol import Keys
+from gpulsh.params import Shingling
 from gpulsh.ragged import offsets
 from gpulsh.secret import EvidenceKeys
 
 STRIP = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
 TOKENS = 5  # a thread of `shingle` takes, as kernels/shingle.cu has it
 WORD_BYTES = 4  # of `gather`, as in the kernel
-
-
-class Table(NamedTuple):
-    """The Unicode table on the device."""
-
-    stage1: Array
-    stage2: Array
-    plain: bool  # of ASCII, letters and digits alone belong to words, and fold
-
-    @property
-    def way(self) -> str:
-        """The end of the names of kernels that read text with it."""
-        return "" if self.plain else "_by_table"
-
-
-class DeviceKeys(NamedTuple):
-    """Keys on the device."""
-
-    words: Array  # all words of a secret, or the public keys of near places: of a token's, then of a shingle's
-    secret: bool
-
-
-def keys_on_device(arrays: ModuleType, keys: EvidenceKeys | None) -> DeviceKeys:
-    """The keys of evidence, or the public ones."""
-    return done(arrays, DeviceKeys(arrays.asarray(public_words() if keys is None else keys.words), keys is not None))
 
 
 class TokenSums(NamedTuple):
@@ -78,9 +54,9 @@ class Marks(NamedTuple):
         return len(self.block_tokens)
 
 
-def marks_of(machine: Machine, table: Table, text: TextBatch, unit: Unit, length: int) -> Marks:
-    """The marks of `length` bytes."""
-    xp, geometry = machine.arrays, machine.geometry
+def marks_of(machine: Machine, text: TextBatch, shingling: Shingling, length: int) -> Marks:
+    """The marks of `length` bytes on the device."""
+    xp, geometry, table = machine.arrays, machine.geometry, machine.table(shingling.reading)
     documents, threads = len(text), geometry.text_threads
     blocks = -(-length // (threads * STRIP))
     begins = xp.zeros(blocks * threads + 2, np.uint32)
@@ -91,24 +67,29 @@ def marks_of(machine: Machine, table: Table, text: TextBatch, unit: Unit, length
     machine.run("tokens", "tokens_documents", documents, geometry.threads, *offset, begins)
     machine.run(
         *("tokens", f"tokens_count{table.way}", length, threads * STRIP),
-        *(text.values, *offset, begins, table.stage1, table.stage2, np.int32(unit == "char"), *marks),
+        *(text.values, *offset, begins, table.stage1, table.stage2, np.int32(shingling.unit == "char"), *marks),
         threads=threads,
     )
     return marks
 
 
 def token_sums(
-    machine: Machine, table: Table, text: TextBatch, unit: Unit, keys: DeviceKeys, proof: DeviceKeys | None = None
+    machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys, proof: EvidenceKeys | None = None
 ) -> TokenSums:
     """Tokens under `keys`, and packed tokens under `proof`, if it is given."""
-    xp, geometry = machine.arrays, machine.geometry
-    documents, threads = len(text), geometry.text_threads
-    characters = np.int32(unit == "char")
+    xp, geometry, text = machine.arrays, machine.geometry, machine.staging.on_device(text)
+    table, there, documents, threads = (
+        machine.table(shingling.reading),
+        machine.keys(keys),
+        len(text),
+        geometry.text_threads,
+    )
+    characters = np.int32(shingling.unit == "char")
     length = machine.number(text.offset[-1] - text.offset[0])
     if length == 0:
         nothing = xp.zeros(0, np.uint64)
         return TokenSums(nothing, xp.zeros(documents + 1, np.int64), int(characters), nothing if proof else None)
-    marks = marks_of(machine, table, text, unit, length)
+    marks = marks_of(machine, text, shingling, length)
     tokens_end, open_end = xp.cumsum(marks.block_tokens), xp.cumsum(marks.block_open)
     offset, masks = (text.offset, np.int64(documents)), marks[:3]
     sums = xp.zeros(1 + machine.number(tokens_end[-1]), np.uint64)
@@ -116,7 +97,8 @@ def token_sums(
     machine.run(
         *("tokens", f"tokens_sum{'_packed' if proof else ''}{table.way}", length, threads * STRIP),
         *(text.values, *offset, table.stage1, table.stage2, characters, *masks),
-        *(tokens_end, open_end, keys.words, np.int32(keys.secret), sums, *((proof.words, packed) if proof else ())),
+        *(tokens_end, open_end, there.words, np.int32(there.secret), sums),
+        *((machine.keys(proof).words, packed) if proof else ()),
         threads=threads,
     )
     starts = xp.empty(documents + 1, np.int64)
@@ -127,30 +109,34 @@ def token_sums(
     return TokenSums(sums[1:], starts, int(characters), None if packed is None else packed[1:])
 
 
-def hash_tokens(machine: Machine, tokens: TokenSums) -> Tokens:
-    geometry, total = machine.geometry, len(tokens.sums)
-    rows = offsets(tokens.counts(machine.arrays))
+def tokens(machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:
+    found = token_sums(machine, text, shingling, keys)
+    geometry, total = machine.geometry, len(found.sums)
+    rows = offsets(found.counts(machine.arrays))
     hashes = machine.arrays.empty(machine.number(rows[-1]), np.uint64)
     machine.run(
         *("tokens", "tokens_hashes", total, geometry.threads),
-        *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(rows) - 1), np.int32(tokens.skip), rows, hashes),
+        *(found.sums, np.int64(total), found.starts, np.int64(len(rows) - 1), np.int32(found.skip), rows, hashes),
     )
     return Tokens(hashes, rows)
 
 
-def shingles(machine: Machine, tokens: Tokens, size: int, keys: DeviceKeys) -> Fingerprints:
-    first, last = machine.number(tokens.offset[0]), machine.number(tokens.offset[-1])
-    return _shingles(
-        machine, "shingle_hashes", TokenSums(tokens.values[first:last], tokens.offset - first, 0), size, keys
-    )
+def shingles(machine: Machine, tokens: Tokens, size: int, keys: Keys = None) -> Fingerprints:
+    first, last = machine.numbers(tokens.offset[0], tokens.offset[-1])
+    mixed = TokenSums(tokens.values[first:last], tokens.offset - first, 0)
+    return _shingles(machine, "shingle_hashes", mixed, size, keys)
 
 
-def shingle_sums(machine: Machine, tokens: TokenSums, size: int, keys: DeviceKeys) -> Fingerprints:
+def shingle(machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:
+    return shingle_sums(machine, token_sums(machine, text, shingling, keys), shingling.size, keys)
+
+
+def shingle_sums(machine: Machine, tokens: TokenSums, size: int, keys: Keys) -> Fingerprints:
     """`shingles` of tokens that are not mixed yet."""
     return _shingles(machine, "shingle", tokens, size, keys)
 
 
-def _shingles(machine: Machine, kernel: str, tokens: TokenSums, size: int, keys: DeviceKeys) -> Fingerprints:
+def _shingles(machine: Machine, kernel: str, tokens: TokenSums, size: int, keys: Keys) -> Fingerprints:
     xp, geometry, total = machine.arrays, machine.geometry, len(tokens.sums)
     counts = tokens.counts(xp)
     rows = offsets(xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0))
@@ -158,24 +144,30 @@ def _shingles(machine: Machine, kernel: str, tokens: TokenSums, size: int, keys:
     machine.run(
         *("shingle", kernel, total, geometry.threads * TOKENS),
         *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(counts))),
-        *(np.int32(tokens.skip), np.int32(size), rows, keys.words, values),
+        *(np.int32(tokens.skip), np.int32(size), rows, machine.keys(keys).words, values),
     )
     return Fingerprints(values, rows)
 
 
-def exact_hashes(machine: Machine, tokens: TokenSums, keys: DeviceKeys) -> Array:
+def exact_hashes(machine: Machine, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> tuple[Array, Array]:
+    found = token_sums(machine, text, shingling, None, keys)
+    return exact_of(machine, found, keys), found.counts(machine.arrays)
+
+
+def exact_of(machine: Machine, tokens: TokenSums, keys: EvidenceKeys) -> Array:
+    """The exact hashes of documents, of their packed tokens."""
     hashes = machine.arrays.zeros((len(tokens.starts) - 1, 2), np.uint64)
     add_exact_terms(machine, tokens, 0, keys, hashes)
     return hashes
 
 
-def add_exact_terms(machine: Machine, tokens: TokenSums, before: int, keys: DeviceKeys, hashes: Array) -> None:
+def add_exact_terms(machine: Machine, tokens: TokenSums, before: int, keys: EvidenceKeys, hashes: Array) -> None:
     """Add to uint64 [n, 2] the terms of tokens that follow `before` others of their documents."""
     geometry, total = machine.geometry, len(tokens.sums)
     machine.run(
         *("exact_hashes", "exact_hashes", total, geometry.threads * geometry.exact_items),
-        *(tokens.packed, np.int64(total), tokens.starts, np.int64(len(tokens.starts) - 1)),
-        *(np.int32(tokens.skip), np.int64(before), np.int32(geometry.exact_items), keys.words, hashes),
+        *(tokens.packed, np.int64(total), tokens.starts, np.int64(len(tokens.starts) - 1), np.int32(tokens.skip)),
+        *(np.int64(before), np.int32(geometry.exact_items), machine.keys(keys).words, hashes),
     )
 
 
@@ -192,6 +184,7 @@ def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBat
 
 
 def sha1(machine: Machine, text: TextBatch) -> Array:
+    text = text.moved(partial(on_device, machine.arrays))
     heads = machine.arrays.empty(len(text), np.uint64)
     machine.run(
         *("sha1", "sha1", len(text), machine.geometry.threads),

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, WeightedFingerprints
-from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.darts import Streams, logarithms
 from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from functools import reduce
 from itertools import pairwise
@@ -48,12 +47,6 @@ def intersect(pairs: NDArray[np.int64], fingerprints: Fingerprints) -> tuple[NDA
     return np.array(both, np.int64), np.array(either, np.int64)
 
 
-def overlaps(fingerprints: Fingerprints, known: Fingerprints) -> NDArray[np.int64]:
-    """int64 [n, k]: how many values each row has in common with each known one."""
-    sets, others = ([set(row.tolist()) for row in rows_of(rows)] for rows in (fingerprints, known))
-    return np.array([[len(one & other) for other in others] for one in sets], np.int64).reshape(len(sets), len(others))
-
-
 def bitmaps(fingerprints: Fingerprints, words: int = 16) -> NDArray[np.uint64]:
     shift = 64 - (64 * words).bit_length() + 1
     rows = [reduce(xor, (1 << (value >> shift) for value in row.tolist()), 0) for row in rows_of(fingerprints)]
@@ -80,21 +73,15 @@ def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArra
     return np.array([min(total, 255) for total in totals], np.uint8)
 
 
-def prefixes(fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Fingerprints:
+def prefixes(
+    fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], rare: int = 0
+) -> Fingerprints:
     chosen = []
     for row, length in zip(rows_of(fingerprints), lengths.tolist(), strict=True):
         ordered = sorted((int(counts[_slot(value, len(counts))]), value) for value in row.tolist())
+        length = max(length, sum(count < rare for count, _ in ordered))
         chosen.append(sorted(value for count, value in ordered[:length] if count > 1))
     return from_rows(chosen)
-
-
-def rare_or_first(fingerprints: Fingerprints, counts: NDArray[np.uint8], rare: int, share: float) -> NDArray[np.int64]:
-    """The `lengths` of `text_prefixes`."""
-    lengths = []
-    for row in rows_of(fingerprints):
-        rares = sum(int(counts[_slot(value, len(counts))]) < rare for value in row.tolist())
-        lengths.append(max(rares, min(len(row), len(row) - math.ceil(len(row) * share) + 1)))
-    return np.array(lengths, np.int64)
 
 
 def _slot(value: int, slots: int) -> int:

@@ -22,7 +22,7 @@ from gpulsh.backends.reference.hashing import (
     shingle_hash,
     token_hash,
 )
-from gpulsh.backends.reference.rows import from_rows, overlaps, prefixes, rare_or_first, rows_of, unique
+from gpulsh.backends.reference.rows import from_rows, rows_of
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, PLAIN, Hash, Reading, Shingling, Unit
 from gpulsh.secret import EvidenceKeys
@@ -201,23 +201,12 @@ def shingle_part(text: TextBatch, shingling: Shingling, part: int, parts: int, k
     return from_rows(rows)
 
 
-def text_prefixes(
-    text: TextBatch, shingling: Shingling, counts: Array, rare: int, share: float, keys: Keys = None
-) -> tuple[Fingerprints, NDArray[np.int64]]:
-    sets = unique(shingle(text, shingling, keys))
-    return prefixes(sets, counts, rare_or_first(sets, counts, rare, share)), np.diff(sets.offset)
-
-
-def text_overlaps(
-    text: TextBatch, shingling: Shingling, known: Fingerprints, keys: Keys = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    sets = unique(shingle(text, shingling, keys))
-    return overlaps(sets, known), np.diff(sets.offset)
-
-
-def exact_hashes(text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> NDArray[np.uint64]:
-    packed = ([packed_token(token, keys) for token in document] for document in documents(text, shingling))
-    return np.array([exact_hash(document, keys) for document in packed], np.uint64).reshape(len(text), 2)
+def exact_hashes(
+    text: TextBatch, shingling: Shingling, keys: EvidenceKeys
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    packed = [[packed_token(token, keys) for token in document] for document in documents(text, shingling)]
+    hashes = np.array([exact_hash(document, keys) for document in packed], np.uint64).reshape(len(text), 2)
+    return hashes, np.array(list(map(len, packed)), np.int64)
 
 
 def _shingles(document: list[int], size: int) -> list[list[int]]:

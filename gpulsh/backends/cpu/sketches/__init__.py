@@ -9,10 +9,8 @@ from importlib import import_module
 import numpy as np
 
 from gpulsh.arrays import Fingerprints, Values
+from gpulsh.backends.hashing import FUNCTIONS
 from gpulsh.params import Family
-
-# Named here, so that a run that uses none of them does not load their kernels.
-FUNCTIONS = ("affine61", "affine64", "c_minhash", "multiply_shift", "tabulation", "wrapped", "xor_masks")
 
 
 @lru_cache(maxsize=16)  # each batch of a run needs the same one

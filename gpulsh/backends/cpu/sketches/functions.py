@@ -5,7 +5,7 @@ The inner loop is over the functions, and the compiler makes it vectors. `affine
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,8 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.sketches import Minima
+from gpulsh.backends.hashing import function_tables
 from gpulsh.params import Family
-from gpulsh.permutations import word_array, word_pairs, words
-
-Tables = Sequence[Values | np.generic]
 
 _U, _U32 = np.uint64, np.uint32
 _ONE = _U(1)
@@ -33,8 +31,7 @@ class Sketch(Minima):
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
-        self._kernel, tables = FUNCTIONS[family.sketch]
-        self._tables = tables(family)
+        self._kernel, self._tables = KERNELS[family.sketch], function_tables(family)
 
     def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
         minima.fill(np.iinfo(self.dtype).max)
@@ -58,12 +55,6 @@ def _affine61(values, offset, multiplier, addend, minima):
                 value += (product & _PRIME) + (product >> _S61)
                 value = (value & _PRIME) + (value >> _S61)
                 least[f] = min(least[f], value - _PRIME if value >= _PRIME else value)
-
-
-def _affine61_tables(family: Family) -> Tables:
-    """a x + b modulo 2^61 - 1, a not 0."""
-    drawn = word_array(family, 2 * family.num_perm).reshape(-1, 2)
-    return drawn[:, 0] % (_PRIME - _ONE) + _ONE, drawn[:, 1] % _PRIME
 
 
 @kernel
@@ -90,12 +81,6 @@ def _c_minhash(values, offset, multiplier, addend, inner, outer, minima):
                 least[f] = min(least[f], y ^ y >> _S16 ^ outer)
 
 
-def _c_minhash_tables(family: Family) -> Tables:
-    """pi(sigma(x) + i), both modulo 2^32."""
-    multiplier, addend, keys = words(family, 3)
-    return _U(multiplier | 1), _U(addend), _U32(keys >> 32), _U32(keys & 0xFFFFFFFF)
-
-
 @kernel
 def _multiply_shift(values, offset, multiplier, addend, minima):
     for document in range(offset.size - 1):
@@ -104,12 +89,6 @@ def _multiply_shift(values, offset, multiplier, addend, minima):
             x = values[i]
             for f in range(least.size):
                 least[f] = min(least[f], _U32((multiplier[f] * x + addend[f]) >> _S32))
-
-
-def _multiply_shift_tables(family: Family) -> Tables:
-    """The upper half of a x + b modulo 2^64."""
-    drawn = word_array(family, 2 * family.num_perm).reshape(-1, 2)
-    return drawn[:, 0] | _ONE, drawn[:, 1].copy()
 
 
 @kernel
@@ -125,20 +104,16 @@ def _tabulation(values, offset, tables, minima):
                 least[f] = min(least[f], first[f] ^ second[f] ^ third[f] ^ fourth[f])
 
 
-def _tabulation_tables(family: Family) -> Tables:
-    """The four bytes of a fingerprint's upper half choose four entries of a function's table."""
-    drawn = (word_array(family, 1024 * family.num_perm) >> _S32).astype(_U32)
-    return (drawn.reshape(-1, 4, 256).transpose(1, 2, 0).copy(),)
-
-
 @kernel
-def _wrapped(values, offset, multiplier, addend, word, low, shift, prime, cut, minima):
-    """`word` and `cut` mask the bits kept before and after, `low` those below `shift`, the prime's length.
+def _wrapped(values, offset, multiplier, addend, word, prime, length, minima):
+    """`word` masks the bits kept before the division, `cut` those after it; the prime has `length` bits.
 
     Division by a prime just below a power of two is an addition and a subtraction, because quotients are small. For
     64-bit words and 2^61 - 1, the upper 3 bits are added to the lower 61; for the other two primes no bits are above.
     Either way the sum is below twice the prime.
     """
+    shift, cut = _U(length), ~_U(0) >> _U(64 - 8 * minima.itemsize)
+    low = (_ONE << shift) - _ONE
     for document in range(offset.size - 1):
         least = minima[document]
         for i in range(offset[document], offset[document + 1]):
@@ -148,13 +123,6 @@ def _wrapped(values, offset, multiplier, addend, word, low, shift, prime, cut, m
                 value = (value & low) + (value >> shift)
                 value = (value - prime if value >= prime else value) & cut
                 least[f] = min(_U(least[f]), value)
-
-
-def _wrapped_tables(family: Family) -> Tables:
-    """The rest of a x + b in a word, modulo a prime, cut to the width of a signature's values."""
-    wrap, shift = family.wrap, family.wrap.modulus.bit_length()
-    numbers = (1 << wrap.bits) - 1, (1 << shift) - 1, shift, wrap.modulus, np.iinfo(family.value_type).max
-    return *word_pairs(family), *map(_U, numbers)
 
 
 @kernel
@@ -167,19 +135,12 @@ def _xor_masks(values, offset, masks, minima):
                 least[f] = min(least[f], x ^ masks[f])
 
 
-def _xor_masks_tables(family: Family) -> Tables:
-    """The upper half of a fingerprint, exclusive-or a mask; the first function has none."""
-    drawn = (word_array(family, family.num_perm - 1) >> _S32).astype(_U32)
-    return (np.concatenate([np.zeros(1, _U32), drawn]),)
-
-
-# The kernel and its tables, by `Family.sketch`.
-FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[Family], Tables]]] = {
-    "affine61": (_affine61, _affine61_tables),
-    "affine64": (_affine64, word_pairs),
-    "c_minhash": (_c_minhash, _c_minhash_tables),
-    "multiply_shift": (_multiply_shift, _multiply_shift_tables),
-    "tabulation": (_tabulation, _tabulation_tables),
-    "wrapped": (_wrapped, _wrapped_tables),
-    "xor_masks": (_xor_masks, _xor_masks_tables),
+KERNELS: dict[str, Callable[..., Any]] = {  # by `Family.sketch`
+    "affine61": _affine61,
+    "affine64": _affine64,
+    "c_minhash": _c_minhash,
+    "multiply_shift": _multiply_shift,
+    "tabulation": _tabulation,
+    "wrapped": _wrapped,
+    "xor_masks": _xor_masks,
 }

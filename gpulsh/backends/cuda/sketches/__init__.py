@@ -11,17 +11,28 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.buckets import band_digests
-from gpulsh.backends.cuda.launcher import LANES, Argument, Machine
-from gpulsh.backends.cuda.texts import DeviceKeys, TokenSums, shingle_sums
+from gpulsh.backends.cuda.launcher import LANES, Argument
+from gpulsh.backends.cuda.machine import Machine
+from gpulsh.backends.cuda.memory import done
+from gpulsh.backends.cuda.texts import TokenSums, shingle_sums
+from gpulsh.backends.hashing import FUNCTIONS
 from gpulsh.backends.protocol import SketchFold
 from gpulsh.params import BandShape, Family
 
 
+def set_sketch(machine: Machine, family: Family) -> SketchFold:
+    return AnywhereSketch(sketch_of(machine, family))
+
+
 def sketch_of(machine: Machine, family: Family) -> DeviceSketch:
-    """The sketch of a family; its random words are uploaded."""
-    functions = import_module(f"{__name__}.functions")
-    own = functions if family.sketch in functions.TABLES else import_module(f"{__name__}.{family.sketch}")
-    found: DeviceSketch = own.Sketch(machine, family)
+    """The sketch of a family; its random words are uploaded once."""
+
+    def made() -> DeviceSketch:
+        file = "functions" if family.sketch in FUNCTIONS else family.sketch
+        sketch: DeviceSketch = import_module(f"{__name__}.{file}").Sketch(machine, family)
+        return done(machine.arrays, sketch)
+
+    found: DeviceSketch = machine.sketches.get_or_make(family, made)
     return found
 
 
@@ -30,12 +41,12 @@ class DeviceSketch(SketchFold):
 
     machine: Machine
 
-    def digests(self, tokens: TokenSums, size: int, shape: BandShape, keys: DeviceKeys) -> tuple[Array, Array]:
-        """Band digests uint64 [n, bands] and numbers of shingles int64 [n], under public `keys`.
+    def digests(self, tokens: TokenSums, size: int, shape: BandShape) -> tuple[Array, Array]:
+        """Band digests uint64 [n, bands] and numbers of shingles int64 [n], under public keys.
 
         A sketch may override it with a kernel that does not write the fingerprints.
         """
-        fingerprints = shingle_sums(self.machine, tokens, size, keys)
+        fingerprints = shingle_sums(self.machine, tokens, size, None)
         signatures = self.finish(self.fold(fingerprints))
         return band_digests(self.machine, signatures, shape), self.machine.arrays.diff(fingerprints.offset)
 

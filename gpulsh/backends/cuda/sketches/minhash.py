@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.cuda.launcher import LANES, Machine
+from gpulsh.backends.cuda.launcher import LANES
+from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.cuda.sketches import Minima
-from gpulsh.backends.cuda.texts import DeviceKeys, TokenSums
+from gpulsh.backends.cuda.texts import TokenSums
 from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 from gpulsh.params import BandShape, Family
 from gpulsh.permutations import Coefficients, coefficients
@@ -31,14 +32,14 @@ class Sketch(Minima):
         rows = -(-self.columns // (LANES * lane))
         return self.by_spans("minhash", f"minhash_{lane}_columns", fingerprints, *self.functions, rows=rows)
 
-    def digests(self, tokens: TokenSums, size: int, shape: BandShape, keys: DeviceKeys) -> tuple[Array, Array]:
+    def digests(self, tokens: TokenSums, size: int, shape: BandShape) -> tuple[Array, Array]:
         """In one kernel if a signature fits its shared memory.
 
         A longer one needs so much more arithmetic for each fingerprint that the memory traffic of separate kernels
         hardly matters.
         """
         if self.columns > MAX_COLUMNS:
-            return super().digests(tokens, size, shape, keys)
+            return super().digests(tokens, size, shape)
         machine, xp, geometry = self.machine, self.machine.arrays, self.machine.geometry
         counts = tokens.counts(xp)
         shingles = xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0)

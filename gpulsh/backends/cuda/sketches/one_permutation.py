@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.cuda.launcher import LANES, Machine
+from gpulsh.backends.cuda.launcher import LANES
+from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.cuda.sketches import Minima
 from gpulsh.params import Family
 from gpulsh.permutations import words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.cuda.sketches import Minima
 from gpulsh.backends.protocol import NO_DIGEST, ROUND_SHIFT
 from gpulsh.params import Family

@@ -1,0 +1,133 @@
+"""The first argument of every operation: one device, how work is cut for it, and what it holds between operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpulsh.arrays import Array
+from gpulsh.backends.cuda.launcher import Argument, Geometry, Launcher
+from gpulsh.backends.cuda.memory import LANES, MEMORY, done, free_bytes, text_sizes, wait
+from gpulsh.backends.cuda.staging import Staging
+from gpulsh.backends.hashing import public_words
+from gpulsh.backends.lru_cache import LruCache
+from gpulsh.backends.protocol import Keys, Sizes
+from gpulsh.backends.unicode_table import unicode_table
+from gpulsh.errors import BackendError, DeviceMemoryError, GpulshError
+from gpulsh.params import Family, Reading
+
+KEPT = 8  # keys, and sketches: small, and used again and again
+MAX_BLOCKS = (2**31 - 1, 65535)
+# Messages of errors besides CuPy's own OutOfMemoryError: of a sort without memory to work in; of the runtime and the
+# driver, which need memory to load a kernel or to make an event or a stream.
+NO_MEMORY = ("std::bad_alloc", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
+
+
+class Table(NamedTuple):
+    """The Unicode table on the device."""
+
+    stage1: Array
+    stage2: Array
+    plain: bool  # of ASCII, letters and digits alone belong to words, and fold
+
+    @property
+    def way(self) -> str:
+        """The end of the names of kernels that read text with it."""
+        return "" if self.plain else "_by_table"
+
+
+class DeviceKeys(NamedTuple):
+    """Keys on the device."""
+
+    words: Array  # all words of a secret, or the public keys of near places: of a token's, then of a shingle's
+    secret: bool
+
+
+@dataclass(eq=False)
+class Machine:
+    """One device. Machines of a process may share `tables`: the Unicode tables by device and reading."""
+
+    arrays: ModuleType  # cupy, or its stand-in in tests
+    launch: Launcher
+    geometry: Geometry
+    device: int = 0
+    budget: tuple[int, int] = MEMORY, 1  # bytes of the host that a run may use, and the devices that share them
+    tables: dict[tuple[int, Reading], Table] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.staging = Staging(self.arrays)
+        self.sketches = LruCache[Family, Any](KEPT)
+        self._keys = LruCache[Keys, DeviceKeys](KEPT)
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """Work on this device; raises DeviceMemoryError if its memory does not suffice."""
+        with self.arrays.cuda.Device(self.device):
+            try:
+                yield
+            except (MemoryError, RuntimeError) as error:
+                of_pool = isinstance(error, self.arrays.cuda.memory.OutOfMemoryError)
+                out_of_memory = of_pool or any(name in str(error) for name in NO_MEMORY)
+                if not out_of_memory or isinstance(error, GpulshError):  # which has its message already
+                    raise
+                # Without its traceback: the frames hold the arrays of the attempt. From Python 3.12 on they form a
+                # cycle with this frame, which only a collection would end.
+                raise DeviceMemoryError(
+                    f"the memory of CUDA device {self.device} does not suffice ({error}); free some of it, or use"
+                    " --backend cpu"
+                ) from error.with_traceback(None)
+
+    def run(
+        self, file: str, kernel: str, work: int, each: int, *arguments: Argument, threads: int = 0, rows: int = 1
+    ) -> None:
+        """Start `kernel` with a block for every `each` of `work`; nothing where there is no work."""
+        blocks = -(-work // each)
+        if blocks > MAX_BLOCKS[0] or rows > MAX_BLOCKS[1]:
+            raise BackendError(f"{kernel} would need {blocks} x {rows} blocks; give a smaller batch")
+        if blocks > 0:
+            self.launch(file, kernel, (blocks, rows), threads or self.geometry.threads, *arguments)
+
+    def sizes(self) -> Sizes:
+        """How much text to hand over at once."""
+        return text_sizes(free_bytes(self.arrays), LANES, self.geometry.text_bytes, *self.budget)
+
+    def keys(self, keys: Keys) -> DeviceKeys:
+        """The keys of evidence, or the public ones."""
+
+        def made() -> DeviceKeys:
+            words = self.arrays.asarray(public_words() if keys is None else keys.words)
+            return done(self.arrays, DeviceKeys(words, keys is not None))
+
+        return self._keys.get_or_make(keys, made)
+
+    def table(self, reading: Reading) -> Table:
+        """The Unicode table of a reading."""
+        key = self.device, reading
+        if key not in self.tables:
+            stage1, stage2 = map(self.arrays.asarray, unicode_table(reading))
+            self.tables[key] = done(self.arrays, Table(stage1, stage2, reading.plain))
+        return self.tables[key]
+
+    def release(self) -> None:
+        """Return pinned memory to CuPy's pool, and forget secrets."""
+        self.staging.release()
+        self._keys.remove(lambda keys: keys is not None)
+
+    def number(self, array: Array) -> int:
+        """The value of an array of one element, once it is computed."""
+        return self.numbers(array)[0]
+
+    def numbers(self, *arrays: Array) -> list[int]:
+        """The values of arrays of one element each, once all are computed."""
+        wait(self.arrays)
+        return list(map(int, arrays))
+
+    def row_of(self, offset: Array, start: int, stop: int) -> Array:
+        """int64 [stop - start]: the row of each position from `start` on."""
+        xp = self.arrays
+        return xp.searchsorted(offset, xp.arange(start, stop, dtype=np.int64), side="right") - 1
