@@ -81,11 +81,10 @@ def ranges(begin: Array, size: Array) -> Array:
     array([5, 6, 3, 4, 5])
     """
     starts = offsets(size)
-    steps = np.zeros(int(starts[-1]), np.int64, like=begin)
-    steps += 1
+    steps = np.ones(int(starts[-1]), np.int64, like=begin)
     steps[starts[:-1]] = begin
     steps[starts[1:-1]] -= begin[:-1] + size[:-1] - 1
-    return np.cumsum(steps)
+    return np.cumsum(steps, out=steps if isinstance(steps, np.ndarray) else None)
 
 
 def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:

@@ -15,32 +15,45 @@ MOST_WINDOWS = 1 << 32
 FAR = 1 << 62  # beyond all places
 
 
+def groups(proposed: Values, proven: Values, equal: Numbers | None = None) -> Numbers:
+    """int64 [m]: for a window that equals an earlier one, the number of the first; for others, minus their occurrences.
+
+    Windows are equal if both of their hashes are, uint64 [m] each. `equal` int64 [m] counts the windows that each one
+    represents; by default 1.
+
+    >>> groups(np.array([7, 5, 7], np.uint64), np.array([1, 1, 1], np.uint64))
+    array([-2, -1,  0])
+    """
+    from gpulsh.backends.cpu.repeats import find_groups
+
+    if len(proposed) >= MOST_WINDOWS:
+        raise BackendError(
+            f"{len(proposed)} windows may repeat, and {MOST_WINDOWS - 1} can be compared at once; use"
+            " `gpulsh passages`, which compares them part by part"
+        )
+    first = np.full(len(proposed), -1) if equal is None else -equal
+    find_groups(proposed, proven, np.zeros(1 << (len(proposed) * 5 // 4 + 1).bit_length(), np.uint32), first)
+    return first
+
+
 def repeats(
     proposed: Values, proven: Values, place: Numbers, equal: Numbers | None = None
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """int64 [r] each: of the windows that occur more than once, `place`, the place of the first equal one, and their
-    number.
+    """int64 [r] each: of the windows of `groups` that occur more than once, `place`, the place of the first equal one,
+    and their number.
 
-    Windows [m], ascending by place, are equal if both of their hashes are, uint64 [m] each. `equal` int64 [m] counts
-    the windows that each one represents, at its place and later; by default 1.
+    `place` [m] ascends. The results take the memory of the arguments, for windows may take most of what there is.
 
-    >>> hashes, place = np.array([7, 5, 7, 8], np.uint64), np.array([10, 20, 30, 40])
-    >>> repeats(hashes, hashes, place)
+    >>> one, other = np.array([7, 5, 7, 8], np.uint64), np.array([1, 1, 1, 1], np.uint64)
+    >>> repeats(one, other, np.array([10, 20, 30, 40]))
     (array([10, 30]), array([10, 10]), array([2, 2]))
     """
-    from gpulsh.backends.cpu.repeats import fill_repeats, find_groups
+    from gpulsh.backends.cpu.repeats import fill_repeats
 
-    if len(place) >= MOST_WINDOWS:
-        raise BackendError(
-            f"{len(place)} windows may repeat, and {MOST_WINDOWS - 1} can be compared at once; use `gpulsh passages`,"
-            " which compares them part by part"
-        )
-    first = np.full(len(place), -1) if equal is None else -equal
-    table = np.zeros(1 << (len(place) * 5 // 4 + 1).bit_length(), np.uint32)
-    count = find_groups(proposed, proven, table, first)
-    found = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
-    fill_repeats(first, place, *found)
-    return found
+    found = place, proposed.view(np.int64), proven.view(np.int64)
+    count = fill_repeats(groups(proposed, proven, equal), *found)
+    place, first, occurrences = (column[:count] for column in found)
+    return place, first, occurrences
 
 
 def marked_spans(
@@ -77,7 +90,9 @@ class SpanMarker:
         """
         from gpulsh.backends.cpu.repeats import find_spans
 
-        windows = [np.concatenate(pair) for pair in zip(self._waiting, (place, first, occurrences), strict=True)]
+        windows = [place, first, occurrences]
+        if self._waiting.size:
+            windows = [np.concatenate(pair) for pair in zip(self._waiting, windows, strict=True)]
         state, most = self._state, len(windows[0]) + len(self._last)
         spans, room = np.empty((most, 4), np.int64), np.empty(len(windows[0]) + 1, np.int64)
         spans[: len(self._last)] = self._last

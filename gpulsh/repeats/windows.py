@@ -15,8 +15,7 @@ The steps, each on the arrays of a batch, so that a driver may keep them in memo
     hash_windows     texts, windows -> their hashes
     find_repeats     hashes of all windows -> those that occur more than once, with their first occurrence
 
-Of a document of very many tokens, `sample_pieces` and `hash_runs` take a part at a time. It is held as text and as
-hashes of its tokens.
+Of a document of very many tokens, `sample_pieces` and `token_pieces` take a part at a time. It is held as text.
 
 A *place* is the number of a token among those of all documents. Each document takes more places than it has tokens, so
 the tokens of two documents are never neighbours.
@@ -35,7 +34,7 @@ from gpulsh.backends.hashing import mixed, public_words
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import repeats
 from gpulsh.params import Shingling
-from gpulsh.ragged import ranges
+from gpulsh.ragged import ranges, sorted_distinct
 from gpulsh.secret import LONGEST_SHINGLE, SHINGLE, EvidenceKeys
 
 MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
@@ -87,22 +86,52 @@ def sample_windows(ops: Backend, text: TextBatch, reading: Shingling, tokens: in
     return _samples(ops, ops.shingle(text, replace(reading, size=size)), size, tokens - size + 1)
 
 
-def sample_pieces(ops: Backend, text: TextBatch, reading: Shingling, tokens: int) -> Iterator[Samples]:
-    """The same of a batch of one document. The last piece has its length."""
+def sample_pieces(
+    ops: Backend, text: TextBatch, reading: Shingling, tokens: int, keys: EvidenceKeys
+) -> Iterator[Samples]:
+    """The same of a batch of one document, a part after another if it is long. The last part has its length."""
     size, last = sample_size(tokens), -1
-    runs, adjacent = ops.shingle(text, replace(reading, size=size)), tokens - size + 1
-    del text
-    windows = max(len(runs.values) - adjacent + 1, 1)
-    for start in range(0, windows, PIECE):
+    count = int(ops.exact_hashes(text, reading, keys)[1][0])
+    if count - tokens < 4 * PIECE:
+        yield sample_windows(ops, text, reading, tokens)
+        return
+    for start, some in token_pieces(ops, text, reading, None, count, tokens):
         with ops.here():
-            values = runs.values[start : start + PIECE + adjacent - 1]
-            found = _samples(ops, Fingerprints(values, ops.asarray(np.array([0, len(values)]))), size, adjacent)
+            found = _samples(ops, ops.shingles(some, size), size, tokens - size + 1)
             place = found.place + np.int64(start)
-            fresh = place > last  # a piece may begin with the last sample of the one before
+            fresh = place > last  # a part may begin with the last sample of the one before
             last = int(place[-1]) if len(place) else last
-            lengths = runs.lengths[: int(start + PIECE >= windows)] + size
+            lengths = found.lengths[:0] if start + PIECE <= count - tokens else found.lengths * 0 + (count + 1)
             piece = Samples(found.values[fresh], place[fresh], lengths)
         yield piece
+
+
+def token_pieces(
+    ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys | None, count: int, tokens: int
+) -> Iterator[tuple[int, Tokens]]:
+    """Hashes of the tokens of PIECE windows after another, and the first token's number.
+
+    The batch is one document of `count` tokens. Only its text is in memory as a whole. A part of the text is read with
+    a token more on each side, for separators at the ends of a text are no token, and inside they may be one.
+    """
+    start = np.arange(0, count - tokens + 1, PIECE)
+    stop = np.minimum(start + PIECE + tokens - 1, count)
+    first, last = np.maximum(start - 1, 0), np.minimum(stop, count - 1)
+    ends = sorted_distinct(np.concatenate([first, last]))
+    bounds = ops.token_bounds(text, reading, ops.asarray(np.zeros_like(ends)), ops.asarray(ends))
+    with ops.here():
+        bounds += text.offset[:1]
+        alone = ops.gather(text.values, bounds[:, 0], bounds[:, 1])
+        is_there = ops.asnumpy(ops.tokens(TextBatch(alone.values, alone.offset), reading).lengths > 0)
+        bounds = ops.asnumpy(bounds)
+    skipped = start - first - ~is_there[np.searchsorted(ends, first)]
+    for number, begin in enumerate(start.tolist()):
+        low, high = np.searchsorted(ends, [first[number], last[number]])
+        with ops.here():
+            values = text.values[bounds[low, 0] : bounds[high, 1]]
+            part = TextBatch(values, ops.asarray(np.array([0, len(values)])))
+            found = ops.tokens(part, reading, keys).values[skipped[number] :][: stop[number] - begin]
+            yield begin, Tokens(found, ops.asarray(np.array([0, len(found)])))
 
 
 def _samples(ops: Backend, runs: Fingerprints, size: int, adjacent: int) -> Samples:
@@ -184,6 +213,7 @@ def as_digests(values: Array) -> Array:
 def find_repeats(proposed: Values, proven: Values, place: Numbers, equal: Numbers | None = None) -> Repeats:
     """The windows that occur more than once; hashes uint64 [m], and places int64 [m], ascending; on the host.
 
-    `equal` int64 [m] counts the equal windows that each one represents; by default 1.
+    `equal` int64 [m] counts the equal windows that each one represents; by default 1. The results take the memory of
+    the other arguments.
     """
     return Repeats(*repeats(proposed, proven, place, equal))

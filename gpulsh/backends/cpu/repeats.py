@@ -13,14 +13,14 @@ _ONE = np.uint64(1)
 
 @kernel
 def find_groups(proposed, proven, table, first):
-    """Set `first` [m] of windows that equal an earlier one to that one's number; how many windows occur more than once.
+    """Set `first` [m] of windows that equal an earlier one to that one's number.
 
     `first` has minus the occurrences of each window, and then minus those of all equal ones for the first. `table`
     uint32 [2^b] > m, of zeros, gets the number of each first window, plus 1. Most passages that repeat are longer than
     a window. So after a window with an equal, the next window is first compared with the one behind that equal. Few
     windows are looked up, and their cells are fetched ahead.
     """
-    found, follows, mask = 0, -1, np.uint64(table.size - 1)
+    follows, mask = -1, np.uint64(table.size - 1)
     for window in range(first.size):
         if window + AHEAD < first.size:
             prefetch(table.ctypes.data + 4 * np.int64(proposed[window + AHEAD] & mask))
@@ -45,23 +45,26 @@ def find_groups(proposed, proven, table, first):
         if equal >= 0:
             follows = equal + 1
             origin = first[equal] if first[equal] >= 0 else equal
-            found += 2 if first[origin] == -1 else 1
             first[origin] -= occurrences
             first[window] = origin
-        elif occurrences > 1:
-            found += 1
-    return found
 
 
 @kernel
-def fill_repeats(first, place, places, firsts, occurrences):
-    """Fill arrays [r] from `first` of `find_groups`."""
+def fill_repeats(first, place, firsts, occurrences):
+    """Make arrays [r] of those [m] by `first` of `find_groups`, which gets the numbers of first windows in them; r."""
     found = 0
     for window in range(first.size):
-        if first[window] != -1:
-            origin = window if first[window] < 0 else first[window]
-            places[found], firsts[found], occurrences[found] = place[window], place[origin], -first[origin]
-            found += 1
+        if first[window] == -1:
+            continue
+        place[found] = place[window]
+        if first[window] < 0:
+            firsts[found], occurrences[found] = place[found], -first[window]
+            first[window] = found
+        else:
+            origin = first[first[window]]
+            firsts[found], occurrences[found] = place[origin], occurrences[origin]
+        found += 1
+    return found
 
 
 @kernel

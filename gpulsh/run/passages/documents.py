@@ -93,19 +93,20 @@ def _held_texts(
 class PlacedRows(Generic[Row]):
     """Rows of a table's files of some steps, where their first column, which ascends in each run, is in [start, stop).
 
-    The runs are searched for the range once, for there may be many. What searches look at would add up, so it is
-    released.
+    There may be many runs, and a search takes pages of each into memory. So all are searched once, and their least and
+    greatest values kept.
     """
 
     def __init__(self, table: Table[Row], folder: Path, steps: Iterable[int], start: int, stop: int) -> None:
         self._table = table
-        self._runs: list[tuple[MappedColumns[Row], Row]] = []
+        self._runs: list[tuple[int, int, MappedColumns[Row], Row]] = []
         for step in steps:
             file = table.open(table.path(folder, step))
             for run in file.runs():
                 if (rows := _between(run[0], start, stop)) is not None:
-                    self._runs.append((file, table.rows(run, rows)))
-            file.release()
+                    found = table.rows(run, rows)
+                    self._runs.append((int(found[0][0]), int(found[0][-1]), file, found))
+                file.release()
 
     def between(self, start: int, stop: int) -> Row:
         """Those from `start` to before `stop`, run by run."""
@@ -114,8 +115,8 @@ class PlacedRows(Generic[Row]):
 
     def runs(self, start: int, stop: int) -> Iterator[Row]:
         """The same in place; a run is released before the next one is read."""
-        for file, run in self._runs:
-            if (rows := _between(run[0], start, stop)) is not None:
+        for least, greatest, file, run in self._runs:
+            if least < stop and start <= greatest and (rows := _between(run[0], start, stop)) is not None:
                 yield self._table.rows(run, rows)
                 file.release()
 

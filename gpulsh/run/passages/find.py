@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.arrays import Numbers, TextBatch, Tokens
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
+from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.ragged import found_in, sorted_distinct
 from gpulsh.repeats.byte_text import WIDTH
@@ -38,6 +39,7 @@ from gpulsh.repeats.windows import (
     met_again,
     sample_pieces,
     sample_windows,
+    token_pieces,
     windows_near,
 )
 from gpulsh.run.job import Layout, Made
@@ -102,7 +104,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
 
     def sampled(ops: Backend, text: TextBatch) -> Iterable[Samples]:
         if len(text) == 1 and int(text.offset[-1] - text.offset[0]) > GIANT_BYTES:
-            return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens))
+            return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens, place.keys))
         return list(_on_host(ops, [sample_windows(ops, text, job.windows, job.tokens)]))
 
     held: list[Samples] = []
@@ -220,21 +222,19 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         return sorted_distinct(np.concatenate([own, elsewhere.between(start, stop).place]))
 
     def hashed(ops: Backend, some: Some) -> Iterable[Windows]:
-        text, rows = read_text(some.text, job.folding, job.of_bytes), base[some.rows]
-        begin, end = int(rows[0]), int(base[some.rows[-1] + 1])
-        tokens = ops.tokens(text, job.windows, place.keys)
+        text, begin = read_text(some.text, job.folding, job.of_bytes), int(base[some.rows[0]])
+        places = int(base[some.rows[-1] + 1]) - begin
+        if len(text) > 1 or places <= 4 * PIECE:
+            return [near(ops, ops.tokens(text, job.windows, place.keys), base[some.rows], begin + places)]
+        pieces = token_pieces(ops, text, job.windows, place.keys, places - 1, job.tokens)
+        return (near(ops, found, np.array([begin + at]), begin + at + PIECE) for at, found in pieces)
 
-        def pieces() -> Iterator[Windows]:
-            step = PIECE if is_giant else end - begin
-            for start in range(begin, end, step):
-                stop = min(start + step, end)
-                runs = windows_near(met(start, min(stop + job.tokens, end)), base, job.tokens).between(start, stop)
-                found = hash_runs(ops, tokens, rows, runs, job.tokens, place.keys)
-                proposed, proven = map(ops.asnumpy, found)
-                yield Windows(proposed, proven, runs.places())
-
-        is_giant = len(text) == 1 and end - begin > 4 * PIECE
-        return pieces() if is_giant else list(pieces())
+    def near(ops: Backend, tokens: Tokens, rows: Numbers, stop: int) -> Windows:
+        """The windows from the first of `rows` to before `stop`; `rows` are the places of the first tokens."""
+        start = int(rows[0])
+        runs = windows_near(met(start, min(stop + job.tokens, end)), base, job.tokens).between(start, stop)
+        proposed, proven = map(ops.asnumpy, hash_runs(ops, tokens, rows, runs, job.tokens, place.keys))
+        return Windows(proposed, proven, runs.places())
 
     paths = WINDOWS.path(folder, number), FOLLOWERS.path(folder, number)
     windows = 0
@@ -258,18 +258,13 @@ def _write_windows(
     ops: Backend, held: list[Windows], origin: int, windows_out: ColumnsFile, followers_out: ColumnsFile
 ) -> int:
     run = Windows(*map(np.concatenate, zip(*held, strict=True)))
-    found = find_repeats(*run)
-    at = np.searchsorted(run.place, found.place)
-    follows = found.place != found.first
-    equal = np.ones(len(run.place), np.int64)
-    equal[at] = found.occurrences
-    left = np.ones(len(run.place), np.bool_)
-    left[at[follows]] = False
+    first = groups(run.proposed, run.proven)
+    left = first < 0
     proposed = run.proposed[left]
     order = range_order(proposed)
-    rows = WindowRows(proposed, run.proven[left], equal[left], run.place[left] - origin)
+    rows = WindowRows(proposed, run.proven[left], -first[left], run.place[left] - origin)
     windows_out.append([column[order] for column in rows])
-    followers_out.append(Followers(found.place[follows], found.first[follows]))
+    followers_out.append(Followers(run.place[~left], run.place[first[~left]]))
     return int(left.sum())
 
 
