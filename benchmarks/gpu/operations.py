@@ -88,8 +88,6 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["kleinberg_tardos"] = backend.kleinberg_tardos(backend.asarray(dense), 3, 1)
     found["components"] = backend.components(len(text), pairs)
     found["frequencies"] = counts = backend.frequencies(unique, backend.asarray(np.zeros(SLOTS, np.uint8)))
-    known = backend.shingle_sets(text.slice(0, 2), shingling, KEYS)
-    found["text_overlaps"] = backend.text_overlaps(text, shingling, known, KEYS)
     found["prefixes"] = backend.prefixes(unique, counts, backend.asarray((sizes + 1) // 2), 2)
     return found
 

@@ -32,8 +32,7 @@ METHODS = ("__array_ufunc__", "__array_function__", "__getitem__", "__setitem__"
            "__int__", "__float__", "__bool__", "get", "set", "sort", "astype", "copy", "reshape", "view")  # fmt: skip
 FUNCTIONS = ("asarray", "array", "empty", "ascontiguousarray", "argsort", "sort", "from_dlpack", "__getattr__")
 OPERATIONS = ("sign", "shingle", "shingle_sets", "gather", "unique", "intersect", "bitmaps", "overlap_bounds",
-              "collisions", "candidates", "components", "frequencies", "prefixes", "text_overlaps",
-              "text_simhash")  # fmt: skip
+              "collisions", "candidates", "components", "frequencies", "prefixes", "text_simhash")  # fmt: skip
 
 Call = Callable[..., Any]
 

@@ -96,7 +96,6 @@ import numpy as np
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints, on_host
 from gpulsh.params import BandShape, Family, Shingling
-from gpulsh.ragged import end_to_end
 from gpulsh.secret import EvidenceKeys
 
 MIX_1 = 0x3C79AC492BA7B653
@@ -383,14 +382,6 @@ class Backend:
         one a fingerprint and none negative; the weights of a row add up to less than 2^62.
         """
 
-    def text_overlaps(
-        self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: Keys = None
-    ) -> tuple[Array, Array]:
-        """int64 [n, k], int64 [n]: `overlaps` of `shingle_sets` with a few rows `known`, and the size of each set."""
-        sets = self.shingle_sets(text, shingling, keys)
-        with self.here():
-            return overlaps(self, known, sets), sets.lengths
-
     def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
         """`simhash` of `shingle`, or of `shingle_sets` if `distinct`."""
         rows = self.shingle_sets(text, shingling) if distinct else self.shingle(text, shingling)
@@ -447,14 +438,6 @@ def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:
     """Signatures of every row: `family.value_type` [n, num_perm]."""
     sketch = ops.set_sketch(family)
     return sketch.finish(sketch.fold(fingerprints))
-
-
-def overlaps(ops: Backend, known: Fingerprints, sets: Fingerprints) -> Array:
-    """int64 [n, k]: the sizes of the intersections of `sets` [n] with `known` ones [k]."""
-    count, others = len(sets), len(known)
-    rows = np.arange(count * others, dtype=np.int64, like=sets.offset)
-    pairs = np.stack([rows % max(others, 1), rows // max(others, 1) + others], axis=1)
-    return ops.intersect(pairs, end_to_end([known, sets]))[0].reshape(count, others)
 
 
 def least_share(threshold: float) -> float:

@@ -1,15 +1,13 @@
 """Finds the pairs of large buckets in decision order, without comparing all of them.
 
 A document is compared only with *kept* earlier ones, so near-copies of one page meet that page and not one another. One
-join over the documents of all large buckets serves every bucket: a pair counts where it shares one of them. Three ways
+join over the documents of all large buckets serves every bucket: a pair counts where it shares one of them. Two ways
 lead to the pairs of a block of documents; where an exact measure follows, no bit depends on the way.
 
 - Few kept documents, as of near-copies of one page, are compared with every document.
-- Up to some thousands of documents, bitmaps of all pairs rule out most of them (`decide.compare`). They cost less than
-  prefixes, which take three passes over the texts.
 - Otherwise prefixes find the pairs (`decide.prefixes`), and only the texts whose prefixes meet are read again. Pages
   made of the same sentences meet nearly all others over their prefixes, again and again. Where there are more matches
-  of shingles than pairs, bitmaps rule out pairs here, too.
+  of shingles than pairs, bitmaps of all pairs rule out most of them (`decide.compare`).
 
 Without an exact measure (`verify="signature"` or `"none"`), pairs are compared if they share a prefix shingle. The
 prefixes then follow from frequencies that `Prefixes` counts over all documents of large buckets. Memory follows the
@@ -32,7 +30,7 @@ from gpulsh.decide.readable import Readable, in_runs, row_sizes
 from gpulsh.decide.relation import ALL, Edges, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
-from gpulsh.lsh.pairs import chosen_pairs, renumbered, share, unpacked
+from gpulsh.lsh.pairs import chosen_pairs, renumbered, unpacked
 from gpulsh.method import Method
 from gpulsh.ragged import cuts, offsets, sorted_distinct
 from gpulsh.stats.stages import Advance, no_progress
@@ -43,8 +41,6 @@ LARGEST_JOIN = 1 << 22  # matches, or pairs, in memory together
 TEXT_AT_ONCE = 16 << 20  # bytes
 FEW_KEPT = 8  # documents that others are compared with before anything else
 FEW_DOCUMENTS = 64  # compared with as few before anything else
-MOST_DOCUMENTS = 4096  # of which bitmaps are made before any prefix
-MOST_BYTES = 16 << 20  # of their text
 
 
 @dataclass(frozen=True)
@@ -76,13 +72,11 @@ class LargeBucketJoin:
         self.known = np.empty(0, np.int64)  # kept documents
         self._rows = np.searchsorted(self.collisions.in_large, self.documents)
         self._text_sizes, self._is_exact = self.ops.asnumpy(self.texts.text_sizes()), self.method.verify == "exact"
-        self._block_bytes, self._largest_join, most_bytes = BLOCK_BYTES, LARGEST_JOIN, MOST_BYTES
+        self._block_bytes, self._largest_join = BLOCK_BYTES, LARGEST_JOIN
         whole = self.ops.sizes().whole
         if whole is not None:
             self._block_bytes = min(BLOCK_BYTES, max(whole >> 2, 1))
             self._largest_join = min(LARGEST_JOIN, max(whole >> 5, 1))
-            most_bytes = min(MOST_BYTES, whole >> 2)
-        self._are_few = len(self.documents) <= MOST_DOCUMENTS and int(self._text_sizes.sum()) <= most_bytes
         self._bitmaps = Bitmaps(self.texts, self.method.threshold, self.ops)
         self._prefixes: Prefixes | None = None
         self._kept = PrefixIndex()
@@ -123,38 +117,19 @@ class LargeBucketJoin:
         self._entries = None
         here, numbers = np.arange(start, stop), self.documents[start:stop]
         asking = here[self.relation.can_be_dropped(numbers)]
-        with_kept = self._with_kept(asking, here)
+        with_kept = self._edges(self.known, asking, here)
         if with_kept is None:
             return None
         # A document that a kept one rules out is not kept: only the others can rule out documents of the block.
         is_open = self.relation.can_be_witness(numbers)
         is_open[with_kept.later - start] = False
-        inner = self._pairs(here[is_open], asking, here)
-        if inner is None:
-            return None
-        return Block(start, stop, with_kept, self._verified(inner))
+        within = self._edges(here[is_open], asking, here)
+        return None if within is None else Block(start, stop, with_kept, within)
 
-    def _with_kept(self, asking: Numbers, here: Numbers) -> Edges | None:
-        """The edges of kept documents with the `asking` ones of the block `here`; None as `_pairs` gives it."""
-        if self._is_exact and 0 < len(self.known) <= FEW_KEPT and len(asking):
-            try:
-                return self._with_few(asking)
-            except DeviceMemoryError:
-                if len(here) > 1:
-                    raise  # otherwise memory does not hold all kept documents and one more
-        pairs = self._pairs(self.known, asking, here)
+    def _edges(self, known: Numbers, asking: Numbers, here: Numbers) -> Edges | None:
+        """The pairs of `_pairs` at or above the threshold."""
+        pairs = self._pairs(known, asking, here)
         return None if pairs is None else self._verified(pairs)
-
-    def _with_few(self, asking: Numbers) -> Edges:
-        """The edges of a few kept documents, by one pass over the others that holds no fingerprints of them."""
-        known = self.texts.fingerprints(self.known)
-        overlaps, sizes = map(self.ops.asnumpy, self.texts.overlaps(asking, known))
-        both = overlaps.T.reshape(-1)
-        either = np.add.outer(row_sizes(known, self.ops), sizes).reshape(-1) - both
-        similarity = share(both, either)
-        enough = np.flatnonzero(similarity >= self.method.threshold)
-        pairs = chosen_pairs(product(self.known, asking), enough)
-        return Edges(pairs[:, 0], pairs[:, 1], similarity[enough]).where(self._counts(pairs))
 
     def _pairs(self, known: Numbers, asking: Numbers, here: Numbers) -> Numbers | None:
         """Pairs (known, later asking) [m, 2], lexicographic, that count and may be similar enough.
@@ -168,8 +143,6 @@ class LargeBucketJoin:
             pairs = product(known, asking)
             return self._counted(chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1]))
         most = self._largest_join if len(here) > 1 else None
-        if self._is_exact and self._are_few:
-            return self._near(known, asking, most)
         if self._prefixes is None:
             self._prefixes = self._read(start=int(here[0]))
         if self._entries is None:
@@ -213,15 +186,12 @@ class LargeBucketJoin:
         return np.concatenate(near)
 
     def _counted(self, pairs: Numbers) -> Numbers:
-        """The `pairs` [m, 2] that count."""
-        counted: Numbers = chosen_pairs(pairs, self._counts(pairs))
-        return counted
-
-    def _counts(self, pairs: Numbers) -> NDArray[np.bool_]:
-        """bool [m]: whether `pairs` [m, 2] count: the relation allows them, and they share a large bucket."""
+        """The `pairs` [m, 2] that count: the relation allows them, and they share a large bucket."""
         earlier, later = pairs.T
-        allowed: NDArray[np.bool_] = self.relation.allows(self.documents[earlier], self.documents[later])
-        return allowed & self.collisions.share_large_bucket(self._rows[earlier], self._rows[later])
+        allowed = self.relation.allows(self.documents[earlier], self.documents[later])
+        shares = self.collisions.share_large_bucket(self._rows[earlier], self._rows[later])
+        counted: Numbers = chosen_pairs(pairs, allowed & shares)
+        return counted
 
     def _verified(self, pairs: Numbers) -> Edges:
         """Read the documents of lexicographic `pairs` [m, 2], and keep the pairs at or above the threshold."""

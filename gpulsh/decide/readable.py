@@ -16,7 +16,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves
-from gpulsh.backends.protocol import Backend, overlaps, prefix_lengths
+from gpulsh.backends.protocol import Backend, prefix_lengths
 from gpulsh.io.rows import ChosenTexts, normalized
 from gpulsh.method import Method
 from gpulsh.params import NearBits
@@ -76,11 +76,6 @@ class Readable(ABC):
         """`Backend.prefixes` of the fingerprints at `places`, of `prefix_lengths`; and the number of fingerprints."""
         sets = self.fingerprints(places)
         return self.ops.prefixes(sets, counts, prefix_lengths(sets.lengths, share), rare), sets.lengths
-
-    def overlaps(self, places: Array, known: Fingerprints) -> tuple[Array, Array]:
-        """The overlaps at `places` with `known`, as `Backend.text_overlaps` defines them, and the number of each."""
-        sets = self.fingerprints(places)
-        return overlaps(self.ops, known, sets), sets.lengths
 
 
 def in_runs(
@@ -145,10 +140,6 @@ class ShingledTexts(Readable):
     def frequencies(self, places: Array, counts: Array) -> Array:
         """`counts` plus those of the shingles at `places`, each as often as its document has it."""
         return self.ops.frequencies(self.ops.shingle(self._batch(places), self.method.reading, self.keys), counts)
-
-    def overlaps(self, places: Array, known: Fingerprints) -> tuple[Array, Array]:
-        """`Readable.overlaps`, without fingerprints in memory."""
-        return self.ops.text_overlaps(self._batch(places), self.method.reading, known, self.keys)
 
     def _batch(self, places: Array) -> TextBatch:
         chosen = self.documents(places)

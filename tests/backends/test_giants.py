@@ -13,7 +13,7 @@ import pytest
 import gpulsh
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend, passes
-from gpulsh.backends.cpu.threads import NO_ROWS, Threads
+from gpulsh.backends.cpu.threads import Threads
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import DeviceMemoryError
@@ -52,7 +52,6 @@ def operations(ops: Backend, text: TextBatch, shingling: Shingling, family: Fami
     yield ops.shingle_sets(text, shingling, KEYS)
     yield from (ops.shingle_part(text, shingling, part, 3) for part in range(3))
     yield ops.text_signatures(text, shingling, family)
-    yield ops.text_overlaps(text, shingling, ops.shingle_sets(text.slice(0, min(len(text), 2)), shingling), None)
     yield ops.sign(text, shingling, family, SHAPE, KEYS)
 
 
@@ -146,7 +145,6 @@ def test_a_giant_of_single_letters_is_signed_beside_little(unit: Any) -> None:
         lambda: ONE.shingle_sets(few, shingling),
         lambda: ONE.shingle_part(few, shingling, 0, 2),
         lambda: ONE.text_signatures(few, shingling, FAMILY),
-        lambda: ONE.text_overlaps(few, shingling, NO_ROWS),
         lambda: ONE.exact_hashes(few, shingling, KEYS),
     ):
         assert peak_beside(work) < BESIDE

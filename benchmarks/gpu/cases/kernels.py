@@ -82,7 +82,6 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
         host = [corpora.even(MEGABYTES * bench.scale, phrases, seed=seed) for seed in range(SETS)]
         texts = [bench.text(text) for text in host]
         size = len(host[0].values)
-        known = ops.shingle_sets(texts[0].slice(0, 1), SHINGLING)
         work: dict[str, Callable[[TextBatch], Any]] = {
             "sign": lambda text: ops.sign(text, SHINGLING, family, SHAPE, KEYS),
             "tokens": lambda text: ops.tokens(text, SHINGLING),
@@ -99,7 +98,6 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
             "gather": lambda text: ops.gather(text.values, text.offset[:-1], text.offset[1:]),
             "shingle_part": lambda text: ops.shingle_part(text, SHINGLING, 1, 4),
             "text_signatures": lambda text: ops.text_signatures(text, SHINGLING, family),
-            "text_overlaps": lambda text, known=known: ops.text_overlaps(text, SHINGLING, known),
         }
         shingles = len(ops.shingle(texts[0], SHINGLING).values)
         for name, do in work.items():

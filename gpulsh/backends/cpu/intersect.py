@@ -1,12 +1,10 @@
-"""Pairs of rows: intersect, text_overlaps, bitmaps and overlap_bounds.
+"""Pairs of rows: intersect, bitmaps and overlap_bounds.
 
 - intersect compares sorted rows eight values by eight, all 64 comparisons at once. Rows that meet in many pairs become
   bit sets instead, a bit for each value that two of them hold. In near-copies of one page, each value is in hundreds of
   rows and is compared in tens of thousands of pairs. A bitmap in which every value has its own bit bounds an overlap by
   exactly that overlap.
 - bitmaps flips a bit a fingerprint; overlap_bounds is a population count a word of a pair.
-- text_overlaps looks each document up in a table of the known rows, and sorts only the rest. A near-copy leaves few,
-  which spares most of `unique` and `intersect`.
 """
 
 from __future__ import annotations
@@ -17,15 +15,11 @@ from numba import types
 from numba.core import cgutils
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.passes import TextPass
-from gpulsh.backends.cpu.shingle import set_rows
 from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
-from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, load, lowered, ones
-from gpulsh.backends.protocol import GOLDEN, Keys
-from gpulsh.params import Shingling
+from gpulsh.backends.protocol import GOLDEN
 
 CHUNK_PAIRS = 2048
 BOUNDED_PAIRS = 1 << 15  # pairs
@@ -35,10 +29,9 @@ FEWEST_PAIRS = 2048
 LEAST_BITS, MOST_BITS = 10, 17  # of the table of distinct values, which stays in the second-level cache
 LONGEST_PROBE = 64  # more values in one place are no hashes
 WORDS_OF_A_VECTOR = 8
-SPARSE_BITS = 3  # log2 of a table's cells a value: a lookup reads one place as a rule
 
 _U = np.uint64
-_GOLDEN, _ONE, _LOW, _GREATEST = _U(GOLDEN), _U(1), _U(63), _U(0xFFFFFFFFFFFFFFFF)
+_GOLDEN, _ONE, _LOW = _U(GOLDEN), _U(1), _U(63)
 
 
 @lowered(types.int64(types.int64, types.int64))
@@ -224,62 +217,3 @@ def overlap_bounds(
         by_count(len(pairs), BOUNDED_PAIRS),
     )
     return bounds
-
-
-@kernel
-def _overlaps(values, offset, known, starts, members, seen, found, overlaps, sizes, ends):
-    """Fill `overlaps` [rows, k] with how many values a row has of each of `members` [k, d], and `sizes` with how many
-    of any; the others move to the front of `values`, row after row, and end at `ends`.
-
-    `known` [d + 1] ascend, and the last one is the greatest there is; those with the upper bits of a value begin where
-    `starts` [2^b] says. `seen` [d], -1 before, and `found` [d + 1] are room.
-    """
-    bits = 0
-    while (1 << bits) < starts.size:
-        bits += 1
-    shift, written = _U(64 - bits), 0
-    for row in range(offset.size - 1):
-        count = 0
-        for value in values[offset[row] : offset[row + 1]]:
-            place = _U(starts[value >> shift])
-            while known[place] < value:
-                place += _ONE
-            if known[place] == value and place < _U(seen.size):
-                found[count] = place
-                count += seen[place] != row
-                seen[place] = row
-            else:
-                values[written] = value
-                written += 1
-        for column in range(members.shape[0]):
-            total, own = 0, members[column]
-            for i in range(count):
-                total += own[found[i]]
-            overlaps[row, column] = total
-        sizes[row] = count
-        ends[row] = written
-
-
-def text_overlaps(
-    threads: Threads, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: Keys = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    overlaps, sizes = np.empty((len(text), len(known)), np.int64), np.empty(len(text), np.int64)
-    distinct, which = np.unique(known.values[known.offset[0] : known.offset[-1]], return_inverse=True)
-    members = np.zeros((len(known), len(distinct)), np.uint8)
-    members[np.repeat(np.arange(len(known)), known.lengths), which] = 1
-    bits = len(distinct).bit_length() + SPARSE_BITS
-    starts = np.searchsorted(distinct, np.arange(1 << bits, dtype=np.uint64) << _U(64 - bits)).astype(np.uint32)
-    up_to_greatest, left = np.append(distinct, _GREATEST), threads.room(text)
-    texts = TextPass(threads, text, shingling, keys)
-
-    def work(start: int, stop: int) -> None:
-        giant = texts.is_giant(start, stop)
-        rows = set_rows(texts, start, stop, left) if giant else texts.few(start, stop)
-        offset, seen = np.zeros(stop - start + 1, np.int64), np.full(len(distinct), -1)
-        room, found = (seen, np.empty(len(distinct) + 1, np.uint64)), (overlaps[start:stop], sizes[start:stop])
-        _overlaps(rows.values, rows.offset, up_to_greatest, starts, members, *room, *found, offset[1:])
-        others = Fingerprints(rows.values[: offset[-1]], offset)
-        sizes[start:stop] += others.lengths if giant else unique_rows(others).lengths
-
-    texts.map(work)
-    return overlaps, sizes

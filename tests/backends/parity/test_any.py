@@ -157,8 +157,6 @@ def passes_over_text(ops: Backend, text: TextBatch, shingling: Shingling) -> Non
     counts = agree(ops, "frequencies", sets, np.full(64, 250, np.uint8))
     for counted, rare in itertools.product((counts, np.arange(16, dtype=np.uint8)), (0, 7, 252)):
         agree(ops, "prefixes", sets, counted, prefix_lengths(sets.lengths, 0.7), rare)
-    for known in (sets.slice(0, min(len(sets), 3)), sets.slice(0, 0)):
-        agree(ops, "text_overlaps", text, shingling, known, KEYS)
 
 
 def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:
