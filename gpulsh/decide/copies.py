@@ -1,13 +1,18 @@
-"""Finds exact copies before anything is compared: documents whose token sequences have equal 128-bit hashes."""
+"""Copies: documents whose token sequences have equal 128-bit hashes, and documents with the key of an earlier one.
+
+Exact copies are found before anything is compared. The text of a copy by key is not compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
+from gpulsh.decide.decision import Decision
 from gpulsh.lsh.collisions import bucket_of_member
 from gpulsh.lsh.pairs import order_by, order_of_pairs
 from gpulsh.ragged import first_of_runs
@@ -59,3 +64,23 @@ def _ascending(copies: Array, first: Array, count: int) -> tuple[Array, Array]:
     first_of[copies] = first
     copies = np.flatnonzero(first_of >= 0)
     return copies, first_of[copies]
+
+
+def with_key_copies(decision: Decision, later: Array, first: Array, ops: Backend) -> Decision:
+    """The decision with the copies by key `later` [c] of `first` [c], which were decided as documents that meet nobody.
+
+    Each is dropped for the first document with its key if that is kept, otherwise for that one's witness, and joins its
+    cluster. Its similarity is NaN: nothing was measured. No pair is added. The funnel's counts change in place.
+    """
+    funnel = decision.funnel
+    funnel.key_copies = len(later)
+    funnel.dropped += len(later)
+    funnel.kept -= len(later)
+    keep, target, similarity = decision.keep.copy(), decision.duplicate_of.copy(), decision.similarity.copy()
+    keep[later], target[later], similarity[later] = False, target[first], np.float32(np.nan)
+    exact_copy = decision.exact_copy.copy()
+    exact_copy[later] = target[first] == first  # counts take it as a copy
+    edges = np.concatenate([decision.pairs, np.stack([first, later], axis=1)])
+    cluster = ops.components(len(keep), edges)
+    found = {"duplicate_of": target, "similarity": similarity, "cluster": cluster, "exact_copy": exact_copy}
+    return replace(decision, keep=keep, **found)

@@ -22,12 +22,11 @@ from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.decide.containment import containing_pairs
-from gpulsh.decide.copies import first_copies
+from gpulsh.decide.copies import first_copies, with_key_copies
 from gpulsh.decide.counts.counts import Sightings
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decide import Undecided, involved_in, is_read
 from gpulsh.decide.decision import Decision
-from gpulsh.decide.key_copies import with_key_copies
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
 from gpulsh.errors import DeviceMemoryError, ParameterError
