@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.copies import with_key_copies
+from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decide import Compared, Undecided
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
