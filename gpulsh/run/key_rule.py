@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.keyed import keyed_hashes
 from gpulsh.backends.protocol import Backend
+from gpulsh.decide.copies import with_key_copies
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decision import Decision
-from gpulsh.decide.key_copies import with_key_copies
 from gpulsh.errors import ParameterError
 from gpulsh.io.arrow.buffers import null_mask
 from gpulsh.io.arrow.identities import columns_of, normalized_urls, require_extra
