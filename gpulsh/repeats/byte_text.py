@@ -1,7 +1,8 @@
 """Texts whose tokens are their bytes, for windows of so many bytes.
 
 Each byte is spelled as a character of its own. Every backend reads characters as tokens, so it needs no code for bytes.
-A stretch of bytes may begin or end within a character of the text; `whole_characters` moves its ends inwards.
+A stretch of bytes may begin or end within a character of the text; `whole_characters` moves its ends inwards. What
+that leaves between two spans is a span of its own: `character_spans`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.params import Folding, Shingling
+from gpulsh.ragged import first_of_runs
+from gpulsh.repeats.marks import TokenSpans
 
 FIRST = 0x4E00  # the character of byte 0; that of byte 255 is in the same block, and none of them is folded
 WIDTH = 3  # bytes of each in UTF-8
@@ -62,3 +65,30 @@ def _valid(sequence: bytes) -> int:
         return len(sequence.decode()[0].encode())
     except UnicodeDecodeError as error:
         return error.end if error.start == 0 else len(sequence[: error.start].decode()[0].encode())
+
+
+def character_spans(spans: TokenSpans, start: Numbers, stop: Numbers) -> TokenSpans:
+    """Spans of bytes as spans of whole characters; their places `start`, `stop` int64 [k] were moved inwards before.
+
+    Characters whose bytes are in several spans that touch are spans of their own. These do not repeat, as the first
+    occurrences of the parts may be of other characters, and they occur as often as the rarest part.
+    """
+    if len(start) == 0:
+        return spans
+    apart = np.append(True, spans.stop[:-1] != spans.start[1:])
+    heads = np.flatnonzero(apart)
+    tails = np.append(heads[1:], len(apart)) - 1
+    whole = np.flatnonzero(start < stop)
+    number = np.concatenate([heads, whole, tails])  # what has a gap behind it or before it: ends of runs, and spans
+    begin = np.concatenate([start[heads], start[whole], stop[tails]])
+    end = np.concatenate([start[heads], stop[whole], stop[tails]])
+    order = np.argsort(number, kind="stable")
+    number, begin, end = number[order], begin[order], end[order]
+    run = np.cumsum(apart)[number]
+    before = np.flatnonzero((end[:-1] < begin[1:]) & ~first_of_runs(run)[1:])
+    parts = np.stack([number[before], number[before + 1] + 1], axis=1).reshape(-1)
+    rarest = np.minimum.reduceat(np.append(spans.occurrences, 0), parts)[::2] if len(parts) else parts
+    gaps = TokenSpans(end[before], begin[before + 1], np.full(len(before), -1, np.int64), rarest)
+    kept = TokenSpans(start[whole], stop[whole], spans.first[whole], spans.occurrences[whole])
+    order = np.argsort(np.concatenate([kept.start, gaps.start]), kind="stable")
+    return TokenSpans(*(np.concatenate(pair)[order] for pair in zip(kept, gaps, strict=True)))

@@ -118,7 +118,7 @@ def copies_of(documents: Documents, parts: Parts, groups: Numbers | None) -> Cop
 
 
 def group_numbers(within: object, count: int) -> Numbers | None:
-    """int64 [n]: equal numbers for equal values of `within`, null as a value; None without it."""
+    """int64 [n]: equal numbers for equal values of `within`, nulls and empty ones as one value; None without it."""
     import pyarrow as pa
 
     if within is None:
@@ -130,5 +130,7 @@ def group_numbers(within: object, count: int) -> Numbers | None:
     if len(values) != count:
         raise ParameterError(f"within has {len(values)} values for {count} texts; give one for each")
     array = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
-    codes = array.combine_chunks().dictionary_encode().indices
-    return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    encoded = array.combine_chunks().dictionary_encode()
+    empty = [number for number, value in enumerate(encoded.dictionary.to_pylist()) if value in ("", b"")]
+    codes: Numbers = np.asarray(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    return np.where(np.isin(codes, empty), -1, codes)

@@ -88,9 +88,11 @@ def passages(
                `max_copies` equal ones before it. Equal ones have the same words. `keep`, `bridge` and the like then do
                not apply. A paragraph ends with blank lines
     max_copies  of a line or paragraph that stay, from 1 on; None: 6
-    within     a column of n: only copies in documents with an equal value of it count, as of the same web host
+    within     a column of n: only copies in documents with an equal value of it count, as of the same web host. Null
+               and empty values are equal
     bytes      instead of `tokens`: a window is so many consecutive bytes of UTF-8, 1 to 4096, without any folding. A
-               span then has whole characters alone: an end within one moves inwards. `tokens` of a span are its bytes
+               span then has whole characters alone: an end within one moves inwards. A character that two spans share
+               is a span of its own, with first_row null. `tokens` of a span are its bytes
     symbols    whether each symbol is a token
     folding    applied to texts first; None: Folding(), which folds case
     normalize  "NFC" or "NFKC", short for folding=Folding(form=...)
@@ -260,8 +262,13 @@ def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Tab
     row = np.searchsorted(base, spans.start, side="right") - 1
     start = np.where(lines.start < 0, found(spans.start, 0), lines.start)
     stop = np.where(lines.stop < 0, found(spans.stop - 1, 1), lines.stop)
-    touching = spans.stop[:-1] == spans.start[1:]
-    stop[:-1][touching] = start[1:][touching]
+    if documents.of_bytes:
+        spans = byte_text.character_spans(spans, base[row] + start, base[row] + stop)
+        row, repeat = np.searchsorted(base, spans.start, side="right") - 1, spans.first >= 0
+        start, stop = spans.start - base[row], spans.stop - base[row]
+    else:
+        touching = spans.stop[:-1] == spans.start[1:]
+        stop[:-1][touching] = start[1:][touching]
     first = np.where(repeat, spans.first, places[0] if len(places) else 0)
     columns = {
         "row": row,

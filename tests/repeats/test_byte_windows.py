@@ -21,7 +21,7 @@ from gpulsh.run.passages import documents, find
 from tests.run.test_passages_files import cut_small, found, json_lines
 from tests.support.texts import licences
 
-PIECES = st.sampled_from(["a", "ab", "é", "語", "日本", "😀", "x日本語", " ", "e\u0301", "\0"])
+PIECES = st.sampled_from(["a", "ab", "é", "ã", "語", "日本", "木", "旧", "😀", "x日本語", " ", "e\u0301", "\0"])
 TEXTS = st.lists(st.one_of(st.none(), st.lists(PIECES, max_size=12).map("".join)), max_size=5)
 
 
@@ -84,6 +84,30 @@ def test_marks_are_those_of_a_naive_search(texts: list[str | None], size: int, k
     for backend in ("cpu", "reference"):
         table = gpulsh.passages(texts, bytes=size, keep=keep, backend=backend)  # type: ignore[arg-type]
         assert stretches(table) == wanted
+        assert_evidence([(text or "").encode() for text in texts], table)
+
+
+def assert_evidence(texts: Sequence[bytes], table: Any) -> None:
+    """`tokens` are the bytes of a span, and those from its first occurrence on are the same."""
+    for one in table.to_pylist():
+        span = texts[one["row"]][one["start"] : one["stop"]]
+        assert len(span) == one["tokens"]
+        if one["first_row"] is None:
+            assert span.decode() and one["first_start"] is None
+        else:
+            assert texts[one["first_row"]][one["first_start"] :].startswith(span)
+
+
+def test_a_character_of_which_some_bytes_do_not_repeat_stays() -> None:
+    texts = ["時x", "旧", "日x"]  # e6 99 82, e6 97 a7, e6 97 a5: e6 occurs three times, 97 twice, a5 once
+    table = gpulsh.passages(texts, bytes=1, backend="cpu")
+    assert stretches(table) == [(2, 3, 4)]
+
+
+def test_a_character_that_two_spans_share() -> None:
+    texts = ["日日本", "木語"]  # e6 97 a5 e6 97 a5 e6 9c ac, e6 9c a8 ...: "a5 e6" of the second "日" is of two windows
+    spans = [tuple(one.values()) for one in gpulsh.passages(texts, bytes=2, keep="none", backend="cpu").to_pylist()]
+    assert spans == [(0, 0, 3, 0, 0, 3, 2), (0, 3, 6, None, None, 3, 2)]
 
 
 @settings(max_examples=100)

@@ -40,7 +40,7 @@ def parts(text: str, unit: str) -> list[str]:
 @settings(max_examples=75)
 @given(texts_of_lines, st.sampled_from(["line", "paragraph"]), st.integers(1, 3), st.booleans(), st.data())
 def test_copies_beyond_a_number(texts: list[Any], unit: Any, most: int, grouped: bool, data: st.DataObject) -> None:
-    hosts = data.draw(st.lists(st.sampled_from(["x", "y", None]), min_size=len(texts), max_size=len(texts)))
+    hosts = data.draw(st.lists(st.sampled_from(["x", "y", "", None]), min_size=len(texts), max_size=len(texts)))
     within = hosts if grouped else None
     seen: Counter[Any] = Counter()
     wanted, marked = [], 0
@@ -48,7 +48,7 @@ def test_copies_beyond_a_number(texts: list[Any], unit: Any, most: int, grouped:
         left = ""
         for part in parts(text or "", unit):
             words = tuple(re.findall(r"\w", part.lower()) if "漢" in part else re.findall(r"\w+", part.lower()))
-            key = words, host if grouped else None
+            key = words, (host or None) if grouped else None
             seen[key] += 1
             if not words or seen[key] <= most:
                 left += part
@@ -81,6 +81,15 @@ def test_any_column_may_name_the_groups() -> None:
         assert found["row"].to_pylist() == [2] and found["first_row"].to_pylist() == [0]
     dictionary = pa.array(hosts).dictionary_encode()
     assert gpulsh.passages(texts, unit="line", max_copies=1, within=dictionary, backend="cpu").num_rows == 1
+
+
+def test_null_and_empty_groups_are_one() -> None:
+    texts = ["a line", "a line", "a line"]
+    for kind, empty in ((pa.string(), ""), (pa.binary(), b""), (pa.string_view(), "")):
+        groups = pa.array([empty, "x", None], kind)
+        for within in (groups, groups.dictionary_encode()):
+            found = gpulsh.passages(texts, unit="line", max_copies=1, within=within, backend="cpu")
+            assert found["row"].to_pylist() == [2] and found["first_row"].to_pylist() == [0]
 
 
 def test_normal_forms_of_lines() -> None:

@@ -17,6 +17,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import found_in, sorted_distinct
+from gpulsh.repeats.byte_text import character_spans
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
 from gpulsh.repeats.marks import Marker, TokenSpans
 from gpulsh.repeats.places import Reading, byte_bounds_of
@@ -168,9 +169,14 @@ def _located(
 
     start = np.where(lines.start < 0, found(spans.start, 0), lines.start)
     stop = np.where(lines.stop < 0, found(spans.stop - 1, 1), lines.stop)
-    touching = spans.stop[:-1] == spans.start[1:]
-    stop[:-1][touching] = start[1:][touching]
     document = np.searchsorted(base, spans.start, side="right") - 1
+    if reading.of_bytes:
+        spans = character_spans(spans, base[document] + start, base[document] + stop)
+        document = np.searchsorted(base, spans.start, side="right") - 1
+        start, stop = spans.start - base[document], spans.stop - base[document]
+    else:
+        touching = spans.stop[:-1] == spans.start[1:]
+        stop[:-1][touching] = start[1:][touching]
     columns = map(np.asarray, (document, start, stop, spans.first, spans.stop - spans.start, spans.occurrences))
     filled = start < stop
     passages = ByteStretches(*(column[filled] for column in columns))
