@@ -56,7 +56,6 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["exact_hashes"] = backend.exact_hashes(text, shingling, KEYS)
     found["shingle_sets"] = backend.shingle_sets(text, shingling)
     found["shingle_sets secret"] = backend.shingle_sets(text, shingling, KEYS)
-    found["sha1"] = backend.sha1(text)
     begin, end = text.offset[:-1].copy(), text.offset[1:].copy()
     found["gather"] = backend.gather(text.values, begin[::-1].copy(), end[::-1].copy())
     for part in range(2):

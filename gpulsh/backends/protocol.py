@@ -227,9 +227,6 @@ class Backend:
     def gather(self, values: Array, begin: Array, end: Array) -> TextBatch:
         """The texts uint8 `values[begin[i] : end[i]]`, int64 [m] each, copied end to end."""
 
-    def sha1(self, text: TextBatch) -> Array:
-        """uint64 [n]: the first 64 bits of each text's SHA-1 (FIPS 180-4), as a little-endian number."""
-
     def tokens(self, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:
         """Hashes of every document's tokens, in text order, public or under `keys`."""
 

@@ -1,7 +1,8 @@
-"""Byte strings of Python as texts."""
+"""Byte strings of Python as texts, and their hashes."""
 
 from __future__ import annotations
 
+import hashlib
 from itertools import pairwise
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpulsh.backends.cpu.texts import TOKEN_BYTES, texts_of
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu.texts import TOKEN_BYTES, sha1, texts_of
 from gpulsh.errors import InputTypeError
+from tests.support.texts import batch_of
 
 lenders: Any = st.sampled_from([bytes, bytes, bytes, bytearray, memoryview])
 tokens = st.builds(lambda lent, text: lent(text), lenders, st.binary(max_size=3 * TOKEN_BYTES))
@@ -43,3 +46,21 @@ def test_a_token_without_bytes_is_refused() -> None:
     with pytest.raises(InputTypeError, match="tokens hold a str; give bytes"):
         texts_of([[b"a"], [b"b", "text"]])
     assert taken([[b"c"]]) == [[b"c"]]
+
+
+def check_hashes(rows: list[bytes]) -> None:
+    batch = batch_of([b"before", *rows])
+    found = sha1(TextBatch(batch.values, batch.offset[1:]))
+    assert found.tolist() == [int.from_bytes(hashlib.sha1(row).digest()[:8], "little") for row in rows]
+
+
+@given(st.lists(st.binary(max_size=300), max_size=40))
+def test_sha1_of_any_texts(rows: list[bytes]) -> None:
+    check_hashes(rows)
+
+
+def test_sha1_of_every_length() -> None:
+    text = bytes(range(256)) * 2
+    several = [text[:length] for length in range(200)]
+    for rows in (several, [b"", text[:55], text[:56], text[:63], text[:64], text[:120], text, b"\xff" * 3], []):
+        check_hashes(rows)

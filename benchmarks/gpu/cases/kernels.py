@@ -94,7 +94,6 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
                 bench.cupy.arange(len(text), dtype=np.int64),
                 bench.cupy.zeros(len(text), np.int64),
             ),
-            "sha1": ops.sha1,
             "gather": lambda text: ops.gather(text.values, text.offset[:-1], text.offset[1:]),
             "shingle_part": lambda text: ops.shingle_part(text, SHINGLING, 1, 4),
             "text_signatures": lambda text: ops.text_signatures(text, SHINGLING, family),

@@ -18,7 +18,7 @@ from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.threads import Scratch, Threads, by_count, by_weight
 from gpulsh.backends.cpu.unique import sort
-from gpulsh.backends.cpu.vectors import lowest_bit, mixed
+from gpulsh.backends.cpu.vectors import mixed
 from gpulsh.backends.hashing import place_keys
 from gpulsh.params import BandShape
 from gpulsh.ragged import offsets
@@ -29,7 +29,6 @@ PARTITION_BITS = 14  # log2 of the average digests of one of several partitions:
 DIGESTS_AT_ONCE = 1 << 18  # counted or scattered by one thread
 CELL = 24  # digests from which a cell is sorted by Shell's method
 CHUNK_NEIGHBOURS = 1 << 18
-DENSE = 16  # words of bits a neighbour up to which neighbours are searched by their bits instead of sorted
 
 _U = np.uint64
 _ZERO, _ONE, _LOW, _GOLDEN = _U(0), _U(1), _U(63), _U(protocol.GOLDEN)
@@ -238,8 +237,7 @@ def _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts):
     """
     written = 0
     for document in range(start, stop):
-        begin, first, last = written, np.int64(bits.size), np.int64(0)
-        own, its_bit = document >> 6, _ONE << (_U(document) & _LOW)
+        begin, own, its_bit = written, document >> 6, _ONE << (_U(document) & _LOW)
         bits[own] = its_bit  # it is no neighbour of its own
         for row in range(row_offset[document], row_offset[document + 1]):
             p = positions[row]
@@ -250,19 +248,8 @@ def _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts):
                 bits[word] = before | _ONE << (_U(other) & _LOW)
                 found[written] = other
                 written += bits[word] != before
-                first, last = min(first, word), max(last, word)
         bits[own] ^= its_bit
         counts[document - start] = written - begin
-        if last - first < DENSE * (written - begin):
-            i = begin
-            for word in range(first, last + 1):
-                left = bits[word]
-                while left != _ZERO:
-                    found[i] = word << 6 | lowest_bit(left)
-                    left &= left - _ONE
-                    i += 1
-                bits[word] = _ZERO
-            continue
         for i in range(begin, written):
             bits[found[i] >> 6] = _ZERO
         if written - begin > 1:

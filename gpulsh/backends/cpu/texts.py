@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.cpu.vectors import I8, I32, I64, all_of, copy, everywhere, load, lowered, store
 from gpulsh.errors import InputTypeError, ParameterError
 from gpulsh.ragged import offsets
@@ -42,7 +41,6 @@ def gather(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBatch
 
 TOKEN_BYTES = 64  # room a token at first; sets of longer tokens are copied twice
 LANES = 16  # texts, and as many words are a block
-CHUNK_BYTES = 1 << 19  # a chunk begins in Python, which one thread at a time runs
 BLOCK_SIZE = 64  # bytes
 TAIL = 8  # of the last block, with the length in bits
 START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
@@ -154,16 +152,13 @@ def _heads(values, offset, edge, room, heads):
                     found[lane] = _head(state[0, lane], state[1, lane])
 
 
-def sha1(threads: Threads, text: TextBatch) -> NDArray[np.uint64]:
+def sha1(text: TextBatch) -> NDArray[np.uint64]:
+    """uint64 [n]: the first 64 bits of each text's SHA-1 (FIPS 180-4), as a little-endian number."""
     values, offset = np.ascontiguousarray(text.values), np.ascontiguousarray(text.offset)
     heads, edge = np.empty(len(text), np.uint64), np.zeros(2 * BLOCK_SIZE, np.uint8)
     last = values[-BLOCK_SIZE:]
     edge[BLOCK_SIZE - len(last) : BLOCK_SIZE] = last
-
-    def work(start: int, stop: int) -> None:
-        _heads(values, offset[start : stop + 1], edge, np.empty(ROOM, np.uint32), heads[start:stop])
-
-    threads.map(work, by_weight(offset, CHUNK_BYTES))
+    _heads(values, offset, edge, np.empty(ROOM, np.uint32), heads)
     return heads
 
 

@@ -1,13 +1,11 @@
-"""Text to fingerprints: tokens, shingles, exact hashes; and bytes of texts: gather, sha1.
+"""Text to fingerprints: tokens, shingles, exact hashes; and bytes of texts: gather.
 
 tokens: text to sums of tokens, the first step of every operation on text, and to their hashes. shingle: its kernel also
-does the last mix of tokens. gather: a tile of the result a block, so that a long text does not delay short ones. sha1:
-a thread a text.
+does the last mix of tokens. gather: a tile of the result a block, so that a long text does not delay short ones.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from types import ModuleType
 from typing import NamedTuple
 
@@ -15,7 +13,6 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch, Tokens
 from gpulsh.backends.cuda.machine import Machine
-from gpulsh.backends.cuda.memory import on_device
 from gpulsh.backends.protocol import Keys
 from gpulsh.params import Shingling
 from gpulsh.ragged import offsets
@@ -181,13 +178,3 @@ def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBat
         *(values, xp.ascontiguousarray(begin), offset, np.int64(len(begin)), np.int32(items), gathered),
     )
     return TextBatch(gathered, offset)
-
-
-def sha1(machine: Machine, text: TextBatch) -> Array:
-    text = text.moved(partial(on_device, machine.arrays))
-    heads = machine.arrays.empty(len(text), np.uint64)
-    machine.run(
-        *("sha1", "sha1", len(text), machine.geometry.threads),
-        *(text.values, text.offset, np.int64(len(text)), heads),
-    )
-    return heads

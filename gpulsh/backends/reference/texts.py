@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from hashlib import sha1 as digest_of
 from itertools import pairwise
 
 import numpy as np
@@ -34,11 +33,6 @@ def gather(values: Array, begin: Array, end: Array) -> TextBatch:
     rows = [bytes(values[start:stop]) for start, stop in zip(begin.tolist(), end.tolist(), strict=True)]
     offset = np.array([sum(map(len, rows[:row])) for row in range(len(rows) + 1)], np.int64)
     return TextBatch(np.frombuffer(b"".join(rows), np.uint8), offset)
-
-
-def sha1(text: TextBatch) -> NDArray[np.uint64]:
-    heads = [digest_of(row.tobytes(), usedforsecurity=False).digest()[:8] for row in rows_of(text)]
-    return np.frombuffer(b"".join(heads), "<u8").astype(np.uint64)
 
 
 @lru_cache(maxsize=1 << 16)

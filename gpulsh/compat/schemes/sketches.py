@@ -5,11 +5,11 @@ Most draw their words by NumPy's `RandomState`, whose streams NumPy promises nev
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from hashlib import sha1
 from itertools import chain
 from typing import Any, Literal
 
@@ -116,7 +116,7 @@ class Sha1:
 
     def __call__(self, token: bytes) -> int:
         """The hash of one token."""
-        return int.from_bytes(sha1(token).digest()[: self.bits // 8], "little")
+        return int.from_bytes(hashlib.sha1(token).digest()[: self.bits // 8], "little")
 
     def of_all(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
         """The hashes of all tokens of all sets, in the backend's memory. InputTypeError if a token is not bytes."""
@@ -124,12 +124,11 @@ class Sha1:
         return end_to_end([self._of_some(sets[start : start + SETS_AT_ONCE], ops) for start in starts])
 
     def _of_some(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
-        from gpulsh.backends.cpu.texts import texts_of
+        from gpulsh.backends.cpu.texts import sha1, texts_of
 
         texts, begins = texts_of(sets)
-        heads = ops.sha1(texts.moved(ops.asarray))
-        heads &= np.uint64((1 << self.bits) - 1)
-        return Fingerprints(heads, ops.asarray(begins))
+        heads = sha1(texts) & np.uint64((1 << self.bits) - 1)
+        return Fingerprints(ops.asarray(heads), ops.asarray(begins))
 
 
 def xxhash_function(name: str, **options: int) -> Callable[..., Any]:

@@ -1,20 +1,17 @@
-"""gather and sha1: the bytes of texts; examples."""
+"""gather: the bytes of texts; examples."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.backend import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
-from tests.backends.parity.agreement import REFERENCE, agree, far_array, fewer
-from tests.support.texts import batch_of
+from tests.backends.parity.agreement import REFERENCE, agree, far_array
 
 TEXT = "aé語\0😀".encode() + b"\xff" + bytes(range(256)) * 3
 
@@ -57,12 +54,3 @@ def test_rows_beyond_4_gib(ops: Backend) -> None:
         values = far_array(judged, far, np.array([1, 2, 3], np.uint8))
         found = judged.gather(values, judged.asarray(begin), judged.asarray(end))
         assert judged.asnumpy(found.values).tolist() == [1, 2, 3, 0, 0, 3]
-
-
-def test_sha1_of_every_length(ops: Backend) -> None:
-    text = bytes(range(256)) * 2
-    several = [text[:length] for length in range(0, fewer(ops, 200, 130), fewer(ops, 1, 3))]
-    for rows in (several, [b"", text[:55], text[:56], text[:63], text[:64], text[:120], text, b"\xff" * 3], []):
-        batch = batch_of([b"before", *rows])
-        found = agree(ops, "sha1", TextBatch(batch.values, batch.offset[1:]))
-        assert found.tolist() == [int.from_bytes(hashlib.sha1(row).digest()[:8], "little") for row in rows]
