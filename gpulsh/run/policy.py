@@ -91,7 +91,8 @@ class Policy:
             return None
         if self.ranks is not None:
             places = [self.ranks.get(files[number].source, 0) for number in facts.rows]
-            return by_place(np.repeat(places, list(facts.rows.values())).astype(np.int64))
+            place = np.repeat(places, list(facts.rows.values())).astype(np.uint64)
+            return Order(place, np.zeros(len(place), np.uint64))
         if self.key is None:
             return longest_first(np.concatenate([np.empty(0, np.int64), *facts.sizes]))
         found, start = [], 0
@@ -161,11 +162,6 @@ class Order(NamedTuple):
         rank = np.empty(len(ordered), np.int64)
         rank[ordered] = np.arange(len(ordered))
         return rank
-
-
-def by_place(places: Numbers) -> Order:
-    """By numbers that are not negative, the least first."""
-    return Order(places.astype(np.uint64), np.zeros(len(places), np.uint64))
 
 
 def longest_first(sizes: Numbers) -> Order:

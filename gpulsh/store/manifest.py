@@ -36,15 +36,16 @@ class Step:
     facts: Mapping[str, Any]
 
 
+@dataclass
 class Manifest:
     """The steps of the job that `job` describes, in a folder of its own."""
 
-    def __init__(
-        self, folder: Path, job: Mapping[str, Any], secret: bytes, steps: dict[str, Step], length: int
-    ) -> None:
-        self._path, self._folder = folder / NAME, folder
-        self.job, self.secret, self._steps, self._length = job, secret, steps, length
-        self._waiting = 0  # lines that are not durable
+    folder: Path
+    job: Mapping[str, Any]
+    secret: bytes
+    _steps: dict[str, Step]
+    _length: int  # bytes
+    _waiting: int = 0  # lines that are not durable
 
     @classmethod
     def begin(cls, folder: Path, job: Mapping[str, Any], secret: bytes) -> Self:
@@ -88,7 +89,7 @@ class Manifest:
     def finished(self, step: str) -> Mapping[str, Any] | None:
         """The facts of a finished step, its files intact; None where it must be done, or done again."""
         found = self.find(step)
-        lost = damaged(self._folder, found.files) if found else None
+        lost = damaged(self.folder, found.files) if found else None
         if lost is not None:
             _log.warning("%s is missing or damaged; it is computed again", lost)
         return found.facts if found and lost is None else None
@@ -100,7 +101,7 @@ class Manifest:
         """
         content = {name: vars(fact) for name, fact in files.items()}
         line = _line({"step": step, "files": content, "facts": facts})
-        with naming(self._path), open(self._path, "r+b") as file:
+        with naming(self.folder / NAME), open(self.folder / NAME, "r+b") as file:
             file.truncate(self._length)  # drops a torn line
             file.seek(self._length)
             file.write(line)

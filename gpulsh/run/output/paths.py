@@ -85,7 +85,7 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
         return
     real = RealPaths()
     for file in files:
-        if remote or _is_local(file):
+        if remote or file.filesystem is None or "file" in tuple(file.filesystem.protocol):
             place = _place(file.name) if remote else real.of(file.path)
             if place == target:
                 raise OutputError(f"{path}: is the input {file.name}; give another path")
@@ -111,11 +111,6 @@ def not_empty(out: object, ours: str | None) -> OutputError:
 
 def _place(path: str) -> str:
     return path.rstrip("/") if is_url(path) else os.path.realpath(path)
-
-
-def _is_local(file: File) -> bool:
-    """Whether its path is on this machine, as with file://."""
-    return file.filesystem is None or "file" in tuple(file.filesystem.protocol)
 
 
 def _inside(path: str, folder: str) -> bool:

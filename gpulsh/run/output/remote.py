@@ -49,7 +49,8 @@ class RemoteFolder:
                 f"{url}: is a URL; to go on with a run, give the local folder that it worked in as --work"
             )
         self._there = UrlFolder(url)
-        if self._there.is_local():
+        self.url = self._there.url  # of OUT
+        if self._there.is_local:
             raise OutputError(f"{url}: is a folder of this machine; give its path")
         self._made = work is None or not os.path.lexists(work)  # `local`
         self._given = work
@@ -76,11 +77,6 @@ class RemoteFolder:
             self._forget()
             raise
         return self
-
-    @property
-    def url(self) -> str:
-        """The URL of OUT."""
-        return self._there.url
 
     def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         if kind is None:
@@ -199,11 +195,8 @@ class UrlFolder:
 
             self._filesystem, path = fsspec.core.url_to_fs(self.url)
             self._path: str = path.rstrip("/")
-
-    def is_local(self) -> bool:
-        """Whether it is a folder of this machine."""
         found = self._filesystem.protocol
-        return not {"file", "local"}.isdisjoint((found,) if isinstance(found, str) else found)
+        self.is_local = not {"file", "local"}.isdisjoint((found,) if isinstance(found, str) else found)
 
     def names(self) -> set[str]:
         """The names of the files there."""

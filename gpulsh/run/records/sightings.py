@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,9 @@ def sightings_in_memory(texts: object, count: int, source: object, date: object)
 
 
 def _values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
-    column: Any = column_of(texts, _one(name, given), name) if isinstance(given, str) else given
+    if isinstance(given, str) and "," in given:
+        raise ParameterError(f"{name} is {given!r}; give the name of one column")
+    column: Any = column_of(texts, [given], name) if isinstance(given, str) else given
     try:
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
             column = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
@@ -102,12 +104,6 @@ def _values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
     if len(column) != count:
         raise ParameterError(f"{name} has {len(column)} values for {count} documents; give one for each document")
     return column
-
-
-def _one(name: str, given: str) -> Sequence[str]:
-    if "," in given:
-        raise ParameterError(f"{name} is {given!r}; give the name of one column")
-    return [given]
 
 
 def source_and_date(

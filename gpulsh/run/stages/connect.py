@@ -13,6 +13,8 @@ the pairs whose first document is in a range.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -31,7 +33,7 @@ PAIR_COST = 96
 def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
     """Merge all forests, and put whole components into groups."""
     found = merged(place.ops, place.folder, ranges)
-    costs = _Costs(found, place, layout)
+    costs = _Costs(found, place.folder, layout)
     groups, oversized = _grouped(found, costs, place.job.cut.group)
     compared = oversized if place.job.method.verify != "none" else []
     shares, pairs = _shares(found, groups, compared, costs, place.job.cut.group, len(layout))
@@ -48,17 +50,19 @@ def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
     return Made({**members, **SHARES.write(place.folder, CONNECT, shares)}, {**facts, "amount": 1})
 
 
+@dataclass(frozen=True)
 class _Costs:
     """Bytes that are held or read."""
 
-    def __init__(self, forest: Forest, place: Workplace, layout: Layout) -> None:
-        self._forest, self._folder, self._layout = forest, place.folder, layout
+    forest: Forest
+    folder: Path
+    layout: Layout
 
     def to_decide(self, rows: slice) -> Numbers:
         """int64 [rows]: of some documents, with their pairs; texts of copies are not read."""
-        pairs = self._forest.pairs[rows].astype(np.int64)
+        pairs = self.forest.pairs[rows].astype(np.int64)
         cost, meets = DOCUMENT_COST + PAIR_COST * np.maximum(pairs, 0), pairs != NO_PAIR
-        cost[meets] += sizes_of(self._forest.document[rows][meets], self._folder, self._layout)
+        cost[meets] += sizes_of(self.forest.document[rows][meets], self.folder, self.layout)
         return cost
 
     def to_compare(self, places: Numbers, second: int) -> Numbers:
@@ -66,8 +70,8 @@ class _Costs:
 
         A share is measured by its pairs: texts are read in tiles, and bitmaps rule out many pairs before.
         """
-        pairs = self._forest.pairs[places].astype(np.int64)
-        document = DOCUMENT_COST + sizes_of(self._forest.document[places], self._folder, self._layout)
+        pairs = self.forest.pairs[places].astype(np.int64)
+        document = DOCUMENT_COST + sizes_of(self.forest.document[places], self.folder, self.layout)
         return document + pairs * (PAIR_COST + second)
 
 
