@@ -427,7 +427,7 @@ def deduplicate_files(
             opened = stack.enter_context(machine.opened())
             job = replace(job, cut=cut(opened.memory, opened.ops.sizes()))
             parameters = {"id_column": id_column, "threads": machine.threads, "reader": reader, "memory": opened.memory}
-            reporting = RunReport(job, given, files, opened, parameters, start)
+            reporting = RunReport(job, opened, parameters, start)
             folder = OutputFolder(out, overwrite=overwrite, resume=resume)
             if dry_run:
                 job.texts(opened.ops).check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
@@ -15,7 +15,6 @@ from gpulsh import __version__
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.parallel import processors
 from gpulsh.budget import shares
-from gpulsh.io.file import File
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, REPORT
 from gpulsh.params import SCHEME
 from gpulsh.report.evidence import by_similarity, counted, summarise
@@ -54,8 +53,6 @@ class RunReport:
     """The content of report.json."""
 
     job: Job
-    given: Sequence[str]  # the INPUTs
-    files: Sequence[File]  # of the job, as they were found
     engine: Engine
     parameters: Mapping[str, Any]  # reported next to the job's
     start: Start
@@ -70,7 +67,7 @@ class RunReport:
         return {
             "gpulsh": __version__,
             "parameters": {**job.parameters(), **self.parameters},
-            "inputs": self.given,
+            "inputs": list(job.policy.inputs),
             "files": [{"file": file.name} for file in job.files],
             "funnel": Funnel().to_dict(),
             "outputs": [
@@ -83,7 +80,7 @@ class RunReport:
 
     def finished(self, work: Path, decided: Decided, funnel: Funnel, no_page: str | None) -> Mapping[str, Any]:
         """All of it, once the results are made in `work`; `no_page` says why there is no report.html."""
-        job, files, ops = self.job, self.files, self.engine.ops
+        job, files, ops = self.job, self.job.files, self.engine.ops
         outputs = dict.fromkeys(_written(work))  # in order, and quick to search
         return {
             **self.start.facts(),
@@ -94,7 +91,7 @@ class RunReport:
             "engine": self.engine.to_json(),
             "versions": versions(),
             "machine": machine(),
-            "inputs": self.given,
+            "inputs": list(job.policy.inputs),
             "files": [
                 {"file": file.name, "rows": rows, **({"kept": decided.kept[number]} if number in decided.kept else {})}
                 for number, (file, rows) in enumerate(zip(files, decided.layout.rows(), strict=True))
