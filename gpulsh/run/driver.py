@@ -33,7 +33,7 @@ from gpulsh.run.stages.sign import sign
 from gpulsh.run.stages.verify import compare, verify
 from gpulsh.run.stages.write import collect, runs_of, step_of_run, write, written
 from gpulsh.stats.counts import TALLIED
-from gpulsh.stats.stages import REPORTED, Funnel, Progress
+from gpulsh.stats.stages import KNOWN, Funnel, Progress
 
 Work = Callable[..., Made]
 Groups = Mapping[str, int]  # the counts of `stages.connect.group`
@@ -55,20 +55,53 @@ class Decided:
     kept: Mapping[int, int] = field(default_factory=dict)  # kept rows by file, with --min-sources
 
 
+@dataclass(frozen=True)
+class Stages:
+    """Runs stages of a job. The funnel has their seconds, and those that an earlier run had begun."""
+
+    runner: Runner
+    progress: Progress
+    funnel: Funnel = field(default_factory=Funnel)
+
+    def run(
+        self,
+        name: str,
+        work: Work,
+        arguments: Iterable[tuple[object, ...]],
+        total: int | None,
+        *,
+        parallel: bool = False,
+        step: str | None = None,
+    ) -> list[Mapping[str, Any]]:
+        """The facts of the task of each partition, range, group or share, which is named by `step` or the stage."""
+        tasks = [Task(step_of(step or name, number), work, given) for number, given in enumerate(arguments)]
+        return self.tasks(name, tasks, total, parallel=parallel)
+
+    def tasks(
+        self, name: str, tasks: Sequence[Task], total: int | None, *, parallel: bool = False
+    ) -> list[Mapping[str, Any]]:
+        """The same of given tasks."""
+        row = KNOWN[name]
+        with self.funnel.stage(self.progress, row, total):
+            facts = self.runner.run(Stage(row, tasks, parallel))
+        self.funnel.resumed = sorted({*self.funnel.resumed, *self.runner.resumed})
+        return facts
+
+
 # Decides instead of the stages before `write`, with documents of earlier runs. The decisions are durable then.
-Decider = Callable[[Sequence[Partition], int | None, Funnel], Decided]
+Decider = Callable[[Sequence[Partition], int | None, Stages], Decided]
 
 
 def deduplicate_partitions(
-    job: Job, folder: Path, ops: Backend, runner: Runner, progress: Progress, decider: Decider | None = None
-) -> tuple[Decided, Funnel]:
+    job: Job, folder: Path, ops: Backend, stages: Stages, decider: Decider | None = None
+) -> Decided:
     """All stages from the files to the results in `folder`; `ops` only says how the work is best cut for it."""
     texts = job.texts(ops)
     total = texts.check()
     partitions = partitions_of(texts, job.cut, total, parallel=decider is None)
-    run = _Run(job, folder, runner, progress, Funnel())
-    decided = decider(partitions, total, run.funnel) if decider else run.decide(partitions, total)
-    return replace(decided, kept=run.write(decided)), run.funnel
+    run = _Run(job, folder, stages, stages.funnel)
+    decided = decider(partitions, total, stages) if decider else run.decide(partitions, total)
+    return replace(decided, kept=run.write(decided))
 
 
 def partitions_of(
@@ -112,12 +145,11 @@ def rejecting(read: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, int, int], 
 
 @dataclass(frozen=True)
 class _Run:
-    """The stages of one job. Each makes its tasks, and returns the paths of their files."""
+    """The stages of one job, in order. Each makes its tasks, and counts what they found."""
 
     job: Job
     folder: Path
-    runner: Runner
-    progress: Progress
+    stages: Stages
     funnel: Funnel
 
     def decide(self, partitions: Sequence[Partition], total: int | None) -> Decided:
@@ -127,7 +159,7 @@ class _Run:
         layout = layout_of(self.job, signed)
         if self.job.counting.read():
             sighted = ((layout, number) for number in range(len(partitions)))
-            self._run("sight", sight, sighted, len(partitions), parallel=True)
+            self.stages.run("sight", sight, sighted, len(partitions), parallel=True)
         ranges = Ranges(keys=0 if self.job.key is None else self.keys(layout))
         if self.job.key is not None and self.job.key.only:
             self.funnel.dropped = self.funnel.key_copies
@@ -137,12 +169,12 @@ class _Run:
         meet = self.join if self.job.method.measure == "containment" else self.collide
         met, in_large = meet(layout, ranges)
         ranges = replace(ranges, met=met)
-        (groups,) = self._stage("connect", [Task(tables.CONNECT, group, (layout, ranges))], 1)
+        (groups,) = self.stages.tasks("connect", [Task(tables.CONNECT, group, (layout, ranges))], 1)
         self.route(ranges)
         read = groups["meeting"] > 0 and is_read(self.job.method, in_large)
         if read:
             given = ((layout, partition, tables.CONNECT) for partition in partitions)
-            self._run("gather", gather, given, groups["meeting"], parallel=True)
+            self.stages.run("gather", gather, given, groups["meeting"], parallel=True)
         if groups["shares"]:
             self.compare(layout, groups, ranges)
         self.verify(layout, groups, ranges, len(partitions) if read else 0)
@@ -157,16 +189,16 @@ class _Run:
             return
         pieces = [piece for partition in partitions for piece in partition.pieces]
         items = tuple(piece for piece in pieces if job.policy.protects(job.files[piece.file]))
-        self._stage("protect", [Task(PROTECT, protect, (items,))], None)
+        self.stages.tasks("protect", [Task(PROTECT, protect, (items,))], None)
         given = ((partition,) for partition in partitions)
-        facts = self._run("screen", screen, given, total, parallel=job.cut.parallel is not None)
+        facts = self.stages.run("screen", screen, given, total, parallel=job.cut.parallel is not None)
         self.funnel.contaminated = tallied(facts, "dropped")
 
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Mapping[str, Any]]:
         """Sign every partition. Counts documents."""
         job, funnel = self.job, self.funnel
         given = ((partition,) for partition in partitions)
-        signed = self._run("sign", sign, given, total, parallel=job.cut.parallel is not None)
+        signed = self.stages.run("sign", sign, given, total, parallel=job.cut.parallel is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
         for name in ("documents", "nulls", "empty", "bytes", "not_utf8", "stray_bytes", "shingles"):
@@ -177,14 +209,14 @@ class _Run:
     def keys(self, layout: Layout) -> int:
         """Find documents with equal keys in so many ranges of their hashes. Counts them."""
         parts = self._ranges(EXACT_COST * len(layout))
-        facts = self._run("keys", keys, ((layout, part, parts) for part in range(parts)), parts)
+        facts = self.stages.run("keys", keys, ((layout, part, parts) for part in range(parts)), parts)
         self.funnel.key_copies = tallied(facts, "copies")
         return parts
 
     def copies(self, layout: Layout, ranges: Ranges) -> int:
         """Find copies in so many ranges of exact hashes."""
         parts = self._ranges(EXACT_COST * len(layout))
-        self._run("copies", copies, ((layout, ranges, part, parts) for part in range(parts)), parts)
+        self.stages.run("copies", copies, ((layout, ranges, part, parts) for part in range(parts)), parts)
         return parts
 
     def collide(self, layout: Layout, ranges: Ranges) -> Met:
@@ -192,16 +224,16 @@ class _Run:
         bands = self.job.method.banding.bands
         parts = self._ranges(len(layout) * bands)
         given = ((layout, ranges, part, parts) for part in range(parts))
-        return parts, tallied(self._run("collide", collide, given, parts * bands), "memberships")
+        return parts, tallied(self.stages.run("collide", collide, given, parts * bands), "memberships")
 
     def join(self, layout: Layout, ranges: Ranges) -> Met:
         """Find documents that may contain others; by containment there are no large buckets."""
-        self._stage("weigh", [Task(WEIGH, weigh, (layout, ranges, self.funnel.shingles))], 1)
+        self.stages.tasks("weigh", [Task(WEIGH, weigh, (layout, ranges, self.funnel.shingles))], 1)
         partitions = len(layout.partitions) - 1
         given = ((layout, ranges, number) for number in range(partitions))
-        facts = self._run("prefix", prefix, given, partitions)
+        facts = self.stages.run("prefix", prefix, given, partitions)
         parts = self._ranges(POSTING_COST * tallied(facts, "chosen"))
-        self._run("join", join, ((layout, ranges, part, parts) for part in range(parts)), parts)
+        self.stages.run("join", join, ((layout, ranges, part, parts) for part in range(parts)), parts)
         return parts, 0
 
     def route(self, ranges: Ranges) -> None:
@@ -218,17 +250,17 @@ class _Run:
             for table, count in counts.items()
             for number in range(count)
         ]
-        self._stage("route", tasks, len(tasks), parallel=True)
+        self.stages.tasks("route", tasks, len(tasks), parallel=True)
 
     def compare(self, layout: Layout, groups: Groups, ranges: Ranges) -> None:
         """Compare the pairs of groups that are too large for one task. Counts them."""
         given = ((layout, ranges, share) for share in range(groups["shares"]))
-        self.funnel.candidates = tallied(self._run("compare", compare, given, groups["pairs"]), "candidates")
+        self.funnel.candidates = tallied(self.stages.run("compare", compare, given, groups["pairs"]), "candidates")
 
     def verify(self, layout: Layout, groups: Groups, ranges: Ranges, gathered: int) -> None:
         """Compare, where that is not done, and resolve every group. Counts pairs."""
         given = ((layout, ranges, gathered, number) for number in range(groups["groups"]))
-        facts, funnel = self._run("verify", verify, given, groups["documents"]), self.funnel
+        facts, funnel = self.stages.run("verify", verify, given, groups["documents"]), self.funnel
         for name in TALLIED:
             setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
         funnel.dissimilar = funnel.candidates - funnel.similar
@@ -246,7 +278,7 @@ class _Run:
     def collect(self, layout: Layout, groups: int, signed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Collect the decisions of so many groups about every partition; the number of files of ids of each."""
         given = ((layout, number, groups) for number in range(len(signed)))
-        facts = self._run("collect", collect, given, len(signed), parallel=True)
+        facts = self.stages.run("collect", collect, given, len(signed), parallel=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
     def write(self, decided: Decided) -> Mapping[int, int]:
@@ -264,23 +296,11 @@ class _Run:
             tasks.append(Task("contamination", contamination, (layout,)))
         tasks.append(Task("evidence", evidence, (layout, decided.id_files, decided.ranges)))
         total = int(np.diff(layout.files)[written(job)].sum())
-        *written_files, facts = self._stage("write", tasks, total, parallel=True)
+        *written_files, facts = self.stages.tasks("write", tasks, total, parallel=True)
         if job.on_error == "skip":
             bad_rows = (facts[name] for name in ("records", "rejected_rows", "rejected_protected"))
             self.funnel.leave_out(*bad_rows, few_sources=job.policy.retention.min_sources > 1)
         return {int(number): rows for found in written_files for number, rows in found.get("kept", {}).items()}
-
-    def _run(
-        self, name: str, work: Work, arguments: Iterable[tuple[object, ...]], total: int | None, parallel: bool = False
-    ) -> list[Mapping[str, Any]]:
-        """The facts of each task of a stage."""
-        return self._stage(name, tasks_of(name, work, arguments), total, parallel)
-
-    def _stage(
-        self, name: str, tasks: Sequence[Task], total: int | None, parallel: bool = False
-    ) -> list[Mapping[str, Any]]:
-        stage = Stage(REPORTED[name], tasks, parallel)
-        return run_stage(stage, total, self.runner, self.progress, self.funnel)
 
     def _count_kept(self, layout: Layout) -> None:
         funnel = self.funnel
@@ -289,18 +309,3 @@ class _Run:
 
     def _ranges(self, hashes: int) -> int:
         return max(1, -(-hashes // self.job.cut.digests))
-
-
-def run_stage(
-    stage: Stage, total: int | None, runner: Runner, progress: Progress, funnel: Funnel
-) -> list[Mapping[str, Any]]:
-    """The facts of each task; the funnel has the stage's seconds then, and whether an earlier run did some of it."""
-    with funnel.stage(progress, stage.row, total):
-        facts = runner.run(stage)
-    funnel.resumed = sorted({*funnel.resumed, *runner.resumed})
-    return facts
-
-
-def tasks_of(stage: str, work: Work, arguments: Iterable[tuple[object, ...]]) -> list[Task]:
-    """A task of each partition, range, group or share, by its number."""
-    return [Task(step_of(stage, number), work, given) for number, given in enumerate(arguments)]

@@ -43,7 +43,7 @@ from gpulsh.params import (
 )
 from gpulsh.report.page import missing, write_page
 from gpulsh.run.counting import Counting, Write, refuse_without_columns
-from gpulsh.run.driver import deduplicate_partitions
+from gpulsh.run.driver import Stages, deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, Machine
 from gpulsh.run.job import Earlier, Job, OnError, Workplace
 from gpulsh.run.key_rule import KeyRule
@@ -457,10 +457,11 @@ def _results(
     work = folder.work.absolute() if engine.remote else folder.work
     with engine.running(job, work, manifest, progress) as runner:
         place = Workplace(job, work, engine.ops, progress, evidence_keys(manifest.secret))
-        decider = earlier.decider(place, manifest, runner, remote=engine.remote) if earlier else None
-        decided, funnel = deduplicate_partitions(job, work, engine.ops, runner, progress, decider)
+        decider = earlier.decider(place, manifest, remote=engine.remote) if earlier else None
+        stages = Stages(runner, progress)
+        decided = deduplicate_partitions(job, work, engine.ops, stages, decider)
     no_page = missing()
-    report = reporting.finished(folder.work, decided, funnel, no_page)
+    report = reporting.finished(folder.work, decided, stages.funnel, no_page)
     write_report(folder.work / REPORT, report)
     if no_page is None:
         write_page(folder.work / PAGE, report)

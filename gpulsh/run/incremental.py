@@ -29,9 +29,9 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
 from gpulsh.params import EvidenceName
 from gpulsh.ragged import sorted_distinct
-from gpulsh.run.driver import Decided, Decider, layout_of
+from gpulsh.run.driver import Decided, Decider, Stages, layout_of
 from gpulsh.run.indexing import refuse_places
-from gpulsh.run.job import ADMIT, Layout, Made, Runner, Workplace, report_done, tallied
+from gpulsh.run.job import ADMIT, Layout, Made, Workplace, report_done, tallied
 from gpulsh.run.ordered_input import InDecisionOrder, Numbered, OrderedInput
 from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
@@ -72,12 +72,12 @@ class EarlierRuns:
         """The index's parameters."""
         return self._asked.method() if self._index is None else self._index.parameters
 
-    def decider(self, place: Workplace, manifest: Manifest, runner: Runner, *, remote: bool) -> Decider:
+    def decider(self, place: Workplace, manifest: Manifest, *, remote: bool) -> Decider:
         """The decider for a run: this process, even if `remote` ones run the tasks."""
         if remote:
             where = dict(self._where)
             place = replace(place, ops=select_backend(where.pop("backend"), **where))
-        return Admission(self, place, manifest, runner).decide
+        return Admission(self, place, manifest).decide
 
     def opened(self) -> Index:
         """The index, made if there is none."""
@@ -118,16 +118,15 @@ class Admission:
     earlier: EarlierRuns
     place: Workplace
     manifest: Manifest
-    runner: Runner
 
-    def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
+    def decide(self, partitions: Sequence[Partition], total: int | None, stages: Stages) -> Decided:
         """Decide and add the documents, or read the decisions of an interrupted run."""
-        run = self._name()
+        run, funnel = self._name(), stages.funnel
         taken_in = self.earlier.taken_in_by(run)
         facts = self.manifest.finished(ADMIT) if taken_in else None
         source = OrderedInput(self.place, partitions)
         if facts is None and self.place.job.policy.keep != "first":
-            given = self.place, self.runner, self.manifest, partitions, total, funnel
+            given = self.place, self.manifest, partitions, total, stages
             source = InDecisionOrder(*given, texts=taken_in is None)
         with funnel.stage(self.place.progress, OF_FILES_WITH_INDEX["admit"], total):
             if facts is None:

@@ -7,9 +7,8 @@ about 40 bytes for each document, and its id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +20,14 @@ from gpulsh.index.keys import KeyNames, KeyStream
 from gpulsh.index.segment import Documents
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.rows import cut
-from gpulsh.run.driver import layout_of, run_stage, tasks_of
+from gpulsh.run.driver import Stages, layout_of
 from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files, origin_of
-from gpulsh.run.job import Made, Runner, Stage, Task, Workplace, tallied
+from gpulsh.run.job import Made, Task, Workplace, step_of, tallied
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records.documents import RejectionsFile, write_facts
 from gpulsh.run.records.tables import RANKS
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages.arrange import RANK, gather, rank, survey
-from gpulsh.stats.stages import OF_ORDER, Funnel
 from gpulsh.store.manifest import Manifest
 
 Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these numbers, in order, some at a time
@@ -101,37 +99,33 @@ class InDecisionOrder(OrderedInput):
     def __init__(
         self,
         place: Workplace,
-        runner: Runner,
         manifest: Manifest,
         partitions: Sequence[Partition],
         total: int | None,
-        funnel: Funnel,
+        stages: Stages,
         *,
         texts: bool,
     ) -> None:
         super().__init__(place, partitions)
         job = place.job
-
-        def run(name: str, tasks: Sequence[Task], total: int | None, parallel: bool) -> list[Mapping[str, Any]]:
-            return run_stage(Stage(OF_ORDER[name], tasks, parallel), total, runner, place.progress, funnel)
-
-        tasks = tasks_of("survey", survey, ((partition,) for partition in partitions))
-        surveyed = run("survey", tasks, total, parallel=job.cut.parallel is not None)
+        given = ((partition,) for partition in partitions)
+        surveyed = stages.run("survey", survey, given, total, parallel=job.cut.parallel is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.key)
         for facts in surveyed:
             rows = {int(number): count for number, count in facts["rows"].items()}
             self._named.add(PartitionFacts(rows=rows, nulls=facts["nulls"]))
-        self.made = [Made(step.files, step.facts) for task in tasks if (step := manifest.find(task.step))]
+        steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))
+        self.made = [Made(step.files, step.facts) for step in steps if step]
         self.bytes = tallied(surveyed, "bytes")
         layout = layout_of(job, surveyed)
-        (facts,) = run("arrange", [Task(RANK, rank, (layout,))], 1, parallel=False)
+        (facts,) = stages.tasks("arrange", [Task(RANK, rank, (layout,))], 1)
         self._groups = int(facts["groups"])
         self._rank = RANKS.read(place.folder, RANK).rank
         self._ordered = np.argsort(self._rank)
         if texts:
-            gathering = tasks_of("gather", gather, ((layout, part, RANK) for part in partitions))
-            run("arrange", gathering, len(layout), parallel=True)
+            members = ((layout, partition, RANK) for partition in partitions)
+            stages.run("arrange", gather, members, len(layout), parallel=True, step="gather")
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once."""

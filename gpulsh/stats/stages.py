@@ -118,6 +118,7 @@ OF_PASSAGES = _table(
 
 # All stages that a report may have.
 REPORTED = {**OF_ITEMS, **OF_FILES, **OF_KEYS, **OF_SIGHTINGS, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
+KNOWN = {**OF_PASSAGES, **REPORTED}  # by `run.driver.Stages`
 # The stages that `gpulsh plan` estimates, in order.
 COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}
 ESTIMATED = tuple(COSTS)

@@ -34,10 +34,10 @@ from gpulsh.io.formats.warc import Warc
 from gpulsh.io.rows import normalized
 from gpulsh.ragged import chosen_rows, distinct
 from gpulsh.repeats.cut import without
+from gpulsh.run.driver import Stages
 from gpulsh.run.job import Made, Place, Task, step_of
 from gpulsh.run.output.folder import SHORT
 from gpulsh.run.output.paths import marked
-from gpulsh.run.passages.driver import Stages
 from gpulsh.run.passages.evidence import FILE, PARAMETERS
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
 from gpulsh.run.records.results import write_result

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy as np
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import offsets
-from gpulsh.run.driver import partitions_of, rejecting, run_stage, tasks_of
-from gpulsh.run.job import Layout, Made, Runner, Stage, Task, tallied
+from gpulsh.run.driver import Stages, partitions_of, rejecting
+from gpulsh.run.job import Layout, Task, tallied
 from gpulsh.run.passages import parts
 from gpulsh.run.passages.evidence import LIST, collect, write_list
 from gpulsh.run.passages.find import meet, repeat, sample, window
@@ -22,7 +22,6 @@ from gpulsh.run.passages.items import hold
 from gpulsh.run.passages.job import PassagesJob
 from gpulsh.run.passages.mark import CLASSES, locate, mark
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
-from gpulsh.stats.stages import OF_ITEMS, OF_PASSAGES, Funnel, Progress
 
 # Memory, in digests, for a sample, one of a run with an index, a window, and a line or paragraph.
 SAMPLE_COST, HELD_COST, WINDOW_COST, PART_COST = 2, 3, 2, 4
@@ -36,34 +35,6 @@ class Marked:
     counts: Mapping[str, int]
     classes: Sequence[Mapping[str, Any]]  # windows by their occurrences
     frequent: Sequence[Sequence[Any]]  # of `most_frequent`
-
-
-@dataclass(frozen=True)
-class Stages:
-    """Runs stages of a job."""
-
-    runner: Runner
-    progress: Progress
-    funnel: Funnel = field(default_factory=Funnel)  # of which the seconds count
-
-    def run(
-        self,
-        name: str,
-        work: Callable[..., Made],
-        arguments: Iterable[tuple[object, ...]],
-        total: int | None,
-        *,
-        parallel: bool = False,
-    ) -> list[Mapping[str, Any]]:
-        """The facts of each task of a stage."""
-        return self.tasks(name, tasks_of(name, work, arguments), total, parallel=parallel)
-
-    def tasks(
-        self, name: str, tasks: Sequence[Task], total: int | None, *, parallel: bool = False
-    ) -> list[Mapping[str, Any]]:
-        """The same of tasks with other names."""
-        stage = Stage({**OF_PASSAGES, **OF_ITEMS}[name], tasks, parallel)
-        return run_stage(stage, total, self.runner, self.progress, self.funnel)
 
 
 def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:

@@ -38,6 +38,7 @@ from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.marks import Keep
 from gpulsh.repeats.passages import copies_chosen, window_size
+from gpulsh.run.driver import Stages
 from gpulsh.run.engines import EngineName, Machine
 from gpulsh.run.files import with_absolute_path
 from gpulsh.run.job import OnError
@@ -45,7 +46,7 @@ from gpulsh.run.options import Input, check_columns, check_renewal, is_given, ov
 from gpulsh.run.output.folder import read_report
 from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
 from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
-from gpulsh.run.passages.driver import Stages, hold_items, mark_partitions, pick_parts
+from gpulsh.run.passages.driver import hold_items, mark_partitions, pick_parts
 from gpulsh.run.passages.evidence import FILE
 from gpulsh.run.passages.index import PassagesIndex
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob

@@ -14,11 +14,11 @@ from gpulsh.io.files.no_documents import REPORT
 from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing
 from gpulsh.report.passages import write_passages_page
+from gpulsh.run.driver import Stages
 from gpulsh.run.engines import Machine
 from gpulsh.run.files import system_errors_as_output_errors
 from gpulsh.run.job import FileJob
 from gpulsh.run.output.folder import PAGE, OutputFolder, finished, read_report, write_report
-from gpulsh.run.passages.driver import Stages
 from gpulsh.run.progress import Show, open_progress
 from gpulsh.run.report import Start
 from gpulsh.stats.stages import OF_PASSAGES
