@@ -14,7 +14,6 @@ from gpulsh.budget import EXACT_COST, Cut
 from gpulsh.decide.decide import is_read
 from gpulsh.decide.sample import NOTHING, Sample
 from gpulsh.io.files.file_texts import FileTexts, Partition
-from gpulsh.ragged import offsets
 from gpulsh.run.job import Job, Layout, Made, Runner, Stage, Task, step_of, tallied
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records import tables
@@ -117,32 +116,6 @@ def partitions_of(
     return texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS), first)
 
 
-def layout_of(job: Job, read: Sequence[Mapping[str, Any]]) -> Layout:
-    """The positions of partitions and files, by the facts of each partition that was read."""
-    rows = np.zeros(len(job.files), np.int64)
-    for facts in read:
-        for number, found in facts["rows"].items():
-            rows[int(number)] += found
-    files = offsets(rows)
-    numbers = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in job.files))}
-    return Layout(
-        offsets([facts["documents"] for facts in read]),
-        files,
-        np.array([numbers[file.source] for file in job.files], np.int64),
-        int(files[sum(map(job.policy.protects, job.files))]),
-        rejecting(read),
-    )
-
-
-def rejecting(read: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, int, int], ...]:
-    """`Layout.rejecting`, by the facts of each partition that was read."""
-    return tuple(
-        (number, min(map(int, facts["rows"])), max(map(int, facts["rows"])))
-        for number, facts in enumerate(read)
-        if facts["rejected"]
-    )
-
-
 @dataclass(frozen=True)
 class _Run:
     """The stages of one job, in order. Each makes its tasks, and counts what they found."""
@@ -156,7 +129,7 @@ class _Run:
         """All stages before `write`."""
         self.screen(partitions, total)
         signed = self.sign(partitions, total)
-        layout = layout_of(self.job, signed)
+        layout = self.job.layout(signed)
         if self.job.counting.read():
             sighted = ((layout, number) for number in range(len(partitions)))
             self.stages.run("sight", sight, sighted, len(partitions), parallel=True)
@@ -208,21 +181,21 @@ class _Run:
 
     def keys(self, layout: Layout) -> int:
         """Find documents with equal keys in so many ranges of their hashes. Counts them."""
-        parts = self._ranges(EXACT_COST * len(layout))
+        parts = self.job.ranges(EXACT_COST * len(layout))
         facts = self.stages.run("keys", keys, ((layout, part, parts) for part in range(parts)), parts)
         self.funnel.key_copies = tallied(facts, "copies")
         return parts
 
     def copies(self, layout: Layout, ranges: Ranges) -> int:
         """Find copies in so many ranges of exact hashes."""
-        parts = self._ranges(EXACT_COST * len(layout))
+        parts = self.job.ranges(EXACT_COST * len(layout))
         self.stages.run("copies", copies, ((layout, ranges, part, parts) for part in range(parts)), parts)
         return parts
 
     def collide(self, layout: Layout, ranges: Ranges) -> Met:
         """Find shared buckets in every range of digests."""
         bands = self.job.method.banding.bands
-        parts = self._ranges(len(layout) * bands)
+        parts = self.job.ranges(len(layout) * bands)
         given = ((layout, ranges, part, parts) for part in range(parts))
         return parts, tallied(self.stages.run("collide", collide, given, parts * bands), "memberships")
 
@@ -232,7 +205,7 @@ class _Run:
         partitions = len(layout.partitions) - 1
         given = ((layout, ranges, number) for number in range(partitions))
         facts = self.stages.run("prefix", prefix, given, partitions)
-        parts = self._ranges(POSTING_COST * tallied(facts, "chosen"))
+        parts = self.job.ranges(POSTING_COST * tallied(facts, "chosen"))
         self.stages.run("join", join, ((layout, ranges, part, parts) for part in range(parts)), parts)
         return parts, 0
 
@@ -306,6 +279,3 @@ class _Run:
         funnel = self.funnel
         funnel.protected = layout.protected
         funnel.kept = funnel.documents - funnel.protected - funnel.contaminated - funnel.dropped
-
-    def _ranges(self, hashes: int) -> int:
-        return max(1, -(-hashes // self.job.cut.digests))

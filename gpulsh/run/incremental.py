@@ -29,7 +29,7 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
 from gpulsh.params import EvidenceName
 from gpulsh.ragged import sorted_distinct
-from gpulsh.run.driver import Decided, Decider, Stages, layout_of
+from gpulsh.run.driver import Decided, Decider, Stages
 from gpulsh.run.indexing import refuse_places
 from gpulsh.run.job import ADMIT, Layout, Made, Workplace, report_done, tallied
 from gpulsh.run.ordered_input import InDecisionOrder, Numbered, OrderedInput
@@ -141,7 +141,7 @@ class Admission:
         for name, count in facts["funnel"].items():
             setattr(funnel, name, count)
         self.place.progress.count(dropped=funnel.dropped)
-        return Decided(layout_of(self.place.job, facts["partitions"]), tuple(facts["ids"]))
+        return Decided(self.place.job.layout(facts["partitions"]), tuple(facts["ids"]))
 
     def _name(self) -> str:
         facts = self.manifest.finished(RUN)
@@ -170,7 +170,7 @@ class Admission:
                 numbers = taken_in
                 recorded = self.manifest.find(ADMIT)
                 before = recorded.facts["funnel"] if recorded else {}
-            layout = layout_of(job, [made.facts for made in source.made])
+            layout = job.layout([made.facts for made in source.made])
             release_memory()
             decisions = _Decisions(collection, source.decisions(collection, numbers), numbers, layout)
             made = [self._written(decisions, number) for number in range(len(source.made))]

@@ -34,6 +34,7 @@ from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
 from gpulsh.method import Method
 from gpulsh.params import SCHEME
+from gpulsh.ragged import offsets
 from gpulsh.repeats.benchmark import reading_of
 from gpulsh.run.counting import Counting, Write
 from gpulsh.run.key_rule import KeyRule
@@ -98,6 +99,35 @@ class FileJob(ABC):
     def earlier_files(self) -> int:
         """How many of the files, the first ones, are of earlier runs."""
         return 0
+
+    @property
+    def protected_files(self) -> int:
+        """How many of them, the first ones, have documents that are never dropped."""
+        return 0
+
+    def ranges(self, hashes: int) -> int:
+        """How many ranges so many hashes are cut into."""
+        return max(1, -(-hashes // self.cut.digests))
+
+    def layout(self, read: Sequence[Mapping[str, Any]]) -> Layout:
+        """The positions of partitions and files, by the facts of each partition that was read."""
+        rows = np.zeros(len(self.files), np.int64)
+        for facts in read:
+            for number, found in facts["rows"].items():
+                rows[int(number)] += found
+        files = offsets(rows)
+        numbers = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in self.files))}
+        return Layout(
+            offsets([facts["documents"] for facts in read]),
+            files,
+            np.array([numbers[file.source] for file in self.files], np.int64),
+            int(files[self.protected_files]),
+            tuple(
+                (number, min(map(int, facts["rows"])), max(map(int, facts["rows"])))
+                for number, facts in enumerate(read)
+                if facts["rejected"]
+            ),
+        )
 
     def own(self) -> list[int]:
         """The numbers of the files that are neither of a test set nor of earlier runs."""
@@ -170,6 +200,11 @@ class Job(FileJob):
         if overlap is None:
             return None
         return Screening(self.policy.protect, overlap, reading_of(method.shingling, method.folding), method.folding)
+
+    @property
+    def protected_files(self) -> int:
+        """How many of its files, the first ones, are protected."""
+        return sum(map(self.policy.protects, self.files))
 
     @cached_property
     def inputs(self) -> pa.StringArray:

@@ -20,7 +20,7 @@ from gpulsh.index.keys import KeyNames, KeyStream
 from gpulsh.index.segment import Documents
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.rows import cut
-from gpulsh.run.driver import Stages, layout_of
+from gpulsh.run.driver import Stages
 from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files, origin_of
 from gpulsh.run.job import Made, Task, Workplace, step_of, tallied
 from gpulsh.run.policy import check_kinds
@@ -118,7 +118,7 @@ class InDecisionOrder(OrderedInput):
         steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))
         self.made = [Made(step.files, step.facts) for step in steps if step]
         self.bytes = tallied(surveyed, "bytes")
-        layout = layout_of(job, surveyed)
+        layout = job.layout(surveyed)
         (facts,) = stages.tasks("arrange", [Task(RANK, rank, (layout,))], 1)
         self._groups = int(facts["groups"])
         self._rank = RANKS.read(place.folder, RANK).rank

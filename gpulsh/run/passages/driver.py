@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import offsets
-from gpulsh.run.driver import Stages, partitions_of, rejecting
+from gpulsh.run.driver import Stages, partitions_of
 from gpulsh.run.job import Layout, Task, tallied
 from gpulsh.run.passages import parts
 from gpulsh.run.passages.evidence import LIST, collect, write_list
@@ -42,14 +41,14 @@ def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     partitions, total, parallel = _partitioned(job, ops)
     sampled = stages.run("sample", sample, ((each,) for each in partitions), total, parallel=parallel)
     facts = [*(() if job.held is None else job.held.facts), *sampled]
-    layout = _layout(job, facts)
+    layout = job.layout(facts)
     places = replace(layout, partitions=offsets([found["places"] for found in facts]))
-    ranges = _ranges(job, tallied(facts, "samples") * (SAMPLE_COST if job.held is None else HELD_COST))
+    ranges = job.ranges(tallied(facts, "samples") * (SAMPLE_COST if job.held is None else HELD_COST))
     met = stages.run("meet", meet, ((places, part, ranges) for part in range(ranges)), ranges)
     read = _with_earlier(job, met, partitions)
     hashing = ((layout, places, each, ranges) for each in read)
     windows = stages.run("window", window, hashing, len(read), parallel=parallel)
-    number, hashed = _ranges(job, WINDOW_COST * tallied(windows, "windows")), tuple(each.number for each in read)
+    number, hashed = job.ranges(WINDOW_COST * tallied(windows, "windows")), tuple(each.number for each in read)
     stages.run("repeat", repeat, ((places, hashed, part, number) for part in range(number)), number)
     marking = ((places, each.number, number) for each in partitions)
     marked = stages.run("mark", mark, marking, len(partitions), parallel=True)
@@ -68,9 +67,9 @@ def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     partitions, total, parallel = _partitioned(job, ops)
     count = len(partitions)
     hashed = stages.run("part", parts.part, ((each,) for each in partitions), total, parallel=parallel)
-    layout = _layout(job, hashed)
+    layout = job.layout(hashed)
     places = replace(layout, partitions=offsets([facts["parts"] for facts in hashed]))
-    number = _ranges(job, PART_COST * tallied(hashed, "parts"))
+    number = job.ranges(PART_COST * tallied(hashed, "parts"))
     stages.run("count", parts.count, ((places, part, number) for part in range(number)), number)
     given = ((layout, places, each, number) for each in partitions)
     picked = stages.run("pick", parts.pick, given, count, parallel=True)
@@ -87,7 +86,7 @@ def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
     pieces = tuple(piece for each in partitions for piece in each.pieces if protected[piece.file])
     (indexed,) = stages.tasks(PROTECT, [Task(PROTECT, protect, (pieces,))], None)
     screened = stages.run("screen", screen, ((each,) for each in partitions), total, parallel=parallel)
-    layout = _layout(job, screened)
+    layout = job.layout(screened)
     held = stages.run("hold", hold, ((layout, each) for each in partitions), count, parallel=parallel)
     ids = tuple(int(facts["ids"]) for facts in held)
     lists = Task(LIST, write_list, (layout, ids)), Task("contamination", contamination, (layout,))
@@ -124,19 +123,6 @@ def _list(job: PassagesJob, stages: Stages, layout: Layout, places: Layout) -> M
     ids = (*[0] * numbers.start, *(int(facts["ids"]) for facts in collected))
     (facts,) = stages.tasks("list", [Task(LIST, write_list, (layout, ids))], 1)
     return {**facts, "first_earlier": tallied(collected, "first_earlier")}
-
-
-def _layout(job: PassagesJob, sampled: Sequence[Mapping[str, Any]]) -> Layout:
-    rows = Counter[int]()
-    for facts in sampled:
-        rows.update({int(number): count for number, count in facts["rows"].items()})
-    files = offsets([rows[number] for number in range(len(job.files))])
-    documents = offsets([facts["documents"] for facts in sampled])
-    return Layout(documents, files, np.zeros(len(job.files), np.int64), 0, rejecting(sampled))
-
-
-def _ranges(job: PassagesJob, hashes: int) -> int:
-    return max(1, -(-hashes // job.cut.digests))
 
 
 def _counts(bad: Mapping[str, Any], *stages: Sequence[Mapping[str, Any]]) -> Mapping[str, int]:

@@ -69,8 +69,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
     )
     made = write_result(place.folder, EVIDENCE, schema, tables, ("id", "duplicate_of_id"))
     made |= write_rejected(place.folder, bad, job)
-    protected = sum(map(job.policy.protects, job.files))  # files, the first ones
-    bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(protected)}
+    bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(job.protected_files)}
     return Made(made, {"records": bad.records, **bad_rows})
 
 
