@@ -42,23 +42,13 @@ from gpulsh.params import (
     shown,
 )
 from gpulsh.report.page import missing, write_page
+from gpulsh.run import options
 from gpulsh.run.counting import Counting, Write, refuse_without_columns
 from gpulsh.run.driver import Stages, deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, Machine
 from gpulsh.run.job import Earlier, Job, OnError, Workplace
 from gpulsh.run.key_rule import KeyRule
-from gpulsh.run.options import (
-    Input,
-    check_columns,
-    check_flags,
-    check_renewal,
-    is_given,
-    overlap_chosen,
-    paths,
-    refuse_dry_run,
-    refuse_with_key,
-    refuse_without_rows,
-)
+from gpulsh.run.options import Input
 from gpulsh.run.output.finished import Finished, weigh_run
 from gpulsh.run.output.folder import PAGE, OutputFolder, finished, read_report, write_report
 from gpulsh.run.output.paths import Folders
@@ -309,8 +299,8 @@ def deduplicate_files(
     """
     start = Start()
     rule = KeyRule.chosen(key, normalize_url, key_only)
-    given = paths("inputs", inputs)
-    guarded = paths("protect", protect) if is_given(protect) else []
+    given = options.paths("inputs", inputs)
+    guarded = options.paths("protect", protect) if options.is_given(protect) else []
     folders = Folders.chosen(output, work, index)
     if folders.is_remote and work is None and engine == "ray":
         raise ParameterError("output is a URL, and engine 'ray'; give --work, a folder that all nodes see")
@@ -322,24 +312,24 @@ def deduplicate_files(
     if evidence is not None and index is None:
         raise ParameterError(f"evidence is {shown(evidence)}, and no index is given; leave it out, or give one")
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
-    check_flags(add_counts=add_counts, within=within, across=across, dry_run=dry_run)
-    check_renewal(overwrite, resume)
+    options.check_flags(add_counts=add_counts, within=within, across=across, dry_run=dry_run)
+    options.check_renewal(overwrite, resume)
     text_column = text_named(text_column)
-    check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
+    options.check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
     check_choice("weight_by", weight_by, get_args(WeightBy))
     if weights is None and weight_by != "verified":
         raise ParameterError(f"weight_by is {weight_by!r} without weights; give --weights, or leave it out")
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
     recipe = None if weights is None else chosen_recipe(weights)
     if write == "duplicates":
-        refuse_without_rows(retention, format=format, compression=compression, add_counts=add_counts or None)
+        options.refuse_without_rows(retention, format=format, compression=compression, add_counts=add_counts or None)
     counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
     packing = None if compression is None else Packing.parse(compression)
     run_secret = chosen_secret(secret)
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     if dry_run:
-        refuse_dry_run(folders, engine, [*given, *guarded])
+        options.refuse_dry_run(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)
     sketch, also, distance = sketches_named(sketch, also, num_perm, seed, distance)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
@@ -362,14 +352,14 @@ def deduplicate_files(
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
-    overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
+    overlap = options.overlap_chosen(guarded, passages, coverage, ignore_common)
     if overlap is not None and write == "marked":
         raise ParameterError(
             "passages and write 'marked' are both given, which cannot be combined; leave one of them out"
         )
     policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap, retention)
     if rule is not None:
-        refuse_with_key(retention, across=across, reader=reader)
+        options.refuse_with_key(retention, across=across, reader=reader)
     streams = Streams(form)  # to the end of the run
     files = find_files(given, guarded, streams, form)
     refuse_unused(files, form)
