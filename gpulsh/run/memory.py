@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -193,8 +193,8 @@ def deduplicate(
             rank = None if order is None else _rank(ops.asarray(order))
             by_key = decide_by_key(len(source), *_key_copies(keyed, rank, ops), ops)
         return replace(by_key, sightings=sightings)
-    policy = Policy(retention, sightings, keyed)
-    decision = decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown, policy)
+    signed = sign(source, method, keys, ops, shown)
+    decision = decide(signed, source, order, method, keys, ops, shown, retention, sightings, keyed)
     give_hints(method, decision.funnel)
     return decision
 
@@ -202,27 +202,10 @@ def deduplicate(
 Keyed = tuple[NDArray[np.uint64], Numbers]  # `KeyHashes.whole`
 
 
-@dataclass(frozen=True)
-class Policy:
-    """What is done with duplicates, and what is known of documents besides their texts."""
-
-    retention: Retention = field(default_factory=Retention)
-    sightings: Sightings | None = None
-    keyed: Keyed | None = None
-
-
-NO_POLICY = Policy()
-
-
 def sign(
-    source: TextsReadAgain,
-    method: Method,
-    keys: EvidenceKeys,
-    ops: Backend,
-    progress: Progress,
-    total: int | None = None,
+    source: TextsReadAgain, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress
 ) -> SignedDocuments:
-    """Sign all documents in one pass; `total` is their bytes, where known, for the progress alone."""
+    """Sign all documents in one pass."""
     digests, exact = CollectedRows(np.uint64, method.banding.bands), CollectedRows(np.uint64, 2)
     # Comparing would normalize a text again, and on the host.
     texts = ResidentTexts(source, ops, wanted=method.folding.form is None and is_read(method, in_large=0))
@@ -234,7 +217,7 @@ def sign(
         there = lane.stage(batch) if fits and not texts.is_full else None
         return sign_by_method(batch if there is None else there, method, keys, lane), there
 
-    with funnel.stage(progress, OF_MEMORY["sign"], total):
+    with funnel.stage(progress, OF_MEMORY["sign"], None):
         for part, text in sign_batches(source.batches(most), method, keys, ops, funnel, progress, staged):
             for rows, kept in zip(
                 (digests, exact, shingles), ops.keep(part.digests, part.exact, part.shingles), strict=True
@@ -258,11 +241,13 @@ def decide(
     keys: EvidenceKeys,
     ops: Backend,
     progress: Progress,
-    policy: Policy = NO_POLICY,
+    retention: Retention | None = None,
+    sightings: Sightings | None = None,
+    keyed: Keyed | None = None,
 ) -> Decision:
     """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order.
 
-    The digests of `signed` are used up. Of documents with equal keys in `policy`, only the first takes part.
+    The digests of `signed` are used up. Of documents with equal keys, by `keyed`, only the first takes part.
     """
     funnel = signed.funnel
     with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], method.banding.bands):
@@ -270,7 +255,7 @@ def decide(
         if order is not None:
             rank, filled = _rank(ops.asarray(order)), ops.asarray(order)
             filled = filled[signed.filled[filled]]
-        same, of = _key_copies(policy.keyed, rank, ops)
+        same, of = _key_copies(keyed, rank, ops)
         if len(same):
             has_key_before = np.zeros(funnel.documents, bool, like=same)
             has_key_before[same] = True
@@ -293,13 +278,13 @@ def decide(
         with ops.here():
             progress.count(size=int(chosen.sizes().sum()))
     case = Undecided(funnel.documents, met, copies, first, rank, ALL, chosen, method, keys, ops)
-    decision = replace(case.decide(funnel, progress), sightings=policy.sightings)
+    decision = replace(case.decide(funnel, progress), sightings=sightings)
     if len(same):
         with ops.here():
             return with_key_copies(decision, same, of, ops)
-    if policy.retention == Retention():
+    if retention is None or retention == Retention():
         return decision
-    return policy.retention.applied(decision, case.all_copies, rank, 0, policy.sightings, ops)
+    return retention.applied(decision, case.all_copies, rank, 0, sightings, ops)
 
 
 def _key_copies(keyed: Keyed | None, rank: Array | None, ops: Backend) -> tuple[Array, Array]:
