@@ -17,7 +17,7 @@ Make = Callable[[Numbers], pa.RecordBatch]
 
 
 class AddedColumns:
-    """`gpulsh.io.format.Added` for the written `rows` of a file, ascending; `make` gives the columns of some."""
+    """Columns for the written `rows` of a file, ascending; `make` gives the columns of some."""
 
     def __init__(self, schema: pa.Schema, rows: Numbers, make: Make) -> None:
         self.schema = schema

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import BinaryIO, Literal, NamedTuple, Protocol
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
 Compression = Literal["", "gz", "bz2", "xz", "zst"]
 
@@ -89,16 +89,13 @@ class _Zstd:
     The library's stream reader would take a truncated frame for a whole one.
     """
 
-    def __init__(self) -> None:
-        import zstandard
-
-        self._inner = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW).decompressobj()
-        self._left = b""
-        self._step = ZSTD_STEPS[0]
+    def __init__(self, library: Any) -> None:
+        self._inner = library.decompressobj()
+        self._left, self._step = b"", ZSTD_STEPS[0]
 
     @property
     def eof(self) -> bool:
-        return self._inner.eof
+        return bool(self._inner.eof)
 
     @property
     def needs_input(self) -> bool:
@@ -106,7 +103,8 @@ class _Zstd:
 
     @property
     def unused_data(self) -> bytes:
-        return self._inner.unused_data + self._left
+        unused: bytes = self._inner.unused_data + self._left
+        return unused
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         data, at, size = self._left + data, 0, 0
@@ -169,7 +167,10 @@ def _decoder(compression: Compression) -> tuple[Callable[[], Decoder], type[Exce
         return partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError, XZ
     import zstandard
 
-    return _Zstd, zstandard.ZstdError, b""
+    library = zstandard.ZstdDecompressor(
+        max_window_size=MOST_WINDOW
+    )  # one for all frames: making it takes long
+    return partial(_Zstd, library), zstandard.ZstdError, b""
 
 
 def _broken(error: object) -> str:

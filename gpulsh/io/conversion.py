@@ -87,7 +87,7 @@ def write_kept(
     else:
         with packed_writer(target, _compression(file, packing), packing.level if packing else None) as out:
             if isinstance(kind, JsonLines):
-                kind.write_lines(file, keep, out, how.get("limit"), added, how.get("cuts"))
+                kind.write_lines(file, keep, out, how)
             else:
                 batches = with_added(_kept(file, keep, how), added)
                 for content in json_lines(file, batches, columns, how.get("limit")):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
+from gpulsh.io.added import AddedColumns
 from gpulsh.io.columns import Columns
 from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File, wrong_length
@@ -97,19 +98,7 @@ class Known(NamedTuple):
     texts: Callable[[Part], list[pa.Array] | None]  # None where they are not held
 
 
-class Added(Protocol):
-    """Columns that are written behind those of a file, for its written rows in order."""
-
-    schema: pa.Schema
-
-    def take(self, rows: int) -> pa.RecordBatch:
-        """The columns of the next so many rows."""
-
-    def members(self, rows: int) -> list[bytes]:
-        """The same as members of JSON objects, a row's at a time."""
-
-
-def with_added(batches: Iterator[pa.RecordBatch], added: Added | None) -> Iterator[pa.RecordBatch]:
+def with_added(batches: Iterator[pa.RecordBatch], added: AddedColumns | None) -> Iterator[pa.RecordBatch]:
     """The batches with the columns of `added`."""
     for batch in batches:
         if added is not None:
@@ -126,7 +115,7 @@ class Writing(TypedDict, total=False):
     known: Known
     limit: Limit | None  # a row with more in its other columns than it allows is a LargeDocumentError
     packing: Packing | None  # None: the input's codec at its default level
-    added: Added | None  # what is written behind the columns of the file
+    added: AddedColumns | None  # what is written behind the columns of the file
     cuts: Cuts | None  # spans of texts to leave out
     typed: Mask  # rows whose values decide the types of columns without a type; otherwise the kept rows
 
@@ -151,6 +140,16 @@ class Format(ABC):
         A bad record is a DamagedInputError or an InputTypeError. With `rules.skip` it is rejected, and an error means
         that no later row can be read. A document beyond `rules.limit` is an InputError.
         """
+
+    def parts(self, file: File, columns: Columns) -> list[Part] | None:
+        """All parts, in order, for several threads to read; None where the format has none."""
+        return None
+
+    def read_part(
+        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
+    ) -> Iterator[Block]:
+        """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `read`."""
+        raise NotImplementedError
 
     def kind(self, file: File, column: str) -> pa.DataType | None:
         """The column's pyarrow.DataType; None where the format declares none."""
@@ -185,20 +184,6 @@ class Format(ABC):
         They come from all over the file where it has parts, otherwise from its beginning, and are at least one row.
         Returns the share of the file that was written.
         """
-
-
-class Divisible(Format):
-    """A format whose files have parts, for several threads to read."""
-
-    @abstractmethod
-    def parts(self, file: File, columns: Columns) -> list[Part]:
-        """All parts, in order."""
-
-    @abstractmethod
-    def read_part(
-        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
-    ) -> Iterator[Block]:
-        """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `Format.read`."""
 
 
 @dataclass

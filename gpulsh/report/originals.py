@@ -24,7 +24,6 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Divisible
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.limits import Limit
@@ -175,7 +174,7 @@ def _counted(
     kind, column = format_of(file), columns.id
     assert column is not None
     kind.check(file, columns)
-    parts = kind.parts(file, columns) if isinstance(kind, Divisible) else None
+    parts = kind.parts(file, columns)
     ends = [(0, len(what))] if parts is None else [(part.start, part.start + part.rows) for part in parts]
     for start, stop in ends:
         rows = start + np.flatnonzero(what[start:stop, 0])

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from gpulsh.io.file import File, reason, wrong_length
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
 from gpulsh.io.files.stamps import Stamps
-from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Divisible, Format, Keys, Mask, Part, Rejection, Rules, Stray
+from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Format, Keys, Mask, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.rows import ROW_COST, Bytes, Rows, batch_rows, concatenated, packed, piece_rows
@@ -35,6 +35,7 @@ FEW_ROWS = 64
 AHEAD_BLOCKS = 2  # waiting blocks for each thread that reads
 LEAST_BLOCK = 1 << 20  # bytes of text that a thread decodes at once, however many share them
 
+Item_contra = TypeVar("Item_contra", contravariant=True)
 Blocks = list[tuple[int, Rows]]  # the texts of a piece, each block with its first row
 
 
@@ -58,18 +59,11 @@ class Partition:
     pieces: tuple[Piece, ...]
 
 
-class Batches(Protocol):
-    """A list, or a file, of pyarrow.RecordBatch."""
+class Receiver(Protocol[Item_contra]):
+    """A list of what is read, block by block, or what becomes of it."""
 
-    def append(self, batch: pa.RecordBatch, /) -> None:
-        """Add one."""
-
-
-class Identities(Protocol):
-    """A list of the values of --key, block by block, or what becomes of them."""
-
-    def append(self, values: pa.Array, /) -> None:
-        """Add those of the next rows."""
+    def append(self, item: Item_contra, /) -> None:
+        """Add that of the next rows."""
 
 
 @dataclass
@@ -78,12 +72,12 @@ class PartitionFacts:
 
     sizes: list[Values] = field(default_factory=list)  # bytes of text, in integers of any type
     keys: list[Keys] = field(default_factory=list)  # blocks of the key column
-    identities: Identities = field(default_factory=list)
+    identities: Receiver[pa.Array] = field(default_factory=list)  # values of --key
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
     bad: int = 0  # rejected rows, which are not among the nulls
     stray: Stray = NO_STRAY
-    rejected: Batches = field(default_factory=list)  # of `gpulsh.io.files.rejected.rejections`
+    rejected: Receiver[pa.RecordBatch] = field(default_factory=list)  # of `gpulsh.io.files.rejected.rejections`
 
     def place(self, partition: Partition, row: int) -> tuple[int, int]:
         """The number of the file, and the row in it, of a row of the partition."""
@@ -243,9 +237,8 @@ class FileTexts:
 
     def _pieces(self, first: int = 0) -> Iterator[tuple[Piece, int]]:
         for number, file in enumerate(self.files[first:], first):
-            kind = format_of(file)
             try:
-                parts = kind.parts(file, self.columns) if isinstance(kind, Divisible) else None
+                parts = format_of(file).parts(file, self.columns)
             except DamagedInputError:
                 if not self._rules.skip:
                     raise
@@ -329,7 +322,7 @@ class FileTexts:
         def read(piece: Piece) -> Iterator[tuple[Piece, Block]]:
             file = self.files[piece.file]
             kind = format_of(file)
-            if piece.part is not None and isinstance(kind, Divisible):
+            if piece.part is not None:
                 blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules)
             else:
                 blocks = self._whole(file, kind)
@@ -405,7 +398,7 @@ class FileTexts:
         """Blocks of a piece with at least `rows`."""
         file, columns = self.files[piece.file], Columns(self.columns.text)
         kind = format_of(file)
-        if piece.part is not None and isinstance(kind, Divisible):
+        if piece.part is not None:
             yield from kind.read_part(file, columns, piece.part, BLOCK_BYTES, self._rules)
             return
         wanted = np.zeros(count, np.bool_)

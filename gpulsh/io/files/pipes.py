@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpulsh.errors import InputError, OutputError
-from gpulsh.io.compression import BZIP2, GZIP, XZ, ZSTD, Compression, blocks
+from gpulsh.io.compression import BEGINNINGS, Compression, blocks
 from gpulsh.io.file import File, reading
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.formats.json_record import BOM
@@ -26,7 +26,6 @@ from gpulsh.io.formats.warc_records import FIRST
 
 STANDARD_INPUT = "-"
 STEP = 1 << 20
-MAGIC: dict[bytes, Compression] = {GZIP: "gz", ZSTD: "zst", BZIP2: "bz2", XZ: "xz"}
 KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -127,7 +126,7 @@ def _ending(head: bytes, form: Form) -> str:
         return ".parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return ".arrow"
-    packed: Compression = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "")
+    packed: Compression = next((name for name, (magic, _) in BEGINNINGS.items() if head.startswith(magic)), "")
     content = b""
     with suppress(ValueError):  # the reader reports it
         content = next(blocks(BytesIO(head), packed), b"")

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
+from gpulsh.io.added import AddedColumns
 from gpulsh.io.arrow.buffers import chosen, kept
 from gpulsh.io.arrow.cutter import Cutter
 from gpulsh.io.arrow.rows import bytes_of
@@ -26,7 +27,7 @@ from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import check_columns, column_named, identity_column, texts_of, type_named
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
-from gpulsh.io.format import BLOCK_BYTES, STRICT, Added, Block, Format, Mask, Rules, Writing, counting, with_added
+from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Writing, counting, with_added
 from gpulsh.io.formats.keys import KeyColumn
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit
 from gpulsh.io.rows import ROW_COST
@@ -196,7 +197,7 @@ def _kept(file: File, source: _Source, keep: Mask) -> Iterator[pa.RecordBatch]:
             del batch
 
 
-def _write(source: _Source, target: str, batches: Iterator[pa.RecordBatch], added: Added | None = None) -> None:
+def _write(source: _Source, target: str, batches: Iterator[pa.RecordBatch], added: AddedColumns | None = None) -> None:
     schema = source.schema
     if added is not None:
         schema = pa.schema([*schema, *added.schema], schema.metadata)

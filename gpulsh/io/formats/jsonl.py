@@ -23,9 +23,8 @@ from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column, refuse_added
 from gpulsh.io.compression import PLAIN_STEP, IntactBlocks, blocks
-from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File, reading, reason
-from gpulsh.io.format import STRICT, Added, Block, Mask, Rejection, Rules, Stray, Writing, counting
+from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.json_record import (
     BOM,
     Lenient,
@@ -193,24 +192,33 @@ class JsonLines(Streamed):
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
         with self._opened(file) as (file, source), self._writer(target, how.get("packing")) as out:
-            groups = cut_groups(file, self._kept_lines(file, source, keep), keep, how.get("cuts"))
-            _write(file, out, _with_members((kept.lines for kept in groups), how.get("added")))
+            _write(file, out, (kept.lines for kept in self._written(file, source, keep, how)))
 
-    def write_lines(
-        self,
-        file: File,
-        keep: Mask,
-        out: Sink,
-        limit: Limit | None = None,
-        added: Added | None = None,
-        cuts: Cuts | None = None,
-    ) -> None:
+    def write_lines(self, file: File, keep: Mask, out: Sink, how: Writing) -> None:
         """Kept records as they are, each on one line."""
         with self._opened(file) as (file, source):
-            for kept in cut_groups(file, self._kept_lines(file, source, keep), keep, cuts):
-                lines = [on_one_line(content_of(number, line)) for number, line in kept.each()]
-                for whole in _with_members([lines], added):
-                    write_lines(out, whole)
+            for kept in self._written(file, source, keep, how):
+                write_lines(out, [on_one_line(content_of(number, line)) for number, line in kept.each()])
+
+    def _written(self, file: File, source: BinaryIO, keep: Mask, how: Writing) -> Iterator[Group]:
+        """The kept rows of each group without what is cut of their texts, and with the members that are added.
+
+        All other bytes stay as they are.
+        """
+        cuts, added = how.get("cuts"), how.get("added")
+        rows, done = np.flatnonzero(keep) if cuts else np.zeros(0, np.int64), 0
+        for kept in self._kept_lines(file, source, keep):
+            if cuts is not None:
+                here = rows[done : done + len(kept.lines)]
+                done += len(here)
+                for at in np.flatnonzero(cuts.changed(here)).tolist():
+                    change = partial(cuts.text, int(here[at]))
+                    kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
+            if added is not None:
+                members = added.members(len(kept.lines))
+                kept.lines[:] = [_with_member(line, member) for line, member in zip(kept.lines, members, strict=True)]
+            yield kept
+            del kept  # its lines may be as large as a document may be
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines, as `write_kept` writes them."""
@@ -332,24 +340,6 @@ class Json(JsonLines):
             number += count
 
 
-def cut_groups(file: File, groups: Iterator[Group], keep: Mask, cuts: Cuts | None) -> Iterator[Group]:
-    """Groups of all kept rows, without what is cut of their texts."""
-    return groups if cuts is None else _cut_groups(file, groups, keep, cuts)
-
-
-def _cut_groups(file: File, groups: Iterator[Group], keep: Mask, cuts: Cuts) -> Iterator[Group]:
-    rows, done = np.flatnonzero(keep), 0
-    for kept in groups:
-        here = rows[done : done + len(kept.lines)]
-        done += len(here)
-        if (changed := cuts.changed(here)).any():
-            for at in np.flatnonzero(changed).tolist():
-                change = partial(cuts.text, int(here[at]))
-                kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
-        yield kept
-        del kept
-
-
 class _Found:
     """Rows from row `start`, for a block."""
 
@@ -406,19 +396,6 @@ def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:
             write_lines(out, [element])
             before = b",\n"
     out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
-
-
-def _with_members(groups: Iterable[list[Line]], added: Added | None) -> Iterable[list[Line]]:
-    """Records of JSON with the members of `added` behind their own; all other bytes stay as they are."""
-    return groups if added is None else _added_members(groups, added)
-
-
-def _added_members(groups: Iterable[list[Line]], added: Added) -> Iterator[list[Line]]:
-    for lines in groups:
-        members = added.members(len(lines))
-        lines = [_with_member(line, member) for line, member in zip(lines, members, strict=True)]
-        yield lines
-        del lines  # they may be as large as a document may be
 
 
 def _with_member(line: Line, member: bytes) -> Line:

@@ -33,7 +33,7 @@ from gpulsh.io.format import (
     BLOCK_BYTES,
     STRICT,
     Block,
-    Divisible,
+    Format,
     Keys,
     Known,
     Mask,
@@ -69,7 +69,7 @@ CODECS |= {"LZ4": "lz4", "LZ4_RAW": "lz4"}
 FIRST_ROWS, FEW_ROWS = 64, 1 << 10  # that are decoded to see how large rows are, in a row group of more than the latter
 
 
-class Parquet(Divisible):
+class Parquet(Format):
     """Files of row groups."""
 
     in_order = False

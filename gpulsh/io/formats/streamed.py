@@ -14,14 +14,13 @@ from typing import BinaryIO, TypeVar, cast
 
 from gpulsh.backends.records import State, element_ends
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.compression import Compression, blocks
+from gpulsh.io.compression import NAMES, Compression, blocks
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import Format
 from gpulsh.io.limits import Limit, too_large
 from gpulsh.io.packing import Packing, Sink, packed_writer
 
 STEP = 1 << 20  # bytes of a file that are split into rows together
-CODECS: dict[Compression, str] = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 UTF16 = (b"\xff\xfe", b"\xfe\xff")  # what such a file begins with, and none of UTF-8 does
 
 END = b"\n"
@@ -82,7 +81,7 @@ class Streamed(Format):
     def __init__(self, compression: Compression = "", encoding: str | None = None) -> None:
         self.compression = compression
         self.encoding = encoding  # of its texts; None is UTF-8
-        self._codec = CODECS.get(compression)
+        self._codec = NAMES.get(compression)
 
     def takes(self, packing: Packing) -> bool:
         """Whether it is a level of the file's own codec."""
