@@ -167,9 +167,7 @@ def _decoder(compression: Compression) -> tuple[Callable[[], Decoder], type[Exce
         return partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError, XZ
     import zstandard
 
-    library = zstandard.ZstdDecompressor(
-        max_window_size=MOST_WINDOW
-    )  # one for all frames: making it takes long
+    library = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)  # one for all frames: making it takes long
     return partial(_Zstd, library), zstandard.ZstdError, b""
 
 

@@ -27,7 +27,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import Mask, Writing, with_added
-from gpulsh.io.formats.endings import COMPRESSIONS, ending_of, format_of
+from gpulsh.io.formats.endings import compression_of, ending_of, format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import GROUP_BYTES, GROUP_ROWS, Parquet
 from gpulsh.io.limits import COPIES, Limit, too_costly
@@ -111,8 +111,7 @@ def _compression(file: File, packing: Packing | None) -> Compression:
     """The compression of JSON lines: that of `packing`, by default that of the file."""
     if packing is not None:
         return STREAMS[packing.codec]
-    lower = file.path.lower()
-    return next((each for each in COMPRESSIONS if each and lower.endswith(f".{each}")), "")
+    return compression_of(file.path)
 
 
 def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str, packing: Packing | None) -> None:

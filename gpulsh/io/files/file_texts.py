@@ -371,39 +371,39 @@ class FileTexts:
 
         They are read again unless they are held.
         """
-        if self._held is not None and (held := self._held.find(piece)) is not None:
-            for start, found in held:
-                first, last = np.searchsorted(rows, [start, start + len(found)])
-                if first < last:
-                    yield found.pieces(rows[first:last] - start)
-            return
         done = 0
         with closing(self._blocks_of(piece, rows, count)) as blocks:
             try:
-                for block in blocks:
-                    first, last = np.searchsorted(rows, [block.start, block.start + len(block.texts)])
+                for start, texts in blocks:
+                    first, last = np.searchsorted(rows, [start, start + len(texts)])
                     if first < last:
-                        yield block.texts.pieces(rows[first:last] - block.start)
+                        yield texts.pieces(rows[first:last] - start)
                         done = int(last)
                     if done == len(rows):
                         break
-                    del block
+                    del texts
             except DamagedInputError:
                 if done != len(rows):  # otherwise the damage is behind the last chosen row
                     raise
         if done != len(rows):
             raise wrong_length(self.files[piece.file])
 
-    def _blocks_of(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Generator[Block, None, None]:
-        """Blocks of a piece with at least `rows`."""
+    def _blocks_of(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Generator[tuple[int, Rows], None, None]:
+        """The texts of a piece with at least `rows`, each block with its first row."""
+        if self._held is not None and (held := self._held.find(piece)) is not None:
+            yield from held
+            return
         file, columns = self.files[piece.file], Columns(self.columns.text)
         kind = format_of(file)
         if piece.part is not None:
-            yield from kind.read_part(file, columns, piece.part, BLOCK_BYTES, self._rules)
-            return
-        wanted = np.zeros(count, np.bool_)
-        wanted[rows] = True
-        yield from kind.read(file, columns, wanted, Rules(limit=self._rules.limit))
+            blocks = kind.read_part(file, columns, piece.part, BLOCK_BYTES, self._rules)
+        else:
+            wanted = np.zeros(count, np.bool_)
+            wanted[rows] = True
+            blocks = kind.read(file, columns, wanted, Rules(limit=self._rules.limit))
+        for block in blocks:
+            yield block.start, block.texts
+            del block
 
     def values(self, column: str, positions: NDArray[np.int64]) -> list[pa.Array]:
         """The column at `positions`, ascending: one pyarrow.Array a file, in its own type."""

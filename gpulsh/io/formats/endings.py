@@ -60,7 +60,7 @@ KNOWN = (
 def format_of(file: File) -> Format:
     """The format that the file's name says it has, or its owner."""
     if file.as_text:
-        return text(_compression_of(file.path), file.encoding)
+        return text(compression_of(file.path), file.encoding)
     found = known_format(file.path)
     if found is not None and not (file.lines or file.delimiter or file.encoding):
         return found
@@ -108,7 +108,8 @@ def ending_of(path: str) -> str:
     return ending if ending.lower() in FORMATS else ""
 
 
-def _compression_of(path: str) -> Compression:
+def compression_of(path: str) -> Compression:
+    """The compression that the end of a path says."""
     lower = path.lower()
     return next((each for each in COMPRESSIONS if each and lower.endswith(f".{each}")), "")
 

@@ -297,13 +297,7 @@ def exact_value(file: File, record: Record, column: str, number: int, line: Line
     # Python's parser makes no floats of integers beyond 64 bits, and is asked where orjson may have done so.
     value = _field(record, column)
     if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
-        try:
-            if len(line) <= LARGE_LINE:
-                return _field(_loaded(content_of(number, line)), column)
-            large = LargeObject(line, _begin(number, line), None)
-            return large.restored(_field(_loaded(large.short), column), long=True)
-        except RecursionError as error:  # orjson goes deeper
-            raise _too_deep(file, number) from error
+        value = _field(whole_record(file, number, line, None, parse_exactly), column)
     return value.text() if isinstance(value, LongString) else value
 
 

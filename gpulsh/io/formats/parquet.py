@@ -336,7 +336,7 @@ def _blocks(
     keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
     # The many threads that read for a device decode as much as they hand on: each batch waits for Python's lock.
     most_bytes = block_bytes if block_bytes > BLOCK_BYTES else DECODED_BYTES
-    for batch in _joined(_batches(file, source, _run_of(file, source, part), names, most_bytes), block_bytes):
+    for batch in _batches(file, source, _run_of(file, source, part), names, most_bytes):
         key = None if keys is None else keys.of(batch, at)
         texts, bad_bytes, identity = *texts_of(batch, columns), identity_column(batch, columns)
         check_sizes(file, at, texts.lengths(), limit)
@@ -344,31 +344,6 @@ def _blocks(
         del batch  # before the next one is decoded
         yield Block(at - len(texts), texts, key, stray=bad_bytes, identity=identity)
         del texts, key, identity
-
-
-def _joined(batches: Iterator[pa.RecordBatch], block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Runs of batches copied together to about `block_bytes`, by the thread that decodes them."""
-    run: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if run and size + batch.nbytes > block_bytes:
-            yield _one(run)
-            run, size = [], 0
-        run.append(batch)
-        size += batch.nbytes
-        del batch
-        if size >= block_bytes:  # or it would wait while the next one is decoded
-            yield _one(run)
-            run, size = [], 0
-    if run:
-        yield _one(run)
-
-
-def _one(run: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(run) == 1:
-        return run[0]
-    columns = [pa.concat_arrays([batch.column(place) for batch in run]) for place in range(run[0].num_columns)]
-    return pa.RecordBatch.from_arrays(columns, schema=run[0].schema)
 
 
 def _part_blocks(

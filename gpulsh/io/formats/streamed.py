@@ -105,52 +105,49 @@ def utf16(file: File) -> DamagedInputError:
     return DamagedInputError(f"{file.name}: is UTF-16; write it as UTF-8")
 
 
-class LongLineError(Exception):
-    """A line that is longer than allowed: `held` bytes of it were read, `rest` begins with the others."""
+def whole_lines(
+    file: File, source: Iterable[bytes], limit: Limit | None = None, number: int = 1
+) -> Iterator[tuple[int, bytearray, bytes]]:
+    """Yield lines with their ends: the first one's number, one that began in an earlier block, or nothing, and all that
+    the block holds whole.
 
-    def __init__(self, held: int, rest: Iterable[bytes] = ()) -> None:
-        super().__init__(held)
-        self._held, self._rest = held, rest
+    The last line may have no end. Of a line that no block holds whole, gpulsh only counts what is not allowed.
 
-    def size(self) -> int:
-        """Bytes of the line. Those that are not held are only counted."""
-        size = self._held
-        for block in self._rest:
-            end = block.find(b"\n")
-            if end >= 0:
-                return size + end
-            size += len(block)
-        return size
-
-
-def whole_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[tuple[bytearray, bytes]]:
-    """Yield lines with their ends: one that began in an earlier block, or nothing, and all that the block holds whole.
-
-    The last line may have no end. A line of more than `most` bytes that is not in one block is a LongLineError.
-
-    >>> list(whole_lines([b"a\\nb", b"c\\nd\\n", b"e"]))
-    [(bytearray(b''), b'a\\n'), (bytearray(b'bc\\n'), b'd\\n'), (bytearray(b'e'), b'')]
+    >>> list(whole_lines(File("", "", ""), [b"a\\nb", b"c\\nd\\n", b"e"]))
+    [(1, bytearray(b''), b'a\\n'), (2, bytearray(b'bc\\n'), b'd\\n'), (4, bytearray(b'e'), b'')]
     """
     held = bytearray()
     source = iter(source)
     for block in source:
-        first = block.find(b"\n") + 1
+        first = block.find(END) + 1
         size = len(held) + (first - 1 if first else len(block))
-        if most is not None and size > most:
-            raise LongLineError(size, () if first else source)
+        if limit is not None and size > limit.document:
+            raise too_large(file, f"line {number}", size if first else size + _left_of_line(source), limit)
         if not first:
             held += block  # in one place, so that it costs its length once
             continue
         begin = first if held else 0
-        end = block.rfind(b"\n") + 1
+        end = block.rfind(END) + 1
         held += block[:begin]
         rest, left = block[begin:end], block[end:]
         del block
-        yield held, rest
+        count = bool(held) + rest.count(END)
+        yield number, held, rest
+        number += count
         del rest
         held = bytearray(left)
     if held:
-        yield held, b""
+        yield number, held, b""
+
+
+def _left_of_line(source: Iterator[bytes]) -> int:
+    """Bytes up to the next end of a line."""
+    size = 0
+    for block in source:
+        if (end := block.find(END)) >= 0:
+            return size + end
+        size += len(block)
+    return size
 
 
 def split_lines(
@@ -163,28 +160,19 @@ def split_lines(
     >>> list(split_lines(File("", "", ""), [b"a\\nb", b"c\\n", b"\\n\\n", b"d"]))
     [(1, [b'a\\n']), (2, [b'bc\\n']), (5, [b'd'])]
     """
-    most = None if limit is None else limit.document
-    try:
-        for begun, block in whole_lines(source, most):
-            if block.isspace() and (not begun or begun.isspace()):
-                number += bool(begun) + block.count(END)
-                continue
-            lines = list[Line](BytesIO(block).readlines())  # faster than split, above all of long lines
-            if begun:
-                lines.insert(0, begun if len(begun) > LARGE_LINE else bytes(begun))
-            count = len(lines)
-            if most is not None and max(map(len, lines)) > most:
-                sizes = [len(line) - line.endswith(END) for line in lines]
-                if max(sizes) > most:
-                    number += sizes.index(max(sizes))
-                    raise LongLineError(max(sizes))
-            del begun, block
-            yield number, lines
-            lines = []
-            number += count
-    except LongLineError as error:
-        assert limit is not None
-        raise too_large(file, f"line {number}", error.size(), limit) from None
+    for first, begun, block in whole_lines(file, source, limit, number):
+        if block.isspace() and (not begun or begun.isspace()):
+            continue
+        lines = list[Line](BytesIO(block).readlines())  # faster than split, above all of long lines
+        if begun:
+            lines.insert(0, begun if len(begun) > LARGE_LINE else bytes(begun))
+        if limit is not None and max(map(len, lines)) > limit.document:
+            sizes = [len(line) - line.endswith(END) for line in lines]
+            if (size := max(sizes)) > limit.document:
+                raise too_large(file, f"line {first + sizes.index(size)}", size, limit)
+        del begun, block
+        yield first, lines
+        del lines
 
 
 def split_elements(file: File, source: Iterable[bytes], limit: Limit | None = None) -> Iterator[list[Line]]:

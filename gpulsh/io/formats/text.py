@@ -27,7 +27,7 @@ from gpulsh.io.compression import HEAD, refuse_packed
 from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, Writing, counting
-from gpulsh.io.formats.streamed import UTF16, Beginning, LongLineError, Streamed, utf16, whole_lines
+from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.rows import Bytes, piece_rows
 
@@ -189,20 +189,11 @@ class TextLines(PlainText):
 
     def _pieces(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[bytes | bytearray]:
         """The content in pieces of whole lines. A line that no block holds whole is a bytearray of its own."""
-        number = 1
         with reading(file):
-            try:
-                most = None if limit is None else limit.document
-                for pieces in whole_lines(self._blocks(file, source, STEP), most):
-                    for piece in pieces:
-                        if number == 1 and piece.startswith(UTF16):
-                            raise utf16(file)
-                        if piece:
-                            yield piece
-                        number += piece.count(b"\n")
-            except LongLineError as error:
-                assert limit is not None
-                raise too_large(file, f"line {number}", error.size(), limit) from None
+            for number, begun, block in whole_lines(file, self._blocks(file, source, STEP), limit):
+                if number == 1 and (begun or block).startswith(UTF16):
+                    raise utf16(file)
+                yield from filter(None, (begun, block))
 
 
 def warn_of_lines(files: Sequence[tuple[File, PlainText]]) -> None:
