@@ -22,7 +22,7 @@ LIST = Path(__file__).with_name("slow.txt")
 SLOW = {ROOT / name: place for place, name in enumerate(LIST.read_text("utf-8").split())}
 SLOW_SECONDS = 4.0
 
-EXAMPLES = 60 if "GPULSH_EVERY_CUT" in os.environ else 25  # the former in ./ci/soak
+EXAMPLES = 100 if "GPULSH_EVERY_CUT" in os.environ else 25  # the former in ./ci/soak
 # Without deadlines, which a busy machine breaks.
 # Fewer examples than by default: generated cases are judged in many cuts.
 settings.register_profile("gpulsh", deadline=None, max_examples=EXAMPLES, derandomize="CI" in os.environ)

@@ -182,13 +182,13 @@ def test_kernels_that_are_kept_are_loaded_without_the_compiler(kept: Path) -> No
     assert run_kernels(kept) == (["[0, 1, 2, 1] False True False", "False", "[1, 2, 5]"], "")
 
 
-@pytest.mark.parametrize(("ending", "left"), [("nbi", 20), ("nbc", 99)])
-def test_damaged_kernels_are_compiled_again(kept: Path, tmp_path: Path, ending: str, left: int) -> None:
+def test_damaged_kernels_are_compiled_again(kept: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(kept, tmp_path / "kept")
-    paths = sorted(folder.glob(f"*.{ending}"))
-    assert [path.name.partition(".")[0] for path in paths] == ["buckets", "runtime", "texts"]
-    for path in paths:
-        path.write_bytes(path.read_bytes()[:left])
+    for ending, left in (("nbi", 20), ("nbc", 99)):
+        paths = sorted(folder.glob(f"*.{ending}"))
+        assert [path.name.partition(".")[0] for path in paths] == ["buckets", "runtime", "texts"]
+        for path in paths[1:] if ending == "nbi" else paths[:1]:
+            path.write_bytes(path.read_bytes()[:left])
     printed, warned = run_kernels(folder)
     assert printed[0].startswith("[0, 1, 2, 1] True") and printed[2] == "[1, 2, 5]"
     assert warned.startswith(f"{folder}: holds a damaged kernel, which is compiled again: ")

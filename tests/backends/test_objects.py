@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.arrays import TextBatch
@@ -25,7 +25,6 @@ def taken(sets: list[list[Any]]) -> list[list[bytes]]:
     return [rows[start:stop] for start, stop in pairwise(begins.tolist())]
 
 
-@settings(max_examples=25)
 @given(sets=st.lists(st.lists(tokens, max_size=9), max_size=9))
 def test_any_sets(sets: list[list[Any]]) -> None:
     assert taken(sets) == [[bytes(token) for token in one] for one in sets]

@@ -111,12 +111,15 @@ def held(index: Path) -> tuple[object, ...]:
     return [list(run.pop("files").values()) for run in runs], runs, files
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-def test_a_power_cut_of_a_run_with_an_index(
-    passage_files: Path, tmp_path: Path, mortals: Mortals, is_first: bool
-) -> None:
+def test_a_power_cut_of_a_run_with_an_index(passage_files: Path, tmp_path: Path, mortals: Mortals) -> None:
     """It has joined or not, whatever its results do; resumed, it gives the same and has joined once."""
-    inputs = passage_files
+    power_cuts_with_index(passage_files, tmp_path, mortals, False, 200, r"passages\.json")
+
+
+def power_cuts_with_index(
+    inputs: Path, tmp_path: Path, mortals: Mortals, is_first: bool, every: int, switches: str
+) -> None:
+    """At every so many switches, and around those that match."""
     late = tmp_path / "late"
     late.mkdir()
     (inputs / "2.jsonl").rename(late / "2.jsonl")
@@ -142,7 +145,7 @@ def test_a_power_cut_of_a_run_with_an_index(
     wanted = results(path / "out")
     states.append(held(path / "known"))
     seen = []
-    for at in spread(whole.calls, 40, r"^rename|passages\.json"):
+    for at in spread(whole.calls, every, switches):
         path = begun(tmp_path / str(at))
         assert run(path, at=at).killed
         seen.append(states.index(held(path / "known")))
@@ -155,7 +158,7 @@ def test_a_power_cut_of_a_run_with_an_index(
 
 
 def test_a_power_cut_between_switches(passage_files: Path, tmp_path: Path, mortals: Mortals) -> None:
-    passages_power_cuts(passage_files, tmp_path, mortals, 70)
+    passages_power_cuts(passage_files, tmp_path, mortals, 200)
 
 
 def passages_power_cuts(inputs: Path, tmp_path: Path, mortals: Mortals, every: int) -> None:

@@ -69,7 +69,7 @@ def results(out: Path) -> dict[str, bytes]:
 
 
 CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")  # of what is on the disk, durable or in its names
-EVERY = 50  # changes; tests/soak ends runs at every one
+EVERY = 100  # changes; tests/soak ends runs at every one
 
 
 class Ended(BaseException):

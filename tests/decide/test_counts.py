@@ -17,7 +17,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
@@ -92,7 +92,6 @@ pages = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "漢字", "हिन
 awkward = st.sampled_from([None, "", "?!", "🙂", "\0", "e\u0301", "\ud800", "A b c", "a, B c!"])
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     texts=st.lists(st.one_of(pages, awkward), max_size=40),
     seed=st.integers(0, 9),

@@ -106,7 +106,7 @@ def check_real(threshold: float, unit: Any, size: int, every: int, priority: Any
 
 @pytest.mark.parametrize(
     ("threshold", "prioritized", "every"),
-    [(0.5, True, 8), (0.7, False, 4), (0.8, False, 2), (0.9, True, 4), (1.0, False, 1)],
+    [(0.5, True, 4), (0.7, False, 4), (0.9, True, 4), (1.0, False, 1)],
 )
 def test_real_text(threshold: float, prioritized: bool, every: int) -> None:
     priority = [float(len(text) % 97) for text in real("word", 5, every)[0]] if prioritized else None
@@ -199,7 +199,7 @@ def tiny(patch: pytest.MonkeyPatch, seed: int) -> None:
     patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_large_buckets_of_random_text(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny(monkeypatch, seed)
     random = Random(seed)
@@ -436,7 +436,6 @@ def test_a_long_chain() -> None:
     assert backwards.duplicate_of.tolist() == [i + i % 2 for i in range(301)]
 
 
-@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)).filter(lambda p: p[0] < p[1]), max_size=40),
     st.integers(0, 15),
@@ -456,7 +455,6 @@ def test_the_greedy_in_rounds_and_in_order(pairs: list[tuple[int, int]], cut: in
     assert (status == resolving.KEPT).tolist() == wanted
 
 
-@settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=30),
     st.booleans(),

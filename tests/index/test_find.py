@@ -46,7 +46,6 @@ def check(index: gpulsh.Index, texts: list[str], text: str, size: int, least: in
     assert found == expected(texts, text, size, least or 1)
 
 
-@settings(max_examples=40)
 @given(documents, st.text("abcd", max_size=30).map(" ".join), st.sampled_from([1, 2, 5]), st.sampled_from([None, 4]))
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
 def test_stretches_are_those_of_the_definition(

@@ -33,7 +33,10 @@ WHERE = [f"host-{name}" for name in GEOMETRIES]
 DEVICE = ["device-small", "device-ones", "device-default"] if why_unavailable() is None else []
 WHERE += DEVICE
 # The cuts of a usual run: a small one finds what whole rows hide. ./ci/soak takes all.
-SOME = WHERE if os.environ.get("GPULSH_EVERY_CUT") else ["host-small", "host-default", *DEVICE]
+EVERY_CUT = "GPULSH_EVERY_CUT" in os.environ
+SOME = WHERE if EVERY_CUT else ["host-small", "host-default", *DEVICE]
+# Of tests whose documents are cut by their own parameters, too.
+SMALL_CUT = pytest.mark.parametrize("cuda", WHERE if EVERY_CUT else ["host-small", *DEVICE], indirect=True)
 HOST_DEFAULT = pytest.mark.parametrize("cuda", ["host-default"], indirect=True)
 DEVICE_DEFAULT = pytest.mark.parametrize("cuda", [at for at in DEVICE if at.endswith("-default")], indirect=True)
 DEFAULT_CUT = pytest.mark.parametrize("cuda", [at for at in WHERE if at.endswith("-default")], indirect=True)

@@ -30,7 +30,6 @@ pairs_of_places = st.lists(
 )
 
 
-@settings(max_examples=30)
 @given(pairs_of_places, st.sampled_from([1, 2, 64]), st.randoms(use_true_random=False))
 def test_kept_documents_and_their_witnesses(
     cuda: CudaBackend, pairs: list[tuple[int, int]], rounds: int, chance: Random

@@ -23,7 +23,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.sketches import one_permutation
 from gpulsh.backends.reference.texts import classify, code_points
 from gpulsh.params import PLAIN, SKETCHES, BandShape, Family, Reading, Shingling, Unit
-from tests.kernels.cuts import HOST_DEFAULT, build_kernels
+from tests.kernels.cuts import HOST_DEFAULT, SMALL_CUT, build_kernels
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.host import HostLauncher
 from tests.support.rows import random_table
@@ -122,7 +122,6 @@ def longest(document: bytes, unit: Unit) -> int:
 # --- cuts, which need no kernel
 
 
-@settings(max_examples=40)
 @given(st.one_of(texts, st.binary(max_size=60)), units, st.integers(1, 50), st.sampled_from(READINGS))
 def test_tokens_of_pieces_are_those_of_the_document(
     document: bytes, unit: Unit, piece_bytes: int, reading: Reading
@@ -176,6 +175,7 @@ def test_sign_in_pieces(cuda: CudaBackend, text: bytes, before: bytes, how: Shin
     assert_signed(cuda, batch_of([text[: FEW * piece]], before, b"\x80a"), how, piece)
 
 
+@SMALL_CUT
 @pytest.mark.parametrize("unit", ["word", "char"])
 def test_awkward_documents_and_counts_in_pieces(cuda: CudaBackend, unit: Unit) -> None:
     for number, document in enumerate(DOCUMENTS):
@@ -189,6 +189,7 @@ def test_awkward_documents_and_counts_in_pieces(cuda: CudaBackend, unit: Unit) -
             assert_signed(cuda, batch_of([text.encode() + end]), Shingling(unit=unit, size=size), 100)
 
 
+@SMALL_CUT
 @pytest.mark.parametrize("shingling", ["word:5", "char:9"])
 def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
     def words(array: Array) -> list[str]:
@@ -222,6 +223,7 @@ def test_bins_that_no_probe_fills_in_one_permutation(tmp_path: Path, monkeypatch
         same(sketched(cuda, rows.moved(cuda.asarray), family), sketched(REFERENCE, rows, family), cuda.asnumpy)
 
 
+@SMALL_CUT
 def test_every_sketch_in_pieces(cuda: CudaBackend) -> None:
     documents = [b"", b"one", b"a b", b"a b c d e f " * 30, "漢字 かな हिन्दी ".encode() * 9, b" \xff "]
     for number, name in enumerate(SKETCHES):
@@ -259,6 +261,7 @@ def test_shingle_part(
         same(ops.shingle_part(given, shingling, part, parts, keys), wanted, cuda.asnumpy)
 
 
+@SMALL_CUT
 def test_intersections_are_sums_over_parts(cuda: CudaBackend) -> None:
     shared = " ".join(f"word{i}" for i in range(60))
     rows = [f"{shared} and more {shared}", f"less {shared}", shared, "", "none of it"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -58,7 +58,6 @@ def test_some_key_avoids_any_choice_of_bits(bits: int, distance: int) -> None:
             assert any(key & flipped == 0 for key in design.keys)
 
 
-@settings(max_examples=30)
 @given(rows=st.lists(words, max_size=12), tables=st.sampled_from(["auto", *THREE]))
 def test_any_words(tables: Any, rows: list[int]) -> None:
     given = np.array(rows, np.uint64).reshape(-1, 1)

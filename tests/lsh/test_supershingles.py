@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh import Fingerprints, MinHash, Signatures, Supershingles
 
 
-@settings(max_examples=30)
 @given(
     backend=st.sampled_from(["reference", "cpu"]),
     rows=st.lists(st.lists(st.integers(0, 1) | st.just(2**32 - 1), min_size=9, max_size=9), max_size=9),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
@@ -77,7 +77,6 @@ def stretches(table: Any) -> list[tuple[int, int, int]]:
     return merged
 
 
-@settings(max_examples=30)
 @given(TEXTS, st.sampled_from([1, 2, 3, 5, 9]), st.sampled_from(["first", "minimal", "none"]))
 def test_marks_are_those_of_a_naive_search(texts: list[str | None], size: int, keep: Any) -> None:
     wanted = marked([(text or "").encode() for text in texts], size, keep)
@@ -110,7 +109,6 @@ def test_a_character_that_two_spans_share() -> None:
     assert spans == [(0, 0, 3, 0, 0, 3, 2), (0, 3, 6, None, None, 3, 2)]
 
 
-@settings(max_examples=100)
 @given(st.lists(st.one_of(st.binary(max_size=9), PIECES.map(str.encode)), max_size=6).map(b"".join))
 def test_bounds_move_to_whole_characters(document: bytes) -> None:
     bounds = np.stack([np.arange(len(document) + 1)] * 2, axis=1)

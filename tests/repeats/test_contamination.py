@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
@@ -45,7 +45,6 @@ def check(texts: list[str], items: list[str], size: int, share: Fraction, most: 
 
 
 @every_backend
-@settings(max_examples=100)
 @given(some, some, st.sampled_from([1, 2, 3, 5, 13]), st.sampled_from(SHARES), st.sampled_from([None, 1, 2]))
 def test_items_are_those_of_the_definition(
     backend: Any, texts: list[str], items: list[str], size: int, share: Fraction, most: int | None
@@ -53,7 +52,6 @@ def test_items_are_those_of_the_definition(
     check(texts, items, size, share, most, backend=backend)
 
 
-@settings(max_examples=30)
 @given(st.lists(strings.map(known), max_size=6), st.data())
 def test_texts_of_all_scripts(texts: list[str], data: st.DataObject) -> None:
     whole = st.sampled_from(texts) if texts else st.just("")

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
@@ -37,7 +37,6 @@ def parts(text: str, unit: str) -> list[str]:
     return found
 
 
-@settings(max_examples=75)
 @given(texts_of_lines, st.sampled_from(["line", "paragraph"]), st.integers(1, 3), st.booleans(), st.data())
 def test_copies_beyond_a_number(texts: list[Any], unit: Any, most: int, grouped: bool, data: st.DataObject) -> None:
     hosts = data.draw(st.lists(st.sampled_from(["x", "y", "", None]), min_size=len(texts), max_size=len(texts)))

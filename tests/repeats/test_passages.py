@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
@@ -78,7 +78,6 @@ def check(texts: list[str], size: int, keep: Any, **options: Any) -> list[dict[s
 
 
 @every_backend
-@settings(max_examples=75)
 @given(some_documents, st.sampled_from([1, 2, 3, 5]), st.sampled_from(KEEPS))
 def test_marks_are_those_of_the_definition(backend: Any, documents: list[str], size: int, keep: str) -> None:
     check(spelled(documents), size, keep, backend=backend)
@@ -138,7 +137,6 @@ def marks_of(texts: list[str], size: int, keep: Any) -> Marks:
     return marks
 
 
-@settings(max_examples=50)
 @given(some_documents, st.sampled_from([1, 2, 3, 5]))
 def test_laws(documents: list[str], size: int) -> None:
     """ "first" leaves the first copy of each marked window whole, and "minimal" leaves no window twice."""
@@ -160,7 +158,6 @@ def test_texts_of_many_scripts(backend: Any, texts: list[str], size: int) -> Non
     check([*texts, *texts[::2]], size, "first", backend=backend)
 
 
-@settings(max_examples=30)
 @given(st.lists(strings.map(known), max_size=5), st.sampled_from([1, 3, 8]), st.sampled_from(KEEPS), st.booleans())
 def test_characters(texts: list[str], size: int, keep: Any, symbols: bool) -> None:
     """The bytes that spans take are those of marked characters and of the gaps that are marked."""
@@ -226,7 +223,6 @@ def test_hot_texts_take_linear_time() -> None:
     assert len(spans) < 20_000 + (4 * 200_000 + 1_000_000) / 50
 
 
-@settings(max_examples=50)
 @given(some_documents, st.sampled_from([1, 2, 3, 5]), st.sampled_from(["minimal", "none"]), st.integers(2, 6))
 def test_frequent_passages_alone(documents: list[str], size: int, keep: Any, least: int) -> None:
     """The spans that occur so often are the marks of the windows that do."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gpulsh
@@ -35,7 +35,6 @@ def left_by(texts: list[str], **options: Any) -> list[list[str]]:
     return [text.split() for text in after]
 
 
-@settings(max_examples=50)
 @given(documents_of_lines, st.sampled_from([2, 3, 5]), st.integers(0, 5), st.sampled_from(KEEPS))
 def test_short_gaps_between_marks_are_bridged(texts: list[str], size: int, bridge: int, keep: str) -> None:
     bridge = min(bridge, size)
@@ -52,7 +51,6 @@ def test_short_gaps_between_marks_are_bridged(texts: list[str], size: int, bridg
     assert left_by(texts, tokens=size, bridge=bridge, keep=keep) == wanted
 
 
-@settings(max_examples=75)
 @given(documents_of_lines, st.sampled_from([1, 2, 3, 5]), st.sampled_from(KEEPS))
 def test_whole_lines(texts: list[str], size: int, keep: str) -> None:
     """A line with a mark goes, unless it has a token of a first occurrence that stays."""
@@ -98,7 +96,6 @@ composed = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=100)
 @given(st.one_of(composed, st.text(max_size=20).map(known)), st.sampled_from(["NFC", "NFKC"]))
 def test_stretches_normalize_by_themselves(text: str, form: Any) -> None:
     document = text.encode()
@@ -129,7 +126,6 @@ def cut_up(text: str, form: Any) -> list[str]:
     return [text.encode()[start:stop].decode() for start, stop in pairwise(before)]
 
 
-@settings(max_examples=30)
 @given(st.lists(composed.map(known), max_size=4), st.sampled_from([1, 2, 3]), st.sampled_from(["NFC", "NFKC"]))
 @example(["\xa0\u0301"], 1, "NFKC")  # a blank that NFKC changes, and a mark that it leaves as it is
 def test_spans_are_of_the_original_text(texts: list[str], size: int, form: Any) -> None:

@@ -39,78 +39,37 @@ from tests.support.ray_cluster import (
 from tests.support.texts import SECRETS
 
 SCORE = {"keep": "score", "resolve": "components", "id_column": "key", "write": "marked", "source_column": "score"}
-CONTAINED = {"measure": "containment", "id_column": "key"}
-
-
-def test_keys_are_those_of_a_local_run(
-    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str]
-) -> None:
-    keys_as_of_a_local_run(joined, inputs, tmp_path, cuts, steps, key_only=False)
 
 
 def test_passages_are_those_of_a_local_run(joined: str, inputs: Path, tmp_path: Path) -> None:
     passages_as_of_a_local_run(joined, inputs, tmp_path, tokens=8, bridge=4)
 
 
-def test_an_index_of_runs_here_and_on_a_cluster(
-    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(200)]
-    for name, some in (("first", lines[:150]), ("last", lines[50:])):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
-    (inputs / "z.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines[100:]))
-    given: dict[str, Any] = {**OPTIONS, "cut": True, "id_column": "key", "tokens": 4}
-    here, there = {"index": tmp_path / "here"}, {"index": tmp_path / "there", "engine": "ray", "address": joined}
-    gpulsh.passages_files(tmp_path / "first.jsonl", tmp_path / "first", **given, **here)
-    shutil.copytree(here["index"], tmp_path / "there")
-    local = gpulsh.passages_files(inputs, tmp_path / "local", **given, **here)
-    small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
-    with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.run.passages.run.cut", lambda memory, sizes: small)
-        remote = gpulsh.passages_files(inputs, tmp_path / "ray", **given, **there)
-    assert results(remote.output) == results(local.output) and local.report["passages"]["first_earlier"] > 50
-    for part in ("passages", "windows", "frequent"):
-        assert remote.report[part] == local.report[part]
-    last = [
-        gpulsh.passages_files(tmp_path / "last.jsonl", tmp_path / f"last-{path.name}", **given, index=path)
-        for path in (tmp_path / "here", tmp_path / "there")
-    ]
-    assert results(last[0].output) == results(last[1].output)
-
-
-def keys_as_of_a_local_run(
-    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str], *, key_only: bool
-) -> None:
-    """`key` on the cluster at `joined`, alone or before texts are compared."""
-    options = {**OPTIONS, "key": "score", "key_only": key_only, "keep": "longest", "id_column": "key"}
-    local = gpulsh.deduplicate_files(inputs, tmp_path / "local", **options, secret=SECRETS[0])
-    cuts(1)
-    steps.clear()
-    result = gpulsh.deduplicate_files(inputs, tmp_path / "ray", **options, engine="ray", address=joined)
-    assert results(tmp_path / "ray") == results(tmp_path / "local")
-    assert {**result.funnel, "seconds": None} == {**local.funnel, "seconds": None}
-    assert sum(step.startswith("keys-") for step in steps) and result.funnel["key_copies"] > 150
-
-
-def test_protected_items_are_found_as_in_a_local_run(
+def test_keys_and_protected_items_are_found_as_in_a_local_run(
     joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str]
 ) -> None:
     rows = [row["text"] for row in pq.read_table(inputs / "1.parquet").to_pylist()]
     pq.write_table(pa.table({"text": [" ".join(text.split()[3:25]) for text in rows[:9]]}), tmp_path / "test.parquet")
     options = {**OPTIONS, "protect": tmp_path / "test.parquet", "passages": 13, "coverage": 0.9}
+    funnel = as_of_a_local_run(joined, inputs, tmp_path, cuts, {**options, "key": "score", "keep": "longest"})
+    for stage in ("screen", "keys"):
+        assert sum(step.startswith(f"{stage}-") for step in steps) >= 7
+    assert funnel["contaminated"] > 9 and funnel["key_copies"] > 50
+
+
+def as_of_a_local_run(
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], options: dict[str, Any]
+) -> dict[str, Any]:
+    """The counts of a run on the cluster at `joined`, which equals one here under another secret."""
     local = gpulsh.deduplicate_files(inputs, tmp_path / "local", **options, secret=SECRETS[0])
     cuts(1)
-    steps.clear()
     result = gpulsh.deduplicate_files(inputs, tmp_path / "ray", **options, engine="ray", address=joined)
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     assert {**result.funnel, "seconds": None} == {**local.funnel, "seconds": None}
-    assert sum(step.startswith("screen-") for step in steps) == 8 and result.funnel["contaminated"] > 9
+    return dict(result.funnel)
 
 
-@pytest.mark.parametrize(
-    ("partitions", "size", "options", "killed_at"), [(2, 40_000, SCORE, None), (7, 1, CONTAINED, "verify")]
-)
-def test_the_bytes_are_those_of_a_local_run(
+def test_the_bytes_are_those_of_a_local_run_although_workers_are_killed(
     joined: str,
     inputs: Path,
     tmp_path: Path,
@@ -119,40 +78,35 @@ def test_the_bytes_are_those_of_a_local_run(
     processes: list[int],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    partitions: int,
-    size: int,
-    options: dict[str, Any],
-    killed_at: str | None,
 ) -> None:
     """Of another secret, too, which workers read in the manifest; and where all workers are killed at a stage."""
-    options = {**OPTIONS, "threads": 2, **options}
+    options = {**OPTIONS, **SCORE, "threads": 2}
     local = gpulsh.deduplicate_files(inputs, tmp_path / "local", **options, secret=SECRETS[0])
-    wanted = results(tmp_path / "local")
-    cuts(size)
+    cuts(1)
     steps.clear()
     add, killed = Manifest.add, list[str]()
 
     def add_and_kill(self: Manifest, step: str, *made: Any, **how: Any) -> None:
         add(self, step, *made, **how)
-        if step.partition("-")[0] == killed_at and not killed:
+        if step.startswith("verify-") and not killed:
             killed.append(step)
             for process in processes:
                 kill(process)
 
     monkeypatch.setattr(Manifest, "add", add_and_kill)
-    asked = {**options, "engine": "ray", "address": joined, "secret": SECRETS[partitions % 3]}
-    result = gpulsh.deduplicate_files(inputs, tmp_path / "ray", **asked)
+    how = {**options, "engine": "ray", "address": joined, "secret": SECRETS[1]}
+    result = gpulsh.deduplicate_files(inputs, tmp_path / "ray", **how)
+    wanted = results(tmp_path / "local")
     assert results(tmp_path / "ray") == wanted and len(wanted) == 9
     assert {**result.funnel, "seconds": None} == {**local.funnel, "seconds": None}
-    assert result.report["sampled"] == local.report["sampled"]
-    assert bool(result.report["sampled"]["below_one"]) == ("measure" not in options)  # by containment none are drawn
-    assert sum(step.startswith("sign-") for step in steps) == partitions
-    for stage in ("prefix" if "measure" in options else "collide", "compare", "verify"):
+    assert result.report["sampled"] == local.report["sampled"] and result.report["sampled"]["below_one"]
+    assert sum(step.startswith("sign-") for step in steps) == 7
+    for stage in ("collide", "compare", "verify"):
         assert sum(step.startswith(f"{stage}-") for step in steps) > 3, stage
     assert result.report["engine"] == {"name": "ray", "workers": sum(n // 2 for n in PROCESSORS)}
     assert result.report["backend"] == {"name": "cpu", "device": None}
     assert result.funnel["dropped"] > 50
-    assert bool(killed) == ("ended: its worker process has died; another one does it" in caplog.text) == bool(killed_at)
+    assert killed and "ended: its worker process has died; another one does it" in caplog.text
 
 
 def test_what_is_wrong_is_said_before_work_begins(joined: str, inputs: Path, tmp_path: Path) -> None:

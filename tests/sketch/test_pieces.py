@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import get_args
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.arrays import TextBatch
@@ -30,7 +30,6 @@ def test_every_family_has_a_sketch_of_its_own() -> None:
     assert {SKETCHES[family] for family in set(SKETCHES) - set(get_args(MinHashFamily))} | {"minhash"} == files
 
 
-@settings(max_examples=30)
 @given(name=st.sampled_from(sorted(SKETCHES)), text=batches(), piece=st.sampled_from([1, 3, 16, 1000]))
 def test_documents_in_pieces(name: FamilyName, text: TextBatch, piece: int) -> None:
     family = Family(name=name, num_perm=16)

@@ -58,7 +58,6 @@ def by_hand(rows: list[list[int]], bits: int, weights: str, seed: int) -> list[l
     return [[word(row, key) for key in keys] for row in rows]
 
 
-@settings(max_examples=30)
 @given(
     weights=st.sampled_from(WEIGHTS),
     backend=st.sampled_from(["reference", "cpu", "cpu"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +21,8 @@ from gpulsh.params import MinHashFamily
 from gpulsh.sketch.base import SetSketch
 
 SKETCHES: list[type[SetSketch]] = [gpulsh.MinHash, gpulsh.OnePermutation, gpulsh.FastSimilarity, gpulsh.CMinHash]
-ESTIMATES = 8000  # for each case: the deviation of a variance is then 1.6 %
+# For each case: the deviation of a variance is then 2.2 %, and 1.6 % in ./ci/soak.
+ESTIMATES = 8000 if "GPULSH_EVERY_CUT" in os.environ else 4000
 NORMAL = 3.29  # beyond this many deviations lies a thousandth
 
 
@@ -110,7 +112,7 @@ UNIONS = [(1, (0, 0)), (0, (1, 1)), (1, (1, 0)), (1, (1, 1)), (2, (0, 1)), (2, (
 def test_unions_of_1_to_20(name: str) -> None:
     sketch, estimates = SMALL[name]
     for common, own in UNIONS:
-        rows, asked, union = small_sets(common, own, 2000), np.arange(4000).reshape(-1, 2), common + sum(own)
+        rows, asked, union = small_sets(common, own, 1000), np.arange(2000).reshape(-1, 2), common + sum(own)
         asks_theory(sketch, np.concatenate([estimates(rows, asked, seed) for seed in (1, 2)]), common / union, union)
 
 
@@ -119,7 +121,7 @@ def test_masks_err_as_their_tries_say(common: int, own: tuple[int, int]) -> None
     """All pairs of a seed have the same masks, so here are many."""
     rows, asked, union = small_sets(common, own, 50), np.arange(100).reshape(-1, 2), common + sum(own)
     estimates = of_sketch(lambda seed: gpulsh.MinHash(num_perm=64, family="xor", seed=seed))
-    found = np.concatenate([estimates(small_sets_of(rows, seed), asked, seed) for seed in range(400)])
+    found = np.concatenate([estimates(small_sets_of(rows, seed), asked, seed) for seed in range(200)])
     asks_theory(gpulsh.MinHash(num_perm=64, family="xor"), found, common / union, union)
 
 
@@ -180,7 +182,7 @@ def test_bias_and_variance(name: str, size: int, similarity: float) -> None:
     pairs = min(ESTIMATES, max(200_000 // size, 40))
     rows, asked = sets_with(common, own, pairs, np.random.default_rng(size)), np.arange(2 * pairs).reshape(-1, 2)
     found = np.concatenate([estimates(rows, asked, seed) for seed in range(1, 1 - ESTIMATES // -pairs)])
-    asks_theory(sketch, found, common / (common + 2 * own), common + 2 * own, 0.05 if len(found) > 4000 else 0.1)
+    asks_theory(sketch, found, common / (common + 2 * own), common + 2 * own, 0.05 if len(found) >= 4000 else 0.1)
 
 
 @pytest.mark.parametrize("kind", SKETCHES)
@@ -204,7 +206,7 @@ def test_real_texts(kind: type[SetSketch]) -> None:
     fingerprints = gpulsh.shingle(texts, shingling=gpulsh.Shingling(size=1), backend="cpu")
     pairs = np.array([(i, j) for i in range(len(texts)) for j in range(i)])
     exact = gpulsh.jaccard(fingerprints, pairs, backend="cpu")
-    sketches = [kind(num_perm=64, seed=seed) for seed in range(150)]
+    sketches = [kind(num_perm=64, seed=seed) for seed in range(80)]
     found = np.array(
         [sketch.estimate(sketch(fingerprints, backend="cpu"), pairs, backend="cpu") for sketch in sketches]
     )

@@ -9,7 +9,14 @@ import pytest
 
 import gpulsh
 from tests.crash.test_io_errors import MORE_FAILURES, MORE_STAGES, fail_and_go_on, given, lose_input_and_go_on, wanted
-from tests.crash.test_passages_crash import LINES, WINDOWS, end_after_steps, passage_files, passages_power_cuts
+from tests.crash.test_passages_crash import (
+    LINES,
+    WINDOWS,
+    end_after_steps,
+    passage_files,
+    passages_power_cuts,
+    power_cuts_with_index,
+)
 from tests.crash.test_power_cut import pages, power_cuts
 from tests.crash.test_resume import (
     CHANGES,
@@ -82,3 +89,10 @@ def test_passages_end_behind_the_first_step_of_each_stage(
 
 def test_power_cuts_of_passages(passage_files: Path, tmp_path: Path, mortals: Mortals) -> None:
     passages_power_cuts(passage_files, tmp_path, mortals, 4)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_power_cuts_of_passages_with_an_index(
+    passage_files: Path, tmp_path: Path, mortals: Mortals, is_first: bool
+) -> None:
+    power_cuts_with_index(passage_files, tmp_path, mortals, is_first, 40, r"^rename|passages\.json")

@@ -33,7 +33,7 @@ from gpulsh.errors import BackendError, InputError
 from gpulsh.run.engines import worker
 from gpulsh.run.job import Made, Workplace
 from gpulsh.store.manifest import Manifest
-from tests.run.test_ray import keys_as_of_a_local_run
+from tests.run.test_ray import as_of_a_local_run
 from tests.support.ray_cluster import (
     OPTIONS,
     PROCESSORS,
@@ -51,10 +51,51 @@ from tests.support.ray_cluster import (
 )
 
 
-def test_keys_alone_are_those_of_a_local_run(
-    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str]
+@pytest.mark.parametrize(
+    ("partition", "options"),
+    [(1, {"key": "score", "key_only": True, "keep": "longest"}), (40_000, {"measure": "containment", "threads": 2})],
+    ids=str,
+)
+def test_the_bytes_are_those_of_a_local_run(
+    joined: str,
+    inputs: Path,
+    tmp_path: Path,
+    cuts: Callable[[int], None],
+    steps: list[str],
+    partition: int,
+    options: dict[str, Any],
 ) -> None:
-    keys_as_of_a_local_run(joined, inputs, tmp_path, cuts, steps, key_only=True)
+    """Of keys alone, and of containment in two partitions."""
+    given = {**OPTIONS, "id_column": "key", **options}
+    funnel = as_of_a_local_run(joined, inputs, tmp_path, lambda _: cuts(partition), given)
+    assert sum(step.startswith("keys-" if "key" in options else "prefix-") for step in steps) > 3
+    assert funnel["dropped"] > 50
+
+
+def test_an_index_of_runs_here_and_on_a_cluster(
+    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(200)]
+    for name, some in (("first", lines[:150]), ("last", lines[50:])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
+    (inputs / "z.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines[100:]))
+    given: dict[str, Any] = {**OPTIONS, "cut": True, "id_column": "key", "tokens": 4}
+    here, there = {"index": tmp_path / "here"}, {"index": tmp_path / "there", "engine": "ray", "address": joined}
+    gpulsh.passages_files(tmp_path / "first.jsonl", tmp_path / "first", **given, **here)
+    shutil.copytree(here["index"], tmp_path / "there")
+    local = gpulsh.passages_files(inputs, tmp_path / "local", **given, **here)
+    small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
+    with monkeypatch.context() as patch:
+        patch.setattr("gpulsh.run.passages.run.cut", lambda memory, sizes: small)
+        remote = gpulsh.passages_files(inputs, tmp_path / "ray", **given, **there)
+    assert results(remote.output) == results(local.output) and local.report["passages"]["first_earlier"] > 50
+    for part in ("passages", "windows", "frequent"):
+        assert remote.report[part] == local.report[part]
+    last = [
+        gpulsh.passages_files(tmp_path / "last.jsonl", tmp_path / f"last-{path.name}", **given, index=path)
+        for path in (tmp_path / "here", tmp_path / "there")
+    ]
+    assert results(last[0].output) == results(last[1].output)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +269,6 @@ from gpulsh.cli import main
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import Cut
 from gpulsh.store.manifest import Manifest
-from tests.run.test_ray import keys_as_of_a_local_run
 from gpulsh.run.job import Made, Workplace
 
 finish, finished = Manifest.add, []

@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "memory": "512MiB"}
 SMALL_STORE = 80 << 20  # bytes: containers have little shared memory
 
 
-PROCESSORS = (0, 1, 2)  # of the nodes; the head does no work
+PROCESSORS = (1, 2)  # of the nodes
 
 
 # Each worker that Ray starts before anyone asks for it takes seconds of a processor; and other tests, which run beside

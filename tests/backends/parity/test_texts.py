@@ -26,7 +26,7 @@ def check(ops: Backend, text: TextBatch, unit: Unit, size: int, reading: Reading
 def test_every_size(ops: Backend, unit: Unit) -> None:
     words = [f"w{i % 7}" if unit == "word" else "abcdefg"[i % 7] for i in range(600)]
     joint = " " if unit == "word" else ""
-    for size in (1, 2, 5, 8, 31, 33, 64)[:: fewer(ops, 1, 3)]:
+    for size in (1, 5, 33, 64)[:: fewer(ops, 1, 2)]:
         counts = (size - 1, size, size + 1, size + 31, 255 + size, 257 + size, 511 + size, 512 + size)
         text = batch_of([joint.join(words[:count]).encode() for count in counts])
         agree(ops, "shingle", text, Shingling(unit=unit, size=size))
