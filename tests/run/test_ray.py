@@ -49,7 +49,8 @@ def test_keys_and_protected_items_are_found_as_in_a_local_run(
     joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], steps: list[str]
 ) -> None:
     rows = [row["text"] for row in pq.read_table(inputs / "1.parquet").to_pylist()]
-    pq.write_table(pa.table({"text": [" ".join(text.split()[3:25]) for text in rows[:9]]}), tmp_path / "test.parquet")
+    items = pa.table({"text": [" ".join(text.split()[3:25]) for text in rows[:9]], "score": range(-9, 0)})
+    pq.write_table(items, tmp_path / "test.parquet")
     options = {**OPTIONS, "protect": tmp_path / "test.parquet", "passages": 13, "coverage": 0.9}
     funnel = as_of_a_local_run(joined, inputs, tmp_path, cuts, {**options, "key": "score", "keep": "longest"})
     for stage in ("screen", "keys"):
