@@ -67,8 +67,8 @@ def test_the_bytes_are_those_of_a_local_run(
 ) -> None:
     """Of keys alone, and of containment in two partitions."""
     given = {**OPTIONS, "id_column": "key", **options}
-    funnel = as_of_a_local_run(joined, inputs, tmp_path, lambda _: cuts(partition), given)
-    assert sum(step.startswith("keys-" if "key" in options else "prefix-") for step in steps) > 3
+    funnel = as_of_a_local_run(joined, inputs, tmp_path, lambda _: cuts(partition), steps, given)
+    assert any(step.startswith("keys-" if "key" in options else "prefix-") for step in steps)
     assert funnel["dropped"] > 50
 
 
