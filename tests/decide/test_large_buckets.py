@@ -118,7 +118,7 @@ BOUNDS = {
 relations = st.sampled_from([ALL, Relation(protected=40), Relation(protected=40, asking=40), Relation(asking=60)])
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     kind=st.sampled_from(list(KINDS)),
     backend=st.sampled_from(["cpu", "one thread", "scarce", "cpu", "scarce", "reference"]),

@@ -169,7 +169,7 @@ def test_400_bytes_a_document(folder: Path, capsys: pytest.CaptureFixture[str]) 
     """Of documents all of which are held, with the default banding, before and after segments are merged."""
     words = random.Random(3)
     for number in range(3):
-        texts = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=30)) for _ in range(2000 * 4**number)]
+        texts = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=30)) for _ in range(1000 * 4**number)]
         pq.write_table(
             pa.table({"text": texts, "n": range(number << 20, (number << 20) + len(texts))}), f"{number}.parquet"
         )
@@ -184,9 +184,9 @@ def test_400_bytes_a_document(folder: Path, capsys: pytest.CaptureFixture[str]) 
             capsys.readouterr()
             assert main(["index", "info", name, "--json"]) == 0
             facts = json.loads(capsys.readouterr().out)
-            assert facts["documents"] == 42_000 and facts["dropped"] == 0 and facts["evidence"] == "source"
+            assert facts["documents"] == 21_000 and facts["dropped"] == 0 and facts["evidence"] == "source"
             in_folder = sum(path.stat().st_size for path in Path(name).iterdir())
-            assert facts["bytes_per_document"] == pytest.approx(facts["bytes"] / 42_000, abs=0.1)
+            assert facts["bytes_per_document"] == pytest.approx(facts["bytes"] / 21_000, abs=0.1)
             assert facts["bytes_per_document"] <= 400 and in_folder < facts["bytes"] + 5000
 
 

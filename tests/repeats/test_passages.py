@@ -197,9 +197,9 @@ def test_windows_with_equal_public_hashes_do_not_mark(monkeypatch: pytest.Monkey
 
 
 def test_real_texts() -> None:
-    texts = licences()[:150]
+    texts = licences()[:100]
+    tokens = [naive.tokens(text, "word") for text in texts]
     for keep in KEEPS:
-        tokens = [naive.tokens(text, "word") for text in texts]
         result = gpulsh.passages(texts, tokens=50, keep=keep, backend="cpu")  # type: ignore[arg-type]
         marks = marked(tokens, 50, keep)
         assert sum(result["tokens"].to_pylist()) == sum(map(sum, marks)) > 1000

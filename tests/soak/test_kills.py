@@ -47,7 +47,7 @@ def test_fifty_processes_that_are_killed(inputs: Path, tmp_path: Path) -> None:
 
 
 def test_power_cuts_between_switches(pages: Path, mortals: Mortals, tmp_path: Path) -> None:
-    power_cuts(pages, mortals, tmp_path, 3)
+    power_cuts(pages, mortals, tmp_path, 3, r"^rename|^rmdir|^fsync data")
 
 
 @pytest.mark.parametrize("changes", [12, 23])

@@ -62,8 +62,8 @@ def case(*arguments: st.SearchStrategy[Any]) -> Callable[[Case], Case]:
 @pytest.mark.parametrize(
     ("cuts", "examples"),
     [
-        pytest.param(list(CPU), 270 * MORE, id="cpu"),
-        pytest.param(HOST, 100 * MORE, id="host", marks=pytest.mark.kernels),
+        pytest.param(list(CPU), 200 * MORE, id="cpu"),
+        pytest.param(HOST, 80 * MORE, id="host", marks=pytest.mark.kernels),
         *(pytest.param([cut], 250, id=cut, marks=marked(cut).marks) for cut in DEVICE),  # type: ignore[attr-defined]
     ],
 )

@@ -31,7 +31,7 @@ def check_samples(ops: Backend, rows: Fingerprints, size: int) -> None:
     assert found == wanted and len(found) == len(chosen)
 
 
-@pytest.mark.parametrize("universe", [2, 5, 2**64])
+@pytest.mark.parametrize("universe", [2, 2**64])
 def test_samples_of_rows_of_every_length(ops: Backend, universe: int) -> None:
     lengths = LENGTHS[: fewer(ops, 60, 30)]
     for size in (1, 2, 3, 31, 64, 200):
