@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import random
-from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,100 +16,23 @@ from gpulsh.arrays import Fingerprints
 from gpulsh.errors import ParameterError
 from gpulsh.secret import chosen_secret, evidence_keys
 from tests.support import naive
-from tests.support.forgery import LetterSums, Values, summands
 from tests.support.texts import SECRET, SECRETS
 
-LETTERS = 26
-
-VICTIM = (
-    "a page that somebody wrote with care about the birds of the northern islands and their nests on steep cliffs above"
-    " a cold sea where few people ever come"
-)
-
-
-@cache
-def forged(page: str) -> str:
-    """Another page, of words none of which stands in `page`, with the same public fingerprints."""
-    keys = [naive.place_key(naive.TOKEN, place) for place in range(LETTERS)]
-    words = LetterSums(keys)
-
-    def like(word: str) -> str:
-        total = sum(naive.place_key(naive.TOKEN, place) * ord(c) for place, c in enumerate(word))
-        return words.find((total + (len(word) - LETTERS) * naive.LENGTH) % 2**64)
-
-    return " ".join(like(word) for word in page.split())
-
-
-def syllables(count: int) -> list[str]:
-    parts = ["ba", "co", "di", "fu", "ge", "ha", "lo", "mi", "nu", "pe", "ra", "so", "ti", "vu", "we", "ya"]
-    return ["".join(word) for word in product(parts, repeat=count)]
-
-
-@cache
-def forged_copy(secret: bytes) -> tuple[str, str]:
-    """Two pages of ordinary words, none of which stands in both, whose exact hashes under `secret` are equal."""
-    words = naive.secret_words(secret)
-    source = random.Random(7)
-    vocabulary = syllables(3)
-    lists, choices, place = [], [], 0
-
-    def terms(candidates: list[str], place: int) -> Values:
-        columns = []
-        packed = np.array([int.from_bytes(word.encode(), "little") for word in candidates], np.uint64)
-        for half in (0, 1):
-            key = naive.secret_key(words, 3200 + 1024 * half, 1024, 5248 + 3072 * half, place)
-            spread = (packed * np.uint64(words[11392 + half])).byteswap()
-            columns.append(spread * np.uint64(key))
-        return np.stack(columns, axis=1)
-
-    for _ in range(128):  # 45^3 phrases of three words each
-        candidates = [source.sample(vocabulary, 45) for _ in range(3)]
-        first, second, third = (terms(words, place + n) for n, words in enumerate(candidates))
-        lists.append((first[:, None, None] + second[None, :, None] + third[None, None, :]).reshape(-1, 2))
-        choices.append(candidates)
-        place += 3
-    victim = [source.choice(syllables(2)) for _ in range(place)]
-    target = naive.exact_hash(victim, secret)
-    found = summands(lists, target, at_once=1 << 17)
-    page = [
-        word
-        for (first, second, third), at in zip(choices, found, strict=True)
-        for word in (first[at // 45**2], second[at // 45 % 45], third[at % 45])
-    ]
-    return " ".join(victim), " ".join(page)
-
-
-def key(place: int) -> int:
-    return naive.place_key(naive.SHINGLE, place)
-
-
-@cache
-def forged_shingle(size: int) -> tuple[str, str]:
-    """Two documents of `size` words and no word in common, whose only public fingerprints are equal."""
-    vocabulary = syllables(4)
-    source = random.Random(5)
-    candidates = [source.sample(vocabulary, 1 << 13) for _ in range(size)]
-    lists = [
-        np.array([[naive.token_hash(word)] for word in words], np.uint64) * np.uint64(key(place))
-        for place, words in enumerate(candidates)
-    ]
-    victim = source.sample(syllables(2), size)
-    target = sum(key(place) * naive.token_hash(word) for place, word in enumerate(victim)) % 2**64
-    found = summands(lists, [target], at_once=1 << 16)
-    return " ".join(victim), " ".join(words[at] for words, at in zip(candidates, found, strict=True))
-
-
+# Pairs of texts that share no word but hashes: public fingerprints, or exact hashes under SECRET. They were found by
+# lattice reduction (LLL) and Wagner's generalised birthday search; the tests below show that they are forgeries.
+FORGED = json.loads((Path(__file__).parents[1] / "golden" / "forged.json").read_text("utf-8"))
+VICTIM, LIKE_VICTIM = FORGED["of its words"]
+COPIED, LIKE_COPIED = FORGED["of the whole"]
 PAIRS = {
-    "words": (lambda: (VICTIM, forged(VICTIM)), gpulsh.Shingling()),
-    "one word a shingle": (lambda: (VICTIM, forged(VICTIM)), gpulsh.Shingling(size=1)),
-    "a shingle": (lambda: forged_shingle(16), gpulsh.Shingling(size=16)),
+    "words": (FORGED["of its words"], gpulsh.Shingling()),
+    "one word a shingle": (FORGED["of its words"], gpulsh.Shingling(size=1)),
+    "a shingle": (FORGED["of a shingle"], gpulsh.Shingling(size=16)),
 }
 
 
 @pytest.mark.parametrize(("kind", "backend"), [*((kind, "cpu") for kind in PAIRS), ("words", "reference")])
 def test_text_with_the_public_hashes_of_other_text_is_kept(kind: str, backend: Any) -> None:
-    make, shingling = PAIRS[kind]
-    pair = list(make())
+    pair, shingling = PAIRS[kind]
     rows: Fingerprints = gpulsh.shingle(pair, shingling=shingling, backend=backend)
     assert set(pair[0].split()).isdisjoint(pair[1].split())
     # The forgery is one: publicly the two have the same fingerprints, and so they are compared.
@@ -123,7 +45,7 @@ def test_text_with_the_public_hashes_of_other_text_is_kept(kind: str, backend: A
 
 
 def test_a_page_with_the_exact_hash_of_another_is_kept_where_the_secret_is_not_known() -> None:
-    victim, page = forged_copy(SECRET)
+    victim, page = COPIED, LIKE_COPIED
     assert set(victim.split()).isdisjoint(page.split())
     # The forgery is one: who knows the secret has a document dropped as the copy of an unrelated one.
     known = gpulsh.deduplicate([page, victim], backend="cpu", secret=SECRET)
@@ -136,14 +58,14 @@ def test_a_page_with_the_exact_hash_of_another_is_kept_where_the_secret_is_not_k
 def test_a_crowd_of_forged_pages_drops_nothing_unrelated() -> None:
     """In a bucket of more than 256 documents the prefix filter, too, goes by evidence."""
     pages = [f"{VICTIM} {number}" for number in range(300)]
-    found = gpulsh.deduplicate([*pages, forged(VICTIM)], backend="cpu", num_perm=16, bands=16)
+    found = gpulsh.deduplicate([*pages, LIKE_VICTIM], backend="cpu", num_perm=16, bands=16)
     assert found.funnel.crowded > 256
     assert found.keep.tolist() == [True] + [False] * 299 + [True]
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_across_an_index(order: int, tmp_path: Path) -> None:
-    known, new = [VICTIM, forged(VICTIM)][::order]
+    known, new = [VICTIM, LIKE_VICTIM][::order]
     with gpulsh.Index(backend="cpu") as index:
         index.add(["known"], [known])
         index.save(tmp_path / "index")
@@ -156,8 +78,8 @@ def test_across_an_index(order: int, tmp_path: Path) -> None:
 
 
 def test_files_and_an_index_of_earlier_runs(tmp_path: Path) -> None:
-    victim, page = forged_copy(SECRET)
-    for name, text in (("first", page), ("second", victim), ("third", VICTIM), ("fourth", forged(VICTIM))):
+    victim, page = COPIED, LIKE_COPIED
+    for name, text in (("first", page), ("second", victim), ("third", VICTIM), ("fourth", LIKE_VICTIM)):
         (tmp_path / f"{name}.txt").write_text(text)
     together = gpulsh.deduplicate_files([tmp_path / "*.txt"], tmp_path / "out", backend="cpu")
     assert together.funnel["dropped"] == 0
@@ -206,8 +128,6 @@ def written(out: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("indexed", [False, True], ids=["files", "index"])
 def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: Path) -> None:
-    import json
-
     for number, text in enumerate(documents()):
         with open(tmp_path / f"{number % 3}.jsonl", "a") as file:
             file.write(json.dumps({"text": text, "id": number}) + "\n")
