@@ -74,8 +74,13 @@ def check(result: Decision, texts: list[str | None], source_column: Any = None, 
     assert result.exact_copy.sum() == sum(row["copies"] for row in wanted.values())
 
 
-@pytest.mark.parametrize("name", ["licences", "pieces", "lines", "pages"])
-@pytest.mark.parametrize("options", [{}, {"resolve": "components"}, {"verify": "none"}, {"measure": "containment"}])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *(("licences", {}), ("pieces", {"resolve": "components"}), ("lines", {"verify": "none"})),
+        *(("pages", {}), ("pages", {"measure": "containment"}), ("licences", {"resolve": "components"})),
+    ],
+)
 def test_counts_are_those_over_the_pairs(name: str, options: dict[str, Any]) -> None:
     texts = list(real(name))
     seen = sightings(len(texts))

@@ -75,8 +75,7 @@ def test_copies_by_a_key(selected: CudaBackend, options: dict[str, Any]) -> None
 
 
 @DEFAULT_CUT
-@pytest.mark.parametrize("indexed", [False, True], ids=["files", "index"])
-def test_no_byte_of_the_results_depends_on_the_secret(selected: CudaBackend, indexed: bool, tmp_path: Path) -> None:
+def test_no_byte_of_the_results_depends_on_the_secret(selected: CudaBackend, tmp_path: Path) -> None:
     pytest.importorskip("orjson", reason="orjson is not installed")
     lines = [json.dumps({"text": text, "id": number}) + "\n" for number, text in enumerate(texts(40))]
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
@@ -85,13 +84,13 @@ def test_no_byte_of_the_results_depends_on_the_secret(selected: CudaBackend, ind
 
     def run(backend: Any, secret: bytes) -> dict[str, bytes]:
         name = f"{backend}-{secret.hex()[:8]}"
-        out, earlier = tmp_path / f"out-{name}", {"index": tmp_path / f"index-{name}"} if indexed else {}
-        gpulsh.deduplicate_files(files, out, backend=backend, id_column="id", secret=secret, **earlier)
+        out, index = tmp_path / f"out-{name}", tmp_path / f"index-{name}"
+        gpulsh.deduplicate_files(files, out, backend=backend, id_column="id", secret=secret, index=index)
         found = [path for path in out.rglob("*") if path.is_file() and not path.name.startswith("report.")]
         return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
 
     wanted = run("cpu", SECRETS[0])
-    assert len(wanted) == (3 if indexed else 4)
+    assert len(wanted) == 3
     assert run("cuda", SECRETS[-1]) == wanted
 
 

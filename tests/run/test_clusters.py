@@ -118,7 +118,6 @@ def in_memory(every: list[dict[str, Any]], column: str, **options: Any) -> tuple
         (LINES, "pieces", {}),
         (COLUMNS, "pieces", {"resolve": "components", "weights": "log", "weight_by": "component"}),
         (LINES, "pieces", {"verify": "none", "keep": "longest", "max_copies": 2}),
-        (LINES, "whole", {"min_cluster": 6, "weights": {1: 1, 2: 2.5}}),
         (COLUMNS, "pieces", {"min_cluster": 6, "weights": {1: 1, 2: 2.5}}),
         (LINES, "pieces", {"min_sources": 2}),
         (COLUMNS, "pieces", {"measure": "containment", "keep": "first"}),
@@ -181,9 +180,7 @@ def test_clusters_and_marks_are_those_of_a_run_in_memory(
     [
         (COLUMNS, {}),
         (LINES, {"max_copies": 2}),
-        (COLUMNS, {"min_sources": 2}),
         (LINES, {"format": "parquet"}),
-        (COLUMNS, {"format": "jsonl"}),
     ],
     indirect=["inputs"],
 )
@@ -417,7 +414,6 @@ def test_the_report_has_verified_counts_and_component_sizes(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("inputs", "options", "weights", "by"),
     [
-        (COLUMNS, {}, "txt360", "verified"),
         (LINES, {"write": "marked"}, {1: 2, 3: 0.5}, "component"),
         (LINES, {"min_sources": 2}, {1: 2, 3: 0.5}, "verified"),
         (COLUMNS, {"max_copies": 3}, "txt360", "component"),

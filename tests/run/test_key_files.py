@@ -83,8 +83,7 @@ SAME = [(3, 0), (6, 1), (13, 10)]
 NUMBERS = [7, -7, None, 70, 7, 2**63 - 1, None, 2**63 - 1]
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("only", [True, False])
+@pytest.mark.parametrize(("form", "only"), [*((form, True) for form in FORMATS), (as_json, False)])
 def test_each_format(form: Any, only: bool, tmp_path: Path) -> None:
     for name, keys, same in (("s", STRINGS, SAME), ("n", NUMBERS, [(4, 0), (7, 5)])):
         (tmp_path / name).mkdir()

@@ -43,9 +43,10 @@ def json_lines(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("unit", ["line", "paragraph"])
-@pytest.mark.parametrize("most", [1, 3, None])
-@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize(
+    ("unit", "most", "within"),
+    [("line", 1, False), ("paragraph", 1, True), ("line", None, True), ("paragraph", 3, False)],
+)
 def test_licences_in_many_pieces(tmp_path: Path, small: None, unit: str, most: int | None, within: bool) -> None:
     texts: list[str | None] = [*[text[:1500] for text in licences()[:24]], None, "", "few\nwords"]
     texts += [*texts[3:9], *texts[3:9]] * 4

@@ -97,27 +97,6 @@ def test_the_law(
     assert days(tmp_path_factory.mktemp("index"), runs, **options) == at_once(runs, **options)
 
 
-words = st.lists(st.sampled_from("aab"), max_size=14).map(" ".join)
-
-
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.tuples(st.lists(words, min_size=1, max_size=4), st.lists(words, min_size=1, max_size=4)),
-    st.sampled_from([1, 2, 5]),
-    st.sampled_from(["first", "minimal", "none"]),
-)
-def test_the_marks_are_those_of_the_definition(
-    tmp_path_factory: pytest.TempPathFactory, small: None, runs: tuple[list[str], list[str]], tokens: int, keep: str
-) -> None:
-    _, spans = days(tmp_path_factory.mktemp("index"), runs, tokens=tokens, keep=keep, backend="reference")
-    texts = [naive.tokens(text, "word") for run in runs for text in run]
-    marks = [[False] * len(text) for text in texts]
-    for span in spans:
-        marks[span["row"]][span["start"] // 2 : (span["stop"] + 1) // 2] = [True] * span["tokens"]
-    wanted, before = marked(texts, tokens, keep), len(runs[0])
-    assert marks[before:] == wanted[before:]
-
-
 def test_files_of_other_formats_in_parts(tmp_path: Path, small: None) -> None:
     """With ids, counts, and the texts cut."""
     texts = [text[:1500] for text in licences()[:16]]

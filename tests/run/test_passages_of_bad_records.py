@@ -34,13 +34,11 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("options", [{"tokens": 5}, {"unit": "line", "max_copies": 1}], ids=str)
-@pytest.mark.parametrize("size", [None, 40])
 def test_bad_records_are_listed_and_left_out(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], size: int | None
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
-    if size:
-        for name in ("PARTITION_BYTES", "PARALLEL_BYTES"):
-            monkeypatch.setattr(budget, name, size)
+    for name in ("PARTITION_BYTES", "PARALLEL_BYTES"):
+        monkeypatch.setattr(budget, name, 40)
     with pytest.raises(InputError, match=r"a\.jsonl"):
         gpulsh.passages_files(path, tmp_path / "failed", **GIVEN, **options)
     result = gpulsh.passages_files(path, tmp_path / "out", **GIVEN, **options, on_error="skip")
