@@ -22,12 +22,6 @@ from tests.support.texts import licences
 REFERENCE = ["--backend", "reference", "--threshold", "0.5", "--num-perm", "16"]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write(name: str, texts: list[Any], **columns: list[Any]) -> None:
     Path(name).parent.mkdir(exist_ok=True)
     if name.endswith(".parquet"):

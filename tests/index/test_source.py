@@ -33,12 +33,6 @@ from tests.support.texts import licences
 OPTIONS = ["--backend", "cpu", "--threshold", "0.7", "--num-perm", "32"]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def by_key(texts: dict[Any, Any]) -> Callable[[list[Any]], list[Any]]:
     return lambda keys: [texts[key] for key in keys]
 

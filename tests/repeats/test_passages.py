@@ -36,17 +36,6 @@ def spelled(documents: list[str]) -> list[str]:
     return [" ".join(document) for document in documents]
 
 
-def numbers_at(text: str, unit: str) -> dict[int, int]:
-    """The number of the token that begins at a byte of a text, by that byte."""
-    found, taken = {}, 0
-    for character in text:
-        before, taken = taken, taken + len(character.encode())
-        counts = [len(naive.tokens(text.encode()[:stop].decode(), unit)) for stop in (before, taken)]
-        if unit == "word" and naive.tokens(character, unit):
-            found[before] = counts[1] - 1
-    return found
-
-
 def check(texts: list[str], size: int, keep: Any, **options: Any) -> list[dict[str, int]]:
     """The spans of words, which are those of the definition."""
     spans: list[dict[str, int]] = gpulsh.passages(texts, tokens=size, keep=keep, **options).to_pylist()

@@ -25,7 +25,10 @@ from gpulsh.report.page import missing, render
 from tests.support.html import Html
 from tests.support.runs import evidence, run
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
+pytestmark = [
+    pytest.mark.usefixtures("folder"),
+    pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed"),
+]
 
 WORDS = [f"word{number}" for number in range(60)]
 
@@ -34,11 +37,6 @@ def page(number: int, changed: int = 0) -> str:
     """Text about `number`, of which the last words differ from another's."""
     words = [f"{word}x{number}" for word in WORDS]
     return " ".join(words[: 60 - changed] + [f"other{place}" for place in range(changed)])
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def write(name: str, texts: Iterable[str | None]) -> str:

@@ -31,12 +31,6 @@ IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where no flush 
 WORDS = ["a", "b", "c", "d", "Ä", "漢", "🙂", "x\0y"]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write(path: str, texts: Sequence[bytes | str | None], first: int = 0) -> str:
     """Documents with ids from `first` on, as JSON lines, or as Parquet of binary where a text is."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)

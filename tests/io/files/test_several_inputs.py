@@ -26,12 +26,6 @@ from tests.test_manual import COMMANDS
 WORDS = "one two three four five six seven eight nine ten eleven twelve"
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def put(path: str, *texts: str) -> None:
     """A file of JSON lines or Parquet with these texts, one of words of the path alone before them."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +54,7 @@ def dropped(out: str = "out") -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def sources(here: Path) -> list[str]:
+def sources(folder: Path) -> list[str]:
     for name in ("books", "wiki", "crawl"):
         put(f"{name}/part-0.parquet", WORDS)
         put(f"{name}/part-1.parquet", *[" ".join(f"{name}{number}" for number in range(12))] * 2)  # a repeat
@@ -85,7 +79,7 @@ def test_one_folder_stays_as_it_is(sources: list[str]) -> None:
     assert below("out/data") == {"part-0.parquet", "part-1.parquet", "other.jsonl"}
 
 
-def test_several_folders_of_other_names_have_folders_of_their_own(here: Path) -> None:
+def test_several_folders_of_other_names_have_folders_of_their_own(folder: Path) -> None:
     put("a/x.jsonl")
     put("b/y.jsonl")
     run(["a", "b"])
@@ -114,7 +108,7 @@ def test_policies_by_source(sources: list[str], options: dict[str, Any], kept: d
     assert {pq.read_table(f"out/data/{name}/part-1.parquet").num_rows for name in kept} == {twice}
 
 
-def test_urls(here: Path) -> None:
+def test_urls(folder: Path) -> None:
     memory = pytest.importorskip("fsspec").filesystem("memory")
     line = json.dumps({"text": WORDS}).encode() + b"\n"
     try:
@@ -123,7 +117,7 @@ def test_urls(here: Path) -> None:
             memory.pipe(f"/bucket/{name}/part.jsonl", line)
         put("books/part.jsonl")
         run(["memory://bucket/old/books", "memory://bucket/new/books/", "memory://bucket/wiki/*.jsonl", "books"])
-        own = here.name
+        own = folder.name
         assert below("out/data") == {
             f"{name}/part.jsonl" for name in ("old/books", "new/books", "wiki", f"{own}/books")
         }
@@ -133,7 +127,7 @@ def test_urls(here: Path) -> None:
         memory.rm("/bucket", recursive=True)
 
 
-def test_archives(here: Path) -> None:
+def test_archives(folder: Path) -> None:
     import zipfile
 
     for name in ("a.zip", "b.zip"):
@@ -159,7 +153,7 @@ def test_the_shortest_end_that_no_other_shares(paths: list[str], folders: list[s
     assert [found[origin] for origin in origins] == folders
 
 
-def test_a_folder_that_is_spelled_by_dots(here: Path) -> None:
+def test_a_folder_that_is_spelled_by_dots(folder: Path) -> None:
     put("in/a/x.jsonl")
     put("in/b/x.jsonl")
     os.chdir("in/a")
@@ -167,17 +161,17 @@ def test_a_folder_that_is_spelled_by_dots(here: Path) -> None:
     assert below("../../out/data") == {"a/x.jsonl", "b/x.jsonl"}
 
 
-def test_files_with_places_that_nothing_tells_apart(here: Path) -> None:
+def test_files_with_places_that_nothing_tells_apart(folder: Path) -> None:
     put("a/x.jsonl/y.jsonl")
     put("b/x.jsonl")
     run(["a", "b"])
     assert below("out/data") == {"a/x.jsonl/y.jsonl", "b/x.jsonl"}
     memory = pytest.importorskip("fsspec").filesystem("memory")
     try:
-        memory.pipe(f"{here}/a/z.jsonl", b"{}\n")
+        memory.pipe(f"{folder}/a/z.jsonl", b"{}\n")
         put("a/z.jsonl")
         with pytest.raises(InputError, match=r"would both become data/"):
-            run(["a", f"memory:/{here}/a"])
+            run(["a", f"memory:/{folder}/a"])
     finally:
         memory.rm("/", recursive=True)
 
@@ -212,7 +206,7 @@ def test_the_same_files_given_otherwise_are_another_run(sources: list[str], monk
 
 
 @pytest.mark.parametrize("pattern", ["in/*/part.jsonl", "in/*/*.jsonl", "in/*", "in/*/"])
-def test_an_unquoted_glob_is_as_the_quoted_one(here: Path, pattern: str) -> None:
+def test_an_unquoted_glob_is_as_the_quoted_one(folder: Path, pattern: str) -> None:
     for name in ("de/part", "en/part", "en/more", "a", "b"):
         put(f"in/{name}.jsonl", WORDS)
     expanded = sorted(glob.glob(pattern))
@@ -240,7 +234,7 @@ def saved(folder: str, *splits: str) -> None:
 
 
 @pytest.mark.parametrize("given", [["saved"], ["saved/*"], [], ["saved/*.arrow", "saved/*.json"]])
-def test_what_describes_a_saved_data_set_is_no_document(here: Path, given: list[str]) -> None:
+def test_what_describes_a_saved_data_set_is_no_document(folder: Path, given: list[str]) -> None:
     saved("saved")
     put("more.jsonl", WORDS)
     result = run([*(given or sorted(glob.glob("saved/*"))), "more.jsonl"] if given[1:] == [] else given[:1])
@@ -252,10 +246,10 @@ def test_what_describes_a_saved_data_set_is_no_document(here: Path, given: list[
         run("saved/state.json")
 
 
-def test_a_saved_data_set_with_splits(here: Path) -> None:
+def test_a_saved_data_set_with_splits(folder: Path) -> None:
     saved("saved", "train", "test")
     names = {f"{split}/data-00000-of-00001.arrow" for split in ("train", "test")}
-    for given in ("saved", "saved/*", "saved/**/*.*", sorted(glob.glob("saved/*")), f"file://{here}/saved"):
+    for given in ("saved", "saved/*", "saved/**/*.*", sorted(glob.glob("saved/*")), f"file://{folder}/saved"):
         assert run(given).funnel["documents"] == 2
         assert below("out/data") == names
 
@@ -271,12 +265,12 @@ def computed(place: str, *names: str) -> None:
 CACHES = ("cache-124d35cc3830a6f6.arrow", "cache-576bc3b866e1a0f4_00000_of_00002.arrow")
 
 
-def test_what_was_computed_of_a_data_set_is_left_out(here: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_computed_of_a_data_set_is_left_out(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     saved("saved", "train", "test")
     computed("saved/train", *CACHES)
     computed("saved/test", CACHES[0])
     names = {f"{split}/data-00000-of-00001.arrow" for split in ("train", "test")}
-    for given in ("saved", "saved/*", "saved/**/*.*", sorted(glob.glob("saved/*")), f"file://{here}/saved"):
+    for given in ("saved", "saved/*", "saved/**/*.*", sorted(glob.glob("saved/*")), f"file://{folder}/saved"):
         caplog.clear()
         assert run(given).funnel["documents"] == 2
         assert below("out/data") == names
@@ -286,7 +280,7 @@ def test_what_was_computed_of_a_data_set_is_left_out(here: Path, caplog: pytest.
         run("saved/train/cache-*.arrow")
 
 
-def test_a_name_alone_does_not_make_it_computed(here: Path) -> None:
+def test_a_name_alone_does_not_make_it_computed(folder: Path) -> None:
     """Early versions of `datasets` saved such files themselves, and tell of them."""
     saved("saved")
     data = Path("saved/data-00000-of-00001.arrow")
@@ -301,13 +295,13 @@ def test_a_name_alone_does_not_make_it_computed(here: Path) -> None:
     assert run("saved").funnel["documents"] == 1
 
 
-def test_documents_may_have_such_names(here: Path) -> None:
+def test_documents_may_have_such_names(folder: Path) -> None:
     for name in ("state.json", "dataset_info.json", "dataset_dict.json"):
         put(f"in/{name}")
     assert run("in").funnel["documents"] == 3
 
 
-def test_the_readmes_own_commands_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readmes_own_commands_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Those with several folders, whose files have equal names as those of corpora have."""
     for name in ("books", "wiki", "old", "new"):
         put(f"{name}/part-0.parquet", WORDS)
