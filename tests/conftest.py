@@ -67,7 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def mortals() -> Iterator[Mortals]:
     """Runs the command in processes that end at any call."""
     with Mortals() as server:
