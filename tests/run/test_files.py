@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +19,6 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.report.page import missing
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.output.work_folder import WORDS
-from tests.decide.test_decision import corpus
 from tests.support.runs import evidence, run
 
 REPORTS = {"report.json"} if missing() else {"report.json", "report.html"}

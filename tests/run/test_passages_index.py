@@ -24,8 +24,6 @@ from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.run.passages import documents, find
 from tests.run.test_passages_files import OPTIONS, SPANS, any_texts, by_position, cut_small, found, json_lines
-from tests.support import naive
-from tests.support.naive_passages import marked
 from tests.support.texts import licences
 
 __all__ = ["small"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import socket
 import sys
 from collections.abc import Callable
@@ -17,8 +15,7 @@ import pytest
 
 import gpulsh
 import gpulsh.run.engines.ray as engine
-from gpulsh.budget import Cut
-from gpulsh.errors import BackendError, InputError, ParameterError
+from gpulsh.errors import BackendError, ParameterError
 from gpulsh.io.file import File
 from gpulsh.run.engines import worker
 from gpulsh.run.engines.ray import check_reachable

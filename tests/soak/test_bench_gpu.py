@@ -21,7 +21,7 @@ from benchmarks.gpu import corpora, exercise, operations, outcomes, page, parity
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.cases import CASES, kernels, rivals, roofline
-from gpulsh.backends.cuda import backend, device, staging
+from gpulsh.backends.cuda import backend, staging
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from tests.kernels import host

@@ -5,22 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks.corpora import random_words
 from benchmarks.tree_memory import TreeMemory
-from gpulsh.arrays import Signed
-from gpulsh.backends.cpu import CpuBackend
-from gpulsh.io.columns import Columns
-from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
-from gpulsh.io.files.inputs import find_files
-from gpulsh.run.stages import sign
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/PID/smaps_rollup is Linux's")
 
