@@ -119,7 +119,7 @@ def test_a_power_cut_of_a_run_with_an_index(passage_files: Path, tmp_path: Path,
 def power_cuts_with_index(
     inputs: Path, tmp_path: Path, mortals: Mortals, is_first: bool, every: int, switches: str
 ) -> None:
-    """At every so many switches, and around those that match."""
+    """At every so many switches, around those that match, and at the last."""
     late = tmp_path / "late"
     late.mkdir()
     (inputs / "2.jsonl").rename(late / "2.jsonl")
@@ -145,7 +145,7 @@ def power_cuts_with_index(
     wanted = results(path / "out")
     states.append(held(path / "known"))
     seen = []
-    for at in spread(whole.calls, every, switches):
+    for at in sorted({*spread(whole.calls, every, switches), len(whole.calls)}):
         path = begun(tmp_path / str(at))
         assert run(path, at=at).killed
         seen.append(states.index(held(path / "known")))
