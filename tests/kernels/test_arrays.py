@@ -255,8 +255,8 @@ LAYOUTS: dict[str, Layout] = {
     "fortran": np.asfortranarray,
     "part of each row": lambda array: np.concatenate((array, array), axis=-1)[..., : array.shape[-1]],
 }
-# Each library with every layout, and each layout with every library, in few runs.
-PAIRED = [(library, list(LAYOUTS)[(i + j) % 6]) for i, library in enumerate(LIBRARIES) for j in (0, 3)]
+# Each library, and each layout, in few runs.
+PAIRED = list(zip([*LIBRARIES, "CuPy"], LAYOUTS, strict=True))
 
 
 def steps(lay: Callable[[np.ndarray], Any], backend: Any) -> list[Any]:

@@ -63,7 +63,7 @@ def at_once(runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[d
     return tables
 
 
-@pytest.mark.parametrize("options", [*OPTIONS, {"tokens": 50, "bytes": 20}], ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS[::2], {"tokens": 50, "bytes": 20}], ids=str)
 def test_licences_of_three_days(tmp_path: Path, small: None, options: dict[str, Any]) -> None:
     texts: list[str | None] = [*[text[:2000] for text in licences()[:18]], None, "", "few words"]
     if options.get("tokens") == 1:
@@ -76,7 +76,7 @@ def test_licences_of_three_days(tmp_path: Path, small: None, options: dict[str, 
     assert all(map(len, tables))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(any_texts, min_size=2, max_size=3),
     st.sampled_from([1, 2, 5]),

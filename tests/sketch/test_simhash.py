@@ -81,13 +81,13 @@ def test_any_rows_and_weights(rows: list[list[int]], before: int, data: Any) -> 
     same(ONE.simhash(fingerprints, KEYS, weights), REFERENCE.simhash(fingerprints, KEYS, weights))
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_rows_of_awkward_lengths(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_awkward_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.backends.cpu.simhash.CHUNK_SHINGLES", 100)
     rows = random_table([*LENGTHS, *range(14, 19), *range(238, 258), 479, 480, 481, 511, 700])
-    same(CpuBackend(threads).simhash(rows, KEYS), REFERENCE.simhash(rows, KEYS))
-    ones = np.ones(len(rows.values), np.int64)
-    same(CpuBackend(threads).simhash(rows, KEYS, ones), REFERENCE.simhash(rows, KEYS))
+    wanted, ones = REFERENCE.simhash(rows, KEYS), np.ones(len(rows.values), np.int64)
+    for threads in (1, 3):
+        same(CpuBackend(threads).simhash(rows, KEYS), wanted)
+        same(CpuBackend(threads).simhash(rows, KEYS, ones), wanted)
 
 
 def test_counts_of_every_size_are_exact() -> None:
@@ -175,7 +175,7 @@ def sets_of(size: int, cosine: float, pairs: int, generator: np.random.Generator
     return Fingerprints(values.reshape(-1), np.arange(2 * pairs + 1) * size)
 
 
-@pytest.mark.parametrize(("cosine", "size"), [(0.0, 401), (0.5, 401), (0.9, 401), (0.75, 4001)])
+@pytest.mark.parametrize(("cosine", "size"), [(0.0, 401), (0.9, 401), (0.75, 4001)])
 def test_the_angle_and_its_deviation(cosine: float, size: int) -> None:
     """Without bias in the angle; of its cosine the mean, below the cosine, and the deviation are as told."""
     pairs, sketches = (

@@ -50,7 +50,7 @@ def test_a_digest_that_comes_out_as_none_and_rows_of_all_ones(ops: Backend) -> N
         assert naive.mix(total + (band + 1) * naive.GOLDEN) == NO_DIGEST
 
 
-@pytest.mark.parametrize(("universe", "count"), [(1, 24), (1, 1000), (3, 25), (30, 1000), (700, 1000), (2**64, 25)])
+@pytest.mark.parametrize(("universe", "count"), [(1, 24), (3, 25), (700, 1000), (2**64, 25)])
 def test_collisions_of_many(ops: Backend, universe: int, count: int) -> None:
     """Cells of few and of many digests, small numbers, which are no hashes, and ids in any order."""
     generator = np.random.default_rng(universe % 1000 + count)
