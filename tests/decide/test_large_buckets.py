@@ -28,7 +28,6 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships
 from gpulsh.method import Method
 from tests.decide.test_shared_sentences import pages
-from tests.support.traced import at_most
 
 Outcome = tuple[list[bool], list[tuple[int, int, float]]]
 NONE = np.empty(0, np.int64)
@@ -134,15 +133,6 @@ def test_every_way_to_the_pairs_finds_what_all_pairs_do(
             patch.setattr(large_buckets, name, value)
         patch.setattr(prefixes, "SAMPLE_BYTES", sample)
         assert joined(KINDS[kind], BACKENDS[backend], relation) == naive_of(kind, relation)
-
-
-def test_memory_follows_the_budget() -> None:
-    """Counts, entries, matches and the texts of a block together, of 5,000 pages that share nearly all."""
-    texts = pages(5000, 20)
-    joined(texts[:100], CpuBackend(2))  # compiled, and caches filled
-    with at_most(60 << 20):
-        kept, _ = joined(texts, CpuBackend(2, memory=64 << 20))
-    assert 4000 < sum(kept) < 5000
 
 
 @pytest.mark.parametrize("first", [0, 1 << 40])

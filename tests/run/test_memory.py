@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +13,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
 from gpulsh.run.stages import sign
-
-
-@contextmanager
-def at_most(size: int) -> Iterator[None]:
-    tracemalloc.start()
-    try:
-        yield
-        assert tracemalloc.get_traced_memory()[1] <= size
-    finally:
-        tracemalloc.stop()
+from tests.support.traced import at_most
 
 
 def test_of_short_documents_little_is_known(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.backends.reference import ReferenceBackend
@@ -20,7 +18,6 @@ from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.run.engines import local
 from gpulsh.run.engines.local import InProcess
-from gpulsh.run.files import deduplicate_files
 from gpulsh.run.job import Made, Stage, Task, Workplace
 from gpulsh.stats.stages import StageRow
 
@@ -211,30 +208,5 @@ def test_a_single_worker_works_where_an_interrupt_reaches_it() -> None:
     assert threads == [threading.get_ident()] * 2 and steps.steps == ["step-0"]
 
 
-def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 512 MiB one document may have 128, of four who share them 32."""
+def test_as_many_work_as_have_memory() -> None:
     assert [local.most_parallel(16, size << 20) for size in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
-    large = 180 * "".join(f"word{number} " for number in range(20_000))
-    texts = {"a": "other words", "b": large, "c": "other  words!", "d": large + "more", "e": "still other"}
-    inputs = tmp_path / "in"
-    inputs.mkdir()
-    for name, text in texts.items():
-        (inputs / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
-    alone: list[int] = []
-    in_turn = InProcess._alone
-
-    def noted(runner: InProcess, tasks: Mapping[int, Task]) -> Any:
-        alone.extend(tasks)
-        return in_turn(runner, tasks)
-
-    monkeypatch.setattr(InProcess, "_alone", noted)
-    results = {}
-    for share in (512 << 20, 128 << 20):
-        monkeypatch.setattr(local, "TASK_MEMORY", share)
-        result = deduplicate_files(inputs, tmp_path / str(share), backend="cpu", threads=4, memory="512MiB")
-        assert result.data is not None
-        kept = {path.name: path.read_bytes() for path in result.data.iterdir()}
-        results[share] = pq.read_table(result.duplicates).to_pylist(), kept
-        assert len(alone) == (0 if share == 512 << 20 else 4)  # each large one is signed again and gathered again
-    assert results[512 << 20] == results[128 << 20]
-    assert [(row["row"], Path(row["file"]).name) for row in results[128 << 20][0]] == [(0, "c.jsonl"), (0, "d.jsonl")]

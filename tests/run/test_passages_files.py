@@ -20,7 +20,6 @@ from gpulsh.repeats import windows
 from gpulsh.run.passages import documents, find, mark
 from tests.support.files import record
 from tests.support.texts import licences, pieces
-from tests.support.traced import at_most
 
 SPANS = ["row", "start", "stop", "first_row", "first_start", "tokens", "occurrences"]
 
@@ -135,21 +134,6 @@ def test_documents_of_many_tokens_piece_by_piece(
     ]
     found = by_position(pq.read_table(pieces.passages), {str(path): 0})
     assert len(found) > 3 and found == gpulsh.passages(texts, **given).select(SPANS).to_pylist()
-
-
-def test_a_document_of_one_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 3 million tokens, a few copies of the text are held, but no array with a number for each."""
-    monkeypatch.setattr(documents, "PLACES_AT_ONCE", 1 << 18)
-    for module in (find, windows):
-        monkeypatch.setattr(module, "PIECE", 1 << 17)
-    for name in ("RUN_SAMPLES", "RUN_WINDOWS"):
-        monkeypatch.setattr(find, name, 1 << 17)
-    count = 3_000_000
-    pq.write_table(pa.table({"text": ["a " * count]}), tmp_path / "a.parquet")
-    with at_most(20 * count):
-        table = found(tmp_path / "a.parquet", tmp_path / "out", tokens=50)
-    assert table["tokens"].to_pylist()[:2] == [50, 50] and sum(table["tokens"].to_pylist()) == count - 50
-    assert set(table["occurrences"].to_pylist()) == {count - 49}
 
 
 any_texts = st.lists(

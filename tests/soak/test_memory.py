@@ -1,16 +1,30 @@
-"""`--memory` holds for the whole process, for any size of input."""
+"""`--memory` holds for the whole process, for any size of input; and large documents take little beside their text."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.corpora import random_words
 from benchmarks.tree_memory import TreeMemory
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.repeats import windows
+from gpulsh.run.engines import local
+from gpulsh.run.engines.local import InProcess
+from gpulsh.run.files import deduplicate_files
+from gpulsh.run.job import Task
+from gpulsh.run.passages import documents, find
+from tests.decide.test_large_buckets import joined, pages
+from tests.run.test_passages_files import found
+from tests.support.traced import at_most
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/PID/smaps_rollup is Linux's")
 
@@ -43,3 +57,55 @@ def test_a_document_that_takes_too_much_memory_ends_the_stage_in_one_line(tmp_pa
     assert ended.returncode == 1
     assert last.startswith("gpulsh: error: sign: needs more memory than the") and last.endswith("a larger --memory")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 512 MiB one document may have 128, of four who share them 32."""
+    large = 180 * "".join(f"word{number} " for number in range(20_000))
+    texts = {"a": "other words", "b": large, "c": "other  words!", "d": large + "more", "e": "still other"}
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    for name, text in texts.items():
+        (inputs / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    alone: list[int] = []
+    in_turn = InProcess._alone
+
+    def noted(runner: InProcess, tasks: Mapping[int, Task]) -> Any:
+        alone.extend(tasks)
+        return in_turn(runner, tasks)
+
+    monkeypatch.setattr(InProcess, "_alone", noted)
+    results = {}
+    for share in (512 << 20, 128 << 20):
+        monkeypatch.setattr(local, "TASK_MEMORY", share)
+        result = deduplicate_files(inputs, tmp_path / str(share), backend="cpu", threads=4, memory="512MiB")
+        assert result.data is not None
+        kept = {path.name: path.read_bytes() for path in result.data.iterdir()}
+        results[share] = pq.read_table(result.duplicates).to_pylist(), kept
+        assert len(alone) == (0 if share == 512 << 20 else 4)  # each large one is signed again and gathered again
+    assert results[512 << 20] == results[128 << 20]
+    assert [(row["row"], Path(row["file"]).name) for row in results[128 << 20][0]] == [(0, "c.jsonl"), (0, "d.jsonl")]
+
+
+def test_a_document_of_one_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 3 million tokens, a few copies of the text are held, but no array with a number for each."""
+    monkeypatch.setattr(documents, "PLACES_AT_ONCE", 1 << 18)
+    for module in (find, windows):
+        monkeypatch.setattr(module, "PIECE", 1 << 17)
+    for name in ("RUN_SAMPLES", "RUN_WINDOWS"):
+        monkeypatch.setattr(find, name, 1 << 17)
+    count = 3_000_000
+    pq.write_table(pa.table({"text": ["a " * count]}), tmp_path / "a.parquet")
+    with at_most(20 * count):
+        table = found(tmp_path / "a.parquet", tmp_path / "out", tokens=50)
+    assert table["tokens"].to_pylist()[:2] == [50, 50] and sum(table["tokens"].to_pylist()) == count - 50
+    assert set(table["occurrences"].to_pylist()) == {count - 49}
+
+
+def test_memory_follows_the_budget() -> None:
+    """Counts, entries, matches and the texts of a block together, of 5,000 pages that share nearly all."""
+    texts = pages(5000, 20)
+    joined(texts[:100], CpuBackend(2))  # compiled, and caches filled
+    with at_most(60 << 20):
+        kept, _ = joined(texts, CpuBackend(2, memory=64 << 20))
+    assert 4000 < sum(kept) < 5000
