@@ -37,7 +37,7 @@ def test_small_files_are_made_durable_once(pages: Path, mortals: Mortals, tmp_pa
 
 
 def test_a_power_cut_between_switches(pages: Path, mortals: Mortals, tmp_path: Path) -> None:
-    power_cuts(pages, mortals, tmp_path, 80, r"^rename")
+    power_cuts(pages, mortals, tmp_path, 80, r"^rename|^fsync data")
 
 
 def power_cuts(pages: Path, mortals: Mortals, tmp_path: Path, every: int, switches: str) -> None:

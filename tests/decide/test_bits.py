@@ -21,7 +21,7 @@ every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 
 @every_backend
 def test_candidates_are_those_near_enough(backend: Any) -> None:
-    texts = [*documents(40), None, "", "..."]
+    texts = [*documents(60), None, "", "..."]
     fingerprints = gpulsh.shingle(texts, backend=backend)
     filled = np.flatnonzero(np.diff(fingerprints.offset) > 0)
     for sketch, distance in ((gpulsh.SimHash(bits=64), 3), (gpulsh.SimHash(bits=128, weights="count"), 10)):
