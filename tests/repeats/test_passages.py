@@ -256,7 +256,6 @@ def test_as_many_samples_in_each_range_of_hashes() -> None:
     assert len(values) > 800 and counts.min() > 0.6 * counts.mean()
 
 
-@settings(max_examples=80)
 @given(
     st.one_of(strings, st.lists(st.sampled_from(["a", " ", "  ", "-", "é", "漢", "字\n"]), max_size=40).map("".join)),
     st.sampled_from([Shingling(), Shingling(symbols=True), Shingling(unit="char")]),
