@@ -56,26 +56,20 @@ def repeats(
     return place, first, occurrences
 
 
-def marked_spans(
-    place: Numbers, first: Numbers, occurrences: Numbers, size: int, firsts_stay: bool, firsts_mark: bool
-) -> Numbers:
-    """int64 [k, 4]: start, stop, first occurrence and occurrences of the spans that windows of `size` tokens mark.
+class SpanMarker:
+    """The spans that windows of `size` tokens mark; windows that occur more than once come piece by piece.
 
-    The windows int64 [r], ascending by place, occur more than once. Each marks its tokens; the first of several does so
-    if `firsts_mark`, and otherwise its tokens stay without a mark if `firsts_stay`.
+    Each window marks its tokens. The first of several equal ones does so if `firsts_mark`, and otherwise its tokens
+    stay without a mark if `firsts_stay`.
 
     Each token follows one of the windows that mark it: the one that the token before follows, or one that continues it,
     as long as none occurs more often, and otherwise the last of the most frequent ones. A span ends where the number of
     occurrences changes, or the distance from the first occurrence.
 
-    >>> marked_spans(np.array([0, 9]), np.array([0, 0]), np.array([2, 2]), 3, True, False).tolist()
+    >>> marker = SpanMarker(3, firsts_stay=True, firsts_mark=False)
+    >>> marker.add(np.array([0, 9]), np.array([0, 0]), np.array([2, 2]), FAR).tolist()
     [[9, 12, 0, 2]]
     """
-    return SpanMarker(size, firsts_stay, firsts_mark).add(place, first, occurrences, FAR)
-
-
-class SpanMarker:
-    """`marked_spans` of windows that come piece by piece."""
 
     def __init__(self, size: int, firsts_stay: bool, firsts_mark: bool) -> None:
         self._given = size, firsts_stay, firsts_mark
@@ -84,9 +78,10 @@ class SpanMarker:
         self._last = np.empty((0, 4), np.int64)
 
     def add(self, place: Numbers, first: Numbers, occurrences: Numbers, until: int) -> Numbers:
-        """int64 [k, 4]: the spans of tokens before `until`, of all windows that begin there after those given before.
+        """int64 [k, 4]: start, stop, first occurrence and occurrences of the spans of tokens before `until`.
 
-        The last one may go on: the next call gives it again.
+        The windows int64 [r] each are all that begin before `until` after those given before, ascending by place. The
+        last span may go on: the next call gives it again.
         """
         from gpulsh.backends.cpu.repeats import find_spans
 

@@ -40,7 +40,8 @@ def find_stretches(
             " stem and anchor"
         )
     least = 1 if least is None else check_integer("tokens", least, 1, 2**63 - 1)
-    reading = Documents(open_texts(pa.array([text], pa.large_binary()), ops), method.reading, method.folding, ops)
+    source = open_texts(pa.array([text], pa.large_binary()), ops)
+    reading = Documents(source=source, shingling=method.reading, folding=method.folding, ops=ops)
     (batch,) = reading.batches()
     shingles: NDArray[np.uint64] = ops.asnumpy(ops.shingle(batch, reading.shingling, keys).values)
     length = min(size, int(ops.asnumpy(ops.tokens(batch, reading.shingling).lengths)[0]))

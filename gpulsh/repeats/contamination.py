@@ -14,9 +14,9 @@ from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, known_keywords, normalizing
 from gpulsh.ragged import chosen_rows
 from gpulsh.repeats.benchmark import Covered, Found, Overlap, index_items
-from gpulsh.repeats.places import TextReading, byte_bounds_of
+from gpulsh.repeats.places import byte_bounds_of
 from gpulsh.secret import chosen_secret, evidence_keys
-from gpulsh.text.documents import BATCH_BYTES, Documents
+from gpulsh.text.documents import BATCH_BYTES, Documents, TextReading
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,9 +8,10 @@ import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.ragged import distinct, first_of_runs, offsets, ranges, within_runs
+from gpulsh.repeats.byte_text import character_spans
 from gpulsh.repeats.marks import TokenSpans
-from gpulsh.repeats.places import TextReading, byte_bounds_of, chosen_batches
-from gpulsh.text.documents import Documents
+from gpulsh.repeats.places import byte_bounds_of, chosen_batches
+from gpulsh.text.documents import Documents, TextReading
 
 LINE_END = 10
 
@@ -26,6 +27,26 @@ class WholeLines(NamedTuple):
     def none(cls, spans: TokenSpans) -> WholeLines:
         """Of spans as they are."""
         return cls(spans, *(np.full(len(spans.start), -1, np.int64) for _ in range(2)))
+
+    def located(
+        self, base: Numbers, places: Numbers, bounds: Numbers, of_bytes: bool
+    ) -> tuple[TokenSpans, Numbers, Numbers, Numbers]:
+        """Spans, and int64 [k] each: their rows in `base`, and where they begin and end in bytes.
+
+        `bounds` [q, 2] are the bytes of the tokens at `places` [q]. What is between two spans that touch belongs to the
+        first. Where tokens are bytes, spans become spans of whole characters.
+        """
+        begin = bounds[np.searchsorted(places, self.spans.start), 0]
+        end = bounds[np.searchsorted(places, self.spans.stop - 1), 1]
+        start, stop = np.where(self.start < 0, begin, self.start), np.where(self.stop < 0, end, self.stop)
+        row = np.searchsorted(base, self.spans.start, side="right") - 1
+        if of_bytes:
+            spans = character_spans(self.spans, base[row] + start, base[row] + stop)
+            row = np.searchsorted(base, spans.start, side="right") - 1
+            return spans, row, spans.start - base[row], spans.stop - base[row]
+        touching = self.spans.stop[:-1] == self.spans.start[1:]
+        stop[:-1][touching] = start[1:][touching]
+        return self.spans, row, start, stop
 
 
 def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Numbers, tokens: int) -> WholeLines:

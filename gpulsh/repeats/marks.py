@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.backends.repeats import FAR, SpanMarker, marked_spans
+from gpulsh.backends.repeats import FAR, SpanMarker
 from gpulsh.repeats.windows import Repeats
 
 Keep = Literal["first", "minimal", "none"]
@@ -33,8 +33,15 @@ class TokenSpans(NamedTuple):
 
 def mark(found: Repeats, tokens: int, keep: Keep) -> TokenSpans:
     """The marks that windows of `tokens` tokens give."""
-    spans = marked_spans(*found, tokens, firsts_stay=keep == "first", firsts_mark=keep == "none")
-    return TokenSpans(*np.ascontiguousarray(spans.T))
+    return _added(_marker(tokens, keep), found, FAR)
+
+
+def _marker(tokens: int, keep: Keep) -> SpanMarker:
+    return SpanMarker(tokens, firsts_stay=keep == "first", firsts_mark=keep == "none")
+
+
+def _added(marker: SpanMarker, found: Repeats, until: int) -> TokenSpans:
+    return TokenSpans(*np.ascontiguousarray(marker.add(*found, until).T))
 
 
 def bridged(spans: TokenSpans, base: Numbers, most: int) -> TokenSpans:
@@ -73,15 +80,14 @@ class Marker:
     """
 
     def __init__(self, tokens: int, keep: Keep, bridge: int, base: Numbers) -> None:
-        self._marker = SpanMarker(tokens, firsts_stay=keep == "first", firsts_mark=keep == "none")
+        self._marker = _marker(tokens, keep)
         self._tokens, self._bridge, self._base = tokens, bridge, base
         none = np.empty(0, np.int64)
         self._windows, self._spans = Repeats(none, none, none), TokenSpans(none, none, none, none)  # not settled
 
     def add(self, found: Repeats, until: int = FAR) -> Settled:
         """All windows before the place `until` that occur more than once, after those that were given before."""
-        marked = TokenSpans(*np.ascontiguousarray(self._marker.add(*found, until).T))
-        spans = bridged(marked, self._base, self._bridge)
+        spans = bridged(_added(self._marker, found, until), self._base, self._bridge)
         done = slice(len(spans.start) - (until < FAR))  # the last one may go on, or a gap follows
         windows = Repeats(*map(np.concatenate, zip(self._windows, found, strict=True)))
         seen = TokenSpans(*map(np.concatenate, zip(self._spans, spans, strict=True)))

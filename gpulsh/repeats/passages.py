@@ -251,31 +251,17 @@ def span_table(documents: Documents, base: Numbers, lines: WholeLines) -> pa.Tab
     from gpulsh.io.arrow.buffers import to_arrow
 
     spans = lines.spans
-    repeat = spans.first >= 0
-    places = sorted_distinct(np.concatenate([spans.start, spans.stop - 1, spans.first[repeat]]))
+    places = sorted_distinct(np.concatenate([spans.start, spans.stop - 1, spans.first[spans.first >= 0]]))
     bounds = byte_bounds(documents, base, places)
-
-    def found(place: Numbers, side: int) -> Numbers:
-        column: Numbers = bounds[np.searchsorted(places, place), side]
-        return column
-
-    row = np.searchsorted(base, spans.start, side="right") - 1
-    start = np.where(lines.start < 0, found(spans.start, 0), lines.start)
-    stop = np.where(lines.stop < 0, found(spans.stop - 1, 1), lines.stop)
-    if documents.of_bytes:
-        spans = byte_text.character_spans(spans, base[row] + start, base[row] + stop)
-        row, repeat = np.searchsorted(base, spans.start, side="right") - 1, spans.first >= 0
-        start, stop = spans.start - base[row], spans.stop - base[row]
-    else:
-        touching = spans.stop[:-1] == spans.start[1:]
-        stop[:-1][touching] = start[1:][touching]
+    spans, row, start, stop = lines.located(base, places, bounds, documents.of_bytes)
+    repeat = spans.first >= 0
     first = np.where(repeat, spans.first, places[0] if len(places) else 0)
     columns = {
         "row": row,
         "start": start,
         "stop": stop,
         "first_row": to_arrow(np.searchsorted(base, first, side="right") - 1, ~repeat),
-        "first_start": to_arrow(found(first, 0), ~repeat),
+        "first_start": to_arrow(bounds[np.searchsorted(places, first), 0], ~repeat),
         "tokens": spans.stop - spans.start,
         "occurrences": spans.occurrences,
     }

@@ -10,53 +10,20 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch, on_host
-from gpulsh.backends.protocol import Backend
 from gpulsh.io.rows import batch_cuts, normalized
-from gpulsh.params import Folding, NormalForm, Shingling
+from gpulsh.params import Folding, NormalForm
 from gpulsh.ragged import distinct, offsets
 from gpulsh.repeats.byte_text import spelled, whole_characters
-from gpulsh.text.documents import Documents
+from gpulsh.text.documents import Documents, TextReading
 
 REPLACEMENT = "\ufffd"
 HANGUL_JAMO = range(0x1160, 0x1200)  # vowels and finals, which join the consonant before
-
-
-class TextReading(Protocol):
-    """How texts are read."""
-
-    @property
-    def ops(self) -> Backend:
-        """The backend."""
-
-    @property
-    def shingling(self) -> Shingling:
-        """How tokens are read, folding included."""
-
-    @property
-    def folding(self) -> Folding:
-        """The normal form."""
-
-    @property
-    def of_bytes(self) -> bool:
-        """Whether tokens are bytes."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """`TextReading` of a task over files."""
-
-    ops: Backend
-    shingling: Shingling
-    folding: Folding
-    of_bytes: bool = False
 
 
 def read_text(text: TextBatch, folding: Folding, of_bytes: bool) -> TextBatch:

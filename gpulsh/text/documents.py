@@ -25,15 +25,21 @@ Weights = Literal["count", "idf"]
 BATCH_BYTES = 32 << 20  # of text in memory
 
 
-@dataclass(frozen=True)
-class Documents:
-    """Documents in memory, the way to read them, and the backend that does."""
+@dataclass(frozen=True, kw_only=True)
+class TextReading:
+    """The way to read texts as tokens, and the backend that does."""
 
-    source: MemoryTexts
+    ops: Backend
     shingling: Shingling
     folding: Folding
-    ops: Backend
-    of_bytes: bool = False  # whether tokens are bytes: of `gpulsh.passages` alone
+    of_bytes: bool = False  # whether tokens are bytes: of passages alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Documents(TextReading):
+    """Documents in memory, and how they are read."""
+
+    source: MemoryTexts
 
     @classmethod
     def opened(
@@ -47,7 +53,7 @@ class Documents:
         """From what a user gives; raises the error that says what is wrong with it."""
         shingling, folding = text_reading(shingling, folding)
         ops = select_backend(backend, threads=threads)
-        return cls(open_texts(texts, ops), shingling, folding, ops)
+        return cls(source=open_texts(texts, ops), shingling=shingling, folding=folding, ops=ops)
 
     def batches(self) -> Iterator[TextBatch]:
         """All documents, normalized, in batches."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.backends import repeats as module
-from gpulsh.backends.repeats import SpanMarker, marked_spans, repeats
+from gpulsh.backends.repeats import FAR, SpanMarker, repeats
 from gpulsh.errors import BackendError
 
 # Few values, whose cells are the same: any two may share one hash, both, or only their cell.
@@ -68,7 +68,7 @@ def test_marks_do_not_depend_on_pieces(
     several = st.tuples(st.integers(0, 4), st.integers(2, 3))
     windows = [(at, max(at - back, 0), often) for at in place for back, often in [data.draw(several)]]
     columns = np.array(windows, np.int64).reshape(-1, 3).T
-    wanted = marked_spans(*columns, size, stay, mark).tolist()
+    wanted = SpanMarker(size, stay, mark).add(*columns, FAR).tolist()
     cuts = sorted(data.draw(st.lists(st.integers(0, 70), max_size=5)))
     marker, found, low = SpanMarker(size, stay, mark), list[list[int]](), 0
     for until in [*cuts, 100]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpulsh.arrays import Numbers
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.ragged import sorted_distinct
+from gpulsh.ragged import found_in, sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.evidence import write_ids
 from gpulsh.run.passages.frequent import candidates, with_texts_again
@@ -44,11 +44,8 @@ def hold(place: PassagesPlace, layout: Layout, partition: Partition) -> Made:
 def _holding(place: PassagesPlace, partitions: int, items: Numbers) -> Numbers:
     """How many documents of all partitions hold each of `items`."""
     wanted = sorted_distinct(items)
-    counts = np.zeros(len(wanted) + 1, np.int64)
+    counts = np.zeros(len(wanted), np.int64)
     for partition in range(partitions) if len(wanted) else ():
-        found = HELD.read(place.folder, partition).item
-        at = np.searchsorted(wanted, found)
-        known = at < len(wanted)
-        known[known] = wanted[at[known]] == found[known]
-        counts += np.bincount(at[known], minlength=len(counts))
+        _, at = found_in(wanted, HELD.read(place.folder, partition).item)
+        counts += np.bincount(at, minlength=len(counts))
     return counts[np.searchsorted(wanted, items)]

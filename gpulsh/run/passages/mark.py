@@ -17,10 +17,9 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import found_in, sorted_distinct
-from gpulsh.repeats.byte_text import character_spans
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
 from gpulsh.repeats.marks import Marker, TokenSpans
-from gpulsh.repeats.places import Reading, byte_bounds_of
+from gpulsh.repeats.places import byte_bounds_of
 from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import PlacedRows, Some, bases, place_ranges, read_documents, unchanged
@@ -42,6 +41,7 @@ from gpulsh.run.passages.job import (
     Stretches,
 )
 from gpulsh.store.columns import ColumnsFile
+from gpulsh.text.documents import TextReading
 
 RUN_FIRSTS = 1 << 20  # that are held before they are written: `locate` looks into each run of all partitions
 CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
@@ -120,7 +120,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     here = base[[0, -1]].tolist()
     own, kept = PlacedRows(STRETCHES, folder, marked, *here), PlacedRows(KEPT, folder, marked, *here)
     firsts = PlacedRows(FIRSTS, folder, new, *here)
-    reading = Reading(place.ops, job.windows, job.folding, job.of_bytes)
+    reading = TextReading(ops=place.ops, shingling=job.windows, folding=job.folding, of_bytes=job.of_bytes)
 
     def wanted(start: int, stop: int) -> Numbers:
         spans, first = own.between(start, stop), firsts.between(start, stop).place
@@ -155,32 +155,18 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
 
 
 def _located(
-    reading: Reading, base: Numbers, some: Some, lines: WholeLines, first: Numbers
+    reading: TextReading, base: Numbers, some: Some, lines: WholeLines, first: Numbers
 ) -> tuple[ByteStretches, FirstPlaces]:
     """Stretches of some documents, and places of first occurrences in them, with rows of the partition."""
-    spans = lines.spans
-    places = sorted_distinct(np.concatenate([spans.start, spans.stop - 1, first]))
+    places = sorted_distinct(np.concatenate([lines.spans.start, lines.spans.stop - 1, first]))
     row = np.searchsorted(base, places, side="right") - 1
     bounds = byte_bounds_of(reading, some.text, np.searchsorted(some.rows, row), places - base[row])
-
-    def found(place: Numbers, side: int) -> Numbers:
-        column: Numbers = bounds[np.searchsorted(places, place), side]
-        return column
-
-    start = np.where(lines.start < 0, found(spans.start, 0), lines.start)
-    stop = np.where(lines.stop < 0, found(spans.stop - 1, 1), lines.stop)
-    document = np.searchsorted(base, spans.start, side="right") - 1
-    if reading.of_bytes:
-        spans = character_spans(spans, base[document] + start, base[document] + stop)
-        document = np.searchsorted(base, spans.start, side="right") - 1
-        start, stop = spans.start - base[document], spans.stop - base[document]
-    else:
-        touching = spans.stop[:-1] == spans.start[1:]
-        stop[:-1][touching] = start[1:][touching]
+    spans, document, start, stop = lines.located(base, places, bounds, reading.of_bytes)
     columns = map(np.asarray, (document, start, stop, spans.first, spans.stop - spans.start, spans.occurrences))
     filled = start < stop
     passages = ByteStretches(*(column[filled] for column in columns))
-    return passages, FirstPlaces(first, np.searchsorted(base, first, side="right") - 1, found(first, 0))
+    begin = bounds[np.searchsorted(places, first), 0]
+    return passages, FirstPlaces(first, np.searchsorted(base, first, side="right") - 1, begin)
 
 
 def _text(some: Some, position: int, document: int) -> NDArray[np.uint8]:

@@ -26,13 +26,13 @@ from gpulsh.io.rows import normalized
 from gpulsh.ragged import first_of_runs
 from gpulsh.repeats.benchmark import Benchmark, index_items
 from gpulsh.repeats.contamination import byte_spans
-from gpulsh.repeats.places import Reading
 from gpulsh.run.job import FileJob, Layout, Made, Place
 from gpulsh.run.policy import Screening
 from gpulsh.run.records import tables
 from gpulsh.run.records.results import write_result
 from gpulsh.stats.counts import CONTAMINATION
 from gpulsh.store.durable import FileFact
+from gpulsh.text.documents import TextReading
 
 PROTECT = "protect"  # the step
 ITEMS: Sequence[tables.Table[Any]] = tables.ITEM_WINDOWS, tables.ITEM_PLACES, tables.ITEM_TOKENS, tables.ITEM_FLAGS
@@ -75,7 +75,8 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
     index = Benchmark(screening.overlap, *(table.read(place.folder, PROTECT) for table in ITEMS))
 
     def find(ops: Backend, text: TextBatch) -> tuple[int, int, tables.HeldItems, tables.HeldSpans]:
-        given, how = (ops, normalized(text, folding.form), reading, place.keys), Reading(ops, reading, folding)
+        given = ops, normalized(text, folding.form), reading, place.keys
+        how = TextReading(ops=ops, shingling=reading, folding=folding)
         found, spans = index.cover(*given) if screening.marks else (index.find(*given), None)
         items = tables.HeldItems(found.row, found.item, found.coverage, *byte_spans(how, text, found).T)
         marked = tables.HELD_SPANS.empty()
