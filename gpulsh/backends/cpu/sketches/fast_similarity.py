@@ -1,8 +1,7 @@
 """Fast similarity sketching: a few multiply-adds a fingerprint instead of one a function.
 
-Rounds end when no bin is empty. Bins that are empty after all rounds take minima by MinHash's loop, of products without
-an addend, an instruction less. It wins over MinHash when a set has more fingerprints than a fraction of the bins, and
-more so the longer the set is.
+Rounds end when no bin is empty. Bins that are empty after all rounds take minima by MinHash's loop. It wins over
+MinHash when a set has more fingerprints than a fraction of the bins, and more so the longer the set is.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.sketches import Minima
 from gpulsh.backends.cpu.sketches.bins import AHEAD, any_empty, empty_bins, keep_least
-from gpulsh.backends.cpu.sketches.minhash import LANES, TILE, lower_minima
+from gpulsh.backends.cpu.sketches.minhash import LANES, TILE, fold_lanes
 from gpulsh.backends.cpu.vectors import I32, I64, WORDS, all_of, everywhere, load, lowered, store
 from gpulsh.backends.cpu.vectors import LANES as EIGHT
 from gpulsh.params import Family
@@ -29,7 +28,7 @@ _LOWER, _UPPER = _U(0xFFFFFFFF), _U(0xFFFFFFFF << 32)
 _VALUE, _REST = _U(protocol.VALUE_BITS), _U(32 - protocol.VALUE_BITS)
 _OWN, _NO_VALUE = _U32(_THROWS << protocol.VALUE_BITS), _U32(protocol.NO_VALUE)
 
-_halves, _lanes = ir.VectorType(I32, 2 * EIGHT), ir.VectorType(I32, LANES)
+_halves = ir.VectorType(I32, 2 * EIGHT)
 
 
 @lowered(types.void(types.int64, types.uint64, types.uint64, types.uint64, types.uint64, types.int64))
@@ -52,19 +51,10 @@ def _throw_eight(
     store(builder, builder.or_(builder.or_(place, value), everywhere(builder, before)), thrown_at)
 
 
-@lowered(types.void(types.int64, types.int64, types.int64, types.int64))
-def _fold_products(
-    builder: ir.IRBuilder, tile: ir.Value, count: ir.Value, multiplier_at: ir.Value, least_at: ir.Value
-) -> None:
-    """Lower LANES minima by the products of their multipliers with the `count` fingerprints of a tile."""
-    multipliers = load(builder, multiplier_at, _lanes)
-    lower_minima(builder, tile, count, least_at, [lambda x: builder.mul(x, multipliers)])
-
-
 @kernel
-def _fold(values, offset, multiplier, addend, own, tile, thrown, places, multipliers, least, minima):
-    """`multiplier`, `addend` [THROWS], two halves each; `own` [columns] multipliers; then room."""
-    count, thrown_at = minima.shape[1], thrown.ctypes.data
+def _fold(values, offset, multiplier, addend, own, no_addends, tile, thrown, places, multipliers, least, minima):
+    """`multiplier`, `addend` [THROWS], two halves each; `own` [columns] multipliers, `no_addends` zeros; then room."""
+    count, tile_at, thrown_at, least_at = minima.shape[1], tile.ctypes.data, thrown.ctypes.data, least.ctypes.data
     bins = _U(count)
     for document in range(offset.size - 1):
         found = minima[document]
@@ -98,9 +88,7 @@ def _fold(values, offset, multiplier, addend, own, tile, thrown, places, multipl
             source = row[first : first + TILE]
             for i in range(source.size):
                 tile[i] = _U32(source[i] >> _S32)
-            for v in range(vectors):
-                skip = 4 * LANES * v
-                _fold_products(tile.ctypes.data, source.size, multipliers.ctypes.data + skip, least.ctypes.data + skip)
+            fold_lanes(tile_at, source.size, vectors, multipliers.ctypes.data, no_addends.ctypes.data, least_at)
         for i in range(empty):
             found[places[i]] = _OWN | least[i] >> _U32(_REST)
 
@@ -120,6 +108,6 @@ class Sketch(Minima):
     def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
         tile, thrown = np.empty(TILE, np.uint32), np.empty(TILE + EIGHT, np.uint64)
         places = np.empty(self.columns + AHEAD, np.uint32)
-        multipliers, least = np.zeros((2, self.columns + LANES), np.uint32)
-        room = tile, thrown, places, multipliers, least
+        no_addends, multipliers, least = np.zeros((3, self.columns + LANES), np.uint32)
+        room = no_addends, tile, thrown, places, multipliers, least
         _fold(fingerprints.values, fingerprints.offset, *self._rounds, self._own, *room, minima)

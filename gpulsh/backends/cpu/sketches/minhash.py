@@ -30,41 +30,6 @@ _UPPER = np.uint64(32)
 _lanes = ir.VectorType(I32, LANES)
 
 
-def lower_minima(
-    builder: ir.IRBuilder,
-    tile: ir.Value,
-    count: ir.Value,
-    minima: ir.Value,
-    functions: list[Callable[[ir.Value], ir.Value]],
-) -> None:
-    """Lower minima, LANES for each of `functions` of a vector, by the `count` shingles of a tile; addresses."""
-    shingles, start = builder.inttoptr(tile, I32.as_pointer()), builder.inttoptr(minima, _lanes.as_pointer())
-    places = [builder.gep(start, [ir.Constant(I64, v)]) for v in range(len(functions))]
-    before = [builder.load(place, align=4) for place in places]
-    entry = builder.block
-    loop, done = builder.append_basic_block("shingle"), builder.append_basic_block("done")
-    builder.branch(loop)
-
-    builder.position_at_end(loop)
-    i = builder.phi(I64)
-    i.add_incoming(ir.Constant(I64, 0), entry)
-    running = [builder.phi(_lanes) for _ in functions]
-    broadcast = everywhere(builder, builder.load(builder.gep(shingles, [i])), _lanes)
-    for v, function in enumerate(functions):
-        value = function(broadcast)
-        lower = builder.select(builder.icmp_unsigned("<", value, running[v]), value, running[v])
-        running[v].add_incoming(before[v], entry)
-        running[v].add_incoming(lower, loop)
-        before[v] = lower
-    following = builder.add(i, ir.Constant(I64, 1))
-    i.add_incoming(following, loop)
-    builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
-
-    builder.position_at_end(done)
-    for least, place in zip(before, places, strict=True):
-        builder.store(least, place, align=4)
-
-
 def _fold(vectors: int) -> Callable[..., object]:
     """An intrinsic that lowers `vectors` * LANES minima by the `count` shingles of a tile; the rest are addresses."""
 
@@ -77,12 +42,35 @@ def _fold(vectors: int) -> Callable[..., object]:
         addend: ir.Value,
         minima: ir.Value,
     ) -> None:
-        def function(v: int) -> Callable[[ir.Value], ir.Value]:
-            at = ir.Constant(I64, 4 * LANES * v)
-            a, b = (load(builder, builder.add(table, at), _lanes) for table in (multiplier, addend))
-            return lambda x: builder.add(builder.mul(x, a), b)
+        def vector(table: ir.Value, v: int) -> ir.Value:
+            return load(builder, builder.add(table, ir.Constant(I64, 4 * LANES * v)), _lanes)
 
-        lower_minima(builder, tile, count, minima, [function(v) for v in range(vectors)])
+        drawn = [(vector(multiplier, v), vector(addend, v)) for v in range(vectors)]
+        shingles, start = builder.inttoptr(tile, I32.as_pointer()), builder.inttoptr(minima, _lanes.as_pointer())
+        places = [builder.gep(start, [ir.Constant(I64, v)]) for v in range(vectors)]
+        before = [builder.load(place, align=4) for place in places]
+        entry = builder.block
+        loop, done = builder.append_basic_block("shingle"), builder.append_basic_block("done")
+        builder.branch(loop)
+
+        builder.position_at_end(loop)
+        i = builder.phi(I64)
+        i.add_incoming(ir.Constant(I64, 0), entry)
+        running = [builder.phi(_lanes) for _ in drawn]
+        broadcast = everywhere(builder, builder.load(builder.gep(shingles, [i])), _lanes)
+        for v, (a, b) in enumerate(drawn):
+            value = builder.add(builder.mul(broadcast, a), b)
+            lower = builder.select(builder.icmp_unsigned("<", value, running[v]), value, running[v])
+            running[v].add_incoming(before[v], entry)
+            running[v].add_incoming(lower, loop)
+            before[v] = lower
+        following = builder.add(i, ir.Constant(I64, 1))
+        i.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+
+        builder.position_at_end(done)
+        for least, place in zip(before, places, strict=True):
+            builder.store(least, place, align=4)
 
     return fold
 
