@@ -195,14 +195,13 @@ class Delimited(Streamed):
         """The record with another value in that column, in quotes."""
         value = text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
         field = re.compile(FIELD % re.escape(self.delimiter.encode()))
-        at = 0
-        for _ in range(number):
-            matched = field.match(record, at)
+        begin, end = 0, -1
+        for _ in range(number + 1):
+            begin = end + 1
+            matched = field.match(record, begin)
             assert matched is not None  # which matches anything
-            at = matched.end() + 1
-        matched = field.match(record, at)
-        assert matched is not None
-        return record[:at] + b'"' + value.replace(b'"', b'""') + b'"' + record[matched.end() :]
+            end = matched.end()
+        return record[:begin] + b'"' + value.replace(b'"', b'""') + b'"' + record[end:]
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """Every column as strings; invalid UTF-8 becomes U+FFFD."""

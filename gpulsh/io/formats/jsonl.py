@@ -82,26 +82,14 @@ class Group(NamedTuple):
             yield number, self.lines.pop()
 
 
-class _Opened:  # a class, for contexts of contextlib take longer, and files may be small
-    """A file open for reading, with its `unit`, which is closed when the context is left."""
-
-    def __init__(self, file: File, source: BinaryIO) -> None:
-        self._file, self._source = file, source
-
-    def __enter__(self) -> tuple[File, BinaryIO]:
-        return self._file, self._source
-
-    def __exit__(self, *raised: object) -> None:
-        self._source.close()
-
-
 class JsonLines(Streamed):
     """Files whose rows are the lines that are not blank."""
 
     def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
         """Check that the file opens and that its first line is a record."""
         small = Limit(COPIES * CHECKED_LINE)  # the first pass checks a longer line
-        with reading(file), self._opened(file) as (file, source), suppress(LargeDocumentError):
+        file, source = self._opened(file)
+        with reading(file), source, suppress(LargeDocumentError):
             for group in self._groups(file, source, small):
                 if group.lines:
                     number, line = next(group.each())
@@ -120,7 +108,8 @@ class JsonLines(Streamed):
         def lost(detail: str) -> None:
             damage.append(Rejection(row, 0, "row", row, detail))
 
-        with reading(file), self._opened(file) as (file, source):
+        file, source = self._opened(file)
+        with reading(file), source:
             key_column = KeyColumn(file, columns.key) if columns.key is not None and wanted is None else None
             for group in self._groups(file, source, rules.limit, lost):
                 found, damage = _Found(row, damage), []
@@ -174,7 +163,8 @@ class JsonLines(Streamed):
         held = 0
         wanted = np.zeros(int(rows[-1]) + 1 if len(rows) else 0, np.bool_)
         wanted[rows] = True
-        with reading(file), self._opened(file) as (file, source):
+        file, source = self._opened(file)
+        with reading(file), source:
             for kept in self._kept_lines(file, source, wanted, more=True):
                 for number, line in kept.each():
                     record = parsed(file, number, line, depth=column.count(".") + 1)
@@ -191,12 +181,14 @@ class JsonLines(Streamed):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
-        with self._opened(file) as (file, source), self._writer(target, how.get("packing")) as out:
+        file, source = self._opened(file)
+        with source, self._writer(target, how.get("packing")) as out:
             _write(file, out, (kept.lines for kept in self._written(file, source, keep, how)))
 
     def write_lines(self, file: File, keep: Mask, out: Sink, how: Writing) -> None:
         """Kept records as they are, each on one line."""
-        with self._opened(file) as (file, source):
+        file, source = self._opened(file)
+        with source:
             for kept in self._written(file, source, keep, how):
                 write_lines(out, [on_one_line(content_of(number, line)) for number, line in kept.each()])
 
@@ -222,7 +214,8 @@ class JsonLines(Streamed):
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines, as `write_kept` writes them."""
-        with reading(file), self._opened(file) as (file, source), self._writer(target, None) as out:
+        file, source = self._opened(file)
+        with reading(file), source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share)
 
             def first() -> Iterator[list[Line]]:
@@ -255,7 +248,8 @@ class JsonLines(Streamed):
         return shape
 
     def _kept_records(self, file: File, keep: Mask, limit: Limit | None, parsing: Parse) -> Iterator[list[Record]]:
-        with reading(file), self._opened(file) as (file, source):
+        file, source = self._opened(file)
+        with reading(file), source:
             for kept in self._kept_lines(file, source, keep):
                 yield [whole_record(file, number, line, limit, parsing) for number, line in kept.each()]
 
@@ -274,10 +268,10 @@ class JsonLines(Streamed):
                     read.rows = len(keep)
                     return
 
-    def _opened(self, file: File) -> _Opened:
-        """The file open at its first byte, and the file with its `unit`."""
+    def _opened(self, file: File) -> tuple[File, BinaryIO]:
+        """The file with its `unit`, and open at its first byte."""
         with reading(file):
-            return _Opened(file, file.open(buffering=0))  # all steps are large; a small file is faster without
+            return file, file.open(buffering=0)  # all steps are large; a small file is faster without
 
     def _groups(
         self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda detail: None
@@ -314,9 +308,10 @@ class JsonLines(Streamed):
 class Json(JsonLines):
     """Files of JSON lines, or of one array whose elements are rows."""
 
-    def _opened(self, file: File) -> _Opened:
+    def _opened(self, file: File) -> tuple[File, BinaryIO]:
+        file, source = super()._opened(file)
         with ExitStack() as stack:
-            file, source = stack.enter_context(super()._opened(file))
+            stack.enter_context(source)
             begin = b""
             with reading(file):
                 with suppress(ValueError):  # the reading that follows meets it
@@ -325,7 +320,7 @@ class Json(JsonLines):
                             break
                 source.seek(0)
             stack.pop_all()
-        return _Opened(replace(file, unit=ELEMENT) if begin.startswith(b"[") else file, source)
+        return replace(file, unit=ELEMENT) if begin.startswith(b"[") else file, source
 
     def _groups(
         self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda detail: None

@@ -422,31 +422,29 @@ def _kept_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The kept rows of a run, batch by batch. Where its `texts` are known, only other columns are decoded."""
     schema = source.schema_arrow
-    if known is None or texts is None:
-        start = 0
-        with reading(file):
-            for batch in _batches(file, source, run):
-                part = keep[start : start + len(batch)]
-                start += len(batch)
-                if part.any():
-                    yield kept(batch, part)
-                del batch
-        return
-    place = schema.get_field_index(known.columns.whole)
-    names = schema.remove(place).names
-    if not names:
-        yield from pa.table([texts], schema=schema).filter(to_arrow(keep)).to_batches()
-        return
+    place, names = -1, None
+    if known is not None and texts is not None:
+        place = schema.get_field_index(known.columns.whole)
+        names = schema.remove(place).names
+        if not names:
+            yield from pa.table([texts], schema=schema).filter(to_arrow(keep)).to_batches()
+            return
     start = 0
     with reading(file):
         for batch in _batches(file, source, run, names):
             part = keep[start : start + len(batch)]
             if part.any():
-                columns = kept(batch, part).columns
-                rows = texts.slice(start, len(batch)).filter(to_arrow(part))
-                columns.insert(place, rows.chunk(0) if rows.num_chunks == 1 else pa.concat_arrays(rows.chunks))
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                found = kept(batch, part)
+                if texts is not None:
+                    columns = found.columns
+                    rows = texts.slice(start, len(batch)).filter(to_arrow(part))
+                    columns.insert(place, rows.chunk(0) if rows.num_chunks == 1 else pa.concat_arrays(rows.chunks))
+                    found = pa.RecordBatch.from_arrays(columns, schema=schema)
+                    del columns, rows
+                yield found
+                del found
             start += len(batch)
+            del batch  # before the next one is decoded
 
 
 def in_groups(
