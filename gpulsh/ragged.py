@@ -61,6 +61,18 @@ def found_in(known: Values, wanted: Values) -> tuple[Numbers, Numbers]:
     return rows, at[rows]
 
 
+def runs_of(known: Values, wanted: Values) -> tuple[Numbers, Numbers, Numbers]:
+    """Which of `wanted` are in `known`, which ascends, where each begins there, and how often it occurs.
+
+    >>> runs_of(np.array([3, 3, 5]), np.array([3, 4, 5]))
+    (array([0, 2]), array([0, 2]), array([2, 1]))
+    """
+    first = known.searchsorted(wanted)
+    found = (known.take(first, mode="clip") == wanted).nonzero()[0] if len(known) else first[:0]
+    first = first[found]  # `nonzero` takes half the time of `flatnonzero` for a few
+    return found, first, known.searchsorted(wanted[found], side="right") - first
+
+
 def run_bounds(values: Array) -> Iterator[tuple[int, int]]:
     """[start, stop) of each run of equal values [n]."""
     return pairwise([*np.flatnonzero(first_of_runs(values)).tolist(), len(values)])

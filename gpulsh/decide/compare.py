@@ -63,11 +63,10 @@ def contained(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array
 
 def overlapping(rows: Array, parts: Iterable[Fingerprints], ops: Backend) -> Array:
     """The share of the smaller document of each pair that the other one contains."""
-    both = first = second = np.zeros(len(rows), np.int64, like=rows)
+    both, sizes = np.zeros(len(rows), np.int64, like=rows), np.zeros_like(rows)
     for part in parts:
-        both, sizes = both + ops.intersect(rows, part)[0], part.lengths
-        first, second = first + sizes[rows[:, 0]], second + sizes[rows[:, 1]]
-    return share(both, np.minimum(first, second))
+        both, sizes = both + ops.intersect(rows, part)[0], sizes + part.lengths[rows]
+    return share(both, sizes.min(axis=1))
 
 
 def estimated(family: Family) -> Measure:

@@ -21,7 +21,7 @@ from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend, least_share
 from gpulsh.decide.readable import Readable, in_runs, row_sizes
 from gpulsh.lsh.pairs import packed, unpacked
-from gpulsh.ragged import cuts, first_of_runs, offsets, sorted_distinct, within_runs
+from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, sorted_distinct, within_runs
 
 SHINGLE_BYTES = 8  # of text, or fewer, for a slot of the table of frequencies
 FEWEST_BITS, MOST_BITS = 10, 28
@@ -68,10 +68,8 @@ class Owners:
 
     def met_by(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
         """Pairs (holder, owner), some at a time, of each holder [h] of `fingerprints` [h] with every owner."""
-        slots = np.searchsorted(self.known, fingerprints)
-        slots[slots == len(self.known)] = 0
-        met = np.flatnonzero(self.known[slots] == fingerprints) if len(self.known) else np.empty(0, np.int64)
-        holders, slots = holders[met], slots[met]
+        met, slots = found_in(self.known, fingerprints)
+        holders = holders[met]
         begin, counts = self._offset[slots], self._offset[slots + 1] - self._offset[slots]
         for start, stop in cuts(offsets(counts), LARGEST_JOIN):
             some = counts[start:stop]

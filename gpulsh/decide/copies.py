@@ -14,11 +14,10 @@ from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.decision import Decision
 from gpulsh.lsh.collisions import bucket_of_member
-from gpulsh.lsh.pairs import order_by, order_of_pairs
+from gpulsh.lsh.pairs import order_by
 from gpulsh.ragged import first_of_runs
 
 ByRow = Callable[[Array], Array]
-SPARSE = 8  # documents per copy from which the numbers of copies are sorted
 
 
 def first_copies(
@@ -49,21 +48,11 @@ def first_copies(
     for column in by[1:]:
         is_first |= first_of_runs(column)
     if rank is not None:
-        members = members[order_of_pairs(np.cumsum(is_first), rank(members))]
+        members = members[order_by(np.cumsum(is_first), rank(members))]
     first = members[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
     later = np.flatnonzero(~is_first)
-    return _ascending(members[later], first[later], len(exact))
-
-
-def _ascending(copies: Array, first: Array, count: int) -> tuple[Array, Array]:
-    """`copies`, distinct numbers below `count`, ascending, and the `first` of each."""
-    if len(copies) * SPARSE < count:
-        order = np.argsort(copies, kind="stable")
-        return copies[order], first[order]
-    first_of = np.zeros(count, np.int64, like=copies) - 1
-    first_of[copies] = first
-    copies = np.flatnonzero(first_of >= 0)
-    return copies, first_of[copies]
+    later = later[np.argsort(members[later], kind="stable")]
+    return members[later], first[later]
 
 
 def with_key_copies(decision: Decision, later: Array, first: Array, ops: Backend) -> Decision:

@@ -32,6 +32,7 @@ NAMES = (
     *("row", "id", "text", "duplicate_of_row", "duplicate_of_id", "duplicate_of_text"),
     *("similarity", "cluster"),
 )
+LIBRARIES = ("pyarrow", "pandas", "polars")  # whose tables get marks
 FIRST = 10  # dropped documents that a notebook shows
 
 
@@ -217,7 +218,6 @@ class Decision(Arrays):
         >>> marked.select(["kept", "duplicate_of_row", "similarity", "copies"]).to_pylist()[1]
         {'kept': False, 'duplicate_of_row': 0, 'similarity': 1.0, 'copies': None}
         """
-        from gpulsh.decide.counts.marks import with_columns
         from gpulsh.io.arrow.buffers import to_arrow
 
         if isinstance(table, Mapping) or not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
@@ -238,7 +238,7 @@ class Decision(Arrays):
         places = to_arrow(np.cumsum(kept) - 1, ~kept)
         columns |= {name: column.take(places) for name, column in here._counts_of(np.flatnonzero(kept)).items()}
         columns["component"] = to_arrow(count(here.duplicate_of, here.exact_copy, here.cluster).component)
-        return with_columns(table, columns)
+        return _with_columns(table, columns)
 
     def _counts_of(self, row: NDArray[np.int64]) -> dict[str, pa.Array]:
         """The counts of the kept documents at `row`; the decision is in NumPy's arrays."""
@@ -337,3 +337,31 @@ def _strings(batch: Rows) -> pa.Array:
 
     text, ends = batch.values.tobytes(), pairwise(batch.offset.tolist())
     return pa.array((text[start:stop].decode("utf-8", "replace") for start, stop in ends), pa.large_string())
+
+
+def _with_columns(table: Any, columns: Mapping[str, pa.Array]) -> Any:
+    """A table of pyarrow, pandas or polars with more columns. Raises ParameterError where it has one of them."""
+    import pyarrow as pa
+
+    home, kind = type(table).__module__.partition(".")[0], type(table).__name__
+    if home not in LIBRARIES or kind not in ("Table", "RecordBatch", "DataFrame"):
+        raise ParameterError(f"table is of type {kind}; give a Table of pyarrow, or a DataFrame of pandas or polars")
+    present = list(table.schema.names if home == "pyarrow" else table.columns)
+    for name in columns:
+        if name in present:
+            raise ParameterError(f"table has a column {name!r}, which would be added; rename it")
+    added = pa.table(dict(columns))
+    if home == "pyarrow":
+        whole = table if kind == "Table" else pa.Table.from_batches([table])
+        for name, column in columns.items():
+            whole = whole.append_column(name, column)
+        return whole
+    if home == "polars":
+        import polars
+
+        return table.hstack(polars.from_arrow(added))
+    import pandas
+
+    whole_numbers = {pa.int64(): pandas.Int64Dtype()}  # which has nulls
+    frame = added.to_pandas(types_mapper=whole_numbers.get)
+    return pandas.concat([table, frame.set_axis(table.index, axis=0)], axis=1)

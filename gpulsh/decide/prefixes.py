@@ -29,7 +29,7 @@ from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
 from gpulsh.lsh.pairs import distinct_of, packed
-from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, within_runs
+from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, runs_of, within_runs
 
 SAMPLED = 32  # documents of which a sample counts one
 SAMPLE_BYTES = 2 << 20  # text of a sample, at least
@@ -107,7 +107,7 @@ class PrefixIndex:
 
     def matches(self, queries: Entries) -> Matches:
         """The places of the shingles of `queries`, which are sorted."""
-        return Matches(queries, [(run.documents, *_met(run.shingles, queries.shingles)) for run in self.runs])
+        return Matches(queries, [(run.documents, *runs_of(run.shingles, queries.shingles)) for run in self.runs])
 
 
 @dataclass(frozen=True)
@@ -129,18 +129,6 @@ class Matches:
                 known = documents[np.repeat(first[begin:end], count[begin:end]) + within_runs(count[begin:end])]
                 asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
                 yield distinct_of(known, asking)
-
-
-def _met(
-    shingles: NDArray[np.unsignedinteger], wanted: NDArray[np.unsignedinteger]
-) -> tuple[Numbers, Numbers, Numbers]:
-    """Which of `wanted` are among the sorted `shingles`, where each begins there, and how often it occurs."""
-    first = np.searchsorted(shingles, wanted, side="left")
-    met = first < len(shingles)
-    met[met] = shingles[first[met]] == wanted[met]
-    asked = np.flatnonzero(met)
-    first = first[asked]
-    return asked, first, np.searchsorted(shingles, wanted[asked], side="right") - first
 
 
 class Prefixes:

@@ -12,12 +12,12 @@ also pass the segments' own filters, as it would with the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.ragged import run_bounds
 
 BITS = 20  # per hash; filters written with 12 are read as well
 TOGETHER_BITS = 28  # per hash of several segments: a hash that passes is looked up in each of them
@@ -33,27 +33,18 @@ def passing(words: Words, values: NDArray[np.uint64], *, together: bool = False)
 
     Ascending values take less time.
     """
-    return _passing([(words, 0, len(values))], values, together)
+    return passing_own([words], np.zeros(len(values), np.int64), values, together=together)
 
 
 def passing_own(
     filters: Sequence[Words], which: Numbers, values: NDArray[np.uint64], *, together: bool = False
 ) -> Numbers:
     """The same with a filter for each value, number `which` [m], which ascend."""
-    if len(which) == 0:
-        return which
-    first, last = int(which[0]), int(which[-1])
-    bounds = pairwise(which.searchsorted(np.arange(first, last + 2)).tolist())
-    return _passing([(filters[first + number], *bound) for number, bound in enumerate(bounds)], values, together)
-
-
-def _passing(runs: Sequence[tuple[Words, int, int]], values: NDArray[np.uint64], together: bool) -> Numbers:
-    """Each run of `values` is looked up in its filter."""
     from gpulsh.backends.cpu.bloom import passing
 
     places, found = np.empty(len(values), np.int64), 0
-    for words, start, stop in runs:
-        if len(words):
+    for start, stop in run_bounds(which) if len(which) else ():
+        if len(words := filters[int(which[start])]):
             found += passing(words, values, start, stop, together, places[found:])
     return places[:found]
 

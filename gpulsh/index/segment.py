@@ -35,7 +35,7 @@ from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.index.evidence.blocks import BlockRows, HeldRows
 from gpulsh.index.evidence.places import PlaceColumns, PlaceKeys, Places, Source
 from gpulsh.index.filters import Words, make_filter, passing, passing_own
-from gpulsh.ragged import run_bounds, within_runs
+from gpulsh.ragged import run_bounds, runs_of, within_runs
 from gpulsh.store.columns import MappedBatches, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
 
@@ -375,19 +375,11 @@ def runs(
 
     `known` is not searched for a value that its filter of `words` excludes.
     """
-    passed = None
-    if words is not None:
-        passed = passing(words, values)
-        values = values[passed]
-    if len(values) == 0 or len(known) == 0:
-        return NOTHING, NOTHING, NOTHING
-    first = known.searchsorted(values)
-    equal = (known.take(first, mode="clip") == values).nonzero()[0]  # as `flatnonzero`, at half its price for a few
-    if len(equal) == 0:
-        return NOTHING, NOTHING, NOTHING
-    first, values = first[equal], values[equal]
-    count = known.searchsorted(values, side="right") - first
-    return (equal if passed is None else passed[equal]), first, count
+    if words is None:
+        return runs_of(known, values)
+    passed = passing(words, values)
+    found, first, count = runs_of(known, values[passed])
+    return passed[found], first, count
 
 
 def among(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:

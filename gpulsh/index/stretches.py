@@ -21,7 +21,7 @@ from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Method
 from gpulsh.params import check_integer
-from gpulsh.ragged import cuts, first_of_runs, offsets, ranges
+from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges
 from gpulsh.repeats.places import byte_bounds_of
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.documents import Documents
@@ -79,9 +79,8 @@ def _holders(
         for start, stop in cuts(offsets(documents.size[rows]), READ_AT_ONCE):
             numbers = documents.number[rows[start:stop]]
             sets = snapshot.fingerprints(numbers, ops)
-            place = np.minimum(np.searchsorted(values, sets.values), len(values) - 1)
-            found = np.flatnonzero(values[place] == sets.values)
-            yield place[found], numbers[np.searchsorted(sets.offset, found, side="right") - 1]
+            found, place = found_in(values, sets.values)
+            yield place, numbers[np.searchsorted(sets.offset, found, side="right") - 1]
             segment.release()
 
 

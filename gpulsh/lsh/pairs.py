@@ -55,13 +55,6 @@ def order_by(*columns: Array) -> Array:
     return order
 
 
-def order_of_pairs(i: Array, j: Array) -> Array:
-    """The order of pairs (i, j) of numbers from 0 on, almost linear if i ascends already and its runs are short."""
-    if max(int(i.max()), int(j.max())) >= 1 << 32:
-        return order_by(i, j)
-    return np.argsort(packed(i, j), kind="stable")
-
-
 def renumbered(pairs: Array, count: int) -> tuple[Array, Array]:
     """The numbers below `count` in `pairs` [m, 2] or [m], ascending, and `pairs` by their places among these.
 

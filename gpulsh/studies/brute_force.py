@@ -22,7 +22,6 @@ from gpulsh.theory import SCurve
 FINE = 1000  # steps of similarity in which pairs are counted
 FREQUENT = 16  # a shingle is frequent if one of so many documents has it
 CELLS = 1 << 22  # counts of a block, and steps along lists
-SPARSE = 16  # cells for each step, above which steps are sorted instead of counted in an array
 COLUMNS = 512  # frequent shingles in a product
 
 
@@ -100,16 +99,10 @@ def shared_counts(sets: Fingerprints) -> Iterator[tuple[Numbers, Numbers, Number
         some = slice(*np.searchsorted(owner, [start, stop]))
         others = documents[np.repeat(begin[some], later[some]) + within_runs(later[some])]
         steps = np.repeat((owner[some] - start) * count, later[some]) + others
-        size = (stop - start) * count
-        if len(steps) * SPARSE < size and not len(frequent):
-            cells, both = np.unique(steps, return_counts=True)
-        else:
-            shared = np.bincount(steps, minlength=size).reshape(-1, count)
-            for first in range(0, len(frequent), COLUMNS):
-                part = frequent[first : first + COLUMNS].astype(np.float32)
-                product = part[:, start:stop].T @ part  # below 2^24, exact
-                shared += np.triu(product, start + 1).astype(np.int64)
-            cells = np.flatnonzero(shared)
-            both = shared.ravel()[cells]
-        i, j = np.divmod(cells, count)
-        yield i + start, j, both
+        shared = np.bincount(steps, minlength=(stop - start) * count).reshape(-1, count)
+        for first in range(0, len(frequent), COLUMNS):
+            part = frequent[first : first + COLUMNS].astype(np.float32)
+            product = part[:, start:stop].T @ part  # below 2^24, exact
+            shared += np.triu(product, start + 1).astype(np.int64)
+        i, j = np.nonzero(shared)
+        yield i + start, j, shared[i, j]
