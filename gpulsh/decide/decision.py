@@ -222,10 +222,7 @@ class Decision(Arrays):
 
         if isinstance(table, Mapping) or not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
             raise ParameterError(f"table is of type {type(table).__name__}; give the table that was decided")
-        if len(table) != len(self):
-            raise ParameterError(
-                f"table has {len(table)} rows and the decision {len(self)}; give the rows that were decided"
-            )
+        self._check_length("table", len(table), "the rows that were decided")
         here = self.to_numpy()
         kept, none = here.keep, here.duplicate_of == np.arange(len(here))
         columns = {"kept": to_arrow(kept), "duplicate_of_row": to_arrow(here.duplicate_of, none)}
@@ -274,10 +271,7 @@ class Decision(Arrays):
             raise ParameterError(
                 f"table is a {type(table).__name__}, which has no rows to choose from; give the rows that were decided"
             )
-        if len(table) != len(self):
-            raise ParameterError(
-                f"table has {len(table)} rows and the decision {len(self)}; give the rows that were decided"
-            )
+        self._check_length("table", len(table), "the rows that were decided")
         if home in ("cudf", "cupy"):
             from gpulsh.io.memory.cudf import kept_rows
 
@@ -307,9 +301,9 @@ class Decision(Arrays):
         here = self.to_numpy()
         return {name: getattr(here, name) for name in COLUMNS}
 
-    def _check_length(self, name: str, given: int) -> None:
+    def _check_length(self, name: str, given: int, wanted: str = "one for each document") -> None:
         if given != len(self):
-            raise ParameterError(f"{name} has {given} rows and the decision {len(self)}; give one for each document")
+            raise ParameterError(f"{name} has {given} rows and the decision {len(self)}; give {wanted}")
 
 
 def _library(name: str) -> Any:

@@ -16,6 +16,7 @@ backend's budget (`Sizes.whole`). Here documents go by their place among the doc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -91,11 +92,9 @@ class LargeBucketJoin:
             try:
                 block = self._block(start, stop)
             except DeviceMemoryError:
-                if stop - start == 1:
-                    raise
-                block = None
-            if block is None:
                 size = (stop - start) // 2
+                if size == 0:
+                    raise
                 continue
             yield block
             self.advance(stop - start)
@@ -112,37 +111,29 @@ class LargeBucketJoin:
         elif self._prefixes is not None and len(stay):  # the block needed no prefixes, but others do
             self._kept.add(self._prefixes.of(stay).sorted())
 
-    def _block(self, start: int, stop: int) -> Block | None:
-        """The block; None where its documents, more than one, have too many matches to look at together."""
+    def _block(self, start: int, stop: int) -> Block:
+        """The block; DeviceMemoryError where several documents have too many matches to look at together."""
         self._entries = None
         here, numbers = np.arange(start, stop), self.documents[start:stop]
         asking = here[self.relation.can_be_dropped(numbers)]
-        with_kept = self._edges(self.known, asking, here)
-        if with_kept is None:
-            return None
+        with_kept = self._verified(self._pairs(self.known, asking, here))
         # A document that a kept one rules out is not kept: only the others can rule out documents of the block.
         is_open = self.relation.can_be_witness(numbers)
         is_open[with_kept.later - start] = False
-        within = self._edges(here[is_open], asking, here)
-        return None if within is None else Block(start, stop, with_kept, within)
+        return Block(start, stop, with_kept, self._verified(self._pairs(here[is_open], asking, here)))
 
-    def _edges(self, known: Numbers, asking: Numbers, here: Numbers) -> Edges | None:
-        """The pairs of `_pairs` at or above the threshold."""
-        pairs = self._pairs(known, asking, here)
-        return None if pairs is None else self._verified(pairs)
-
-    def _pairs(self, known: Numbers, asking: Numbers, here: Numbers) -> Numbers | None:
+    def _pairs(self, known: Numbers, asking: Numbers, here: Numbers) -> Numbers:
         """Pairs (known, later asking) [m, 2], lexicographic, that count and may be similar enough.
 
-        `known` are kept documents, or documents of the block `here`, to which all `asking` belong. None where the
-        search would look at too many matches or pairs of several documents.
+        `known` are kept documents, or documents of the block `here`, to which all `asking` belong. DeviceMemoryError
+        where the search would look at too many matches or pairs of several documents.
         """
         if len(known) == 0 or len(asking) == 0:
             return np.empty((0, 2), np.int64)
         if self._is_exact and (len(known) <= FEW_KEPT or max(len(known), len(asking)) <= FEW_DOCUMENTS):
             pairs = product(known, asking)
             return self._counted(chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1]))
-        most = self._largest_join if len(here) > 1 else None
+        most = self._largest_join if len(here) > 1 else math.inf
         if self._prefixes is None:
             self._prefixes = self._read(start=int(here[0]))
         if self._entries is None:
@@ -150,9 +141,7 @@ class LargeBucketJoin:
         index = self._kept if known[0] < here[0] else PrefixIndex(self._entries.of(known))
         return self._sharing_prefixes(index, self._entries.of(asking), self._prefixes.sizes, most)
 
-    def _sharing_prefixes(
-        self, index: PrefixIndex, queries: Entries, sizes: Numbers, most: int | None
-    ) -> Numbers | None:
+    def _sharing_prefixes(self, index: PrefixIndex, queries: Entries, sizes: Numbers, most: float) -> Numbers:
         """The pairs of `_pairs` that share a prefix shingle.
 
         Pairs that share none may be among them where an exact measure then rules them out.
@@ -160,8 +149,7 @@ class LargeBucketJoin:
         known, asking, matches = index.documents(), queries.owners(), index.matches(queries)
         if self._is_exact and matches.count >= len(known) * len(asking) + self._bitmaps.cost(known, asking, sizes):
             return self._near(known, asking, most)
-        if most is not None and matches.count > most:
-            return None
+        _check_count(matches.count, most)
         pairs = unpacked(sorted_distinct(np.concatenate([np.empty(0, np.uint64), *matches.pairs(LARGEST_JOIN)])))
         pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
         allowed = sizes_allow(sizes[pairs[:, 0]], sizes[pairs[:, 1]], self.method.threshold)
@@ -175,14 +163,13 @@ class LargeBucketJoin:
             self._kept.add(prefixes.of(self.known).sorted())
         return prefixes
 
-    def _near(self, known: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
-        """The pairs of `_pairs` whose bitmaps allow the threshold; None where they are more than `most`."""
+    def _near(self, known: Numbers, asking: Numbers, most: float) -> Numbers:
+        """The pairs of `_pairs` whose bitmaps allow the threshold."""
         near, count = [np.empty((0, 2), np.int64)], 0
         for pairs in self._bitmaps.near(known, asking):
             near.append(self._counted(pairs))
             count += len(near[-1])
-            if most is not None and count > most:
-                return None
+            _check_count(count, most)
         return np.concatenate(near)
 
     def _counted(self, pairs: Numbers) -> Numbers:
@@ -247,6 +234,11 @@ class Bitmaps:
             self._bitmaps[rows] = self._ops.bitmaps(fingerprints, self._bitmaps.shape[1])
             self._sizes[rows] = fingerprints.lengths
             self._made[places] = True
+
+
+def _check_count(count: int, most: float) -> None:
+    if count > most:
+        raise DeviceMemoryError(f"a block of large buckets has {count} matches, and at most {most} are held")
 
 
 def product(known: Numbers, asking: Numbers) -> Numbers:

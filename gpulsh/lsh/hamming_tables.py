@@ -221,11 +221,6 @@ class _Table:
         order = np.argsort(digests, kind="stable")
         return cls(digests[order], order)
 
-    def ranges(self, words: Array, key: int) -> tuple[Array, Array]:
-        """The ranges [begin, end) of the digests of some signatures, int64 [m] each."""
-        asked = key_digests(words, key)
-        return np.searchsorted(self.digests, asked), np.searchsorted(self.digests, asked, side="right")
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BuiltTables(Arrays):
@@ -248,9 +243,11 @@ class BuiltTables(Arrays):
         found = [ops.asarray(np.empty(0, np.uint64))]
         with ops.here():
             for number, built in enumerate(self.tables):
-                table = _Table(ops.asarray(built.digests), ops.asarray(built.order))
-                for query, place in _expanded(*table.ranges(asked, keys[number])):
-                    row = table.order[place]
+                digests, order = ops.asarray(built.digests), ops.asarray(built.order)
+                wanted = key_digests(asked, keys[number])
+                ranges = (np.searchsorted(digests, wanted, side=side) for side in ("left", "right"))
+                for query, place in _expanded(*ranges):
+                    row = order[place]
                     chosen = _near(asked[query], words[row], self.search.distance, keys[: number + 1])
                     found.append(packed(query[chosen], row[chosen]))
             query, ids = unpacked(np.sort(np.concatenate(found))).T.copy()
