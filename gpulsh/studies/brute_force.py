@@ -104,5 +104,6 @@ def shared_counts(sets: Fingerprints) -> Iterator[tuple[Numbers, Numbers, Number
             part = frequent[first : first + COLUMNS].astype(np.float32)
             product = part[:, start:stop].T @ part  # below 2^24, exact
             shared += np.triu(product, start + 1).astype(np.int64)
-        i, j = np.nonzero(shared)
-        yield i + start, j, shared[i, j]
+        cells = np.flatnonzero(shared)
+        i, j = np.divmod(cells, count)
+        yield i + start, j, shared.ravel()[cells]
