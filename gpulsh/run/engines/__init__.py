@@ -27,14 +27,11 @@ class Engine(Protocol):
     """A place where tasks run, while it is open."""
 
     remote: bool  # other processes run them, which may have another current folder
+    memory: int  # bytes that a worker may take
 
     @property
     def ops(self) -> Backend:
         """The backend, for its name, its device and its batch sizes; each worker has one of its own."""
-
-    @property
-    def memory(self) -> int:
-        """Bytes that a worker may take."""
 
     def running(
         self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress

@@ -65,7 +65,7 @@ class Cluster:
     remote = True
 
     def __init__(self, address: str | None, backend: BackendName, threads: int | None, memory: int | None) -> None:
-        self._address, self._backend, self._threads, self._memory = address, backend, threads, memory
+        self._address, self._backend, self._threads, self._asked = address, backend, threads, memory
         self._joined = False
         self._pool: _Pool | None = None
 
@@ -73,6 +73,7 @@ class Cluster:
         self._joined = _join(self._address)
         try:
             self._room = self._chosen_room()
+            self.memory = self._room.memory
         except BaseException:
             self.__exit__()
             raise
@@ -81,11 +82,6 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         if self._joined:
             ray.shutdown()
-
-    @property
-    def memory(self) -> int:
-        """Bytes of a worker."""
-        return self._room.memory
 
     @property
     def ops(self) -> Backend:
@@ -118,7 +114,7 @@ class Cluster:
             there = [node for node in there if node.get("GPU", 0) >= 1]
         shares = [int(node["CPU"] // (node["GPU"] if backend == "cuda" else 1)) for node in there]
         threads = self._threads or max(1, min([WORKER_THREADS, *shares]))
-        memory = self._memory or _share([node.get("memory", 0) / max(1, node["CPU"] // threads) for node in there])
+        memory = self._asked or _share([node.get("memory", 0) / max(1, node["CPU"] // threads) for node in there])
         room = _Room(backend, threads, memory)
         if not room.workers():
             raise BackendError(
