@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from gpulsh.arrays import Numbers
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made
@@ -29,9 +28,7 @@ from gpulsh.run.passages.job import (
 from gpulsh.run.records.documents import rejected, write_rejected
 from gpulsh.run.records.ids import IdColumn, declared_types
 from gpulsh.run.records.results import write_result
-from gpulsh.run.records.tables import ids_table
-from gpulsh.run.stages.write import ids_of
-from gpulsh.store.durable import FileFact
+from gpulsh.run.stages.write import write_ids
 
 LIST = "list"  # the step
 FILE = "passages.parquet"
@@ -62,15 +59,6 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
     ids = write_ids(place, layout, partition, np.concatenate(named))
     place.progress.advance(1)
     return Made(made | ids, {"amount": 1, "ids": len(ids), "first_earlier": first_earlier})
-
-
-def write_ids(place: PassagesPlace, layout: Layout, partition: int, documents: Numbers) -> dict[str, FileFact]:
-    """Write the ids of a partition's `documents` that have passages, where documents have ids."""
-    made: dict[str, FileFact] = {}
-    if place.job.columns.id is not None:
-        for number, ids in enumerate(ids_of(place, layout, documents)):
-            made |= ids_table(number).write(place.folder, partition, ids)
-    return made
 
 
 def _first_places(place: PassagesPlace, partition: int) -> FirstPlaces:

@@ -13,10 +13,10 @@ from gpulsh.arrays import Numbers
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import found_in, sorted_distinct
 from gpulsh.run.job import Layout, Made
-from gpulsh.run.passages.evidence import write_ids
 from gpulsh.run.passages.frequent import candidates, with_texts_again
 from gpulsh.run.passages.job import PASSAGES, ByteStretches, Passages, PassagesPlace
 from gpulsh.run.records.tables import HELD, HELD_SPANS
+from gpulsh.run.stages.write import write_ids
 
 
 def hold(place: PassagesPlace, layout: Layout, partition: Partition) -> Made:

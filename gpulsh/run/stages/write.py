@@ -33,7 +33,7 @@ from gpulsh.run.records.documents import contaminated_in, rejected, sizes_in
 from gpulsh.run.records.ids import IdKind
 from gpulsh.run.records.results import MarkedRows
 from gpulsh.run.records.tables import DECIDED, DECISIONS, SEEN, SEEN_IN_GROUP, Decisions, Ids, Row, Table, ids_table
-from gpulsh.store.durable import Together, naming
+from gpulsh.store.durable import FileFact, Together, naming
 
 
 def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Made:
@@ -57,13 +57,18 @@ def _of_groups(table: Table[Row], folder: Path, groups: int, between: Numbers) -
 
 def write_decisions(place: Workplace, layout: Layout, partition: int, columns: Decisions) -> Made:
     """DECISIONS of a partition, and the ids that go with them."""
-    made = DECISIONS.write(place.folder, partition, columns)
+    shown = (columns.duplicate_of != columns.document) | columns.is_witness | (columns.component > 1)
+    ids = write_ids(place, layout, partition, columns.document[shown])
+    return Made(DECISIONS.write(place.folder, partition, columns) | ids, {"amount": 1, "ids": len(ids)})
+
+
+def write_ids(place: Place[FileJob], layout: Layout, partition: int, documents: Numbers) -> dict[str, FileFact]:
+    """Write the ids of some documents of a partition, where documents have ids."""
+    made: dict[str, FileFact] = {}
     if place.job.columns.id is not None:
-        shown = (columns.duplicate_of != columns.document) | columns.is_witness | (columns.component > 1)
-        named = columns.document[shown]
-        for number, ids in enumerate(ids_of(place, layout, named)):
+        for number, ids in enumerate(ids_of(place, layout, documents)):
             made |= ids_table(number).write(place.folder, partition, ids)
-    return Made(made, {"amount": 1, "ids": len(made) - 1})
+    return made
 
 
 def ids_of(place: Place[FileJob], layout: Layout, named: Numbers) -> Iterator[Ids]:
