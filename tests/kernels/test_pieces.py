@@ -236,6 +236,7 @@ def test_every_sketch_in_pieces(cuda: CudaBackend) -> None:
 # --- parts
 
 
+@SMALL_CUT
 @settings(max_examples=6)
 @given(
     rows=st.one_of(awkward_documents, st.lists(texts, max_size=4)),

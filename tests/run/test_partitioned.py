@@ -232,7 +232,7 @@ def by_definition(documents: Given, oracle: naive.Documents, keep: str, relation
     return wanted.duplicate_of, wanted.similarity, wanted.cluster
 
 
-@settings(max_examples=7)
+@settings(max_examples=5)
 @given(st.one_of(givens(), givens(("int",), protecting=True)), cuts, relations, thresholds, resolves, st.integers(0, 4))
 def test_any_cut_gives_the_definition_and_what_memory_gives(
     documents: Given, cut: Cut, relation: dict[str, bool], threshold: float, resolve: Any, policy: int
@@ -249,7 +249,7 @@ def test_any_cut_gives_the_definition_and_what_memory_gives(
     assert not [name for name in found if Path(name).name.startswith(protected)]
 
 
-@settings(max_examples=5)
+@settings(max_examples=4)
 @given(
     st.one_of(givens(("int",)), givens(("int",), protecting=True)),
     cuts,

@@ -35,7 +35,7 @@ def documents(couples: int = 30) -> list[str]:
 
 @every_sketch
 def test_every_backend_and_resolution_decides_alike(name: str) -> None:
-    texts, sketch = documents(15), parse_sketch(f"{name}:64")
+    texts, sketch = documents(10), parse_sketch(f"{name}:64")
     for options in ({}, {"verify": "signature"}, {"verify": "none"}, {"resolve": "components"}):
         one, two = (
             gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend=backend, **options)  # type: ignore[arg-type]
