@@ -127,8 +127,8 @@ def test_batches_are_halved_with_a_warning(ops: CudaBackend, caplog: pytest.LogC
 
 def test_documents_and_pairs_beyond_the_device(ops: CudaBackend, caplog: pytest.LogCaptureFixture) -> None:
     source = random.Random(5)
-    words = [f"word{source.randrange(1 << 40)}" for _ in range(2000)]
-    long, near = " ".join(words), " ".join([*words[:1000], "another", *words[1001:]])
+    words = [f"word{source.randrange(1 << 40)}" for _ in range(3000)]
+    long, near = " ".join(words), " ".join([*words[:1500], "another", *words[1501:]])
     documents = [long, "short text", near, long.upper(), "another short text"]
     wanted = decision(ReferenceBackend(), documents)
     assert wanted.duplicate_of.tolist() == [0, 1, 0, 0, 4]
