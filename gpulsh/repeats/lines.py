@@ -34,7 +34,8 @@ class WholeLines(NamedTuple):
         """Spans, and int64 [k] each: their rows in `base`, and where they begin and end in bytes.
 
         `bounds` [q, 2] are the bytes of the tokens at `places` [q]. What is between two spans that touch belongs to the
-        first. Where tokens are bytes, spans become spans of whole characters.
+        first, but never what is beyond the last of such spans: a character that normalization makes several tokens may
+        be. Where tokens are bytes, spans become spans of whole characters.
         """
         begin = bounds[np.searchsorted(places, self.spans.start), 0]
         end = bounds[np.searchsorted(places, self.spans.stop - 1), 1]
@@ -44,8 +45,10 @@ class WholeLines(NamedTuple):
             spans = character_spans(self.spans, base[row] + start, base[row] + stop)
             row = np.searchsorted(base, spans.start, side="right") - 1
             return spans, row, spans.start - base[row], spans.stop - base[row]
-        touching = self.spans.stop[:-1] == self.spans.start[1:]
-        stop[:-1][touching] = start[1:][touching]
+        touching = np.append(self.spans.stop[:-1] == self.spans.start[1:], np.False_)[: len(stop)]
+        last = np.flatnonzero(~touching)
+        limit = stop[last[np.searchsorted(last, np.arange(len(stop)))]]
+        stop = np.where(touching, np.minimum(np.roll(start, -1), limit), stop)
         return self.spans, row, start, stop
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -150,3 +151,10 @@ def test_a_span_of_a_normal_form_is_in_bytes_of_the_original() -> None:
     spans = gpulsh.passages(texts, tokens=4, normalize="NFC", backend="cpu").to_pylist()
     assert [(span["row"], span["start"], span["stop"]) for span in spans] == [(1, 2, 20)]
     assert texts[1].encode()[2:20].decode() == "cafe\u0301 au lait ici"
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_character_that_is_several_tokens_is_marked_whole_or_not_at_all(backend: Any) -> None:
+    texts = ["xf", "y", "ﬃ", "i", "ﬃz"]  # "ﬃ" is f, f, i, and no i comes before the first
+    spans = gpulsh.passages(texts, tokens=1, unit="char", normalize="NFKC", backend=backend).to_pylist()
+    assert [(span["row"], span["start"], span["stop"]) for span in spans] == [(3, 0, 1), (4, 0, 3)]
