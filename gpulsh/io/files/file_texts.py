@@ -20,11 +20,11 @@ from gpulsh.io.file import File, reason, wrong_length
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
 from gpulsh.io.files.stamps import Stamps
-from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Format, Keys, Mask, Part, Rejection, Rules, Stray
+from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Format, Keys, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.io.rows import ROW_COST, Bytes, Rows, batch_rows, concatenated, packed, piece_rows
-from gpulsh.ragged import as_one, offsets, sorted_distinct
+from gpulsh.ragged import as_one, offsets, run_bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -352,10 +352,6 @@ class FileTexts:
                 raise
             yield Block(rows, piece_rows([]), rejected=(Rejection(rows, 0, "row", rows, reason(file, error)),))
 
-    def is_lost(self, number: int) -> bool:
-        """Whether the file is so damaged that no row of it is known."""
-        return not self._rows[number] and self.rejected.touches(number)
-
     def nulls(self) -> int:
         """How many documents were null; complete after `batches` is exhausted."""
         return self._nulls
@@ -407,23 +403,15 @@ class FileTexts:
 
     def values(self, column: str, positions: NDArray[np.int64]) -> list[pa.Array]:
         """The column at `positions`, ascending: one pyarrow.Array a file, in its own type."""
-        chosen = ((self.files[number], np.flatnonzero(wanted)) for number, wanted in self._by_file(positions))
-        return [format_of(file).values(file, column, rows) for file, rows in chosen]
+        files, rows = self.locate(positions)
+        runs = ((self.files[files[start]], rows[start:stop]) for start, stop in run_bounds(files))
+        return [format_of(file).values(file, column, wanted) for file, wanted in runs]
 
     def kinds(self, column: str) -> list[pa.DataType]:
-        """The column's pyarrow.DataType in each file that declares one."""
-        known = (file for number, file in enumerate(self.files) if not self.is_lost(number))
+        """The column's pyarrow.DataType in each file that declares one, but where no row of a file is known."""
+        known = [file for at, file in enumerate(self.files) if self._rows[at] or not self.rejected.touches(at)]
         kinds = (format_of(file).kind(file, column) for file in known)
         return [kind for kind in kinds if kind is not None]
-
-    def _by_file(self, positions: NDArray[np.int64]) -> Iterator[tuple[int, Mask]]:
-        starts = self.starts
-        for number in sorted_distinct(self.locate(positions)[0]).tolist():
-            start, stop = int(starts[number]), int(starts[number + 1])
-            first, last = np.searchsorted(positions, [start, stop])
-            wanted = np.zeros(stop - start, np.bool_)
-            wanted[positions[first:last] - start] = True
-            yield number, wanted
 
 
 def _narrow(lengths: NDArray[np.int64]) -> Values:
