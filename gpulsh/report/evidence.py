@@ -63,7 +63,6 @@ def summarise(
     evidence = Evidence(_local(duplicates), files)
     similarity, cluster = evidence.column("similarity"), evidence.column("cluster")
     labels, sizes = np.unique(cluster, return_counts=True)
-    classes = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES))
     picked = sample_clusters(similarity, cluster, labels, sizes, threshold)
     chosen = [spread(similarity, cluster), *(members(similarity, cluster, label, threshold) for label in picked)]
     rows = evidence.rows(np.concatenate(chosen).tolist())
@@ -83,9 +82,7 @@ def summarise(
         "similarity": by_similarity(similarity),
         "clusters": {
             "count": len(labels),
-            "sizes": [
-                {"least": least, "count": int(count)} for least, count in zip(SIZES, classes, strict=True) if count
-            ],
+            "sizes": _by_size(sizes),
             "sample": [
                 {
                     "cluster": label,
@@ -111,10 +108,14 @@ def counted(clusters: Path) -> Mapping[str, Any] | None:
     copies, near, component = (numbers(column.combine_chunks()) for column in table.columns)
     found: dict[str, Any] = {"documents": len(table)}
     for name, sizes in {"verified": 1 + copies + near, "component": component}.items():
-        classes = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES))
-        listed = [{"least": least, "count": int(count)} for least, count in zip(SIZES, classes, strict=True) if count]
-        found[name] = {"most": int(sizes.max(initial=0)), "sizes": listed}
+        found[name] = {"most": int(sizes.max(initial=0)), "sizes": _by_size(sizes)}
     return found
+
+
+def _by_size(sizes: Numbers) -> list[dict[str, int]]:
+    """The classes of SIZES that are not empty, each with its least size."""
+    counts = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES)).tolist()
+    return [{"least": least, "count": count} for least, count in zip(SIZES, counts, strict=True) if count]
 
 
 def _affordable(files: Sequence[File], places: Iterable[Place]) -> Iterator[Place]:
