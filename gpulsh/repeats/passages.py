@@ -169,7 +169,7 @@ def copies_chosen(
         return check_integer("max_copies", 6 if max_copies is None else max_copies, 1, MOST_COPIES)
     for name, is_given in (("max_copies", max_copies is not None), ("within", within is not None)):
         if is_given:
-            raise ParameterError(f"{name} is given and unit is {shown(unit)}; give it with unit='line' or 'paragraph'")
+            raise ParameterError(f"{name} is given and unit is {shown(unit)}; give it with unit 'line' or 'paragraph'")
     return None
 
 

@@ -64,11 +64,12 @@ def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
     [
         ("passages a.jsonl -o out --tokens 0", "tokens is 0"),
         ("passages a.jsonl -o out --bridge 60", "bridge is 60"),
+        ("passages a.jsonl -o out --within host", "give it with unit 'line' or 'paragraph'"),
         ("passages a.jsonl -o s3://bucket/out", "is a URL"),
         ("passages a.jsonl -o out --text-column body", "has no column 'body'"),
         ("passages missing.jsonl -o out", "missing.jsonl: "),
-        ("cut a.jsonl --passages a.jsonl -o out", "cannot be read"),
-        ("cut a.jsonl --passages none.parquet -o out", "none.parquet: cannot be read"),
+        ("cut a.jsonl --passages a.jsonl -o out", "give OUT/passages.parquet of a run of `gpulsh passages`"),
+        ("cut a.jsonl --passages none.parquet -o out", "none.parquet: no such file; give OUT/"),
     ],
 )
 def test_wrong_use_is_one_plain_line(command: Command, line: str, message: str) -> None:

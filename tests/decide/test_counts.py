@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -205,6 +205,7 @@ def test_what_a_policy_keeps() -> None:
         ({"source_column": ["a", "b"]}, "source_column has 2 values for 1 documents"),
         ({"source_column": "lang"}, "source_column is 'lang', and texts, a list, has no columns"),
         ({"date_column": 5}, "date_column is of type int, no column"),
+        ({"date_column": ["2024-01-31", date(2024, 1, 31), None]}, "is of type list, no column of one kind of value"),
     ],
 )
 def test_parameters_that_are_refused(options: dict[str, Any], told: str) -> None:

@@ -111,8 +111,8 @@ def test_a_line_that_is_everywhere_takes_a_row_a_run(tmp_path: Path, small: None
     [
         ({"unit": "line", "tokens": 5}, "tokens is given and unit is 'line'; leave tokens out"),
         ({"unit": "paragraph", "keep": "none"}, "keep is given and unit is 'paragraph'; leave keep out"),
-        ({"max_copies": 3}, "max_copies is given and unit is 'word'; give it with unit='line' or 'paragraph'"),
-        ({"within": "host"}, "within is given and unit is 'word'; give it with unit='line' or 'paragraph'"),
+        ({"max_copies": 3}, "max_copies is given and unit is 'word'; give it with unit 'line' or 'paragraph'"),
+        ({"within": "host"}, "within is given and unit is 'word'; give it with unit 'line' or 'paragraph'"),
         ({"unit": "line", "max_copies": 0}, "max_copies is 0"),
         ({"unit": "line", "within": 3}, "within is 3; give the name of a column"),
         ({"unit": "sentence"}, "unit is 'sentence'"),

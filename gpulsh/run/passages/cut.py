@@ -115,7 +115,9 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     except GpulshError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: a lone surrogate in the path
-        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+        is_missing = isinstance(error, FileNotFoundError)
+        reason = "no such file" if is_missing else f"cannot be read: {str(error).splitlines()[0]}"
+        raise InputError(f"{path}: {reason}; give OUT/{FILE} of a run of `gpulsh passages`") from error
 
 
 def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting: Cutting) -> Cuts:

@@ -98,7 +98,7 @@ def _values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
             column = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ParameterError(f"{name} is {shown_type(given)}, no column: {error}") from error
+        raise ParameterError(f"{name} is {shown_type(given)}, no column of one kind of value: {error}") from error
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if len(column) != count:
