@@ -260,7 +260,7 @@ def test_a_finished_run_or_another_job_opens_no_engine(
     out = tmp_path / "out"
     result = gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     before = results(out)
-    monkeypatch.delattr("gpulsh.run.files.open_engine")
+    monkeypatch.delattr("gpulsh.run.engines.Machine.opened")
     again = gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)  # finished: nothing changes
     assert again.report == result.report and results(out) == before
     with pytest.raises(OutputError, match=r"threshold was 0\.8 and is 0\.7 now"):
