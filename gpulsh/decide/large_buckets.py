@@ -1,13 +1,15 @@
 """Finds the pairs of large buckets in decision order, without comparing all of them.
 
 A document is compared only with *kept* earlier ones, so near-copies of one page meet that page and not one another. One
-join over the documents of all large buckets serves every bucket: a pair counts where it shares one of them. Two ways
+join over the documents of all large buckets serves every bucket: a pair counts where it shares one of them. Three ways
 lead to the pairs of a block of documents; where an exact measure follows, no bit depends on the way.
 
 - Few kept documents, as of near-copies of one page, are compared with every document.
+- Up to some thousands of documents, bitmaps of all pairs rule out most of them (`decide.compare`). They cost less than
+  prefixes, which take three passes over the texts.
 - Otherwise prefixes find the pairs (`decide.prefixes`), and only the texts whose prefixes meet are read again. Pages
   made of the same sentences meet nearly all others over their prefixes, again and again. Where there are more matches
-  of shingles than pairs, bitmaps of all pairs rule out most of them (`decide.compare`).
+  of shingles than pairs, bitmaps rule out pairs here, too.
 
 Without an exact measure (`verify="signature"` or `"none"`), pairs are compared if they share a prefix shingle. The
 prefixes then follow from frequencies that `Prefixes` counts over all documents of large buckets. Memory follows the
@@ -42,6 +44,8 @@ LARGEST_JOIN = 1 << 22  # matches, or pairs, in memory together
 TEXT_AT_ONCE = 16 << 20  # bytes
 FEW_KEPT = 8  # documents that others are compared with before anything else
 FEW_DOCUMENTS = 64  # compared with as few before anything else
+MOST_DOCUMENTS = 4096  # of which bitmaps are made before any prefix
+MOST_BYTES = 16 << 20  # of their text
 
 
 @dataclass(frozen=True)
@@ -73,11 +77,13 @@ class LargeBucketJoin:
         self.known = np.empty(0, np.int64)  # kept documents
         self._rows = np.searchsorted(self.collisions.in_large, self.documents)
         self._text_sizes, self._is_exact = self.ops.asnumpy(self.texts.text_sizes()), self.method.verify == "exact"
-        self._block_bytes, self._largest_join = BLOCK_BYTES, LARGEST_JOIN
+        self._block_bytes, self._largest_join, most_bytes = BLOCK_BYTES, LARGEST_JOIN, MOST_BYTES
         whole = self.ops.sizes().whole
         if whole is not None:
             self._block_bytes = min(BLOCK_BYTES, max(whole >> 2, 1))
             self._largest_join = min(LARGEST_JOIN, max(whole >> 5, 1))
+            most_bytes = min(MOST_BYTES, whole >> 2)
+        self._are_few = len(self.documents) <= MOST_DOCUMENTS and int(self._text_sizes.sum()) <= most_bytes
         self._bitmaps = Bitmaps(self.texts, self.method.threshold, self.ops)
         self._prefixes: Prefixes | None = None
         self._kept = PrefixIndex()
@@ -134,6 +140,8 @@ class LargeBucketJoin:
             pairs = product(known, asking)
             return self._counted(chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1]))
         most = self._largest_join if len(here) > 1 else math.inf
+        if self._is_exact and self._are_few:
+            return self._near(known, asking, most)
         if self._prefixes is None:
             self._prefixes = self._read(start=int(here[0]))
         if self._entries is None:

@@ -113,6 +113,7 @@ BOUNDS = {
     "FEW_DOCUMENTS": [0, 64],
     "FIRST_BLOCK": [1, 64, 1 << 20],
     "LARGEST_JOIN": [500, 1 << 22],
+    "MOST_DOCUMENTS": [0, 4096],
 }
 relations = st.sampled_from([ALL, Relation(protected=40), Relation(protected=40, asking=40), Relation(asking=60)])
 
@@ -152,21 +153,24 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
         raise AssertionError("frequencies of near-copies")
 
     monkeypatch.setattr(CpuBackend, "frequencies", refused)
+    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
     kept, found = joined(texts, CpuBackend(2))
     assert (kept, found) == naive(texts) and sum(kept) == 1 and len(found) == 599
     result = gpulsh.deduplicate(texts, backend="cpu")
     assert result.funnel.crowded == 600 and result.funnel.kept == 1
 
 
-def test_a_kept_document_is_found_by_prefixes_whatever_way_its_block_took() -> None:
+def test_a_kept_document_is_found_by_prefixes_whatever_way_its_block_took(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64, 128, 256 and 512: the second and the last are joined by prefixes, the one between needs none."""
     one, other, third, fourth = (near_copies(*given) for given in ((900, 1), (28, 2), (20, 3), (20, 4)))
     texts = one[:164] + other + one[164:419] + third[:1] + one[419:] + fourth + third[1:]
+    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
     kept, found = joined(texts, CpuBackend(2))
     assert (kept, found) == naive(texts) and sum(kept) == 4
 
 
-def test_documents_that_do_not_fit_together_are_joined_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [0, 4096])
+def test_documents_that_do_not_fit_together_are_joined_by_halves(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     texts, sets = template(30), CpuBackend.shingle_sets
 
     def scarce(ops: CpuBackend, text: TextBatch, *given: Any) -> Any:
@@ -175,6 +179,7 @@ def test_documents_that_do_not_fit_together_are_joined_by_halves(monkeypatch: py
         return sets(ops, text, *given)
 
     monkeypatch.setattr(CpuBackend, "shingle_sets", scarce)
+    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", most)
     assert joined(texts, CpuBackend(1)) == naive(texts)
 
 

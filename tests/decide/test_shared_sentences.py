@@ -59,6 +59,14 @@ def known(ordered: bool) -> naive.Documents:
     return described(pages(90, 4, ordered), SHINGLING, **BANDING)
 
 
+@pytest.fixture(params=[4096, 0], ids=["by bitmaps", "by prefixes"])
+def most_documents(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few hundred documents of large buckets have bitmaps, or prefixes are made."""
+    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", request.param)
+    monkeypatch.setattr(large_buckets, "FEW_DOCUMENTS", 0)
+
+
+@pytest.mark.usefixtures("most_documents")
 @pytest.mark.parametrize(
     ("bounds", "ordered"),
     [(None, False), ((10_000, 30), True)],
@@ -70,7 +78,6 @@ def test_the_decision_is_the_naive_one(
         set_bounds(monkeypatch, *bounds)
         monkeypatch.setattr(Bitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
-    monkeypatch.setattr(large_buckets, "FEW_DOCUMENTS", 0)
     asked: list[int] = []
     near = Bitmaps.near
 
@@ -105,6 +112,7 @@ def test_over_files(tmp_path: Path, keep: str, group: int) -> None:
     assert_rows(rows, (wanted.duplicate_of, wanted.similarity, wanted.cluster))
 
 
+@pytest.mark.usefixtures("most_documents")
 def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all pairs that share a bucket, small or large, bitmaps leave a tenth; the first few are compared at once."""
     texts = pages(400, 25)
@@ -117,7 +125,6 @@ def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch)
         return exact(rows, parts, ops)
 
     monkeypatch.setattr(comparing, "exact", counted)
-    monkeypatch.setattr(large_buckets, "FEW_DOCUMENTS", 0)
     result = gpulsh.deduplicate(texts, backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 400 and result.funnel.dropped > 5
     assert 0 < sum(measured) < 400 * 399 // 2 // 8
@@ -133,6 +140,7 @@ def test_matches_beyond_all_pairs_are_never_listed(monkeypatch: pytest.MonkeyPat
         return pairs(matches, most)
 
     monkeypatch.setattr(Matches, "pairs", counted)
+    monkeypatch.setattr(large_buckets, "MOST_DOCUMENTS", 0)
     result = gpulsh.deduplicate(pages(400, 25), backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 400 and sum(listed) < 400 * 399 // 2
 
