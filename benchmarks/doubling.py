@@ -7,9 +7,9 @@ end and not before: for five minutes after many files were removed, ext4 may tak
 interpreter warms up, then takes the three in turn, round by round; the least processor time of all threads counts, the
 system's part too.
 What does not depend on the parts falls out of the differences: "growth" is (t(4n) - t(2n)) / (t(2n) - t(n)), 2 where
-the work is linear and 4 where it grows with the square. "ms a part" is (t(4n) - t(n)) / 3n, and "ms a part in write"
-that of the stage alone. It holds where growth is at most 2.7, or a part costs less than 20 microseconds, where the
-differences are noise. With --other, the same is measured in a second checkout, in turns.
+the work is linear and 4 where it grows with the square. "ms a part" is (t(4n) - t(n)) / 3n. It holds where growth is at
+most 2.7, or a part costs less than 20 microseconds, where the differences are noise.
+With --other, the same is measured in a second checkout, in turns.
 
 Row groups of 100 rows are compared with those of 10,000 on the same 40,000 rows, beside pyarrow alone, which reads the
 texts, then every column, and writes the same row groups.
@@ -39,28 +39,15 @@ MOST_GROWTH, NOISE_MS = 2.7, 0.02
 ROWS, FEW, MANY = 40_000, 100, 10_000
 
 
-def _run(path: Path, out: Path) -> dict[str, float]:
+def _run(path: Path, out: Path) -> float:
     import gpulsh
-    from gpulsh.run import driver
 
-    stages: dict[str, float] = {}
-    run_stage = driver.run_stage
-
-    def watched(stage: Any, *given: Any) -> Any:
-        began = process_time()
-        found = run_stage(stage, *given)
-        stages[stage.row.name] = stages.get(stage.row.name, 0.0) + process_time() - began
-        return found
-
-    driver.run_stage = watched
     began = process_time()
     gpulsh.deduplicate_files([str(path)], out, backend="cpu")
-    whole = process_time() - began
-    driver.run_stage = run_stage
-    return {"all": whole, "write": stages.get("write", 0.0)}
+    return process_time() - began
 
 
-def _arrow(path: Path, out: Path) -> dict[str, float]:
+def _arrow(path: Path, out: Path) -> float:
     import pyarrow.parquet as pq
 
     began = process_time()
@@ -74,19 +61,19 @@ def _arrow(path: Path, out: Path) -> dict[str, float]:
             group = source.read_row_group(number, use_threads=False)
             writer.write_table(group, row_group_size=len(group))
     out.unlink()
-    return {"all": process_time() - began, "write": 0.0}
+    return process_time() - began
 
 
-def measure(paths: list[Path], rounds: int, work: Callable[[Path, Path], dict[str, float]]) -> list[dict[str, float]]:
+def measure(paths: list[Path], rounds: int, work: Callable[[Path, Path], float]) -> list[float]:
     """The least of each time, of each path."""
     outs = paths[0].parent / f"out-{os.getpid()}"
     outs.mkdir()
     work(paths[0], outs / "warm")
     found = [[work(path, outs / f"{turn}-{path.name}") for path in paths] for turn in range(rounds)]
-    return [{name: min(of[place][name] for of in found) for name in found[0][0]} for place in range(len(paths))]
+    return [min(times) for times in zip(*found, strict=True)]
 
 
-def _child(tree: Path, kind: str, paths: list[Path], rounds: int) -> list[dict[str, float]]:
+def _child(tree: Path, kind: str, paths: list[Path], rounds: int) -> list[float]:
     command = [sys.executable, __file__, "--child", kind, *map(str, paths), "--rounds", str(rounds)]
     environment = {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{Path(__file__).parents[1]}"}
     told = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -102,11 +89,9 @@ def doubled(folder: Path, name: str, trees: dict[str, Path], rounds: int) -> lis
         make(path, count)
     rows = []
     for tree, where in trees.items():
-        times = _child(where, "gpulsh", paths, rounds)
-        whole = [each["all"] for each in times]
+        whole = _child(where, "gpulsh", paths, rounds)
         first, second = whole[1] - whole[0], whole[2] - whole[1]
         each = 1000 * (whole[2] - whole[0]) / (3 * parts)
-        in_write = 1000 * (times[2]["write"] - times[0]["write"]) / (3 * parts)
         growth = second / first if first > 0 else None
         rows.append(
             {
@@ -116,7 +101,6 @@ def doubled(folder: Path, name: str, trees: dict[str, Path], rounds: int) -> lis
                 "n": parts,
                 "growth": None if growth is None else round(growth, 2),
                 "ms a part": round(each, 3),
-                "ms a part in write": round(in_write, 3),
                 "holds": each < NOISE_MS or (growth is not None and growth <= MOST_GROWTH),
             }
         )
@@ -130,7 +114,7 @@ def row_groups(folder: Path, trees: dict[str, Path], rounds: int) -> list[dict[s
         groups_of(rows)(path, ROWS)
     found = []
     for who, where in {**trees, "pyarrow": Path()}.items():
-        few, many = (each["all"] for each in _child(where, "arrow" if who == "pyarrow" else "gpulsh", paths, rounds))
+        few, many = _child(where, "arrow" if who == "pyarrow" else "gpulsh", paths, rounds)
         found.append(
             {
                 "who": who,
