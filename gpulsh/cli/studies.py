@@ -235,7 +235,7 @@ def curve(
     of INPUT. Then --capture replaces --threshold and --recall.
     """
     if plot is not None:
-        from gpulsh.studies.curve import check_plot, plot_curves
+        from gpulsh.studies.picture import check_plot, plot_curves
 
         check_plot(plot, overwrite=overwrite)
     if study:

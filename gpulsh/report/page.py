@@ -1,4 +1,4 @@
-"""report.html, of a run or of passages: one page for people, without other files, made from report.json alone."""
+"""report.html: the report for people, one page without other files. It is a function of report.json alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpulsh.report.wording import (
     size,
 )
 from gpulsh.stats.counts import COUNTS, DUPLICATES, SAMPLED
-from gpulsh.stats.stages import COMPILE, COMPILE_MEANING, OF_ITEMS, OF_PASSAGES, OTHER, OTHER_MEANING, REPORTED
+from gpulsh.stats.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.theory import SCurve
 
 FILES_SHOWN = 200
@@ -280,86 +280,3 @@ def flat(name: str, value: object) -> Iterator[tuple[str, str]]:
             yield from flat(f"{name}.{key}" if name else key, inner)
     else:
         yield name, "none" if value is None else str(value)
-
-
-# --- passages
-
-_KEPT = {
-    "first": "Of equal windows the first stays whole.",
-    "minimal": "Tokens of every window that repeats are marked.",
-    "none": "Tokens of every window that occurs more than once are marked, the first included.",
-}
-
-
-def write_passages_page(path: Path, report: Mapping[str, Any]) -> None:
-    """Write the page of a report."""
-    path.write_text(render_passages(report), encoding="utf-8", errors="replace")
-
-
-def render_passages(report: Mapping[str, Any]) -> str:
-    """The page. All text in it is escaped."""
-    found, parameters = report["passages"], report["parameters"]
-    parts = (("Documents", "documents_marked", "documents"), ("Bytes of text", "bytes_marked", "bytes"))
-    amounts = [
-        {
-            "name": name,
-            "count": f"{found[marked]:,} of {found[whole]:,}",
-            "share": share(found[marked], found[whole]),
-            "part": _percent(found[marked], found[whole]),
-        }
-        for name, marked, whole in parts
-    ]
-    windows, seconds, known = report["windows"], report["stages"], {**OF_PASSAGES, **OF_ITEMS}
-    most, whole = max((entry["before"] for entry in windows), default=0), sum(seconds.values())
-    classes = [
-        {**entry, "name": _range(entry["least"], entry["most"]), "part": _percent(entry["before"], most)}
-        for entry in windows
-    ]
-    stages = [
-        {"name": name, "seconds": took, "part": _percent(took, whole), "meaning": known[name].meaning}
-        for name, took in seconds.items()
-    ]
-    html: str = page_template("passages.html").render(
-        report=report,
-        found=found,
-        parameters=parameters,
-        amounts=amounts,
-        kept=_kept(parameters, found),
-        items="protect" in parameters,
-        unit=parameters.get("part", "window"),
-        classes=classes,
-        frequent=[
-            {**one, "more": len(one["text"].encode()) < one["stop"] - one["start"]} for one in report["frequent"]
-        ],
-        stages=stages,
-        flat=sorted(flat("", parameters)),
-        share=share,
-    )
-    return html
-
-
-def _kept(parameters: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    if "protect" in parameters:
-        return (
-            f"The test set has {found['items']:,} items. What is marked covers at least"
-            f" {share(parameters['coverage'], 1)} of the tokens of one, in windows of {parameters['passages']} tokens."
-        )
-    if "part" not in parameters:
-        return _KEPT[parameters["keep"]]
-    within = "" if parameters["within"] is None else " of documents with an equal value of " + parameters["within"]
-    return f"Of equal {parameters['part']}s{within} the first {parameters['max_copies']:,} stay."
-
-
-def _range(least: int, most: int | None) -> str:
-    """A class of occurrences.
-
-    >>> _range(2, 2), _range(5, 8), _range(16385, None)
-    ('2', '5–8', '16,385 or more')
-    """
-    if most is None:
-        return f"{least:,} or more"
-    return f"{least:,}" if least == most else f"{least:,}–{most:,}"
-
-
-def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.2f}" if whole else "0"
