@@ -54,23 +54,21 @@ def found_in(known: Values, wanted: Values) -> tuple[Numbers, Numbers]:
     >>> found_in(np.array([3, 5, 8]), np.array([8, 4, 3]))
     (array([0, 2]), array([2, 0]))
     """
+    at: Numbers = known.searchsorted(wanted)
     if not len(known):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    at = np.searchsorted(known, wanted).clip(max=len(known) - 1)
-    rows = np.flatnonzero(known[at] == wanted)
+        return at[:0], at[:0]
+    rows = (known.take(at, mode="clip") == wanted).nonzero()[0]  # in half the time of `flatnonzero` for a few
     return rows, at[rows]
 
 
 def runs_of(known: Values, wanted: Values) -> tuple[Numbers, Numbers, Numbers]:
-    """Which of `wanted` are in `known`, which ascends, where each begins there, and how often it occurs.
+    """`found_in`, the places the first of equal values, and how often each value occurs.
 
     >>> runs_of(np.array([3, 3, 5]), np.array([3, 4, 5]))
     (array([0, 2]), array([0, 2]), array([2, 1]))
     """
-    first = known.searchsorted(wanted)
-    found = (known.take(first, mode="clip") == wanted).nonzero()[0] if len(known) else first[:0]
-    first = first[found]  # `nonzero` takes half the time of `flatnonzero` for a few
-    return found, first, known.searchsorted(wanted[found], side="right") - first
+    rows, first = found_in(known, wanted)
+    return rows, first, known.searchsorted(wanted[rows], side="right") - first
 
 
 def run_bounds(values: Array) -> Iterator[tuple[int, int]]:
