@@ -110,7 +110,7 @@ class Machine:
         key = self.device, reading
         if key not in self.tables:
             stage1, stage2 = map(self.arrays.asarray, unicode_table(reading))
-            self.tables[key] = done(self.arrays, Table(stage1, stage2, reading.plain))
+            self.tables.setdefault(key, done(self.arrays, Table(stage1, stage2, reading.plain)))  # threads share one
         return self.tables[key]
 
     def release(self) -> None:

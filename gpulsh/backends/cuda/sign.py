@@ -49,7 +49,6 @@ def sign(
     machine: Machine, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
 ) -> Signed:
     """A batch is halved until it fits; a single document that does not fit is signed in pieces."""
-    asked = shingling, family, shape, keys
 
     def whole(some: TextBatch) -> Signed:
         with machine.here():
@@ -64,7 +63,7 @@ def sign(
 
     def too_long(document: TextBatch) -> Signed:
         _recover(machine, document, "a document of %d bytes at once; it is signed in pieces")
-        return sign_in_pieces(machine, document, *asked, _piece_bytes(machine))
+        return sign_in_pieces(machine, document, shingling, family, shape, keys, _piece_bytes(machine))
 
     return Signed.end_to_end([signed for _, signed in in_fitting_halves(text, whole, halves, too_long)])
 

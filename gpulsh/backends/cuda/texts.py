@@ -75,12 +75,8 @@ def token_sums(
 ) -> TokenSums:
     """Tokens under `keys`, and packed tokens under `proof`, if it is given."""
     xp, geometry, text = machine.arrays, machine.geometry, machine.staging.on_device(text)
-    table, there, documents, threads = (
-        machine.table(shingling.reading),
-        machine.keys(keys),
-        len(text),
-        geometry.text_threads,
-    )
+    table, there = machine.table(shingling.reading), machine.keys(keys)
+    documents, threads = len(text), geometry.text_threads
     characters = np.int32(shingling.unit == "char")
     length = machine.number(text.offset[-1] - text.offset[0])
     if length == 0:
