@@ -56,9 +56,8 @@ def copies(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: i
     made = tables.COPIES.write(place.folder, part, found)
     if by_source:
         all_found = hashed.copies(within=False)
-        made |= tables.TWINS.write(
-            place.folder, part, tables.TWINS.rows(all_found, ~np.isin(all_found.document, found.document))
-        )
+        others = tables.TWINS.rows(all_found, ~np.isin(all_found.document, found.document))
+        made |= tables.TWINS.write(place.folder, part, others)
     place.progress.advance(1)
     return Made(made, {"amount": 1})
 
@@ -123,10 +122,8 @@ def collide(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: 
                 out.append(columns)
             written = out.finish()
         forest.add(np.stack([memberships.bucket, memberships.document], axis=1))
-    made = {
-        **tables.MEMBERSHIPS.write(place.folder, part, memberships),
-        **tables.FOREST.write(place.folder, part, forest.columns()),
-    }
+    made = tables.MEMBERSHIPS.write(place.folder, part, memberships)
+    made |= tables.FOREST.write(place.folder, part, forest.columns())
     place.progress.advance(bands)
     return Made({target.name: written, **made}, {"amount": bands, "memberships": len(memberships.document)})
 

@@ -109,10 +109,8 @@ def join(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int
                 found.add(_possible(place, layout, *pairs))
         found.write()
         made = {target.name: out.finish()}
-    made |= {
-        **tables.MEMBERSHIPS.write(folder, part, tables.MEMBERSHIPS.empty()),
-        **tables.FOREST.write(folder, part, found.forest.columns()),
-    }
+    made |= tables.MEMBERSHIPS.write(folder, part, tables.MEMBERSHIPS.empty())
+    made |= tables.FOREST.write(folder, part, found.forest.columns())
     place.progress.advance(1)
     return Made(made, {"amount": 1})
 

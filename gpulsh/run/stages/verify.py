@@ -55,9 +55,8 @@ def compare(place: Workplace, layout: Layout, ranges: Ranges, share: int) -> Mad
     document = members[involved]
     found = tables.SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
     place.progress.advance(len(met.i))
-    made = tables.EDGES.write(place.folder, share, found) | tables.SAMPLE.write(
-        place.folder, step_of("compare", share), draw.sample
-    )
+    made = tables.EDGES.write(place.folder, share, found)
+    made |= tables.SAMPLE.write(place.folder, step_of("compare", share), draw.sample)
     return Made(made, {"amount": len(met.i), "candidates": len(candidates)})
 
 
@@ -120,14 +119,11 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
     kept = int(decision.keep[np.searchsorted(members, layout.protected) :].sum())
     progress.finish()
     place.progress.count(dropped=funnel.dropped)
-    return Made(
-        tables.DECIDED.write(place.folder, group, tables.Decisions.of(members, decision))
-        | tables.SEEN_IN_GROUP.write(
-            place.folder, group, seen_in_group(job, place.folder, layout, members, decision.duplicate_of)
-        )
-        | tables.SAMPLE.write(place.folder, group, draw.sample),
-        {"amount": len(members), "kept": kept, **{name: getattr(funnel, name) for name in TALLIED}},
-    )
+    seen = seen_in_group(job, folder, layout, members, decision.duplicate_of)
+    made = tables.DECIDED.write(folder, group, tables.Decisions.of(members, decision))
+    made |= tables.SEEN_IN_GROUP.write(folder, group, seen) | tables.SAMPLE.write(folder, group, draw.sample)
+    counts = {name: getattr(funnel, name) for name in TALLIED}
+    return Made(made, {"amount": len(members), "kept": kept, **counts})
 
 
 class _GroupProgress(Progress):
