@@ -86,13 +86,18 @@ def sample_windows(ops: Backend, text: TextBatch, reading: Shingling, tokens: in
     return _samples(ops, ops.shingle(text, replace(reading, size=size)), size, tokens - size + 1)
 
 
+def is_long(count: int, tokens: int) -> bool:
+    """Whether windows of `tokens` tokens of a document of `count` are sampled and hashed in several parts."""
+    return count - tokens >= 4 * PIECE
+
+
 def sample_pieces(
     ops: Backend, text: TextBatch, reading: Shingling, tokens: int, keys: EvidenceKeys
 ) -> Iterator[Samples]:
     """The same of a batch of one document, a part after another if it is long. The last part has its length."""
     size, last = sample_size(tokens), -1
     count = int(ops.exact_hashes(text, reading, keys)[1][0])
-    if count - tokens < 4 * PIECE:
+    if not is_long(count, tokens):
         yield sample_windows(ops, text, reading, tokens)
         return
     for start, some in token_pieces(ops, text, reading, None, count, tokens):

@@ -124,8 +124,8 @@ def test_documents_of_many_tokens_piece_by_piece(
     given = {"backend": "cpu", **options}
     whole = gpulsh.passages_files(path, tmp_path / "whole", **given)
     cut_small(monkeypatch, 1, 1000)
-    for module, name, size in ((find, "GIANT_BYTES", 0), (find, "PIECE", 11), (windows, "PIECE", 11)):
-        monkeypatch.setattr(module, name, size)
+    monkeypatch.setattr(find, "GIANT_BYTES", 0)
+    monkeypatch.setattr(windows, "PIECE", 11)
     monkeypatch.setattr(documents, "PLACES_AT_ONCE", 40)
     pieces = gpulsh.passages_files(path, tmp_path / "pieces", **given)
     assert pieces.passages.read_bytes() == whole.passages.read_bytes()

@@ -90,8 +90,7 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
 def test_a_document_of_one_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 3 million tokens, a few copies of the text are held, but no array with a number for each."""
     monkeypatch.setattr(documents, "PLACES_AT_ONCE", 1 << 18)
-    for module in (find, windows):
-        monkeypatch.setattr(module, "PIECE", 1 << 17)
+    monkeypatch.setattr(windows, "PIECE", 1 << 17)
     for name in ("RUN_SAMPLES", "RUN_WINDOWS"):
         monkeypatch.setattr(find, name, 1 << 17)
     count = 3_000_000

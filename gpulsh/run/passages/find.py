@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,11 +31,11 @@ from gpulsh.ragged import found_in, sorted_distinct
 from gpulsh.repeats.byte_text import WIDTH
 from gpulsh.repeats.places import read_text
 from gpulsh.repeats.windows import (
-    PIECE,
     Samples,
     as_digests,
     find_repeats,
     hash_runs,
+    is_long,
     met_again,
     sample_pieces,
     sample_windows,
@@ -224,10 +224,14 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     def hashed(ops: Backend, some: Some) -> Iterable[Windows]:
         text, begin = read_text(some.text, job.folding, job.of_bytes), int(base[some.rows[0]])
         places = int(base[some.rows[-1] + 1]) - begin
-        if len(text) > 1 or places <= 4 * PIECE:
+        if len(text) > 1 or not is_long(places - 1, job.tokens):
             return [near(ops, ops.tokens(text, job.windows, place.keys), base[some.rows], begin + places)]
-        pieces = token_pieces(ops, text, job.windows, place.keys, places - 1, job.tokens)
-        return (near(ops, found, np.array([begin + at]), begin + at + PIECE) for at, found in pieces)
+        parts = token_pieces(ops, text, job.windows, place.keys, places - 1, job.tokens)
+
+        def part(at: int, found: Tokens) -> Windows:
+            return near(ops, found, np.array([begin + at]), begin + at + len(found.values) - job.tokens + 1)
+
+        return starmap(part, parts)
 
     def near(ops: Backend, tokens: Tokens, rows: Numbers, stop: int) -> Windows:
         """The windows from the first of `rows` to before `stop`; `rows` are the places of the first tokens."""
