@@ -27,7 +27,7 @@ HANGUL_JAMO = range(0x1160, 0x1200)  # vowels and finals, which join the consona
 
 
 def read_text(text: TextBatch, folding: Folding, of_bytes: bool) -> TextBatch:
-    """The text that a backend reads in place of a batch."""
+    """The text that a backend reads instead of a batch."""
     return spelled(text) if of_bytes else normalized(text, folding.form)
 
 
