@@ -57,7 +57,7 @@ def is_large(format: str, number: int) -> bool:
     return case.large
 
 
-@pytest.mark.parametrize("fault", ["honest", "similarity"])
+@pytest.mark.parametrize("fault", ["honest", "deletes", "similarity", "line_lost"])
 def test_the_judge_finds_faults(fault: str, saved: Path, runner: Runner) -> None:
     Case("jsonl", "planted", 0, ARGUMENTS, target=f"tests.fuzz.planted:{fault}").save(saved)
     verdict = runner.again(saved)

@@ -138,7 +138,7 @@ def test_a_finished_run_whose_report_nobody_reads(redirected: str, status: int, 
 @pytest.mark.parametrize(
     ("command", "redirected", "status", "message"),
     [
-        *(("curve", "> /dev/full", 1, f"gpulsh: error: {FULL}\n"), ("curve", "| true", 0, "")),
+        *(("curve", "> /dev/full", 1, f"gpulsh: error: {FULL}\n"), ("curve", ">&-", 0, ""), ("curve", "| true", 0, "")),
         ("dedup --help-all", "> /dev/full", 1, f"gpulsh: error: {FULL}\n"),  # click prints it
         *(("", "2> /dev/full", 2, ""), ("dedup none.jsonl -o out --backend cpu", "2>&-", 1, "")),
     ],

@@ -34,8 +34,9 @@ def test_candidates_are_those_near_enough(backend: Any) -> None:
         assert (found.similarity >= 0.6).all() and found.keep[-3:].all()
 
 
-def test_also_counts_only_what_is_near() -> None:
-    texts, backend = documents(), "cpu"
+@every_backend
+def test_also_counts_only_what_is_near(backend: Any) -> None:
+    texts = documents()
     sketch, distance = gpulsh.SimHash(bits=128), 12
     whole = gpulsh.deduplicate(texts, threshold=0.6, backend=backend)
     found = gpulsh.deduplicate(texts, threshold=0.6, also=sketch, distance=distance, backend=backend)

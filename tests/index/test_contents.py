@@ -347,6 +347,27 @@ def test_a_file_or_a_link_is_no_folder_of_an_index(tmp_path: Path) -> None:
     index.close()
 
 
+def test_a_dropped_document_is_in_the_index(tmp_path: Path) -> None:
+    """`in`, `len`, `add` and `remove` agree what is; queries find what is held."""
+    keys, given = ["a", "b", "c"], ["one two three", "One two three!", "four five six"]
+    index = new_index()
+    assert index.add(keys, given).keep.tolist() == [True, False, True]
+    index.save(tmp_path / "i")
+    index.close()
+    for _ in range(2):
+        assert len(index) == sum(key in index for key in [*keys, "d"]) == 3 and index.dropped() == 1
+        assert index.query(given[:2]).keys.tolist() == ["a", "a"]
+        with pytest.raises(ParameterError, match="'b', which is in the index"):
+            index.add(["b"], ["seven eight"])
+        index.close()
+        index = Index.open(tmp_path / "i", backend="cpu")
+    index.remove(["b"])
+    assert len(index) == 2 == sum(key in index for key in keys) and index.dropped() == 0
+    with pytest.raises(ParameterError, match="'b', which is not in the index"):
+        index.remove(["b"])
+    index.close()
+
+
 def test_answers_are_walked_row_by_row() -> None:
     index = new_index()
     added = index.add([7, 8, 9], ["one two three", "One two three!", "four five six"])

@@ -128,6 +128,7 @@ def real() -> tuple[list[str], list[str], list[str]]:
 
 FORMS = {
     "verbatim": lambda item, text: text[: len(text) // 2] + " " + item + " " + text[len(text) // 2 :],
+    "as a paragraph": lambda item, text: f"{text}\n\n{item}\n\n{text}",
     "in lines of 8 words": lambda item, text: (
         text + "\n" + "\n".join(" ".join(item.split()[at : at + 8]) for at in range(0, len(item.split()), 8)) + "\n"
     ),

@@ -24,6 +24,8 @@ from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.run.passages import documents, find
 from tests.run.test_passages_files import OPTIONS, SPANS, any_texts, by_position, cut_small, found, json_lines
+from tests.support import naive
+from tests.support.naive_passages import marked
 from tests.support.texts import licences
 
 __all__ = ["small"]
@@ -63,7 +65,7 @@ def at_once(runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[d
     return tables
 
 
-@pytest.mark.parametrize("options", [*OPTIONS[::2], {"tokens": 50, "bytes": 20}], ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, {"tokens": 50, "bytes": 20}], ids=str)
 def test_licences_of_three_days(tmp_path: Path, small: None, options: dict[str, Any]) -> None:
     texts: list[str | None] = [*[text[:2000] for text in licences()[:18]], None, "", "few words"]
     if options.get("tokens") == 1:
@@ -93,6 +95,27 @@ def test_the_law(
 ) -> None:
     options = {"tokens": tokens, "keep": keep, "whole_lines": lines, "backend": "reference"}
     assert days(tmp_path_factory.mktemp("index"), runs, **options) == at_once(runs, **options)
+
+
+words = st.lists(st.sampled_from("aab"), max_size=14).map(" ".join)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.tuples(st.lists(words, min_size=1, max_size=4), st.lists(words, min_size=1, max_size=4)),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from(["first", "minimal", "none"]),
+)
+def test_the_marks_are_those_of_the_definition(
+    tmp_path_factory: pytest.TempPathFactory, small: None, runs: tuple[list[str], list[str]], tokens: int, keep: str
+) -> None:
+    _, spans = days(tmp_path_factory.mktemp("index"), runs, tokens=tokens, keep=keep, backend="reference")
+    texts = [naive.tokens(text, "word") for run in runs for text in run]
+    marks = [[False] * len(text) for text in texts]
+    for span in spans:
+        marks[span["row"]][span["start"] // 2 : (span["stop"] + 1) // 2] = [True] * span["tokens"]
+    wanted, before = marked(texts, tokens, keep), len(runs[0])
+    assert marks[before:] == wanted[before:]
 
 
 def test_files_of_other_formats_in_parts(tmp_path: Path, small: None) -> None:
