@@ -121,7 +121,7 @@ class JsonLines(Streamed):
                             if missing:
                                 missing = {place for place in missing if not is_there(record, place, columns)}
                                 names = names or list(record)
-                            if columns.added:
+                            if not columns.added.isdisjoint(record):
                                 refuse_added(file, columns, record, f"{file.unit} {number} ")
                             records += 1
                             if isinstance(record, Lenient) or len(line) > LARGE_LINE:
