@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.added import AddedColumns
+from gpulsh.io.changes import AddedColumns, Cuts
 from gpulsh.io.columns import Columns
-from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File, wrong_length
 from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
@@ -96,17 +95,6 @@ class Known(NamedTuple):
 
     columns: Columns
     texts: Callable[[Part], list[pa.Array] | None]  # None where they are not held
-
-
-def with_added(batches: Iterator[pa.RecordBatch], added: AddedColumns | None) -> Iterator[pa.RecordBatch]:
-    """The batches with the columns of `added`."""
-    for batch in batches:
-        if added is not None:
-            more = added.take(len(batch))
-            schema = pa.schema([*batch.schema, *more.schema], batch.schema.metadata)
-            batch = pa.record_batch([*batch.columns, *more.columns], schema=schema)
-        yield batch
-        del batch  # before the next one is read
 
 
 class Writing(TypedDict, total=False):

@@ -175,33 +175,6 @@ def concatenated(batches: list[TextBatch]) -> TextBatch:
     return whole
 
 
-def batch_rows(texts: TextBatch) -> Rows:
-    """The rows of a batch on the host."""
-    return _BatchRows(texts)
-
-
-class _BatchRows(Rows):
-    def __init__(self, texts: TextBatch) -> None:
-        self._texts = texts
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def nulls(self) -> int:
-        return 0
-
-    def lengths(self) -> Numbers:
-        lengths: Numbers = self._texts.lengths
-        return lengths
-
-    def size(self) -> int:
-        return int(self._texts.offset[-1] - self._texts.offset[0])
-
-    def pieces(self, rows: Numbers) -> list[Bytes]:
-        data, offset = self._texts.values.data, self._texts.offset
-        return [data[start:stop] for start, stop in zip(offset[rows].tolist(), offset[rows + 1].tolist(), strict=True)]
-
-
 def piece_rows(texts: Sequence[Bytes | None]) -> Rows:
     """Rows held as separate byte strings, None where null."""
     return _PieceRows(texts)

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from gpulsh.io.added import json_texts
+from gpulsh.io.changes import json_texts
 
 LISTS = [["q"], ["a", 'b"\\', "é\n"], None, [], ["x", None]]
 

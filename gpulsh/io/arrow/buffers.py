@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
+from gpulsh.io.rows import Bytes
 
 
 def to_arrow(values: Values, null: NDArray[np.bool_] | None = None) -> pa.Array:
@@ -22,6 +23,15 @@ def to_arrow(values: Values, null: NDArray[np.bool_] | None = None) -> pa.Array:
         kind, content = pa.from_numpy_dtype(values.dtype), np.ascontiguousarray(values)
     valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
     return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(content)])
+
+
+def binary_array(
+    values: Values | Bytes | bytearray, offset: Numbers, null: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """A pyarrow.LargeBinaryArray of `values` cut at `offset` [n + 1], null where `null` [n] is true, without a copy."""
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    buffers = [valid, pa.py_buffer(np.ascontiguousarray(offset)), pa.py_buffer(values)]
+    return pa.Array.from_buffers(pa.large_binary(), len(offset) - 1, buffers)
 
 
 def strings(texts: Sequence[str]) -> pa.StringArray:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.io.arrow.buffers import null_mask, numbers, to_arrow
+from gpulsh.io.arrow.buffers import binary_array, null_mask, numbers, to_arrow
 from gpulsh.io.format import Mask
 from gpulsh.io.rows import Bytes, Copy, Rows, batch_cuts, byte_values, gathered, piece_rows
 from gpulsh.ragged import offsets
@@ -43,8 +43,7 @@ def arrow_rows(array: pa.Array) -> Rows:
 
 def unread_rows(count: int) -> Rows:
     """So many empty texts, for documents whose texts are not needed."""
-    offset = pa.py_buffer(np.zeros(count + 1, np.int64))
-    return _OffsetRows(pa.Array.from_buffers(pa.large_binary(), count, [None, offset, pa.py_buffer(b"")]))
+    return _OffsetRows(binary_array(b"", np.zeros(count + 1, np.int64)))
 
 
 def array_of(rows: Rows) -> pa.Array | None:

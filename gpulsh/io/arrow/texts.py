@@ -1,4 +1,4 @@
-"""The text of each row of Arrow columns: a column, a field of structs, or several of these joined; and their types."""
+"""The text of each row of Arrow columns (a column, a field of structs, or several joined), its type, and texts cut."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
+from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.arrow.identities import BYTES, TAKES, identities, is_identity
 from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
+from gpulsh.io.changes import Cuts
 from gpulsh.io.columns import BETWEEN, Columns, Place, missing_column, place_named, refuse_added
 from gpulsh.io.file import File
 from gpulsh.io.format import NO_STRAY, Stray
@@ -155,7 +158,50 @@ def _value(batch: pa.RecordBatch, place: Place) -> pa.Array:
     return pc.struct_field(values, fields) if fields else values
 
 
+class Cutter:
+    """Cuts the texts of the kept rows of a file, which come batch after batch."""
+
+    def __init__(self, file: File, keep: NDArray[np.bool_], cuts: Cuts) -> None:
+        self._file, self._cuts, self._column = file, cuts, cuts.columns.whole
+        self._rows, self._done = np.flatnonzero(keep), 0
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The next batch, with the texts cut and all other columns as they are."""
+        rows = self._rows[self._done : self._done + len(batch)]
+        self._done += len(batch)
+        changed = self._cuts.changed(rows)
+        if not changed.any():
+            return batch
+        place = batch.schema.get_field_index(self._column) if self._column else -1
+        if place < 0:
+            raise InputError(f"{self._file.name}: its text is no column of its own; cut it as JSON lines")
+        texts = batch.column(place)
+        at = np.flatnonzero(changed)
+        pieces = arrow_rows(texts).pieces(at)
+        found = [self._cuts.text(row, piece) for row, piece in zip(rows[at].tolist(), pieces, strict=True)]
+        columns = list(batch.columns)
+        columns[place] = _replaced(texts, changed, found)
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _replaced(texts: pa.Array, changed: NDArray[np.bool_], found: list[bytes]) -> pa.Array:
+    """Texts of any type that `is_text`, some of them replaced; in the same type."""
+    kind, plain = texts.type, _storage(texts)
+    storage = plain.type
+    whole = plain.cast(BYTES)
+    replaced = pc.replace_with_mask(whole, to_arrow(changed), pa.array(found, BYTES))
+    if pa.types.is_dictionary(storage):
+        replaced = replaced.cast(storage.value_type).dictionary_encode().cast(storage)
+    else:
+        replaced = replaced.cast(storage)
+    return pa.ExtensionArray.from_storage(kind, replaced) if isinstance(kind, pa.BaseExtensionType) else replaced
+
+
 def _as_bytes(array: pa.Array) -> pa.Array:
+    return _storage(array).cast(BYTES)
+
+
+def _storage(array: pa.Array) -> pa.Array:
     while isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
-    return array.cast(BYTES)
+    return array

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch, Values
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.rows import array_of, unread_rows
+from gpulsh.io.arrow.buffers import binary_array
+from gpulsh.io.arrow.rows import array_of, arrow_rows, unread_rows
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reason, wrong_length
 from gpulsh.io.files.read_ahead import read_ahead
@@ -23,7 +24,7 @@ from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Format, Keys, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
-from gpulsh.io.rows import ROW_COST, Bytes, Rows, batch_rows, concatenated, packed, piece_rows
+from gpulsh.io.rows import ROW_COST, Bytes, Rows, concatenated, packed, piece_rows
 from gpulsh.ragged import as_one, offsets, run_bounds
 
 if TYPE_CHECKING:
@@ -296,7 +297,7 @@ class FileTexts:
             start = block.start
             for texts in block.texts.slices(max_bytes):
                 if self._held is not None and not is_array:
-                    self._held.add(piece, start, batch_rows(texts))
+                    self._held.add(piece, start, arrow_rows(binary_array(texts.values, texts.offset)))
                 start += len(texts)
                 yield texts
                 del texts

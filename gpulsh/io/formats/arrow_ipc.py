@@ -19,15 +19,14 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.added import AddedColumns
 from gpulsh.io.arrow.buffers import chosen, kept
-from gpulsh.io.arrow.cutter import Cutter
 from gpulsh.io.arrow.rows import bytes_of
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import check_columns, column_named, identity_column, texts_of, type_named
+from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, identity_column, texts_of, type_named
+from gpulsh.io.changes import AddedColumns, with_added
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
-from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Writing, counting, with_added
+from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Writing, counting
 from gpulsh.io.formats.keys import KeyColumn
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit
 from gpulsh.io.rows import ROW_COST

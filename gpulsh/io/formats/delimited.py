@@ -25,12 +25,13 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.backends.records import BEGIN, QUOTED, column_of, record_ends
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
+from gpulsh.io.arrow.buffers import binary_array
 from gpulsh.io.arrow.identities import identities
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
+from gpulsh.io.changes import Cuts
 from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
 from gpulsh.io.compression import Compression
-from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.keys import KeyColumn, typed_keys
@@ -277,17 +278,14 @@ class Delimited(Streamed):
         """
         found = column_of(records.content, records.begin, records.end, ord(self.delimiter), number)
         null = found.null if fields is None else found.null | (found.fields != fields)
-        valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
-        buffers = [valid, pa.py_buffer(found.offset), pa.py_buffer(found.values)]
-        return in_utf8(pa.Array.from_buffers(pa.large_binary(), len(null), buffers), self.encoding), found.fields
+        return in_utf8(binary_array(found.values, found.offset, null), self.encoding), found.fields
 
     def _stray(self, records: Records) -> Stray:
         """The records with bytes that are not of the encoding, in any of their columns."""
         if len(records.begin) == 0 or records.content.isascii():
             return NO_STRAY
         offset = np.append(records.begin, records.end[-1])  # blank lines between records are ASCII
-        buffers = [None, pa.py_buffer(offset), pa.py_buffer(records.content)]
-        return stray(pa.Array.from_buffers(pa.large_binary(), len(records.begin), buffers), self.encoding)
+        return stray(binary_array(records.content, offset), self.encoding)
 
     def _split(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[Records]:
         return split_records(file, self._blocks(file, source, STEP), ord(self.delimiter), limit)

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from gpulsh.backends.lru_cache import LruCache
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept, to_arrow
-from gpulsh.io.arrow.cutter import Cutter
 from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import check_columns, column_named, identity_column, texts_of, type_named
+from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, identity_column, texts_of, type_named
+from gpulsh.io.changes import with_added
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading, reason, wrong_length
 from gpulsh.io.format import (
@@ -42,7 +42,6 @@ from gpulsh.io.format import (
     Rules,
     Writing,
     spread,
-    with_added,
 )
 from gpulsh.io.formats.keys import KeyColumn
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit

@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import Advice, InputError
-from gpulsh.io.arrow.identities import BYTES
+from gpulsh.io.arrow.buffers import binary_array
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, in_utf8, stray
+from gpulsh.io.changes import Cuts
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_packed
-from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, Writing, counting
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16, whole_lines
@@ -83,8 +83,7 @@ class PlainText(Streamed):
         """A block of one row."""
         if self.encoding is None and isinstance(text, bytes) and text.isascii():
             return Block(row, piece_rows([text]))
-        offset = pa.array([0, len(text)], pa.int64()).buffers()[1]
-        found = stray(pa.Array.from_buffers(BYTES, 1, [None, offset, pa.py_buffer(text)]), self.encoding)
+        found = stray(binary_array(text, np.array([0, len(text)])), self.encoding)
         if self.encoding is not None:
             text = bytes(text).decode(self.encoding, "replace").encode()
         return Block(row, piece_rows([text]), stray=found)
@@ -227,9 +226,7 @@ def _lines(piece: bytes | bytearray, ends: Numbers, stays: Mask) -> Iterator[byt
 
 def _texts(piece: bytes) -> pa.Array:
     """The lines of a piece without their ends, as a pyarrow.LargeBinaryArray."""
-    content = np.frombuffer(piece, np.uint8)
-    ends = _ends(piece)
+    content, ends = np.frombuffer(piece, np.uint8), _ends(piece)
     offset = np.zeros(len(ends) + 1, np.int64)
     offset[1:] = ends - np.arange(1, len(ends) + 1)
-    values = content[content != NEWLINE]
-    return pa.Array.from_buffers(pa.large_binary(), len(ends), [None, pa.py_buffer(offset), pa.py_buffer(values)])
+    return binary_array(content[content != NEWLINE], offset)

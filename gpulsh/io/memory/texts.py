@@ -111,7 +111,7 @@ def _stream_texts(items: Iterator[object]) -> MemoryTexts:
     from gpulsh.io.arrow.rows import arrow_rows
 
     arriving = _Arriving(items)
-    blocks = [arrow_rows(_binary(batch.moved(on_host))) for batch in packed(arriving.batches(), HELD_BYTES)]
+    blocks = [arrow_rows(_binary(batch)) for batch in packed(arriving.batches(), HELD_BYTES)]
     return _RowTexts(blocks, nulls=arriving.nulls)
 
 
@@ -155,14 +155,14 @@ def _open_batch(batch: TextBatch, ops: Backend | None) -> MemoryTexts:
 
         with ops.here():
             return DeviceTexts(batch.moved(ops.asarray), None, ops)
-    return arrow_texts(_binary(batch.moved(on_host)), "TextBatch", ops)
+    return arrow_texts(_binary(batch), "TextBatch", ops)
 
 
 def _binary(batch: TextBatch) -> pa.Array:
-    import pyarrow as pa
+    from gpulsh.io.arrow.buffers import binary_array
 
-    buffers = [None, *(pa.py_buffer(np.ascontiguousarray(part)) for part in (batch.offset, batch.values))]
-    return pa.Array.from_buffers(pa.large_binary(), len(batch), buffers)
+    batch = batch.moved(on_host)
+    return binary_array(np.ascontiguousarray(batch.values), batch.offset)
 
 
 def _open_arrow_device(texts: Any, ops: Backend | None) -> MemoryTexts:

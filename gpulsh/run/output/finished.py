@@ -23,8 +23,8 @@ from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import Counts
 from gpulsh.decide.counts.weights import Recipe, WeightBy, chosen_recipe, sizes_by
 from gpulsh.errors import OutputError
-from gpulsh.io.added import AddedColumns
 from gpulsh.io.arrow.buffers import to_arrow
+from gpulsh.io.changes import AddedColumns
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, REPORT

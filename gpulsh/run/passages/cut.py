@@ -22,8 +22,8 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import GpulshError, InputError, ParameterError
 from gpulsh.io.arrow.buffers import numbers, to_arrow
+from gpulsh.io.changes import Cuts
 from gpulsh.io.conversion import FormatName, write_kept
-from gpulsh.io.cuts import Cuts
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import PartitionFacts, Piece
 from gpulsh.io.files.no_documents import DATA

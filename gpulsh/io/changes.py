@@ -1,4 +1,4 @@
-"""Columns that are written behind those of a file: made for some rows at a time, as Arrow's or as JSON.
+"""What a copy of a file has that the file has not: columns behind its own, made for some rows at a time, and cut texts.
 
 The members of a row's JSON object are joined by Arrow's kernels, because a Python value for each would take longer than
 to read the row.
@@ -6,12 +6,17 @@ to read the row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.io.columns import Columns
+from gpulsh.io.rows import Bytes
 
 Make = Callable[[Numbers], pa.RecordBatch]
 
@@ -37,6 +42,17 @@ class AddedColumns:
             parts += [pa.scalar(f'{"," if place else ""}"{name}":'), json_texts(column)]
         joined = pc.binary_join_element_wise(*parts, "")
         return joined.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+def with_added(batches: Iterator[pa.RecordBatch], added: AddedColumns | None) -> Iterator[pa.RecordBatch]:
+    """The batches with the columns of `added`."""
+    for batch in batches:
+        if added is not None:
+            more = added.take(len(batch))
+            schema = pa.schema([*batch.schema, *more.schema], batch.schema.metadata)
+            batch = pa.record_batch([*batch.columns, *more.columns], schema=schema)
+        yield batch
+        del batch  # before the next one is read
 
 
 def json_texts(column: pa.Array) -> pa.StringArray:
@@ -80,3 +96,26 @@ def _distinct(column: pa.Array) -> pa.StringArray:
             known[key] = orjson.dumps(value, default=str).decode()
         found.append(known[key])
     return pa.array(found, pa.string())
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Spans of a file: int64 [k] each, by row, then start, apart; `columns` names the text."""
+
+    row: Numbers
+    start: Numbers  # bytes of the text as UTF-8
+    stop: Numbers
+    columns: Columns
+
+    def changed(self, rows: Numbers) -> NDArray[np.bool_]:
+        """bool: which of `rows` lose something; the work does not depend on the other spans of the file."""
+        first, last = (np.searchsorted(self.row, rows, side=side) for side in ("left", "right"))
+        found: NDArray[np.bool_] = first < last
+        return found
+
+    def text(self, row: int, text: Bytes) -> bytes:
+        """A row's text without its spans."""
+        low, high = np.searchsorted(self.row, [row, row + 1]).tolist()
+        begins = [0, *self.stop[low:high].tolist()]
+        ends = [*self.start[low:high].tolist(), len(text)]
+        return b"".join(bytes(text[begin:end]) for begin, end in zip(begins, ends, strict=True))
