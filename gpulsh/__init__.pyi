@@ -42,13 +42,13 @@ from gpulsh.run.passages.files import cut_files as cut_files
 from gpulsh.run.passages.files import passages_files as passages_files
 from gpulsh.sketch.b_bit import BBit as BBit
 from gpulsh.sketch.bits import hamming as hamming
-from gpulsh.sketch.c_minhash import CMinHash as CMinHash
 from gpulsh.sketch.earth_mover import EarthMover as EarthMover
-from gpulsh.sketch.fast_similarity import FastSimilarity as FastSimilarity
 from gpulsh.sketch.hyperplanes import Hyperplanes as Hyperplanes
+from gpulsh.sketch.minhash import CMinHash as CMinHash
+from gpulsh.sketch.minhash import FastSimilarity as FastSimilarity
 from gpulsh.sketch.minhash import MinHash as MinHash
+from gpulsh.sketch.minhash import OnePermutation as OnePermutation
 from gpulsh.sketch.minhash import minima as minima
-from gpulsh.sketch.one_permutation import OnePermutation as OnePermutation
 from gpulsh.sketch.samples import BottomS as BottomS
 from gpulsh.sketch.samples import ModM as ModM
 from gpulsh.sketch.simhash import SimHash as SimHash

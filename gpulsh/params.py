@@ -41,7 +41,7 @@ NormalForm = Literal["NFC", "NFKC"]
 EvidenceName = Literal["index", "source"]  # where an index has the evidence of its documents
 MinHashFamily = Literal["affine32", "affine61", "multiply_shift", "xor", "tabulation"]
 FamilyName = Literal[MinHashFamily, "one_permutation", "fast_similarity", "c_minhash"]
-SKETCHES: dict[str, str] = {  # families, and the file in each backend that computes them
+SKETCHES: dict[str, str] = {  # families, and the sketch of each backend that computes them
     "affine32": "minhash",
     "affine61": "affine61",
     "multiply_shift": "multiply_shift",
@@ -60,7 +60,7 @@ FOREIGN: dict[str, str] = {  # the same for sketches of other libraries
     "wrapped16": "wrapped",
     "splitmix_rounds": "splitmix_rounds",
 }
-_FILES: Mapping[str, str] = ChainMap(SKETCHES, FOREIGN)
+_SKETCHES: Mapping[str, str] = ChainMap(SKETCHES, FOREIGN)
 
 
 class Wrap(NamedTuple):
@@ -419,18 +419,18 @@ class Family(Parameters):
     seed: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("family", self.name, tuple(_FILES))
+        check_choice("family", self.name, tuple(_SKETCHES))
         set_integer(self, "num_perm", 1, MAX_NUM_PERM)
         set_integer(self, "seed", 0, MAX_SEED)
 
     @property
     def sketch(self) -> str:
-        """The name of its file in each backend's `sketches`."""
-        return _FILES[self.name]
+        """The name of its class in each backend's `sketches.SKETCHES`."""
+        return _SKETCHES[self.name]
 
     @property
     def wrap(self) -> Wrap:
-        """How its words overflow, if its file is `wrapped`."""
+        """How its words overflow, if its sketch is `wrapped`."""
         return WRAPPED[self.name]
 
     @property

@@ -8,7 +8,7 @@
 // fingerprint; for the rest a block takes a document: a thread a fingerprint in each round, and a warp a bin for those
 // that stayed empty. All meet by atomicMin. Bound: atomics in the second-level cache; of a document with few
 // fingerprints a bin, the minima of the bins that stayed empty. Geometry: a bin has the least of all values, and no
-// round after the one that filled it has a lesser one. Oracle: gpulsh/backends/reference/sketches/fast_similarity.py.
+// round after the one that filled it has a lesser one. Oracle: gpulsh/backends/reference/sketches.py.
 #include "span_walk.cuh"
 
 // The half of a fingerprint, hashed by a word.

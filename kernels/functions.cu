@@ -8,7 +8,7 @@
 // Mapping: a warp takes `span` consecutive fingerprints, across the borders of documents, a lane one of 32 columns,
 // grid y all of them; the lanes read the same fingerprint at once. A document that spans divide meets by atomicMin.
 // Bound: arithmetic, the function and a minimum a fingerprint and column; table look-ups in `tabulation`. Geometry: a
-// minimum is the same over any split. Oracle: gpulsh/backends/reference/sketches/functions.py.
+// minimum is the same over any split. Oracle: gpulsh/backends/reference/sketches.py.
 #include "span_walk.cuh"
 
 constexpr u64 PRIME = (1ull << 61) - 1;

@@ -9,7 +9,7 @@
 // four at once as broadcasts. A document inside one span is stored, the pieces of one that spans divide meet by
 // atomicMin: a long document is spread over warps, short ones share one. Blocks are whole warps; grid y walks over the
 // columns. Bound: arithmetic, a multiply-add and half a three-way minimum a fingerprint and column; bytes: 8 a
-// fingerprint. Geometry: a minimum is the same over any split. Oracle: gpulsh/backends/reference/sketches/functions.py.
+// fingerprint. Geometry: a minimum is the same over any split. Oracle: gpulsh/backends/reference/sketches.py.
 #include "minima.cuh"
 
 template <i32 COLUMNS>

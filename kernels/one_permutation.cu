@@ -12,7 +12,7 @@
 // meet by atomicMin; to fill, a warp takes a document, a lane every 32nd bin. Bound: atomics in the second-level cache;
 // to fill, 64-bit multiplies: of a document that fills a share s of its bins, 1/s probes an empty bin, and none where
 // all values are equal. Geometry: a minimum is the same over any split, a probe depends on the bin alone. Oracle:
-// gpulsh/backends/reference/sketches/one_permutation.py.
+// gpulsh/backends/reference/sketches.py.
 #include "span_walk.cuh"
 
 constexpr i32 ROUNDS = 64;  // times `bins` probes; then the next bin that has a value

@@ -7,7 +7,7 @@
 //
 // Mapping: a block a document; a thread a fingerprint in each round, then a warp a bin that stayed empty. Bound: 64-bit
 // multiplies; atomics in the second-level cache. Geometry: a bin has the least of all values, and no round after the
-// one that filled it has a lesser one. Oracle: gpulsh/backends/reference/sketches/splitmix_rounds.py.
+// one that filled it has a lesser one. Oracle: gpulsh/backends/reference/sketches.py.
 #include "warp.cuh"
 
 __device__ __forceinline__ u64 splitmix64(u64 word) {

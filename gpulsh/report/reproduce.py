@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any
 
-from gpulsh.params import SKETCHES, Family, Folding, MinHashFamily, Shingling
+from gpulsh.params import Folding, Shingling
 from gpulsh.report.wording import measure_name
-from gpulsh.sketch.named import SHORT
+from gpulsh.sketch.named import SETS
 
 LONGEST = 20_000  # characters of a command
 _KEPT = {"first": "The first of two duplicates is kept.", "longest": "The longer text of two duplicates is kept."}
@@ -144,7 +144,4 @@ def _bits_name(bits: Mapping[str, Any], chosen: bool) -> str:
 
 def _sketch_name(family: str) -> str | None:
     """The command's name for the sketch; it has only the default family of MinHash."""
-    if family == Family().name:
-        return "minhash"
-    file = next((file for name, file in SKETCHES.items() if name == family not in get_args(MinHashFamily)), None)
-    return None if file is None else SHORT.get(file, file).replace("_", "-")
+    return next((name for name, kind in SETS.items() if kind.kind == family), None)

@@ -163,7 +163,7 @@ class SignatureSketch:
 class SetSketch(TextSketch[Signatures], SignatureSketch):
     """Signatures of sets; the share of equal values estimates their Jaccard similarity."""
 
-    kind: ClassVar[FamilyName]  # the name of its functions in `params.SKETCHES`
+    kind: ClassVar[FamilyName]  # the name of its functions, by default, in `params.SKETCHES`
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import get_args
-
 from gpulsh.errors import ParameterError
-from gpulsh.params import SKETCHES, BitSketch, Family, MinHashFamily, Sketch
+from gpulsh.params import BitSketch, Family, Sketch
 from gpulsh.sketch.base import SetSketch
 from gpulsh.sketch.bits import WORD_BITS
+from gpulsh.sketch.minhash import CMinHash, FastSimilarity, MinHash, OnePermutation
 from gpulsh.sketch.simhash import SimHash
 
-SHORT = {"fast_similarity": "fast"}  # names of the command that are not their file's
-
-
-def sketch_names() -> dict[str, str]:
-    """The file in this package of each sketch, by its name; the families of MinHash are one sketch."""
-    files = ["minhash", *(file for family, file in SKETCHES.items() if family not in get_args(MinHashFamily))]
-    return {SHORT.get(file, file).replace("_", "-"): file for file in files}
+SETS: dict[str, type[SetSketch]] = {  # sketches of sets; the families of MinHash are one
+    "minhash": MinHash,
+    "c-minhash": CMinHash,
+    "fast": FastSimilarity,
+    "one-permutation": OnePermutation,
+}
 
 
 def sketches_named(
@@ -79,17 +76,14 @@ def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None
     OnePermutation(num_perm=256, seed=1)
     """
     name, colon, size = text.partition(":")
-    known = sketch_names()
-    file = known.get(name.replace("_", "-"))
-    if file is None or (colon and not (size.isascii() and size.isdigit() and len(size) < 9)):
-        names = ", ".join(sorted(known))
+    kind = SETS.get(name.replace("_", "-"))
+    if kind is None or (colon and not (size.isascii() and size.isdigit() and len(size) < 9)):
+        names = ", ".join(sorted(SETS))
         raise ParameterError(
             f"sketch is {text!r}; give one of {names}, or one with its number of values, as minhash:128,"
             " or simhash[:BITS][:DISTANCE]"
         )
     if colon and num_perm is not None and num_perm != int(size):
         raise ParameterError(f"sketch is {text!r} and num_perm is {num_perm}; give the number of values once")
-    module = import_module(f"gpulsh.sketch.{file}")
-    kind = next(kind for kind in SetSketch.__subclasses__() if kind.__module__ == module.__name__)
     given = {"num_perm": int(size) if colon else num_perm, "seed": seed}
     return kind(**{name: value for name, value in given.items() if value is not None})

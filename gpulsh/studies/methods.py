@@ -23,7 +23,7 @@ from gpulsh.sketch.b_bit import BBit
 from gpulsh.sketch.base import SetSketch
 from gpulsh.sketch.bits import hamming
 from gpulsh.sketch.minhash import MinHash
-from gpulsh.sketch.named import parse_bits, parse_sketch, sketch_names
+from gpulsh.sketch.named import SETS, parse_bits, parse_sketch
 from gpulsh.sketch.samples import BottomS, ModM, SampleSketch
 from gpulsh.sketch.simhash import SimHash, Weights
 from gpulsh.sketch.weighted import WeightedMinHash
@@ -64,7 +64,7 @@ class Finders:
         kind, *numbers = name.split(":")
         if kind in SIMHASH:
             return self.simhash(name.replace(kind, "simhash", 1), SIMHASH[kind])
-        if kind in sketch_names():
+        if kind in SETS:
             return self.banded(parse_sketch(name, seed=self.seed))
         if kind not in KINDS:
             raise ParameterError(f"method is {name!r}; give names out of {', '.join(method_names())}")
@@ -191,4 +191,4 @@ KINDS: dict[str, tuple[int | None, Callable[[Finders, int], Finder]]] = {
 def method_names() -> list[str]:
     """All names, ascending, with the form of those that take several numbers."""
     forms = (f"{name}[:BITS][:DISTANCE]" for name in SIMHASH)
-    return sorted({*sketch_names(), *KINDS, *forms})
+    return sorted({*SETS, *KINDS, *forms})

@@ -13,7 +13,7 @@ from gpulsh.backends import protocol
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import Geometry, expanded_source, kernel_folder
 from gpulsh.backends.cuda.machine import Machine
-from gpulsh.backends.cuda.sketches.minhash import MAX_COLUMNS
+from gpulsh.backends.cuda.sketches import MAX_COLUMNS
 from gpulsh.errors import BackendError
 from tests.kernels.device_arrays import DeviceArray, DeviceModule
 from tests.kernels.host import HostLauncher

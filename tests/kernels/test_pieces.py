@@ -19,8 +19,7 @@ from gpulsh.backends.cuda.cuts import cut_pieces
 from gpulsh.backends.cuda.launcher import kernel_folder
 from gpulsh.backends.cuda.sign import sign_in_pieces
 from gpulsh.backends.protocol import sketched
-from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.backends.reference.sketches import one_permutation
+from gpulsh.backends.reference import ReferenceBackend, sketches
 from gpulsh.backends.reference.texts import classify, code_points
 from gpulsh.params import PLAIN, SKETCHES, BandShape, Family, Reading, Shingling, Unit
 from tests.kernels.cuts import HOST_DEFAULT, SMALL_CUT, build_kernels
@@ -215,7 +214,7 @@ def test_bins_that_no_probe_fills_in_one_permutation(tmp_path: Path, monkeypatch
     source = (folder / "one_permutation.cu").read_text("utf-8")
     assert source.count("ROUNDS = 64;") == 1
     (folder / "one_permutation.cu").write_text(source.replace("ROUNDS = 64;", "ROUNDS = 0;"), "utf-8")
-    monkeypatch.setattr(one_permutation, "ROUNDS", 0)
+    monkeypatch.setattr(sketches, "ROUNDS", 0)
     build_kernels()
     cuda, rows = CudaBackend(DeviceModule(), HostLauncher(folder)), random_table([1, 0, 2, 5, 30])
     for columns in (2, 33, 70):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.backends.cuda.sketches.minhash import MAX_COLUMNS, Sketch
+from gpulsh.backends.cuda.sketches import MAX_COLUMNS, MinHash
 from gpulsh.backends.cuda.texts import TokenSums
 from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 from gpulsh.backends.reference import ReferenceBackend
@@ -68,7 +68,7 @@ def wanted_digests(
 
 def check(cuda: CudaBackend, tokens: TokenSums, size: int, family: Coefficients, shape: BandShape) -> Any:
     given = TokenSums(cuda.asarray(tokens.sums), cuda.asarray(tokens.starts), tokens.skip)
-    sketch = Sketch(cuda._machine, Family(num_perm=len(family.multiplier)))
+    sketch = MinHash(cuda._machine, Family(num_perm=len(family.multiplier)))
     sketch.functions = Coefficients(*map(cuda.asarray, family))
     digests, shingles = sketch.digests(given, size, shape)
     wanted, counts = wanted_digests(tokens, size, family, shape)

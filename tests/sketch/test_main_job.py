@@ -15,10 +15,9 @@ from click.testing import CliRunner
 import gpulsh
 from gpulsh.cli import group as command
 from gpulsh.errors import ParameterError
-from gpulsh.params import SKETCHES
-from gpulsh.sketch.named import parse_sketch, sketch_names
+from gpulsh.sketch.named import SETS, parse_sketch
 
-every_sketch = pytest.mark.parametrize("name", sorted(sketch_names()))
+every_sketch = pytest.mark.parametrize("name", sorted(SETS))
 
 
 def documents(couples: int = 30) -> list[str]:
@@ -61,7 +60,7 @@ def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: P
         rows = pq.read_table(tmp_path / out / "duplicates.parquet").column("row").to_pylist()
         assert rows == np.flatnonzero(~wanted.keep).tolist()
     family = json.loads((tmp_path / "two" / "report.json").read_text())["parameters"]["family"]
-    assert family["num_perm"] == 64 and SKETCHES[family["name"]] == sketch_names()[name]
+    assert family["num_perm"] == 64 and family["name"] == SETS[name].kind
 
     index = gpulsh.Index(threshold=0.6, sketch=sketch, backend="cpu")
     added = index.add(list(range(len(texts))), texts)

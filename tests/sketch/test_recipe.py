@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,7 +25,7 @@ from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.cli import group
 from gpulsh.params import SKETCHES, BandShape, Family, Shingling
-from gpulsh.sketch.named import parse_sketch
+from gpulsh.sketch.named import SETS, parse_sketch
 from tests.backends.test_giants import pieces_of
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.host import HostLauncher, compiler
@@ -38,13 +39,18 @@ FILES = dict(re.findall(r"^`([\w/]+\.(?:py|cu))`\n```\w+\n(.*?)^```", PAGE, re.M
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The page's files, as if they stood where it says."""
+    """The page's files, as if they stood where it says, or were parts of the files that do."""
     assert len(FILES) == 5
     for path, source in FILES.items():
         if path.endswith(".py"):
             module = ModuleType(path.removesuffix(".py").replace("/", "."))
-            monkeypatch.setitem(sys.modules, module.__name__, module)
             exec(compile(source, path, "exec"), module.__dict__)
+            if "toy" in path:
+                monkeypatch.setitem(sys.modules, module.__name__, module)
+            elif "backends" in path:
+                monkeypatch.setitem(import_module(module.__name__).SKETCHES, "toy", module.SKETCHES["toy"])
+            else:
+                monkeypatch.setitem(SETS, "toy", module.Toy)
     folder = tmp_path_factory.mktemp("tree") / "kernels"
     shutil.copytree(kernel_folder(), folder)
     (folder / "toy.cu").write_text(FILES["kernels/toy.cu"])
@@ -59,7 +65,7 @@ def family(columns: int) -> Family:
 
 def test_it_stands_where_a_real_one_stands() -> None:
     for path in FILES:
-        real = Path(path.replace("toy", "one_permutation"))
+        real = Path(path.replace("cpu/sketches/toy", "cpu/sketches/bins").replace("toy", "one_permutation"))
         assert (Path(__file__).parents[2] / real).is_file(), real
 
 

@@ -1,4 +1,4 @@
-"""Set sketches: a `Sketch` of a family in a file each, or in `functions` for families of hash functions."""
+"""Set sketches. A file is imported when its sketch is first used, for it makes kernels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.hashing import FUNCTIONS
 from gpulsh.params import Family
 
+# Files of several sketches; another sketch has a file of its own name.
+FILES = {
+    **dict.fromkeys(FUNCTIONS, "functions"),
+    **dict.fromkeys(("fast_similarity", "one_permutation", "splitmix_rounds"), "bins"),
+}
+
 
 @lru_cache(maxsize=16)  # each batch of a run needs the same one
 def sketch_of(family: Family) -> Minima:
     """The sketch of a family, on one thread."""
-    file = "functions" if family.sketch in FUNCTIONS else family.sketch
-    found: Minima = import_module(f"{__name__}.{file}").Sketch(family)
+    module = import_module(f"{__name__}.{FILES.get(family.sketch, family.sketch)}")
+    found: Minima = module.SKETCHES[family.sketch](family)
     return found
 
 

@@ -26,7 +26,7 @@ _S15, _S16 = _U32(15), _U32(16)
 _CIRCULANT_1, _CIRCULANT_2 = _U32(protocol.CIRCULANT_1), _U32(protocol.CIRCULANT_2)
 
 
-class Sketch(Minima):
+class FunctionMinima(Minima):
     """The minima, by the family's kernel and its tables of random words."""
 
     def __init__(self, family: Family) -> None:
@@ -144,3 +144,4 @@ KERNELS: dict[str, Callable[..., Any]] = {  # by `Family.sketch`
     "wrapped": _wrapped,
     "xor_masks": _xor_masks,
 }
+SKETCHES: dict[str, Callable[[Family], Minima]] = dict.fromkeys(KERNELS, FunctionMinima)

@@ -108,7 +108,7 @@ def _minhash(values, offset, tile, minima, tile_at, multiplier_at, addend_at, mi
             signatures[document, i] = minima[i]
 
 
-class Sketch(Minima):
+class MinHash(Minima):
     """The minima of the family's functions over a set."""
 
     def __init__(self, family: Family) -> None:
@@ -124,3 +124,6 @@ class Sketch(Minima):
         tile, least = np.empty(TILE, np.uint32), np.empty(len(self._multiplier), np.uint32)
         places = tile.ctypes.data, *self._lie_at, least.ctypes.data
         _minhash(fingerprints.values, fingerprints.offset, tile, least, *places, minima)
+
+
+SKETCHES: dict[str, Callable[[Family], Minima]] = {"minhash": MinHash}

@@ -1,0 +1,228 @@
+"""Set sketches on the device, and the way from tokens to band digests.
+
+MinHash: minima in the registers of a warp's lanes, over spans of fingerprints across the borders of rows.
+`MinHash.digests` goes from token sums to band digests: the hot path of `sign`, without fingerprints or signatures in
+memory. FunctionMinima: a column a lane. FastSimilarity, OnePermutation: an atomic minimum a fingerprint, then a block
+or a warp a document for what stayed empty. SplitmixRounds: a block a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.cuda.buckets import band_digests
+from gpulsh.backends.cuda.launcher import LANES, Argument
+from gpulsh.backends.cuda.machine import Machine
+from gpulsh.backends.cuda.memory import done
+from gpulsh.backends.cuda.texts import TokenSums, shingle_sums
+from gpulsh.backends.hashing import FUNCTIONS, function_tables
+from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE, ROUND_SHIFT, THROWS, SketchFold
+from gpulsh.params import BandShape, Family
+from gpulsh.permutations import Coefficients, coefficients, word_array, word_pairs, words
+
+MAX_COLUMNS = 512  # the longest signature that fits the shared memory of `sketch`
+
+
+def set_sketch(machine: Machine, family: Family) -> SketchFold:
+    return AnywhereSketch(sketch_of(machine, family))
+
+
+def sketch_of(machine: Machine, family: Family) -> Minima:
+    """The sketch of a family; its random words are uploaded once."""
+    found: Minima = machine.sketches.get_or_make(
+        family, lambda: done(machine.arrays, SKETCHES[family.sketch](machine, family))
+    )
+    return found
+
+
+class Minima(SketchFold):
+    """A minimum a column: states merge by the lesser value, all ones mean none. The device must be the current one."""
+
+    dtype: type[np.unsignedinteger] = np.uint32
+
+    def __init__(self, machine: Machine, family: Family) -> None:
+        self.machine, self.columns = machine, family.num_perm
+
+    def empty(self, rows: int) -> Array:
+        return self.machine.arrays.full((rows, self.columns), self.dtype(np.iinfo(self.dtype).max), self.dtype)
+
+    def merge(self, state: Array, other: Array) -> Array:
+        return self.machine.arrays.minimum(state, other)
+
+    def finish(self, state: Array) -> Array:
+        return state
+
+    def by_spans(self, file: str, kernel: str, fingerprints: Fingerprints, *drawn: Argument, rows: int = 1) -> Array:
+        """New minima, lowered by a kernel that takes a span of fingerprints a warp, across the borders of sets."""
+        geometry, minima = self.machine.geometry, self.empty(len(fingerprints))
+        total = self.machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
+        self.machine.run(
+            *(file, kernel, total, geometry.span * (geometry.minhash_threads // LANES)),
+            *(fingerprints.values, fingerprints.offset, np.int64(len(fingerprints)), *drawn),
+            *(np.int32(self.columns), np.int32(geometry.span), minima),
+            threads=geometry.minhash_threads,
+            rows=rows,
+        )
+        return minima
+
+    def digests(self, tokens: TokenSums, size: int, shape: BandShape) -> tuple[Array, Array]:
+        """Band digests uint64 [n, bands] and numbers of shingles int64 [n], under public keys.
+
+        A sketch may override it with a kernel that does not write the fingerprints.
+        """
+        fingerprints = shingle_sums(self.machine, tokens, size, None)
+        signatures = self.finish(self.fold(fingerprints))
+        return band_digests(self.machine, signatures, shape), self.machine.arrays.diff(fingerprints.offset)
+
+
+class AnywhereSketch:
+    """A `SketchFold` for any current device."""
+
+    def __init__(self, sketch: Minima) -> None:
+        there = sketch.machine.here()
+        self.empty, self.fold = there(sketch.empty), there(sketch.fold)
+        self.merge, self.finish = there(sketch.merge), there(sketch.finish)
+
+
+class MinHash(Minima):
+    """The minima of the family's functions over a set."""
+
+    def __init__(self, machine: Machine, family: Family) -> None:
+        super().__init__(machine, family)
+        self.functions = Coefficients(*map(machine.arrays.asarray, coefficients(family)))
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        lane = columns_a_lane(self.columns)
+        rows = -(-self.columns // (LANES * lane))
+        return self.by_spans("minhash", f"minhash_{lane}_columns", fingerprints, *self.functions, rows=rows)
+
+    def digests(self, tokens: TokenSums, size: int, shape: BandShape) -> tuple[Array, Array]:
+        """In one kernel if a signature fits its shared memory.
+
+        A longer one needs so much more arithmetic for each fingerprint that the memory traffic of separate kernels
+        hardly matters.
+        """
+        if self.columns > MAX_COLUMNS:
+            return super().digests(tokens, size, shape)
+        machine, xp, geometry = self.machine, self.machine.arrays, self.machine.geometry
+        counts = tokens.counts(xp)
+        shingles = xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0)
+        documents, total, threads = len(counts), len(tokens.sums), geometry.minhash_threads
+        spans = -(-total // geometry.span)
+        digests = xp.full((documents, shape.bands), np.uint64(NO_DIGEST), np.uint64)
+        minima = xp.full((spans, self.columns), np.uint32(NO_VALUE), np.uint32)
+        straddlers = xp.empty(spans, np.int64)
+        columns, bands, rows = np.int32(self.columns), np.int32(shape.bands), np.int32(shape.rows)
+        machine.run(
+            *("sketch", f"sketch_{columns_a_lane(self.columns)}_columns", total, geometry.span * (threads // LANES)),
+            *(tokens.sums, np.int64(total), tokens.starts, np.int64(documents), np.int32(tokens.skip), np.int32(size)),
+            *(*self.functions, columns, bands, rows, np.int32(geometry.span), digests, minima, straddlers),
+            threads=threads,
+        )
+        machine.run(
+            *("sketch", "sketch_straddlers", spans, threads // LANES),
+            *(minima, straddlers, np.int64(spans), columns, bands, rows, digests),
+            threads=threads,
+        )
+        return digests, shingles
+
+
+def columns_a_lane(columns: int) -> int:
+    """How many minima a lane keeps, of the compiled variants: the number that leaves the fewest lanes idle.
+
+    Of equal ones the largest: one read of a fingerprint then serves more minima.
+    """
+    return min((8, 4, 2), key=lambda lane: -(-columns // (LANES * lane)) * lane)
+
+
+class FunctionMinima(Minima):
+    """The minima, by the family's kernel."""
+
+    def __init__(self, machine: Machine, family: Family) -> None:
+        super().__init__(machine, family)
+        self.dtype = np.dtype(family.value_type).type
+        self._kernel = f"wrapped_{family.value_type}" if family.sketch == "wrapped" else family.sketch
+        tables = function_tables(family)
+        self._tables = [machine.arrays.asarray(table) if isinstance(table, np.ndarray) else table for table in tables]
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        return self.by_spans("functions", self._kernel, fingerprints, *self._tables, rows=-(-self.columns // LANES))
+
+
+class FastSimilarity(Minima):
+    """For each bin the first round that reached it, and the least value there."""
+
+    def __init__(self, machine: Machine, family: Family) -> None:
+        super().__init__(machine, family)
+        self._drawn = machine.arrays.asarray(word_array(family, 2 * THROWS + family.num_perm))
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        minima = self.by_spans("fast_similarity", "first_round", fingerprints, self._drawn)
+        self.machine.run(
+            *("fast_similarity", "later_rounds", len(fingerprints), 1, fingerprints.values, fingerprints.offset),
+            *(np.int64(len(fingerprints)), self._drawn, np.int32(self.columns), minima),
+            threads=self.machine.geometry.row_threads,
+        )
+        return minima
+
+
+class OnePermutation(Minima):
+    """The least value in each of `num_perm` bins."""
+
+    def __init__(self, machine: Machine, family: Family) -> None:
+        super().__init__(machine, family)
+        multiplier, addend, probe = words(family, 3)
+        self._multiplier, self._addend, self._probe = np.uint64(multiplier | 1), np.uint64(addend), np.uint64(probe)
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        return self.by_spans("one_permutation", "one_permutation", fingerprints, self._multiplier, self._addend)
+
+    def finish(self, state: Array) -> Array:
+        machine, threads = self.machine, self.machine.geometry.minhash_threads
+        signatures = machine.arrays.empty(state.shape, np.uint32)
+        machine.run(
+            *("one_permutation", "one_permutation_fill", len(state), threads // LANES),
+            *(state, np.int64(len(state)), np.int32(self.columns), self._probe, signatures),
+            threads=threads,
+        )
+        return signatures
+
+
+class SplitmixRounds(Minima):
+    """For each bin the least value of the first round that reached it; then, for those none reached, the least hash."""
+
+    dtype = np.uint64
+
+    def __init__(self, machine: Machine, family: Family) -> None:
+        super().__init__(machine, family)
+        self._bins, self.columns = family.num_perm, 2 * family.num_perm
+        self._words = [machine.arrays.asarray(words) for words in word_pairs(family)]
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        state = self.empty(len(fingerprints))
+        self.machine.run(
+            *("splitmix_rounds", "splitmix_rounds", len(fingerprints), 1, fingerprints.values, fingerprints.offset),
+            *(*self._words, np.int32(self._bins), state),
+            threads=self.machine.geometry.row_threads,
+        )
+        return state
+
+    def finish(self, state: Array) -> Array:
+        xp, none, lower = self.machine.arrays, np.uint64(NO_DIGEST), np.uint64((1 << ROUND_SHIFT) - 1)
+        thrown, own = state[:, : self._bins], state[:, self._bins :]
+        number = xp.arange(self._bins, 2 * self._bins, dtype=np.uint64) << np.uint64(ROUND_SHIFT)
+        filled = xp.where(thrown == none, number | own & lower, thrown)
+        filled[(state == none).all(axis=1)] = none
+        return filled
+
+
+SKETCHES: dict[str, Callable[[Machine, Family], Minima]] = {  # by `Family.sketch`
+    **dict.fromkeys(FUNCTIONS, FunctionMinima),
+    "fast_similarity": FastSimilarity,
+    "minhash": MinHash,
+    "one_permutation": OnePermutation,
+    "splitmix_rounds": SplitmixRounds,
+}
