@@ -43,11 +43,11 @@ SHOWN = 12  # files that a run would write
 EXAMPLES = {  # command -> its purpose; --help shows the first three
     "gpulsh dedup crawl/ -o clean/": "A folder of Parquet, JSON lines, CSV, WARC or text files",
     "gpulsh dedup posts.jsonl.gz -o clean/ --text-column body --id-column id": "Another column; ids in the evidence",
-    "gpulsh dedup train/ -o clean/ --protect test/": "Drop from a training set what is near a test set",
-    "gpulsh dedup train/ -o clean/ --protect test/ --passages 13": "Also drop pages that hold a test question inside",
-    "gpulsh dedup crawl/ -o clean/ --format parquet": "Any input, kept rows as Parquet",
+    "gpulsh dedup train/ -o clean/ --protect test/": "Drop near-duplicates of a test set from a training set",
+    "gpulsh dedup train/ -o clean/ --protect test/ --passages 13": "Also drop pages that quote a test question",
+    "gpulsh dedup crawl/ -o clean/ --format parquet": "Write kept rows of any input as Parquet",
     "gpulsh dedup titles.csv -o clean/ --text-column title --shingle char:4+symbols": "Texts of a few words",
-    "gpulsh dedup code/ -o clean/ --as-text '*.py'": "Source files, each one document",
+    "gpulsh dedup code/ -o clean/ --as-text '*.py'": "Source files, each a document",
     "gpulsh dedup march/ -o clean/march --index known/ --id-column url": "Also drop duplicates of earlier months",
     "gpulsh dedup s3://lake/crawl/ -o s3://lake/clean/ --work /scratch/clean": "From a bucket to a bucket",
     "gpulsh dedup crawl/ -o clean/ --dry-run": "Estimate time, memory and disk before a run",
@@ -72,7 +72,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     short_help="Remove near-duplicates from files.",
 )
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@text_options(ids="Column or field whose values name the documents in duplicates.parquet.")
+@text_options(ids="Column or field of ids, which name the documents in duplicates.parquet.")
 @on_error
 @click.option("-o", "--output", required=True, metavar="OUT", help="Folder or URL for the results.")
 @choice(
@@ -91,23 +91,21 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 @click.option(
     "--compression",
     metavar="CODEC[:LEVEL]",
-    help="Codec of the kept rows. For Parquet: none, snappy, lz4, gzip, brotli or zstd, as zstd:9. For --format jsonl:"
-    " none, gzip or zstd. For other .gz and .zst files: a level of their own codec."
+    help="Codec of the kept rows. For Parquet: none, snappy, lz4, gzip, brotli or zstd, such as zstd:9. For --format"
+    " jsonl: none, gzip or zstd. For other .gz and .zst files: a level of their own codec."
     "  [default: match the input's compression]",
 )
-@click.option(
-    "--add-counts", is_flag=True, help="Add columns of counts to kept rows: copies, near, component, sources."
-)
+@click.option("--add-counts", is_flag=True, help="Add counts to kept rows: copies, near, component, sources.")
 @click.option(
     "--weights",
     metavar="FILE.json|txt360|log|cap:N",
-    help="Add a column of sampling weights by the number of documents that a kept one stands for.",
+    help="Add a column of sampling weights, by the number of documents that a kept one represents.",
 )
-@choice("--weight-by", "verified", "component", help="That number: 1 + copies + near, or the size of the component.")
+@choice("--weight-by", "verified", "component", help="Weight by 1 + copies + near, or by the size of the component.")
 @click.option(
-    "--source-column", metavar="NAME[.FIELD]", help="Column of the source of a document.  [default: its INPUT]"
+    "--source-column", metavar="NAME[.FIELD]", help="Column with the source of a document.  [default: its INPUT]"
 )
-@click.option("--date-column", metavar="NAME[.FIELD]", help="Column of dates, for the first and last in the counts.")
+@click.option("--date-column", metavar="NAME[.FIELD]", help="Column of dates, for first_seen and last_seen.")
 @click.option(
     "--work",
     metavar="PATH",
@@ -126,22 +124,22 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "--drop-contained-only/--drop-containing",
     default=True,
     show_default=True,
-    help="With --measure containment: drop only what a kept document contains, or also what contains a kept document.",
+    help="With --measure containment: drop only documents contained in a kept one, or also those that contain one.",
 )
-@choice("--verify", "exact", "signature", "none", help="Way to compare candidates.")
+@choice("--verify", "exact", "signature", "none", help="How to compare candidates.")
 @click.option(
     "--key",
     metavar="COLUMN",
-    help="Column whose equal values make documents copies, such as a URL; the first by --keep stays. Empty values are"
-    " equal to nothing.",
+    help="Treat documents with equal values in this column, such as a URL, as copies; the first by --keep stays."
+    " An empty value equals no other.",
 )
 @click.option("--normalize-url", is_flag=True, help="Compare the values of --key as URLs, in canonical form.")
-@click.option("--key-only", is_flag=True, help="Compare the values of --key, and no texts.")
+@click.option("--key-only", is_flag=True, help="Compare only the values of --key, not the texts.")
 @click.option(
     "--keep",
     metavar="first|longest|source:INPUT,...|COLUMN",
-    help="Rule for the kept one of two duplicates: the first, the longest, the first INPUT of a list, or the highest"
-    " number or latest date in a column."
+    help="Which of two duplicates to keep: the first, the longer, the one from the first INPUT of a list, or the one"
+    " with the highest number or latest date in a column."
     "  [default: first; longest with --measure containment, but not with --index]",
 )
 @choice(
@@ -151,25 +149,26 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     help="Drop only duplicates of kept documents, or all but one document of each connected component.",
 )
 @protecting(
-    "Documents that are never dropped nor written, as a test set; their duplicates are dropped. May be repeated.",
-    "Also drop documents that hold a protected document inside, as a question of a test set, by windows of N words, as"
-    " 13. contamination.parquet lists them.",
+    "Documents to protect, such as a test set: never dropped or written, but their duplicates are dropped."
+    " May be repeated.",
+    "Also drop documents that quote a protected document, such as a test question, by windows of N words (for example"
+    " 13). contamination.parquet lists them.",
 )
-@click.option("--min-cluster", type=int, metavar="K", help="Drop only in clusters of K documents or more.")
-@click.option("--max-copies", type=int, metavar="K", help="Keep up to K of a document and its duplicates.")
-@click.option("--min-sources", type=int, metavar="K", help="Keep only what K sources hold, once.")
+@click.option("--min-cluster", type=int, metavar="K", help="Drop documents only from clusters of K or more.")
+@click.option("--max-copies", type=int, metavar="K", help="Keep up to K copies of each document.")
+@click.option("--min-sources", type=int, metavar="K", help="Keep only documents from at least K sources, once each.")
 @click.option("--within", is_flag=True, help="Compare only documents of the same INPUT.")
 @click.option("--across", is_flag=True, help="Compare only documents of different INPUTs.")
 @click.option(
     "--index",
     metavar="PATH",
-    help="Index of earlier runs, made if missing: also drop duplicates of its documents, and add the new ones by id or"
-    " FILE:ROW.",
+    help="Index of earlier runs, created if missing: also drop duplicates of its documents, and add the new ones by"
+    " id or FILE:ROW.",
 )
 @click.option(
     "--evidence",
     type=click.Choice(["index", "source"]),
-    help="Evidence of a new index: the shingles of kept documents, or hashes alone, with texts read again from INPUT."
+    help="Evidence in a new index: the shingles of kept documents, or only hashes, with texts read again from INPUT."
     "  [default: index, or as in the index]",
 )
 @method_options("sketch", "num-perm", "bands", "rows", "seed")
@@ -178,7 +177,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "also",
     metavar="simhash[:BITS][:DISTANCE]",
     help="Compare only candidates whose SimHash signatures differ in at most DISTANCE bits."
-    "  [default DISTANCE: suits the threshold]",
+    "  [default DISTANCE: chosen for the threshold]",
 )
 @backend_options
 @click.option(
@@ -195,16 +194,17 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
 
     INPUT is a file, folder, glob or URL, or - for standard input. Formats are Parquet, Arrow IPC, WARC and WET (plain,
     .gz). JSON lines or arrays, CSV and TSV with a header, and text may be plain, .gz, .bz2, .xz or .zst. A quoted glob
-    is one INPUT; one that the shell expands is many.
+    is one INPUT; a glob that the shell expands is several.
 
-    OUT gets data/ with the kept rows, file by file. With several folders or globs, or equal names, each INPUT has a
-    folder there, named by the end of its path. duplicates.parquet names the kept duplicate of each dropped document.
-    report.json has all counts; report.html shows them, if jinja2 is installed (pip install "gpulsh[report]").
+    gpulsh writes the kept rows to OUT/data, file by file. With several folders or globs, or equal names, each INPUT has
+    a folder there, named after the end of its path. duplicates.parquet names the kept duplicate of each dropped
+    document. report.json has all counts; report.html shows them, if jinja2 is installed
+    (pip install "gpulsh[report]").
 
-    With --engine ray all nodes must see INPUT and OUT under the same paths, because stages exchange files in
+    With --engine ray, all nodes must see INPUT and OUT under the same paths, because stages exchange files in
     OUT/_work.
 
-    --verbose also prints a table of all counts, or where an error comes from.
+    --verbose also prints a table of all counts, or the traceback of an error.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     # Ray prints which of its processes ended, and standard output is for the result.

@@ -23,8 +23,8 @@ def index() -> None:
 
 
 EVIDENCE = (
-    "Place of the evidence. index: the shingles of kept documents. source: hashes alone, at most 400 bytes a document;"
-    " the texts are read again where INPUT has them."
+    "Where evidence comes from. index: the stored shingles of kept documents. source: texts read again from INPUT,"
+    " with only hashes stored, at most 400 bytes a document."
 )
 
 _files = together(
@@ -65,12 +65,14 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
     _change(as_json, add_to_index, path, inputs, output=output, **options)
 
 
-@index.command(short_help="Find what files duplicate in an index.")
+@index.command(short_help="Find documents of files that duplicate documents of an index.")
 @_files
-@click.option("--top", type=int, default=1, metavar="K", show_default=True, help="Most documents of the index to list.")
-@click.option("--every", is_flag=True, help="List all documents of the index that are similar enough, not K of them.")
 @click.option(
-    "--threshold", type=float, metavar="J", help="Least similarity, not below the index's.  [default: the index's]"
+    "--top", type=int, default=1, metavar="K", show_default=True, help="List at most K documents of the index."
+)
+@click.option("--every", is_flag=True, help="List all similar documents of the index, not only K.")
+@click.option(
+    "--threshold", type=float, metavar="J", help="Minimum similarity, not below the index's.  [default: the index's]"
 )
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
     """Print a JSON line for each document of INPUT that duplicates a document of the index at PATH."""
@@ -85,18 +87,18 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
         say(line)
 
 
-@index.command(short_help="Find which documents of an index have passages of a text.")
+@index.command(short_help="Find documents of an index that have passages of a text.")
 @click.argument("path", metavar="PATH")
 @click.argument("file", metavar="FILE", type=click.File("rb"))
 @click.option(
-    "--tokens", type=int, metavar="N", help="Least words of a passage, or characters.  [default: those of one shingle]"
+    "--tokens", type=int, metavar="N", help="Minimum words or characters of a passage.  [default: one shingle]"
 )
 @backend_options
 def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
     """Print a JSON line for each passage of the text FILE that a document of the index at PATH has.
 
-    "start" and "stop" are bytes of FILE. An index holds no order of shingles, so it does not know where the passage is
-    in its document.
+    "start" and "stop" count bytes of FILE. An index holds no order of shingles, so it does not know the place of the
+    passage in its document.
     """
     from gpulsh.index.index import Index
 
@@ -110,7 +112,7 @@ def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
 @click.argument("path", metavar="PATH")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(path: str, as_json: bool) -> None:
-    """Print the numbers of documents in the index at PATH, and its parameters."""
+    """Print the number of documents in the index at PATH, and its parameters."""
     from gpulsh.index.index import Index
     from gpulsh.report.wording import size
 
@@ -130,8 +132,8 @@ def info(path: str, as_json: bool) -> None:
 def counts(path: str, output: str | None, overwrite: bool) -> None:
     """Print a JSON line for each kept document of the index at PATH: its key, copies and near-duplicates.
 
-    Copies are the documents that were dropped as its exact copies. Near-duplicates are all others that were dropped
-    for it. So it represents 1 + copies + near documents of the files added so far.
+    Copies counts documents dropped as its exact copies; near counts all others dropped for it. So it represents
+    1 + copies + near documents of the files added so far.
     """
     from gpulsh.run.indexing import index_counts
 
@@ -152,12 +154,12 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
     "listed",
     type=click.File(encoding="utf-8", errors="surrogateescape"),
     metavar="FILE",
-    help="File with more keys, one a line; - is standard input.",
+    help="File with more keys, one per line; - is standard input.",
 )
 def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> None:
     """Remove the documents with the keys KEY from the index at PATH, all or none.
 
-    The duplicates of a removed document are removed, too. All these keys may be added again.
+    This also removes the duplicates of these documents. All their keys may be added again.
     """
     from gpulsh.index.index import Index
     from gpulsh.index.keys import parsed_keys

@@ -38,20 +38,20 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
         return {**how, "help": f"{meaning}.  [{otherwise or f'default: {default}'}]"}
 
     shingle = (
-        "Unit of comparison: runs of SIZE words (word:SIZE) or characters (char:SIZE). +symbols adds signs,"
+        "Unit of comparison: runs of SIZE words (word:SIZE) or characters (char:SIZE). +symbols also takes symbols,"
         " +labels numbers repeated shingles"
     )
     sketch = "Sketch that finds candidates: minhash, fast, one-permutation, c-minhash, simhash[:BITS][:DISTANCE]"
-    measure = "Measure of two documents: shingles shared, or share of one that is in the other"
+    measure = "Similarity measure: shared shingles, or the share of one document that is in the other"
     divided = "--num-perm divided by {}, or chosen for the threshold"
     known = {
-        "threshold": own("Least Jaccard similarity of duplicates", 0.8, type=float, metavar="J"),
+        "threshold": own("Minimum Jaccard similarity of duplicates", 0.8, type=float, metavar="J"),
         "shingle": own(shingle, "word:5", metavar="UNIT:SIZE"),
-        "normalize": own("Unicode normal form to compare texts in", "none", type=click.Choice(["NFC", "NFKC"])),
+        "normalize": own("Unicode normal form for comparison", "none", type=click.Choice(["NFC", "NFKC"])),
         "sketch": own(sketch, "minhash", metavar="NAME[:K]"),
         "num-perm": own("Number of values in a signature", 128, type=int, metavar="K"),
         "bands": own("Number of bands", divided.format("--rows"), type=int, metavar="B"),
-        "rows": own("Rows of a band", divided.format("--bands"), type=int, metavar="R"),
+        "rows": own("Number of rows in a band", divided.format("--bands"), type=int, metavar="R"),
         "seed": own("Seed of the hash functions", 1, type=int, metavar="N"),
         "measure": own(measure, "jaccard", type=click.Choice(["jaccard", "containment"])),
     }
@@ -79,13 +79,13 @@ def protecting(protect: str, passages: str) -> Option:
             default=0.8,
             show_default=True,
             metavar="SHARE",
-            help="Least share of a protected document's words in such windows, with --passages.",
+            help="Minimum share of a protected document's words in such windows, with --passages.",
         ),
         click.option(
             "--ignore-common",
             type=int,
             metavar="K",
-            help="Do not count windows of more than K protected documents, such as instructions, with --passages.",
+            help="With --passages: ignore windows of more than K protected documents, such as instructions.",
         ),
     )
 
@@ -98,7 +98,7 @@ def text_options(*, ids: str | None = None) -> Option:
             default="text",
             show_default=True,
             metavar="NAME[.FIELD][,NAME...]",
-            help="Column or nested field of the text. Several are joined by line ends, without nulls."
+            help="Column or nested field of the text. Several are joined by line ends; nulls are left out."
             " Write column:NAME if a name has a dot or comma.",
         ),
         click.option("--lines", is_flag=True, help="Treat each line of a text file as a document, not the whole file."),
@@ -106,16 +106,15 @@ def text_options(*, ids: str | None = None) -> Option:
             "--as-text",
             multiple=True,
             metavar="PATTERN",
-            help="Treat each file of this name as a document, as '*.py'. Folders are searched for such files only."
-            " May be repeated.",
+            help="Treat each file with a name like '*.py' as a document; in folders, read only these. May be repeated.",
         ),
         click.option(
             "--delimiter",
             metavar="CHARACTER",
-            help="Separator of CSV and TSV values, as ';' or tab.  [default: comma, or tab in TSV]",
+            help="Separator of CSV and TSV values, such as ';' or tab.  [default: comma, or tab in TSV]",
         ),
         click.option(
-            "--encoding", metavar="NAME", help="Encoding of CSV, TSV and text files, as latin-1.  [default: UTF-8]"
+            "--encoding", metavar="NAME", help="Encoding of CSV, TSV and text files, such as latin-1.  [default: UTF-8]"
         ),
     ]
     if ids:
@@ -132,18 +131,18 @@ engine_options = together(
     click.option(
         "--memory",
         metavar="SIZE",
-        help="Memory for the run, as 4GiB.  [default: 8GiB, or half of the memory if that is less]",
+        help="Memory for the run, such as 4GiB.  [default: 8GiB, or half of the memory if that is less]",
     ),
     choice(
         "--engine",
         "local",
         "ray",
-        help="This process, or workers on a Ray cluster; then --memory and --threads are for each worker.",
+        help="Run in this process or on a Ray cluster. On Ray, each worker has its own --memory and --threads.",
     ),
     click.option(
         "--address",
         metavar="HOST:PORT",
-        help="Ray cluster to join, or auto, with --engine ray.  [default: start one on this machine]",
+        help="With --engine ray: the cluster to join, or auto.  [default: start one on this machine]",
     ),
 )
 renewal_options = together(

@@ -37,16 +37,16 @@ SECTIONS = {
 }
 CUT_SECTIONS = {"passages": "Passages", "output": "Output", "backend": "Machine"}
 EXAMPLES = {  # command -> its purpose
-    "gpulsh passages crawl/ -o marks/": "List what repeats, with the place of each first occurrence",
+    "gpulsh passages crawl/ -o marks/": "List repeated text, with the place of each first occurrence",
     "gpulsh passages crawl/ -o clean/ --cut": "Also write the documents without it",
     "gpulsh passages posts.jsonl -o marks/ --text-column body --tokens 30 --whole-lines": "Another column; whole lines",
     "gpulsh passages train/ -o clean/ --protect test/ --passages 13 --cut": "Cut the questions of a test set",
-    "gpulsh passages day2/ -o marks/day2 --index known/": "Also list what documents of earlier days hold",
-    "gpulsh passages crawl/ -o marks/ --unit line --max-copies 6 --within host": "Lines of a host from the seventh on",
+    "gpulsh passages day2/ -o marks/day2 --index known/": "Also list text that documents of earlier days hold",
+    "gpulsh passages crawl/ -o marks/ --unit line --max-copies 6 --within host": "Lines repeated on a host",
 }
 CUT_EXAMPLES = {
-    "gpulsh cut crawl/ --passages marks/passages.parquet -o clean/": "Cut what `gpulsh passages` listed",
-    "gpulsh cut crawl/ --passages marks/passages.parquet -o clean/ --min-occurrences 10": "Cut what is frequent alone",
+    "gpulsh cut crawl/ --passages marks/passages.parquet -o clean/": "Cut the passages that `gpulsh passages` listed",
+    "gpulsh cut crawl/ --passages marks/passages.parquet -o clean/ --min-occurrences 10": "Cut only frequent passages",
 }
 
 _inputs = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
@@ -62,7 +62,7 @@ _cutting = together(
         default=20,
         show_default=True,
         metavar="N",
-        help="Drop a document that is cut and has fewer tokens left.",
+        help="Drop a document if a cut leaves fewer tokens.",
     ),
     click.option(
         "--min-occurrences",
@@ -70,12 +70,12 @@ _cutting = together(
         default=2,
         show_default=True,
         metavar="N",
-        help="Cut no passage that occurs less often.",
+        help="Cut only passages that occur at least N times.",
     ),
     click.option(
         "--format",
         type=click.Choice(["parquet", "jsonl"]),
-        help="Format of the texts; WARC needs one.  [default: match the input's format]",
+        help="Format of the texts; required for WARC.  [default: match the input's format]",
     ),
 )
 _machine = together(backend_options, engine_options)
@@ -88,36 +88,34 @@ _machine = together(backend_options, engine_options)
     short_help="Find text that repeats inside documents of files.",
 )
 @_inputs
-@text_options(ids="Column or field whose values name the documents in passages.parquet.")
+@text_options(ids="Column or field of ids, which name the documents in passages.parquet.")
 @on_error
 @_output
-@click.option("--tokens", type=int, default=50, show_default=True, metavar="N", help="Tokens of a window.")
-@click.option("--bytes", type=int, metavar="N", help="Windows of N bytes of UTF-8 instead, exactly as they stand.")
-@choice(
-    "--keep", "first", "minimal", "none", help="Copies that stay: each first one whole, the fewest tokens, or none."
-)
+@click.option("--tokens", type=int, default=50, show_default=True, metavar="N", help="Number of tokens in a window.")
+@click.option("--bytes", type=int, metavar="N", help="Use windows of N bytes of UTF-8, compared exactly.")
+@choice("--keep", "first", "minimal", "none", help="Copies to keep: the whole first one, the fewest tokens, or none.")
 @click.option(
     "--bridge",
     type=int,
     default=0,
     show_default=True,
     metavar="N",
-    help="Mark also fewer than N tokens between two marks.",
+    help="Also mark gaps of fewer than N tokens between two marks.",
 )
-@click.option("--whole-lines", is_flag=True, help="Mark also the rest of a line with a mark.")
+@click.option("--whole-lines", is_flag=True, help="Also mark the rest of a line with a mark.")
 @choice(
     "--unit",
     "word",
     "char",
     "line",
     "paragraph",
-    help="Token of a window: a word or a character. Or mark whole lines or paragraphs that occur often.",
+    help="Unit of a window: a word or a character. Or mark whole lines or paragraphs that occur often.",
 )
 @click.option(
     "--max-copies",
     type=int,
     metavar="N",
-    help="Equal lines or paragraphs that stay, from the first on.  [default: 6]",
+    help="Number of equal lines or paragraphs to keep.  [default: 6]",
 )
 @click.option(
     "--within",
@@ -127,31 +125,31 @@ _machine = together(backend_options, engine_options)
 @click.option(
     "--index",
     metavar="PATH",
-    help="Index of earlier runs, made if missing: also mark what their documents hold, and add the new ones.",
+    help="Index of earlier runs, created if missing: also mark text of their documents, and add the new documents.",
 )
 @protecting(
-    "Files of a test set. Mark what documents hold of its items, instead of what repeats. May be repeated.",
-    "Windows of N words, as 13, with --protect. contamination.parquet lists the items that documents hold.",
+    "Files of a test set. Mark text from its items, instead of repeated text. May be repeated.",
+    "With --protect: windows of N words, such as 13. contamination.parquet lists the items that documents hold.",
 )
-@click.option("--symbols", is_flag=True, help="Take each symbol as a token, too.")
+@click.option("--symbols", is_flag=True, help="Also treat each symbol as a token.")
 @click.option(
     "--normalize",
     type=click.Choice(["NFC", "NFKC"]),
-    help="Unicode normal form to compare texts in.  [default: none]",
+    help="Unicode normal form for comparison.  [default: none]",
 )
-@click.option("--cut", is_flag=True, help="Write data/ with the documents without their passages, as gpulsh cut does.")
+@click.option("--cut", is_flag=True, help="Also write data/ without the passages, as gpulsh cut does.")
 @_cutting
 @_machine
 def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """List text that repeats inside documents of INPUT.
 
     A window is N consecutive tokens of a document. It repeats if an equal window comes earlier. With --keep first,
-    gpulsh marks the tokens of such windows, but no token of a first one, so the first of all copies stays whole. With
-    --unit line, it marks lines that have --max-copies equal ones before them.
+    gpulsh marks the tokens of repeated windows, except tokens in a first occurrence, so the first copy stays whole.
+    With --unit line, it marks lines that follow --max-copies equal ones.
 
-    With --protect and --passages, it marks what documents hold of a test set's items, such as questions.
+    With --protect and --passages, it marks text from the items of a test set, such as questions.
 
-    OUT gets passages.parquet, with a row a passage: its place in bytes of the text, the place of the first occurrence,
+    OUT/passages.parquet has a row for each passage: its place in bytes of the text, the place of the first occurrence,
     and how often it occurs. report.json has the counts and the most frequent passages; report.html shows them, if
     jinja2 is installed (pip install "gpulsh[report]").
     """
@@ -171,7 +169,7 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
     cls=SectionedCommand,
     sections=CUT_SECTIONS,
     examples=CUT_EXAMPLES,
-    short_help="Write files without passages that repeat.",
+    short_help="Write files without repeated passages.",
 )
 @_inputs
 @click.option("--passages", required=True, metavar="FILE", help="passages.parquet of `gpulsh passages` on this INPUT.")
@@ -181,8 +179,8 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
 def cut(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without the passages that FILE lists to OUT.
 
-    OUT gets data/ with all rows and columns; only texts change. short.parquet lists dropped documents. A cut joins what
-    was before and behind a passage, so new text may repeat: gpulsh passages OUT/data counts it.
+    OUT/data has all rows and columns; only texts change. short.parquet lists dropped documents. A cut joins the text
+    before and after a passage, which may create new repeats: `gpulsh passages OUT/data` finds them.
     """
     from gpulsh.run.passages.files import cut_files
 

@@ -82,41 +82,42 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 @method_options("shingle", "normalize", "measure", "sketch", "seed")
 @backend_option
 @choice("--write", "data", "duplicates", help="Write kept rows and evidence, or the evidence alone.")
-@click.option("--docs", type=float, metavar="N", help="Number of documents, as 1e11.")
-@click.option("--bytes", "size", callback=_bytes, metavar="N", help="Bytes of their text, as 5e14 or 500TB.")
+@click.option("--docs", type=float, metavar="N", help="Number of documents, such as 1e11.")
+@click.option("--bytes", "size", callback=_bytes, metavar="N", help="Bytes of their text, such as 5e14 or 500TB.")
 @click.option(
-    "--gpus", type=int, metavar="N", help="Number of GPUs, the workers. Each has a machine, unless --nodes is given."
+    "--gpus", type=int, metavar="N", help="Number of GPUs. Each has its own machine, unless --nodes is given."
 )
 @click.option("--nodes", type=int, metavar="N", help="Machines that share the workers evenly.  [default: 1]")
-@click.option("--remote", is_flag=True, help="Read and write over the network, as with S3, not on local disks.")
-@click.option("--hours", type=float, metavar="H", help="Time limit: also print how many workers meet it.")
+@click.option("--remote", is_flag=True, help="Read and write over the network, as with S3, instead of local disks.")
+@click.option("--hours", type=float, metavar="H", help="Also print how many workers meet this time limit.")
 @click.option("--met", type=float, metavar="SHARE", help="Share of the documents in a candidate pair, from 0 to 1.")
-@click.option("--pairs", type=float, metavar="N", help="Compared pairs per document.")
-@click.option("--dropped", type=float, metavar="SHARE", help="Share of the documents that are dropped, from 0 to 1.")
+@click.option("--pairs", type=float, metavar="N", help="Number of compared pairs per document.")
+@click.option("--dropped", type=float, metavar="SHARE", help="Share of dropped documents, from 0 to 1.")
 @click.option(
     "--rate",
     "rates",
     multiple=True,
     callback=_rates,
     metavar="STAGE=NUMBER",
-    help="Amount per second of a worker, as sign=20G: bytes of text for sign, gather, verify and write, documents for"
-    " copies, connect and collect, digests for collide, pairs for route. For disk and network: bytes of a machine.",
+    help="Amount that a worker handles per second, such as sign=20G: bytes of text for sign, gather, verify and write,"
+    " documents for copies, connect and collect, digests for collide, pairs for route. disk and network: bytes of a"
+    " machine.",
 )
 @method_options("threshold", "num-perm", "bands", "rows")
 @threads_option
-@click.option("--memory", metavar="SIZE", help="Memory for the run on each machine, as 64GiB.  [default: 8GiB]")
+@click.option("--memory", metavar="SIZE", help="Memory for the run on each machine, such as 64GiB.  [default: 8GiB]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
 @click.pass_context
 def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Estimate the time, disk and memory of a job, from INPUT or from numbers.
 
-    From INPUT: gpulsh runs a sample of some seconds on this machine, with the formats and compression of your files,
-    and leaves nothing behind. `gpulsh dedup ... --dry-run` does the same with all options of that command.
+    From INPUT: gpulsh runs a sample for some seconds on this machine, with the formats and compression of your files,
+    and leaves no files behind. `gpulsh dedup ... --dry-run` does the same with all options of that command.
 
-    From numbers: time, disk, network and memory of each stage, and false candidate pairs, on any machines. Rates come
-    from a record of such workers, if there is one. Give others by --rate; a rate without either is "not measured".
-    How much the documents repeat one another (--met, --pairs, --dropped) depends on the corpus: take it from a run
-    of a sample. By default, the plan assumes the corpus behind the recorded rates.
+    From numbers: gpulsh estimates time, disk, network and memory of each stage, and false candidate pairs, on any
+    machines. Rates come from a record of such workers, or from --rate; without both, a rate is "not measured". --met,
+    --pairs and --dropped describe how much the documents repeat one another: take them from a run of a sample. By
+    default, the plan assumes the corpus behind the recorded rates.
     """
     kind, other = ("numbers", "INPUT") if inputs else ("files", "--docs and --bytes")
     section, of_other = "", set()

@@ -18,14 +18,14 @@ from gpulsh.cli.terminal import clean_end, conclude, marks, note, say, say_marke
 @click.option("--id", "name", metavar="ID", help="Id of a dropped document, or of a kept duplicate.")
 @click.option("--near-threshold", is_flag=True, help="Show the least similar documents first.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Most documents to show."
+    "--limit", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Show at most N documents."
 )
 def show(output: str, cluster: int | None, name: str | None, near_threshold: bool, limit: int) -> None:
     """Show documents that were dropped in OUT, each with its kept duplicate, and mark the differences.
 
-    Without options it shows a few documents, from the least similar to the most, each of another cluster. It reads the
-    texts again from INPUT, if that is unchanged. Differences are coloured in a terminal; elsewhere they are in
-    [-brackets-] or {+braces+}.
+    Without options, it shows a few documents of different clusters, from the least similar to the most. It reads the
+    texts again from INPUT, if that is unchanged. Differences are coloured in a terminal, and otherwise in [-brackets-] or
+    {+braces+}.
     """
     from gpulsh.report.originals import Review
     from gpulsh.run.output.finished import Finished
@@ -63,12 +63,12 @@ def _lines(pair: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
     "--by",
     multiple=True,
     metavar="COLUMN",
-    help="Column of INPUT, as lang: count dropped documents by its values. May be repeated.",
+    help="Count dropped documents by the values of this column, such as lang. May be repeated.",
 )
 def report(output: str, by: tuple[str, ...]) -> None:
-    """Write OUT/report.html again from OUT/report.json, for example because jinja2 was missing during the run.
+    """Write OUT/report.html again from OUT/report.json, for example if jinja2 was missing during the run.
 
-    With --by it reads a column again from INPUT, if that is unchanged, and adds the counts to report.json.
+    With --by, it reads a column again from INPUT, which must be unchanged, and adds the counts to report.json.
     """
     from gpulsh.run.output.finished import Finished
 
@@ -82,14 +82,14 @@ def report(output: str, by: tuple[str, ...]) -> None:
     "--weights",
     required=True,
     metavar="FILE.json|txt360|log|cap:N",
-    help="Weights by the number of documents that a kept one stands for. FILE.json has least sizes and weights, as"
-    ' {"1": 1, "2": 3}; FILE.json:LANGUAGE is one of several.',
+    help="Weights by the number of documents that a kept one represents. FILE.json maps least sizes to weights, as"
+    ' {"1": 1, "2": 3}; FILE.json:LANGUAGE selects one of several.',
 )
-@choice("--weight-by", "verified", "component", help="That number: 1 + copies + near, or the size of the component.")
+@choice("--weight-by", "verified", "component", help="Weight by 1 + copies + near, or by the size of the component.")
 def weights(run: str, output: str, weights: str, weight_by: str) -> None:
-    """Write the rows of OUT/data to FOLDER, with a column weight. OUT is a finished run of `gpulsh dedup`.
+    """Write the rows of OUT/data to FOLDER, with a column of weights. OUT is a finished run of `gpulsh dedup`.
 
-    The counts come from OUT/clusters.parquet, so INPUT is not read. A row that is marked as not kept has the weight 0.
+    The counts come from OUT/clusters.parquet, so INPUT is not needed. A row marked as dropped has the weight 0.
     """
     from gpulsh.run.output.finished import weigh_run
 
@@ -101,8 +101,9 @@ def weights(run: str, output: str, weights: str, weight_by: str) -> None:
 @click.command(short_help="Show backends, devices and versions.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(as_json: bool) -> None:
-    """Show the backends, with the reason if one is not available, devices, the memory of a run, the cache of compiled
-    kernels, and versions of libraries.
+    """Show backends, devices, the memory of a run, the cache of compiled kernels, and versions of libraries.
+
+    If a backend is not available, the output gives the reason.
     """
     from gpulsh.backends.kernel_cache import kernel_cache
     from gpulsh.backends.parallel import processors

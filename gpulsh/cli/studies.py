@@ -67,10 +67,10 @@ def _run(
     type=float,
     multiple=True,
     metavar="J",
-    help="Similarity to show pairs around; may be repeated.  [default: 0.5 0.6 0.7 0.8 0.9]",
+    help="Similarity around which to show pairs; may be repeated.  [default: 0.5 0.6 0.7 0.8 0.9]",
 )
 @click.option(
-    "--examples", type=int, default=2, show_default=True, metavar="N", help="Pairs to show on each side of a threshold."
+    "--examples", type=int, default=2, show_default=True, metavar="N", help="Show N pairs on each side of a threshold."
 )
 @sample_option
 @method_options("shingle", otherwise="default: chosen for this kind of text")
@@ -80,9 +80,9 @@ def _run(
 def sample(inputs: Sequence[str], as_json: bool, thresholds: Sequence[float], **options: Any) -> None:
     """Compare all pairs of a sample of INPUT exactly, and show pairs around some thresholds.
 
-    Documents are drawn so that similar ones come together. The recommended options suit `gpulsh dedup`: shingles for
-    this kind of text, and a threshold of 0.8, or one with less than half as many documents near it. Look at the pairs
-    around a threshold, with their differences marked: only you can decide whether they are duplicates.
+    gpulsh draws similar documents together, and recommends options for `gpulsh dedup`: shingles for this kind of text,
+    and a threshold of 0.8, or one with less than half as many documents near it. Look at the pairs around a threshold,
+    with their differences marked. Only you can decide whether they are duplicates.
     """
     from gpulsh.studies.sample import sample as sampled
 
@@ -140,7 +140,7 @@ def _pair_lines(pair: Pair, found: Resemblance, corpus: FileTexts) -> Iterator[s
     default="none,exact",
     show_default=True,
     metavar="HOW[,HOW...]",
-    help="Ways to verify candidates, a row each: none, signature, exact.",
+    help="Ways to verify candidates, one row each: none, signature, exact.",
 )
 @sample_option
 @method_options("threshold", "shingle", "normalize", "seed")
@@ -156,9 +156,8 @@ def compare(
 ) -> None:
     """Run METHODS on a sample of INPUT and judge them by brute force.
 
-    True pairs have an exact Jaccard similarity of --threshold or more. For each method and verification the table
-    shows candidate pairs, found pairs, precision, recall and F1, seconds from text to pairs, and bytes of a
-    document's sketch.
+    True pairs have an exact Jaccard similarity of --threshold or more. For each method and verification, the table
+    shows candidate pairs, found pairs, precision, recall and F1, seconds from text to pairs, and bytes per document.
     """
     from gpulsh.studies.compare import METHODS, read_pairs
     from gpulsh.studies.compare import compare as compared
@@ -190,7 +189,7 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
 @click.command(short_help="Show which similarities a banding finds, alone or in your own files.")
 @click.option("--bands", type=int, metavar="B", help="Number of bands.")
 @click.option("--rows", type=int, metavar="R", help="Rows of a band.")
-@click.option("--num-perm", type=int, metavar="K", help="Most signature values to use.  [default: 128]")
+@click.option("--num-perm", type=int, metavar="K", help="Maximum number of signature values.  [default: 128]")
 @click.option(
     "--capture",
     callback=_requirement,
@@ -208,7 +207,7 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
     "--study",
     multiple=True,
     metavar="INPUT",
-    help="Files: compare all pairs of a sample, show what bandings find, and recommend one.",
+    help="Compare all pairs of a sample of these files, show what bandings find, and recommend one.",
 )
 @sample_option
 @method_options("threshold", "shingle", "normalize", "seed")
@@ -216,7 +215,7 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
     "--recall",
     type=float,
     metavar="P",
-    help="Least probability to find a pair at the threshold, for the recommended banding.  [default: 0.995]",
+    help="Minimum probability that the recommended banding finds a pair at the threshold.  [default: 0.995]",
 )
 @of_files
 @click.option("--plot", metavar="FILE", help=f"Draw the curve to a file, .png or .svg ({install('report')}).")
@@ -228,11 +227,11 @@ def curve(
     """Show which similarities a banding finds.
 
     Two documents become a candidate pair with probability 1 - (1 - s^rows)^bands, where s is their Jaccard similarity.
-    The default is the banding of `gpulsh dedup`, or of `gpulsh dedup --threshold`. Give another by --bands and --rows,
-    or let --capture and --reject choose: the banding with the most rows that meets both.
+    The default is the banding of `gpulsh dedup` at --threshold. Give another with --bands and --rows. Or give --capture
+    and --reject: gpulsh then chooses the banding with the most rows that meets both.
 
-    With --study, the choice is the banding with the fewest candidates below --threshold expected among the documents
-    of INPUT. Then --capture replaces --threshold and --recall.
+    With --study, gpulsh recommends the banding with the fewest expected candidates below --threshold in INPUT. Then
+    --capture replaces --threshold and --recall.
     """
     if plot is not None:
         from gpulsh.studies.picture import check_plot, plot_curves
