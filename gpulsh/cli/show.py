@@ -24,8 +24,8 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     """Show documents that were dropped in OUT, each with its kept duplicate, and mark the differences.
 
     Without options, it shows a few documents of different clusters, from the least similar to the most. It reads the
-    texts again from INPUT, if that is unchanged. Differences are coloured in a terminal, and otherwise in [-brackets-] or
-    {+braces+}.
+    texts again from INPUT, if that is unchanged. Differences are coloured in a terminal, and otherwise in [-brackets-]
+    or {+braces+}.
     """
     from gpulsh.report.originals import Review
     from gpulsh.run.output.finished import Finished
