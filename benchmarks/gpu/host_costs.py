@@ -164,7 +164,7 @@ def order(size: int, count: int, folder: Path) -> tuple[Work, int]:
     work()
     wanted = np.concatenate([batch.digests for batch in batches])
     seen = 0
-    for number, run in enumerate(DIGESTS.open(DIGESTS.path(folder, 0)).runs()):
+    for number, run in enumerate(DIGESTS.open(folder, 0).runs()):
         upper = run.digest >> np.uint64(48)
         assert (upper[1:] >= upper[:-1]).all()
         assert (run.digest == wanted[run.row, number % BANDS]).all()

@@ -22,7 +22,7 @@ from gpulsh.method import Method
 from gpulsh.params import BandShape, Family, NearBits, Shingling
 from gpulsh.secret import EvidenceKeys
 from gpulsh.sketch.simhash import keys_of
-from gpulsh.stats.stages import Funnel, Progress
+from gpulsh.stats.stages import Funnel, Progress, with_progress
 
 Result = TypeVar("Result")
 Sign = Callable[[TextBatch, Method, EvidenceKeys, Backend], Result]
@@ -41,19 +41,13 @@ def sign_batches(
 ) -> Iterator[Result]:
     """`by` of each batch, with exact hashes under `keys`; adds the bytes to `funnel` and `progress`."""
 
-    def prepared() -> Iterator[TextBatch]:
-        for batch in batches:
-            size, count = int(batch.offset[-1] - batch.offset[0]), len(batch)
-            ready = normalized(batch, method.folding.form)
-            del batch
-            yield ready
-            del ready  # before the next one is read
-            funnel.bytes += size
-            progress.advance(size)
-            progress.count(documents=count)
+    def prepare(batch: TextBatch) -> TextBatch:
+        funnel.bytes += int(batch.offset[-1] - batch.offset[0])
+        return normalized(batch, method.folding.form)
 
     with ops.here():
-        yield from map_batches(ops, prepared(), lambda lane, batch: by(batch, method, keys, lane))
+        ready = with_progress(batches, progress, prepare)
+        yield from map_batches(ops, ready, lambda lane, batch: by(batch, method, keys, lane))
 
 
 def sign_by_method(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend) -> Signed:

@@ -19,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import Cut
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File
-from gpulsh.io.files.file_texts import FileTexts, HeldTexts
+from gpulsh.io.files.file_texts import FileTexts, HeldTexts, PartitionFacts, Piece
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.readers import Reader, open_files
 from gpulsh.io.files.stamps import Stamps
@@ -40,7 +40,7 @@ from gpulsh.run.counting import Counting, Write
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.policy import Policy, Screening
 from gpulsh.secret import EvidenceKeys
-from gpulsh.stats.stages import Progress, StageRow
+from gpulsh.stats.stages import Progress, StageRow, with_progress
 from gpulsh.store.durable import FileFact
 
 ADMIT = "admit"  # the step that decides by an index, which may have added the documents
@@ -283,6 +283,17 @@ class Place(Generic[AnyJob]):
         """The documents of the job's files."""
         return self.job.texts(self.ops, self.parallel, self.held)
 
+    def read(
+        self,
+        pieces: Sequence[Piece],
+        facts: PartitionFacts,
+        prepare: Callable[[TextBatch], TextBatch] | None = None,
+        most: int | None = None,
+    ) -> Iterator[TextBatch]:
+        """`prepare` of each batch of some pieces, with progress; `facts` has what was read once all is used."""
+        batches = self.texts().read(pieces, most or self.ops.sizes().batch, facts)
+        return with_progress(batches, self.progress, prepare)
+
     def unchanged(self, files: Iterable[int]) -> AbstractContextManager[None]:
         """ChangedInputError where one of the files of these numbers is changed before the context is left."""
         return self.job.stamps.unchanged(files)
@@ -296,7 +307,8 @@ class Made:
     """The results of a task: durable files, relative to the work folder, and facts as JSON values. It is `brief` if it
     can be repeated soon after a power cut.
 
-    The fact `amount` is the task's part of its stage's total; progress shows `documents`, `bytes` and `dropped`.
+    The fact `amount` is the task's part of its stage's total, which it reports while it works. Without that fact a task
+    is one unit, reported at its end. Progress also shows `documents`, `bytes` and `dropped`.
     """
 
     files: Mapping[str, FileFact] = field(default_factory=dict)
@@ -333,12 +345,13 @@ class Runner(Protocol):
 
 def report_done(facts: Mapping[str, Any], unit: str, progress: Progress, *, before: bool = False) -> None:
     """Report a finished task, of a stage in `unit`, that was done elsewhere, or `before` the run that this resumes."""
-    progress.advance(facts.get("amount", 0))
+    amount = facts.get("amount", 1)
+    progress.advance(amount)
     documents = 0 if unit == "documents" else facts.get("documents", 0)
     size = 0 if unit == "B" else facts.get("bytes", 0)
     progress.count(documents=documents, size=size, dropped=facts.get("dropped", 0))
     if before:
-        progress.done_before(facts.get("amount", 0), documents=documents, size=size)
+        progress.done_before(amount, documents=documents, size=size)
 
 
 def tallied(facts: Sequence[Mapping[str, Any]], name: str) -> int:

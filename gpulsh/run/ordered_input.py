@@ -28,6 +28,7 @@ from gpulsh.run.records.documents import RejectionsFile, write_facts
 from gpulsh.run.records.tables import RANKS
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages.arrange import RANK, gather, rank, survey
+from gpulsh.stats.stages import with_progress
 from gpulsh.store.manifest import Manifest
 
 Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these numbers, in order, some at a time
@@ -54,12 +55,8 @@ class OrderedInput:
         for partition in self._partitions:
             with RejectionsFile(self._place.folder, partition.number) as rejected:
                 facts = PartitionFacts(rejected=rejected)
-                for batch in texts.read(partition.pieces, max_bytes, facts):
-                    size = int(batch.offset[-1] - batch.offset[0])
-                    yield batch
-                    self.bytes += size
-                    self._place.progress.advance(size)
-                    self._place.progress.count(documents=len(batch))
+                yield from with_progress(texts.read(partition.pieces, max_bytes, facts), self._place.progress)
+                self.bytes += facts.bytes
                 self.made.append(write_facts(self._place, partition, facts, rejected))
             self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls))
 

@@ -5,11 +5,12 @@ Two kinds of run may have a stage of the same name. It does the same work, perha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gpulsh.arrays import TextBatch
 from gpulsh.backends.compiling import Stopwatch
 from gpulsh.display import html_table
 from gpulsh.stats.counts import COUNTS
@@ -148,6 +149,20 @@ class Progress:
 
     def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
         """An earlier run did this work, and this run resumes it: rates leave it out."""
+
+
+def with_progress(
+    batches: Iterable[TextBatch], progress: Progress, prepare: Callable[[TextBatch], TextBatch] | None = None
+) -> Iterator[TextBatch]:
+    """`prepare` of each batch. It reports the bytes and documents of a batch that was used, and releases it first."""
+    for batch in batches:
+        size, count = int(batch.offset[-1] - batch.offset[0]), len(batch)
+        ready = prepare(batch) if prepare else batch
+        del batch
+        yield ready
+        del ready  # before the next one is read
+        progress.advance(size)
+        progress.count(documents=count)
 
 
 @dataclass(eq=False, repr=False)

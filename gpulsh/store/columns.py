@@ -35,14 +35,14 @@ SHIFT = np.uint64(48)
 def columns_file(path: Path, schema: pa.Schema) -> Iterator[ColumnsFile]:
     """A durable file to write columns to, a run of rows at a time; its owner's alone, for it may hold keyed hashes."""
     with durable_file(path, private=True) as file:
-        yield ColumnsFile(file, pa.ipc.new_file(file, schema), schema)
+        yield ColumnsFile(path, file, pa.ipc.new_file(file, schema), schema)
 
 
 class ColumnsFile:
     """Columns being written."""
 
-    def __init__(self, file: ChecksummedFile, writer: pa.RecordBatchFileWriter, schema: pa.Schema) -> None:
-        self._file, self._writer, self._schema = file, writer, schema
+    def __init__(self, path: Path, file: ChecksummedFile, writer: pa.RecordBatchFileWriter, schema: pa.Schema) -> None:
+        self._path, self._file, self._writer, self._schema = path, file, writer, schema
 
     def append(self, columns: Sequence[Values | pa.Array]) -> None:
         """Append rows: NumPy or pyarrow arrays of one length, in the order of the schema."""
@@ -52,6 +52,10 @@ class ColumnsFile:
         """The file's fact, when all rows are there."""
         self._writer.close()
         return self._file.fact()
+
+    def finish_named(self) -> dict[str, FileFact]:
+        """The same, by the file's name."""
+        return {self._path.name: self.finish()}
 
 
 def write_columns(path: Path, columns: Mapping[str, Values | pa.Array]) -> FileFact:

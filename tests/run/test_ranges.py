@@ -21,7 +21,7 @@ def samples(folder: Path, partitions: int, runs: int, rows: int) -> tuple[Sample
     """Files of samples in runs, all of their rows by place, and where the places of partitions begin."""
     random, values, size = np.random.default_rng(7), [], runs * rows
     for partition in range(partitions):
-        with SAMPLES.create(SAMPLES.path(folder, partition)) as out:
+        with SAMPLES.create(folder, partition) as out:
             for run in range(runs):
                 values.append(random.integers(0, 2**64, rows, np.uint64))
                 order = range_order(values[-1])
@@ -54,7 +54,7 @@ def test_rows_of_places(tmp_path: Path) -> None:
     places = random.permutation(3000)
     runs = [np.sort(run) for run in np.array_split(places, 12)]
     for step in range(4):
-        with FOUND.create(FOUND.path(tmp_path, step)) as out:
+        with FOUND.create(tmp_path, step) as out:
             for run in runs[3 * step : 3 * step + 3]:
                 out.append(FoundRows(run, run - 1, run % 7))
             out.finish()
@@ -70,7 +70,7 @@ def test_rows_of_places(tmp_path: Path) -> None:
 def test_runs_elsewhere_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each partition looks for its rows in files of all partitions, a few documents at a time."""
     for step in range(50):
-        with FIRSTS.create(FIRSTS.path(tmp_path, step)) as out:
+        with FIRSTS.create(tmp_path, step) as out:
             out.append(PlaceRows(np.arange(100 * step, 100 * step + 100)))
             out.finish()
     rows, searches, between = PlacedRows(FIRSTS, tmp_path, range(50), 100, 300), [], documents._between

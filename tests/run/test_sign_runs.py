@@ -59,7 +59,7 @@ def test_threads_change_no_byte(order: str, words: int, tmp_path: Path, monkeypa
     digests = np.concatenate([batch.digests for batch in given])
     filled = np.concatenate([batch.shingles > 0 for batch in given])
     found = np.zeros_like(digests)
-    for number, run in enumerate(DIGESTS.open(DIGESTS.path(tmp_path / "two", 0)).runs()):
+    for number, run in enumerate(DIGESTS.open(tmp_path / "two", 0).runs()):
         found[run.row, number % BANDS] = run.digest
     assert (found[filled] == digests[filled]).all() and not found[~filled].any()
 

@@ -80,6 +80,11 @@ class PartitionFacts:
     stray: Stray = NO_STRAY
     rejected: Receiver[pa.RecordBatch] = field(default_factory=list)  # of `gpulsh.io.files.rejected.rejections`
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of text so far."""
+        return sum(int(sizes.sum()) for sizes in self.sizes)
+
     def place(self, partition: Partition, row: int) -> tuple[int, int]:
         """The number of the file, and the row in it, of a row of the partition."""
         first = partition.pieces[0]

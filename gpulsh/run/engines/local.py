@@ -109,7 +109,10 @@ class InProcess:
         held = self._place.held if self._place.ops.sizes().device else None
         whole = replace(self._place, held=held, progress=progress)
         for number, task in tasks.items():
-            yield number, task.work(whole, *task.arguments)
+            made = task.work(whole, *task.arguments)
+            if "amount" not in made.facts:
+                progress.advance(1)
+            yield number, made
 
     def _alone(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
         """Run tasks one by one when the others have ended and their memory is free."""

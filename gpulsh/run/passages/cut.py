@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,13 +137,6 @@ def _cuts(path: Path, rows: tuple[int, int], job: PassagesJob | CutJob, cutting:
     return Cuts(row[often], begin[often], end[often], job.columns)
 
 
-@dataclass
-class _Counts:
-    rows: int = 0
-    before: int = 0
-    after: int = 0
-
-
 def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces: Sequence[Piece]) -> Made:
     """Write a file without the passages in `rows` of `passages.parquet`."""
     job = place.job
@@ -152,24 +144,22 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
     assert cutting is not None
     with place.unchanged([number]):
         cuts = _cuts(path, rows, job, cutting)
-        counts, short = _Counts(), ShortRows(np.empty(0, np.int64), np.empty(0, np.int64))
         rejected: list[pa.RecordBatch] = []
-        found, facts = [short], PartitionFacts(rejected=rejected)
+        found, facts, count = list[ShortRows](), PartitionFacts(rejected=rejected), 0
         for batch in place.texts().read(pieces, place.ops.sizes().batch, facts):
-            here = slice(*np.searchsorted(cuts.row, [counts.rows, counts.rows + len(batch)]).tolist())
-            counts.before += int(batch.offset[-1] - batch.offset[0])
+            here = slice(*np.searchsorted(cuts.row, [count, count + len(batch)]).tolist())
             if here.start < here.stop:
-                found.append(_short(place, file, batch, cuts, here, counts))
-            counts.rows += len(batch)
+                found.append(_short(place, file, batch, cuts, here, count))
+            count += len(batch)
             place.progress.advance(len(batch))
-        if len(cuts.row) and cuts.row[-1] >= counts.rows:
-            raise InputError(f"{file.name}: has {counts.rows} rows, and {path} lists passages of row {cuts.row[-1]}")
+        if len(cuts.row) and cuts.row[-1] >= count:
+            raise InputError(f"{file.name}: has {count} rows, and {path} lists passages of row {cuts.row[-1]}")
         short, bad = SHORTS.joined(found), Rejected()
         bad.add(rejected)
-        keep = np.ones(counts.rows, np.bool_)
+        keep = np.ones(count, np.bool_)
         keep[short.row] = False
         with Together(place.folder) as together:
-            if counts.rows or not bad.touches(number):  # of a file so damaged that no row is known is nothing
+            if count or not bad.touches(number):  # of a file so damaged that no row is known is nothing
                 target = Targets(place.folder / DATA).of(file)
                 part = together.part(f"{place.folder}/{step_of(STAGE, number)}", target)
                 with naming(target):
@@ -180,9 +170,9 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
     return Made(
         made | SHORTS.write(place.folder, number, short),
         {
-            "amount": counts.rows,
-            "rows": counts.rows,
-            "bytes": counts.before,
+            "amount": count,
+            "rows": count,
+            "bytes": facts.bytes,
             "cut_bytes": int((cuts.stop - cuts.start).sum()),
             "cut_passages": len(cuts.row),
             "cut_documents": len(distinct(cuts.row)),
@@ -191,12 +181,12 @@ def cut(place: CutPlace, path: Path, rows: tuple[int, int], number: int, pieces:
     )
 
 
-def _short(place: CutPlace, file: File, batch: TextBatch, cuts: Cuts, here: slice, counts: _Counts) -> ShortRows:
-    """The documents of a batch that a cut leaves with too few tokens."""
+def _short(place: CutPlace, file: File, batch: TextBatch, cuts: Cuts, here: slice, first: int) -> ShortRows:
+    """The documents of a batch, from row `first` on, that a cut leaves with too few tokens."""
     job, ops = place.job, place.ops
     cutting = job.cutting
     assert cutting is not None
-    row = cuts.row[here] - counts.rows
+    row = cuts.row[here] - first
     changed = distinct(row)
     try:
         some = chosen_rows(batch, changed)
@@ -206,7 +196,7 @@ def _short(place: CutPlace, file: File, batch: TextBatch, cuts: Cuts, here: slic
     text = normalized(left, job.folding.form)
     tokens: Numbers = ops.asnumpy(ops.tokens(text, job.shingling).lengths).astype(np.int64)
     few = tokens < cutting.min_left
-    return ShortRows(changed[few] + counts.rows, tokens[few])
+    return ShortRows(changed[few] + first, tokens[few])
 
 
 def list_short(place: CutPlace) -> Made:
@@ -219,9 +209,7 @@ def list_short(place: CutPlace) -> Made:
             file = place.job.file_names.take(to_arrow(np.full(len(rows.row), number)))
             yield pa.table([file, *map(to_arrow, rows)], schema)
 
-    made = write_result(place.folder, SHORT, schema, tables())
-    place.progress.advance(1)
-    return Made(made, {"amount": 1})
+    return Made(write_result(place.folder, SHORT, schema, tables()))
 
 
 def cut_all(job: PassagesJob | CutJob, ops: Backend, stages: Stages, path: Path) -> Mapping[str, int]:

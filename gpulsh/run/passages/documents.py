@@ -16,7 +16,7 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import Bytes, joined, packed
 from gpulsh.ragged import distinct, offsets
 from gpulsh.run.job import Layout
-from gpulsh.run.passages.job import PLACES, PassagesPlace
+from gpulsh.run.passages.job import PLACES, PassagesPlace, TakenPlaces
 from gpulsh.run.records.tables import Row, Table
 from gpulsh.run.records.texts import chosen_pieces, chosen_texts, texts_of_piece
 from gpulsh.store.columns import MappedColumns
@@ -40,7 +40,8 @@ def bases(place: PassagesPlace, places: Layout, partition: int) -> Numbers:
         taken = PLACES.read(place.folder, partition).places
     else:
         run = held.run_of(partition)
-        (taken,) = next(islice(PLACES.open(run.places).runs(), partition - run.first, None))
+        runs = MappedColumns(run.places, TakenPlaces).runs()
+        (taken,) = next(islice(runs, partition - run.first, None))
     base: Numbers = offsets(taken) + places.partitions[partition]
     return base
 
@@ -101,7 +102,7 @@ class PlacedRows(Generic[Row]):
         self._table = table
         self._runs: list[tuple[int, int, MappedColumns[Row], Row]] = []
         for step in steps:
-            file = table.open(table.path(folder, step))
+            file = table.open(folder, step)
             for run in file.runs():
                 if (rows := _between(run[0], start, stop)) is not None:
                     found = table.rows(run, rows)

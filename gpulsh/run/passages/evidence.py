@@ -17,14 +17,7 @@ from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.output.paths import marked
-from gpulsh.run.passages.job import (
-    BYTES,
-    FIRST_PLACES,
-    PASSAGES,
-    FirstPlaces,
-    Passages,
-    PassagesPlace,
-)
+from gpulsh.run.passages.job import BYTES, FIRST_PLACES, PASSAGES, Passages, PassagesPlace
 from gpulsh.run.records.documents import rejected, write_rejected
 from gpulsh.run.records.ids import IdColumn, declared_types
 from gpulsh.run.records.results import write_result
@@ -39,31 +32,24 @@ ROWS_AT_ONCE = 1 << 16
 
 def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int) -> Made:
     """Bring first occurrences to the passages of a partition."""
-    path = PASSAGES.path(place.folder, partition)
     named, first_earlier = [np.empty(0, np.int64)], 0
-    with PASSAGES.create(path) as out:
-        for run in BYTES.open(BYTES.path(place.folder, partition)).runs():
+    with PASSAGES.create(place.folder, partition) as out:
+        for run in BYTES.open(place.folder, partition).runs():
             document, start = np.full_like(run.first, -1), np.full_like(run.first, -1)
             repeats = np.flatnonzero(run.first >= 0)
             repeats = repeats[np.argsort(run.first[repeats], kind="stable")]
             first = run.first[repeats]
             for number, part in places.by_partition(first):
-                known = _first_places(place, number)
+                known = FIRST_PLACES.joined(FIRST_PLACES.open(place.folder, number).runs())
                 at = np.searchsorted(known.place, first[part])
                 document[repeats[part]], start[repeats[part]] = known.document[at], known.start[at]
             columns = run.document, run.start, run.stop, document, start, run.tokens, run.occurrences
             out.append(Passages(*columns))
             named.append(sorted_distinct(run.document))
             first_earlier += int(((document >= 0) & (document < layout.partitions[place.job.earlier_partitions])).sum())
-        made = {path.name: out.finish()}
+        made = out.finish_named()
     ids = write_ids(place, layout, partition, np.concatenate(named))
-    place.progress.advance(1)
-    return Made(made | ids, {"amount": 1, "ids": len(ids), "first_earlier": first_earlier})
-
-
-def _first_places(place: PassagesPlace, partition: int) -> FirstPlaces:
-    file = FIRST_PLACES.open(FIRST_PLACES.path(place.folder, partition))
-    return FIRST_PLACES.joined(file.runs())
+    return Made(made | ids, {"ids": len(ids), "first_earlier": first_earlier})
 
 
 def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) -> Made:
@@ -88,12 +74,11 @@ def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) ->
 
     made = write_result(place.folder, FILE, schema, tables(), ("id",))
     made |= write_rejected(place.folder, bad, job)
-    place.progress.advance(1)
-    return Made(made, {"amount": 1, "rejected": bad.records, "rejected_rows": bad.rows})
+    return Made(made, {"rejected": bad.records, "rejected_rows": bad.rows})
 
 
 def _runs(place: PassagesPlace, partitions: Sequence[int]) -> Iterator[Passages]:
     for partition in partitions:
-        for run in PASSAGES.open(PASSAGES.path(place.folder, partition)).runs():
+        for run in PASSAGES.open(place.folder, partition).runs():
             for start in range(0, len(run.document), ROWS_AT_ONCE):
                 yield PASSAGES.rows(run, slice(start, start + ROWS_AT_ONCE))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain, starmap
 from typing import Any, NamedTuple
 
@@ -62,10 +63,10 @@ from gpulsh.run.passages.job import (
     TakenPlaces,
     WindowRows,
 )
-from gpulsh.run.records.documents import RejectionsFile
-from gpulsh.run.records.ranges import file_range, whole_range
+from gpulsh.run.records.documents import RejectionsFile, read_facts
+from gpulsh.run.records.ranges import bundles, file_range, whole_range
 from gpulsh.run.records.tables import Table
-from gpulsh.store.columns import ColumnsFile, range_order
+from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order
 
 RUN_SAMPLES, RUN_WINDOWS = 1 << 20, 1 << 20  # that are held before equal ones become one
 GIANT_BYTES = 4 << 20  # of a document whose windows are sampled piece by piece
@@ -85,59 +86,36 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
     rejected = RejectionsFile(folder, number)
     facts = PartitionFacts(rejected=rejected)
-    size = start = samples = 0
+    start = samples = 0
     lengths = [np.empty(0, np.int64)]
     tables: list[Table[Any]] = [SAMPLES, MET_HERE, *([] if job.index is None else [REST])]
-
-    def batches() -> Iterator[TextBatch]:
-        nonlocal size
-        most = ops.sizes().batch // (WIDTH if job.of_bytes else 1)
-        for batch in place.texts().read(partition.pieces, most, facts):
-            added, count = int(batch.offset[-1] - batch.offset[0]), len(batch)
-            ready = read_text(batch, job.folding, job.of_bytes)
-            del batch
-            yield ready
-            del ready  # before the next one is read
-            size += added
-            place.progress.advance(added)
-            place.progress.count(documents=count)
 
     def sampled(ops: Backend, text: TextBatch) -> Iterable[Samples]:
         if len(text) == 1 and int(text.offset[-1] - text.offset[0]) > GIANT_BYTES:
             return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens, place.keys))
         return list(_on_host(ops, [sample_windows(ops, text, job.windows, job.tokens)]))
 
-    held: list[Samples] = []
+    def placed() -> Iterator[Samples]:
+        nonlocal start
+        most = ops.sizes().batch // (WIDTH if job.of_bytes else 1)
+        how = partial(read_text, folding=job.folding, of_bytes=job.of_bytes)
+        batches = place.read(partition.pieces, facts, how, most)
+        for found in chain.from_iterable(map_batches(ops, batches, sampled)):
+            yield found._replace(place=found.place + start)
+            lengths.append(found.lengths)
+            start += int(found.lengths.sum())
+
     with rejected, ExitStack() as files:
-        paths = [table.path(folder, number) for table in tables]
-        outs = {path.name: files.enter_context(table.create(path)) for path, table in zip(paths, tables, strict=True)}
+        outs = [files.enter_context(table.create(folder, number)) for table in tables]
         with place.unchanged(piece.file for piece in partition.pieces), ops.here():
-            for found in chain.from_iterable(map_batches(ops, batches(), sampled)):
-                held.append(found._replace(place=found.place + start))
-                lengths.append(found.lengths)
-                start += int(found.lengths.sum())
-                if sum(len(one.place) for one in held) >= RUN_SAMPLES:
-                    samples += _write_samples(ops, held, *outs.values())
-                    held = []
-        if held:
-            samples += _write_samples(ops, held, *outs.values())
+            for run in bundles(placed(), RUN_SAMPLES, lambda found: len(found.place)):
+                samples += _write_samples(ops, run, *outs)
         bad = rejected.finish()
-        made = {**{name: out.finish() for name, out in outs.items()}, **bad}
-    places = TakenPlaces(np.concatenate(lengths))
-    return Made(
-        made | PLACES.write(folder, number, places),
-        {
-            "amount": size,
-            "bytes": size,
-            "documents": len(places.places),
-            "nulls": facts.nulls,
-            "rows": {str(number): rows for number, rows in facts.rows.items()},
-            "rejected": bool(bad),
-            "places": start,
-            "samples": samples,
-            **({} if job.index is None else {"pieces": [list(piece) for piece in partition.pieces]}),
-        },
-    )
+        made = PLACES.write(folder, number, TakenPlaces(np.concatenate(lengths))) | bad
+        for out in outs:
+            made |= out.finish_named()
+    pieces = {} if job.index is None else {"pieces": [list(piece) for piece in partition.pieces]}
+    return Made(made, {**read_facts(facts, bad), "places": start, "samples": samples, **pieces})
 
 
 def _on_host(ops: Backend, found: Iterable[Samples]) -> Iterator[Samples]:
@@ -174,8 +152,8 @@ def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     samples, ops = whole_range(SAMPLES, place.folder, places, part, parts, new), place.ops
     with ops.here():
         met = ops.asnumpy(met_again(ops, *map(ops.asarray, samples)))
-    path, there = MET.path(place.folder, part), np.zeros(len(places.partitions), np.bool_)
-    with MET.create(path) as out:
+    there = np.zeros(len(places.partitions), np.bool_)
+    with MET.create(place.folder, part) as out:
         if (held := place.job.held) is not None:
             known = sorted_distinct(samples.value)
             again = np.zeros(len(known), np.bool_)
@@ -185,28 +163,24 @@ def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
             _, at = found_in(known, samples.value)
             met = sorted_distinct(np.concatenate([met, samples.place[again[at]]]))
         out.append(PlaceRows(met))
-        made = {path.name: out.finish()}
-    place.progress.advance(1)
-    return Made(made, {"amount": 1, "earlier": np.flatnonzero(there).tolist()})
+        return Made(out.finish_named(), {"earlier": np.flatnonzero(there).tolist()})
 
 
 def _met_earlier(
     earlier: Held, places: Layout, part: int, parts: int, known: NDArray[np.uint64], again: NDArray[np.bool_]
 ) -> Iterator[Numbers]:
     """The places of earlier samples of the `known` values, which ascend, in ascending runs; marks these in `again`."""
-    held, size = list[Numbers](), 0
-    for run in earlier.runs:
-        start = int(places.partitions[run.first])
-        for (value,), where in file_range(SAMPLES.open(run.samples), start, part, parts):
-            rows, at = found_in(known, value)
-            again[at] = True
-            held.append(where[rows])
-            size += len(rows)
-            if size >= RUN_MET:
-                yield np.sort(np.concatenate(held))
-                held, size = [], 0
-    if held:
-        yield np.sort(np.concatenate(held))
+
+    def found() -> Iterator[Numbers]:
+        for run in earlier.runs:
+            start = int(places.partitions[run.first])
+            for (value,), where in file_range(MappedColumns(run.samples, SampleRows), start, part, parts):
+                rows, at = found_in(known, value)
+                again[at] = True
+                yield where[rows]
+
+    for met in bundles(found(), RUN_MET, len):
+        yield np.sort(np.concatenate(met))
 
 
 def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
@@ -240,22 +214,14 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         proposed, proven = map(ops.asnumpy, hash_runs(ops, tokens, rows, runs, job.tokens, place.keys))
         return Windows(proposed, proven, runs.places())
 
-    paths = WINDOWS.path(folder, number), FOLLOWERS.path(folder, number)
     windows = 0
-    held: list[Windows] = []
-    with WINDOWS.create(paths[0]) as windows_out, FOLLOWERS.create(paths[1]) as followers_out:
+    with WINDOWS.create(folder, number) as windows_out, FOLLOWERS.create(folder, number) as followers_out:
         with unchanged(place, partition), ops.here():
             texts = read_documents(place, layout, partition, base, met)
-            for some in chain.from_iterable(ops.pipelined_map(texts, hashed)):
-                held.append(some)
-                if sum(len(one.place) for one in held) >= RUN_WINDOWS:
-                    windows += _write_windows(ops, held, origin, windows_out, followers_out)
-                    held = []
-        if held:
-            windows += _write_windows(ops, held, origin, windows_out, followers_out)
-        made = {paths[0].name: windows_out.finish(), paths[1].name: followers_out.finish()}
-    place.progress.advance(1)
-    return Made(made, {"amount": 1, "windows": windows})
+            found = chain.from_iterable(ops.pipelined_map(texts, hashed))
+            for run in bundles(found, RUN_WINDOWS, lambda some: len(some.place)):
+                windows += _write_windows(ops, run, origin, windows_out, followers_out)
+        return Made(windows_out.finish_named() | followers_out.finish_named(), {"windows": windows})
 
 
 def _write_windows(
@@ -276,6 +242,4 @@ def repeat(place: PassagesPlace, places: Layout, partitions: Sequence[int], part
     """Find the windows of `partitions` that occur more than once, in one of `parts` equal ranges."""
     proposed, proven, equal, where = whole_range(WINDOWS, place.folder, places, part, parts, partitions)
     found = find_repeats(proposed, proven, where, equal)
-    made = FOUND.write(place.folder, part, FoundRows(*found))
-    place.progress.advance(1)
-    return Made(made, {"amount": 1})
+    return Made(FOUND.write(place.folder, part, FoundRows(*found)))

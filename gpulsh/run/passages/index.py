@@ -34,6 +34,7 @@ from gpulsh.params import SCHEME
 from gpulsh.run.job import JOIN
 from gpulsh.run.passages.held import Held, HeldRun
 from gpulsh.run.passages.job import PLACES, REST, SAMPLES, PassagesJob, SampleRows
+from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import FileFact, durable_file, open_file, sync, writing
 from gpulsh.store.manifest import Manifest, file_facts
 
@@ -119,17 +120,21 @@ class PassagesIndex:
         steps = sorted((name, step.facts) for name, step in manifest.steps() if name.startswith(f"{SAMPLES.stage}-"))
         paths = [self._path / f"{what}-{self._name}.arrow" for what in ("samples", "places")]
         start, partitions = 0, []
-        with writing(self._path), SAMPLES.create(paths[0]) as samples, PLACES.create(paths[1]) as places:
+        with (
+            writing(self._path),
+            columns_file(paths[0], SAMPLES.schema()) as samples,
+            columns_file(paths[1], PLACES.schema()) as places,
+        ):
             for number, (_, facts) in enumerate(steps, job.earlier_partitions):
                 count = 0
                 for table in (SAMPLES, REST):
-                    for run in table.open(table.path(work, number)).runs():
+                    for run in table.open(work, number).runs():
                         samples.append(SampleRows(run.value, run.place + start))
                         count += len(run.value)
                 partitions.append(_renumbered({**facts, "samples": count}, -job.earlier_files))
                 places.append(PLACES.read(work, number))
                 start += int(facts["places"])
-            files = {path.name: file.finish() for path, file in zip(paths, (samples, places), strict=True)}
+            files = samples.finish_named() | places.finish_named()
         own = slice(job.earlier_files, None)
         sources = [Source.of(file, job.columns.text) for file in job.files[own]]
         self._runs.append(Joined(self._name, sources, job.stamps.known[own], partitions, files))

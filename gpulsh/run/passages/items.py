@@ -15,6 +15,7 @@ from gpulsh.ragged import found_in, sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.frequent import candidates, with_texts_again
 from gpulsh.run.passages.job import PASSAGES, ByteStretches, Passages, PassagesPlace
+from gpulsh.run.passages.mark import counts_of
 from gpulsh.run.records.tables import HELD, HELD_SPANS
 from gpulsh.run.stages.write import write_ids
 
@@ -29,16 +30,9 @@ def hold(place: PassagesPlace, layout: Layout, partition: Partition) -> Made:
     made = PASSAGES.write(place.folder, number, Passages(*columns))
     documents = sorted_distinct(document)
     ids = write_ids(place, layout, number, documents)
-    place.progress.advance(1)
-    counts = {
-        "passages": len(document),
-        "tokens": int(spans.tokens.sum()),
-        "bytes_marked": int((spans.stop - spans.start).sum()),
-        "documents_marked": len(documents),
-    }
-    found = candidates(ByteStretches(document, spans.start, spans.stop, spans.item, spans.tokens, occurrences))
-    frequent = with_texts_again(found, place, layout, partition)
-    return Made(made | ids, {"amount": 1, "ids": len(ids), **counts, "frequent": frequent})
+    passages = ByteStretches(document, spans.start, spans.stop, spans.item, spans.tokens, occurrences)
+    frequent = with_texts_again(candidates(passages), place, layout, partition)
+    return Made(made | ids, {"ids": len(ids), **counts_of(passages), "frequent": frequent})
 
 
 def _holding(place: PassagesPlace, partitions: int, items: Numbers) -> Numbers:

@@ -53,13 +53,15 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
     base = bases(place, places, partition)
     here = base[[0, -1]].tolist()
     found, followers = PlacedRows(FOUND, folder, range(parts), *here), PlacedRows(FOLLOWERS, folder, [partition], *here)
-    tables = STRETCHES, FIRSTS, KEPT
-    paths = [table.path(folder, partition) for table in tables]
     counts = Counter[str]()
     often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
     there = np.zeros(job.earlier_partitions, np.bool_)  # whether it has first occurrences
     waiting = list[Numbers]()
-    with STRETCHES.create(paths[0]) as out, FIRSTS.create(paths[1]) as firsts, KEPT.create(paths[2]) as kept:
+    with (
+        STRETCHES.create(folder, partition) as out,
+        FIRSTS.create(folder, partition) as firsts,
+        KEPT.create(folder, partition) as kept,
+    ):
         marker = Marker(job.tokens, job.keep, job.bridge, base)
         for low, high in [*place_ranges(*here), (here[1], FAR)]:
             spans, windows, apart = marker.add(_windows(found, followers, low, high), high)
@@ -79,10 +81,9 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
                 often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
             counts.update(windows=len(windows.place), stretches=len(spans.start))
         _write_firsts(firsts, waiting)
-        made = {path.name: file.finish() for path, file in zip(paths, (out, firsts, kept), strict=True)}
-    place.progress.advance(1)
+        made = out.finish_named() | firsts.finish_named() | kept.finish_named()
     lists = {**{name: number.tolist() for name, number in often.items()}, "earlier": np.flatnonzero(there).tolist()}
-    return Made(made, {"amount": 1, **counts, **lists})
+    return Made(made, {**counts, **lists})
 
 
 def _write_firsts(out: ColumnsFile, waiting: list[Numbers]) -> None:
@@ -128,8 +129,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
 
     counts = Counter[str]()
     frequent: list[Entry] = []
-    paths = BYTES.path(folder, number), FIRST_PLACES.path(folder, number)
-    with BYTES.create(paths[0]) as out, FIRST_PLACES.create(paths[1]) as firsts_out:
+    with BYTES.create(folder, number) as out, FIRST_PLACES.create(folder, number) as firsts_out:
         with unchanged(place, partition), place.ops.here():
             for some in read_documents(place, layout, partition, base, wanted):
                 low, high = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
@@ -144,14 +144,18 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
                 passages = passages._replace(document=passages.document + position)
                 out.append(passages)
                 firsts_out.append(starts._replace(document=starts.document + position))
-                size = passages.stop - passages.start
-                counts.update(passages=len(size), tokens=int(passages.tokens.sum()), bytes_marked=int(size.sum()))
-                counts.update(documents_marked=len(sorted_distinct(passages.document)))
+                counts.update(counts_of(passages))
                 found = with_texts(candidates(passages), partial(_text, some, int(position)))
                 frequent = most_frequent([*frequent, *found])
-        made = {path.name: file.finish() for path, file in zip(paths, (out, firsts_out), strict=True)}
-    place.progress.advance(1)
-    return Made(made, {"amount": 1, **counts, "frequent": frequent})
+        return Made(out.finish_named() | firsts_out.finish_named(), {**counts, "frequent": frequent})
+
+
+def counts_of(passages: ByteStretches) -> dict[str, int]:
+    """How much was marked, for the report."""
+    size = passages.stop - passages.start
+    documents = len(sorted_distinct(passages.document))
+    amounts = {"tokens": int(passages.tokens.sum()), "bytes_marked": int(size.sum())}
+    return {"passages": len(size), **amounts, "documents_marked": documents}
 
 
 def _located(

@@ -25,7 +25,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.io.arrow.buffers import null_mask
 from gpulsh.io.arrow.identities import columns_of
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.ragged import first_of_runs, sorted_distinct
+from gpulsh.ragged import first_of_runs
 from gpulsh.repeats.copies import Parts, parts_of_batch
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import PlacedRows
@@ -45,9 +45,9 @@ from gpulsh.run.passages.job import (
     PassagesPlace,
     Spots,
 )
-from gpulsh.run.passages.mark import CLASSES, kinds_of
-from gpulsh.run.records.documents import RejectionsFile
-from gpulsh.run.records.ranges import whole_range
+from gpulsh.run.passages.mark import CLASSES, counts_of, kinds_of
+from gpulsh.run.records.documents import RejectionsFile, read_facts
+from gpulsh.run.records.ranges import bundles, whole_range
 from gpulsh.secret import EvidenceKeys
 from gpulsh.store.columns import range_order
 
@@ -79,56 +79,36 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
     groups = None if job.columns.identity is None else _Groups(place.keys)
     rejected = RejectionsFile(folder, number)
     facts = PartitionFacts(rejected=rejected, identities=[] if groups is None else groups)
-    tables = PARTS, COPIES_HERE, SPOTS
-    paths = [table.path(folder, number) for table in tables]
-    size = documents = parts = 0
-    held: list[tuple[Values, Spots]] = []
-
-    def batches() -> Iterator[TextBatch]:
-        nonlocal size
-        for batch in place.texts().read(partition.pieces, place.ops.sizes().batch, facts):
-            added, count = int(batch.offset[-1] - batch.offset[0]), len(batch)
-            yield batch
-            del batch  # before the next one is read
-            size += added
-            place.progress.advance(added)
-            place.progress.count(documents=count)
+    documents = parts = 0
 
     def hashed(ops: Backend, text: TextBatch) -> tuple[int, Parts]:
         assert job.part is not None
         return len(text), parts_of_batch(ops, job.shingling, job.folding.form, text, job.part, place.keys)
 
+    def placed() -> Iterator[tuple[Values, Spots]]:
+        nonlocal documents
+        for count, found in map_batches(place.ops, place.read(partition.pieces, facts), hashed):
+            hashes = found.hashes if groups is None else found.hashes + groups.take(count)[found.row]
+            yield hashes, Spots(found.row + documents, found.start, found.stop, found.tokens)
+            documents += count
+
     with (
         rejected,
-        PARTS.create(paths[0]) as out,
-        COPIES_HERE.create(paths[1]) as copies_out,
-        SPOTS.create(paths[2]) as spots_out,
+        PARTS.create(folder, number) as out,
+        COPIES_HERE.create(folder, number) as copies_out,
+        SPOTS.create(folder, number) as spots_out,
     ):
-
-        def write() -> None:
-            nonlocal parts
-            hashes, spots = np.concatenate([one for one, _ in held]), SPOTS.joined([spots for _, spots in held])
-            rows, copies = _equal(hashes, parts)
-            out.append(rows)
-            copies_out.append(copies)
-            spots_out.append(spots)
-            parts += len(hashes)
-            held.clear()
-
         with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
-            for count, found in map_batches(place.ops, batches(), hashed):
-                hashes = found.hashes if groups is None else found.hashes + groups.take(count)[found.row]
-                held.append((hashes, Spots(found.row + documents, found.start, found.stop, found.tokens)))
-                documents += count
-                if sum(len(one) for one, _ in held) >= RUN_PARTS:
-                    write()
-        if held:
-            write()
+            for run in bundles(placed(), RUN_PARTS, lambda one: len(one[0])):
+                hashes = np.concatenate([one for one, _ in run])
+                rows, copies = _equal(hashes, parts)
+                out.append(rows)
+                copies_out.append(copies)
+                spots_out.append(SPOTS.joined(spots for _, spots in run))
+                parts += len(hashes)
         bad = rejected.finish()
-        made = {path.name: file.finish() for path, file in zip(paths, (out, copies_out, spots_out), strict=True)}
-    rows = {str(file): count for file, count in facts.rows.items()}
-    counts = {"documents": documents, "nulls": facts.nulls, "rows": rows, "parts": parts}
-    return Made(made | bad, {"amount": size, "bytes": size, "rejected": bool(bad), **counts})
+        made = out.finish_named() | copies_out.finish_named() | spots_out.finish_named()
+    return Made(made | bad, {**read_facts(facts, bad), "parts": parts})
 
 
 def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[PartRows, CopiesHere]:
@@ -164,9 +144,7 @@ def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     rows = Counted(number, np.repeat(number[begins], sizes), earlier, np.repeat(total, sizes))
     often = np.flatnonzero(rows.occurrences > 1)
     often = often[np.argsort(number[often])]
-    made = COUNTED.write(place.folder, part, Counted(*(column[often] for column in rows)))
-    place.progress.advance(1)
-    return Made(made, {"amount": 1})
+    return Made(COUNTED.write(place.folder, part, Counted(*(column[often] for column in rows))))
 
 
 def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
@@ -178,10 +156,8 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
     counts = Counter[str]()
     often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
     frequent: list[list[Any]] = []
-    paths_here = SPOTS.path(folder, number), COPIES_HERE.path(folder, number)
-    paths = BYTES.path(folder, number), FIRST_PLACES.path(folder, number)
-    with BYTES.create(paths[0]) as out, FIRST_PLACES.create(paths[1]) as firsts_out:
-        spots_of, copies_of = SPOTS.open(paths_here[0]), COPIES_HERE.open(paths_here[1])
+    with BYTES.create(folder, number) as out, FIRST_PLACES.create(folder, number) as firsts_out:
+        spots_of, copies_of = SPOTS.open(folder, number), COPIES_HERE.open(folder, number)
         for spots, copies in zip(spots_of.runs(), copies_of.runs(), strict=True):
             all_ = _with_copies(counted.between(start, start + len(spots.document)), copies, origin)
             at = all_.number - start
@@ -194,15 +170,12 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
             kinds = kinds_of(all_.occurrences)
             for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & stays}.items():
                 often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
-            counts.update(windows=len(at), stretches=len(picked.document), passages=len(picked.document))
-            counts.update(tokens=int(picked.tokens.sum()), bytes_marked=int((picked.stop - picked.start).sum()))
-            counts.update(documents_marked=len(sorted_distinct(picked.document)))
+            counts.update(windows=len(at), stretches=len(picked.document), **counts_of(picked))
             frequent = most_frequent([*frequent, *candidates(picked)])
             start += len(spots.document)
-        made = {path.name: file.finish() for path, file in zip(paths, (out, firsts_out), strict=True)}
+        made = out.finish_named() | firsts_out.finish_named()
     facts = {**counts, **{name: numbers.tolist() for name, numbers in often.items()}}
-    place.progress.advance(1)
-    return Made(made, {"amount": 1, **facts, "frequent": with_texts_again(frequent, place, layout, partition)})
+    return Made(made, {**facts, "frequent": with_texts_again(frequent, place, layout, partition)})
 
 
 def _with_copies(counted: Counted, copies: CopiesHere, origin: int) -> Counted:

@@ -5,8 +5,10 @@ The stage that reads a partition writes them; later stages look them up by posit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +21,7 @@ from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.files.rejected import REJECTED, Rejected, end_to_end
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import FileJob, Layout, Made, Workplace, step_file, step_of
-from gpulsh.run.policy import Policy
+from gpulsh.run.policy import Policy, kind_of
 from gpulsh.run.records import tables
 from gpulsh.run.records.tables import Row, Table
 from gpulsh.store.columns import ColumnsFile, MappedBatches, columns_file
@@ -39,18 +41,16 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, r
         made = tables.SIZES.write(place.folder, partition.number, tables.Sizes(sizes))
     else:
         made = tables.SIZES_AND_ORDER.write(place.folder, partition.number, tables.OrderedSizes(sizes, *order))
-    bad = rejected.finish()
-    return Made(
-        {**made, **bad},
-        {
-            "documents": len(sizes),
-            "nulls": facts.nulls,
-            "not_utf8": facts.stray.rows,
-            "stray_bytes": facts.stray.bytes,
-            "rows": {str(number): rows for number, rows in facts.rows.items()},
-            "rejected": bool(bad),
-        },
-    )
+    bad, kinds = rejected.finish(), sorted(set(map(kind_of, facts.keys)))
+    stray = {"not_utf8": facts.stray.rows, "stray_bytes": facts.stray.bytes}
+    return Made({**made, **bad}, {**read_facts(facts, bad), **stray, "kinds": kinds})
+
+
+def read_facts(facts: PartitionFacts, bad: Mapping[str, FileFact]) -> dict[str, Any]:
+    """The facts that later stages and progress need of a partition that was read; `bad` is its file of bad records."""
+    rows = {str(number): rows for number, rows in facts.rows.items()}
+    counts = {"documents": sum(facts.rows.values()), "nulls": facts.nulls, "bytes": facts.bytes}
+    return {"amount": facts.bytes, **counts, "rows": rows, "rejected": bool(bad)}
 
 
 def sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:

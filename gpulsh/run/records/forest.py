@@ -5,7 +5,7 @@ Merging files of FOREST and of COPIES holds 28 bytes for each document that they
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
+from gpulsh.lsh.collisions import Memberships
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.ragged import first_of_runs, sorted_distinct
-from gpulsh.run.records.tables import FOREST, ForestRows, Places, Ranges
+from gpulsh.run.job import Layout, Workplace
+from gpulsh.run.records.tables import FOREST, MEMBERSHIPS, PAIRS, ForestRows, Pairs, Places, Ranges
 from gpulsh.store.columns import MappedColumns
+from gpulsh.store.durable import FileFact
 from gpulsh.store.scratch import Column
 
 Files = MappedColumns[Any]
@@ -68,6 +71,22 @@ class ForestBuilder:
         pairs = np.zeros(len(self._document), np.int32)
         pairs[np.searchsorted(self._document, self._first)] = self._pairs
         return ForestRows(self._document, self._label, pairs)
+
+
+def write_met(
+    place: Workplace, layout: Layout, part: int, runs: Iterable[Numbers], memberships: Memberships
+) -> dict[str, FileFact]:
+    """PAIRS of a range from ascending runs [m, 2], MEMBERSHIPS, and the FOREST of the documents that both connect."""
+    forest = ForestBuilder(len(layout), place.ops)
+    with PAIRS.create(place.folder, part) as out:
+        for pairs in runs:
+            forest.add(pairs)
+            forest.count(pairs[:, 0])
+            out.append(Pairs(*np.ascontiguousarray(pairs.T)))
+        made = out.finish_named()
+    forest.add(np.stack([memberships.bucket, memberships.document], axis=1))
+    made |= MEMBERSHIPS.write(place.folder, part, memberships)
+    return made | FOREST.write(place.folder, part, forest.columns())
 
 
 def merged(ops: Backend, folder: Path, ranges: Ranges) -> Forest:

@@ -7,9 +7,10 @@ each with a range of its fingerprints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +28,29 @@ RELEASED = 16 << 20  # bytes of a mapped file that are in memory at once
 
 Hashes = NDArray[np.uint64]
 Moved = Callable[[Values], Array]
+Part = TypeVar("Part")
+
+
+def bundles(parts: Iterable[Part], most: int, rows: Callable[[Part], int]) -> Iterator[list[Part]]:
+    """Lists of parts that have `most` rows or more together, the last one fewer. A list is emptied before the next."""
+    held: list[Part] = []
+    count = 0
+    for part in parts:
+        held.append(part)
+        count += rows(part)
+        if count >= most:
+            yield held
+            held.clear()
+            count = 0
+    if count:
+        yield held
 
 
 class PostingsFile:
     """A partition's postings being written."""
 
-    def __init__(self, path: Path, out: ColumnsFile) -> None:
-        self._path, self._out = path, out
+    def __init__(self, out: ColumnsFile) -> None:
+        self._out = out
         self._held: list[PostingRows] = []
         self._count = 0
 
@@ -47,7 +64,7 @@ class PostingsFile:
     def finish(self) -> dict[str, FileFact]:
         """The file's name and fact, when all are there."""
         self._write()
-        return {self._path.name: self._out.finish()}
+        return self._out.finish_named()
 
     def _write(self) -> None:
         if self._count:
@@ -60,9 +77,8 @@ class PostingsFile:
 @contextmanager
 def postings_file(table: Table[PostingRows], folder: Path, partition: int) -> Iterator[PostingsFile]:
     """The file of a partition, to be written."""
-    path = table.path(folder, partition)
-    with table.create(path) as out:
-        yield PostingsFile(path, out)
+    with table.create(folder, partition) as out:
+        yield PostingsFile(out)
 
 
 class Participants:
@@ -99,7 +115,7 @@ def rows_in_range(
     for number in range(len(layout.partitions) - 1):
         start = int(layout.partitions[number])
         takes_part = None if participants is None else participants.of(number)
-        yield from _rows_in_range(table.open(table.path(folder, number)), start, part, parts, takes_part, there)
+        yield from _rows_in_range(table.open(folder, number), start, part, parts, takes_part, there)
 
 
 def _rows_in_range(
@@ -142,7 +158,7 @@ def whole_range(
     """
     runs = []
     for number in range(len(layout.partitions) - 1) if partitions is None else partitions:
-        file = table.open(table.path(folder, number))
+        file = table.open(folder, number)
         for run in file.runs():
             runs.append((file, int(layout.partitions[number]), table.rows(run, range_rows(run[0], part, parts))))
             file.release()  # what a search for the range looked at would add up

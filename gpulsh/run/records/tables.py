@@ -49,9 +49,9 @@ class Table(Generic[Row]):
         path = self.path(folder, step)
         return {path.name: write_columns(path, dict(zip(kinds_of(self.row), columns, strict=True)))}
 
-    def create(self, path: Path) -> AbstractContextManager[ColumnsFile]:
-        """A file to write it to, a run of rows at a time."""
-        return columns_file(path, self.schema())
+    def create(self, folder: Path, step: int | str) -> AbstractContextManager[ColumnsFile]:
+        """The file of a step, to write a run of rows at a time."""
+        return columns_file(self.path(folder, step), self.schema())
 
     def schema(self) -> pa.Schema:
         """The pyarrow.Schema of a table of numbers of one type each."""
@@ -72,17 +72,17 @@ class Table(Generic[Row]):
         """Rows of a table whose types are known, end to end."""
         return self.row(*map(_end_to_end, zip(self.empty(), *parts, strict=True)))
 
-    def open(self, path: Path) -> MappedColumns[Row]:
-        """One to read from, run by run or whole."""
-        return MappedColumns(path, self.row)
+    def open(self, folder: Path, step: int | str) -> MappedColumns[Row]:
+        """The file of a step, to read run by run or whole."""
+        return MappedColumns(self.path(folder, step), self.row)
 
     def read(self, folder: Path, step: int | str) -> Row:
         """All rows of one that was written at once."""
-        return self.open(self.path(folder, step)).whole()
+        return self.open(folder, step).whole()
 
     def all(self, folder: Path, count: int) -> list[MappedColumns[Row]]:
         """The first `count` of a stage."""
-        return [self.open(self.path(folder, number)) for number in range(count)]
+        return [self.open(folder, number) for number in range(count)]
 
     def routed(self, number: int) -> str:
         """The step that brings one of a stage into the order of groups."""

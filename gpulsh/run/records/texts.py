@@ -19,6 +19,7 @@ from gpulsh.io.rows import Bytes
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, step_of
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, SHARES, Row, Table
+from gpulsh.store.columns import MappedColumns
 
 
 def texts_file(folder: Path, partition: int) -> Path:
@@ -137,7 +138,7 @@ def rows_of(table: Table[Row], folder: Path, count: int, group: int, first: tupl
     """
     found = []
     for number in range(count):
-        file = table.open(GROUPS.path(folder, table.routed(number)))
+        file = MappedColumns(GROUPS.path(folder, table.routed(number)), table.row)
         for of, columns in zip(file.beside(GROUPS.row), file.runs(), strict=True):
             rows = slice(*np.searchsorted(of.group, [group, group + 1]).tolist())
             if first is not None:

@@ -21,7 +21,6 @@ from gpulsh.io.files.file_texts import Partition, PartitionFacts, Piece
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, Made, Workplace
-from gpulsh.run.policy import kind_of
 from gpulsh.run.records.documents import RejectionsFile, ranks_of, sizes_of, write_facts
 from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, RANKS, Members, Ranks, Row, Table, TextPlaces
 from gpulsh.run.records.texts import chosen_pieces, runs_of, texts_file, texts_of_piece
@@ -34,7 +33,7 @@ ROWS_AT_ONCE = 1 << 20
 def route(place: Workplace, table: Table[Row], number: int) -> Made:
     """Route a file of a table whose first column holds documents."""
     documents, groups, _ = MEMBERS.read(place.folder, CONNECT)
-    source = table.open(table.path(place.folder, number))
+    source = table.open(place.folder, number)
     target = GROUPS.path(place.folder, table.routed(number))
     with columns_file(target, pa.schema([*GROUPS.schema(), *table.schema()])) as out:
         for columns in source.runs():
@@ -44,9 +43,7 @@ def route(place: Workplace, table: Table[Row], number: int) -> Made:
                 order = np.argsort(group, kind="stable")
                 out.append([group[order], *(column[order] for column in part)])
             source.release()
-        fact = out.finish()
-    place.progress.advance(1)
-    return Made({target.name: fact}, {"amount": 1})
+        return Made(out.finish_named())
 
 
 def gather(place: Workplace, layout: Layout, partition: Partition, step: str) -> Made:
@@ -110,17 +107,12 @@ RANK = "rank"  # the step
 
 def survey(place: Workplace, partition: Partition) -> Made:
     """Read a partition for what its documents are ordered by."""
-    size = 0
     with RejectionsFile(place.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
         with place.unchanged(piece.file for piece in partition.pieces):
-            for batch in place.texts().read(partition.pieces, place.ops.sizes().batch, facts):
-                added = int(batch.offset[-1] - batch.offset[0])
-                size += added
-                place.progress.advance(added)
-        known = write_facts(place, partition, facts, rejected)
-    kinds = sorted(set(map(kind_of, facts.keys)))
-    return Made(known.files, {**known.facts, "amount": size, "bytes": size, "kinds": kinds})
+            for _ in place.read(partition.pieces, facts):
+                pass
+        return write_facts(place, partition, facts, rejected)
 
 
 def rank(place: Workplace, layout: Layout) -> Made:
@@ -133,4 +125,4 @@ def rank(place: Workplace, layout: Layout) -> Made:
     group = np.searchsorted(np.array(cuts, np.int64), ranks, side="right") - 1
     made = MEMBERS.write(place.folder, RANK, Members(documents, group, np.ones(len(documents), np.bool_)))
     made |= RANKS.write(place.folder, RANK, Ranks(ranks))
-    return Made(made, {"amount": 1, "groups": len(cuts)})
+    return Made(made, {"groups": len(cuts)})

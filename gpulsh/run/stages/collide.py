@@ -21,7 +21,7 @@ from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.key_rule import decide_by_key
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of
-from gpulsh.run.records.forest import ForestBuilder
+from gpulsh.run.records.forest import write_met
 from gpulsh.run.records.ranges import Participants, rows_in_range
 from gpulsh.run.records.sightings import seen_in_group
 from gpulsh.run.records.tables import Ranges, Table
@@ -32,8 +32,7 @@ def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     found = _Hashed(place, layout, tables.KEYS, part, parts).copies(within=place.job.policy.within)
     dropped = found.document >= layout.protected  # protected ones are compared, whatever their keys
     found = tables.KEY_COPIES.rows(found, dropped)
-    facts, made = {"amount": 1, "copies": len(found.document)}, tables.KEY_COPIES.write(place.folder, part, found)
-    place.progress.advance(1)
+    facts, made = {"copies": len(found.document)}, tables.KEY_COPIES.write(place.folder, part, found)
     if place.job.key is not None and place.job.key.only:
         members = sorted_distinct(np.concatenate(found))
         later, first = (place.ops.asarray(np.searchsorted(members, column)) for column in found)
@@ -58,8 +57,7 @@ def copies(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: i
         all_found = hashed.copies(within=False)
         others = tables.TWINS.rows(all_found, ~np.isin(all_found.document, found.document))
         made |= tables.TWINS.write(place.folder, part, others)
-    place.progress.advance(1)
-    return Made(made, {"amount": 1})
+    return Made(made)
 
 
 class _Hashed:
@@ -112,20 +110,9 @@ def collide(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: 
         digests = _Digests(place, layout, ranges, part, parts)
         small, memberships = bucketed(digests, place.ops, lambda done: None)
         del digests
-        forest = ForestBuilder(len(layout), place.ops)
-        target = tables.PAIRS.path(place.folder, part)
-        with tables.PAIRS.create(target) as out:
-            for pairs in small.pieces(PAIRS_AT_ONCE):
-                columns = tables.Pairs(*np.ascontiguousarray(pairs.T))
-                forest.add(pairs)
-                forest.count(columns.i)
-                out.append(columns)
-            written = out.finish()
-        forest.add(np.stack([memberships.bucket, memberships.document], axis=1))
-    made = tables.MEMBERSHIPS.write(place.folder, part, memberships)
-    made |= tables.FOREST.write(place.folder, part, forest.columns())
+        made = write_met(place, layout, part, small.pieces(PAIRS_AT_ONCE), memberships)
     place.progress.advance(bands)
-    return Made({target.name: written, **made}, {"amount": bands, "memberships": len(memberships.document)})
+    return Made(made, {"amount": bands, "memberships": len(memberships.document)})
 
 
 class _Digests:

@@ -46,8 +46,7 @@ def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
         "pairs": pairs,
     }
     members = MEMBERS.write(place.folder, CONNECT, Members(found.document, groups, meets))
-    place.progress.advance(1)
-    return Made({**members, **SHARES.write(place.folder, CONNECT, shares)}, {**facts, "amount": 1})
+    return Made({**members, **SHARES.write(place.folder, CONNECT, shares)}, facts)
 
 
 @dataclass(frozen=True)

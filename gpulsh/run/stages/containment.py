@@ -12,6 +12,8 @@ others are dropped for what they contain.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,10 +25,9 @@ from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of, set_sizes_of
-from gpulsh.run.records.forest import ForestBuilder
-from gpulsh.run.records.ranges import Participants, postings_file, rows_in_range
+from gpulsh.run.records.forest import write_met
+from gpulsh.run.records.ranges import Participants, bundles, postings_file, rows_in_range
 from gpulsh.run.records.tables import Ranges
-from gpulsh.store.columns import ColumnsFile
 
 FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
 WEIGH = "weigh"  # the step
@@ -41,16 +42,14 @@ def weigh(place: Workplace, layout: Layout, ranges: Ranges, shingles: int) -> Ma
         for _, (fingerprints,), _ in rows_in_range(tables.POSTINGS, *given):
             offset = np.array([0, len(fingerprints)])
             counts = ops.frequencies(Fingerprints(fingerprints, offset).moved(ops.asarray), counts)
-        made = tables.WEIGHTS.write(place.folder, WEIGH, tables.Weights(ops.asnumpy(counts)))
-    place.progress.advance(1)
-    return Made(made, {"amount": 1})
+        return Made(tables.WEIGHTS.write(place.folder, WEIGH, tables.Weights(ops.asnumpy(counts))))
 
 
 def prefix(place: Workplace, layout: Layout, ranges: Ranges, partition: int) -> Made:
     """Choose the prefixes of a partition by the weights."""
     start, stop = layout.partitions[partition : partition + 2].tolist()
     takes_part = Participants(place.folder, layout, ranges).of(partition)
-    postings = tables.POSTINGS.open(tables.POSTINGS.path(place.folder, partition))
+    postings = tables.POSTINGS.open(place.folder, partition)
     sizes = np.zeros(stop - start, np.int64)
     for run in postings.runs():
         rows = run.row[:]
@@ -72,9 +71,8 @@ def prefix(place: Workplace, layout: Layout, ranges: Ranges, partition: int) -> 
             out.add(values, np.repeat(documents, of))
             chosen += len(values)
         made = out.finish()
-    place.progress.advance(1)
     made |= tables.SET_SIZES.write(place.folder, partition, tables.SetSizes(sizes))
-    return Made(made, {"amount": 1, "chosen": chosen})
+    return Made(made, {"chosen": chosen})
 
 
 def _sets(run: tables.PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fingerprints]:
@@ -95,24 +93,20 @@ POSTING_COST = 2  # digests that a posting of a prefix costs as much as
 
 def join(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:
     """Find who may contain whom by the fingerprints in one of `parts` equal ranges."""
-    folder = place.folder
-    given = folder, layout, part, parts, Participants(place.folder, layout, ranges)
+    given = place.folder, layout, part, parts, Participants(place.folder, layout, ranges)
     prefixes = [(fingerprints, owners) for _, (fingerprints,), owners in rows_in_range(tables.PREFIXES, *given)]
     none = np.empty(0, np.uint64), np.empty(0, np.int64)
     owners = Owners(*map(np.concatenate, zip(none, *prefixes, strict=True)))
     del prefixes
-    target = tables.PAIRS.path(folder, part)
-    with place.ops.here(), tables.PAIRS.create(target) as out:
-        found = _Found(out, ForestBuilder(len(layout), place.ops))
+
+    def possible() -> Iterator[NDArray[np.uint64]]:
         for _, (fingerprints,), holders in rows_in_range(tables.POSTINGS, *given):
             for pairs in owners.met_by(fingerprints, holders):
-                found.add(_possible(place, layout, *pairs))
-        found.write()
-        made = {target.name: out.finish()}
-    made |= tables.MEMBERSHIPS.write(folder, part, tables.MEMBERSHIPS.empty())
-    made |= tables.FOREST.write(folder, part, found.forest.columns())
-    place.progress.advance(1)
-    return Made(made, {"amount": 1})
+                yield _possible(place, layout, *pairs)
+
+    runs = (unpacked(sorted_distinct(np.concatenate(found))) for found in bundles(possible(), PAIRS_AT_ONCE, len))
+    with place.ops.here():
+        return Made(write_met(place, layout, part, runs, tables.MEMBERSHIPS.empty()))
 
 
 def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Numbers) -> NDArray[np.uint64]:
@@ -130,26 +124,3 @@ def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Number
         may &= rank[holder] < rank[owner]
     found: NDArray[np.uint64] = sorted_distinct(packed(*np.sort(met[may], axis=1).T))
     return found
-
-
-class _Found:
-    """Pairs on the way to a file, which holds them in ascending runs."""
-
-    def __init__(self, out: ColumnsFile, forest: ForestBuilder) -> None:
-        self.forest, self._out = forest, out
-        self._held, self._count = [np.empty(0, np.uint64)], 0
-
-    def add(self, pairs: NDArray[np.uint64]) -> None:
-        self._held.append(pairs)
-        self._count += len(pairs)
-        if self._count >= PAIRS_AT_ONCE:
-            self.write()
-
-    def write(self) -> None:
-        """All that are held."""
-        pairs = unpacked(sorted_distinct(np.concatenate(self._held)))
-        if len(pairs):
-            self.forest.add(pairs)
-            self.forest.count(pairs[:, 0])
-            self._out.append(tables.Pairs(*np.ascontiguousarray(pairs.T)))
-        self._held, self._count = [np.empty(0, np.uint64)], 0

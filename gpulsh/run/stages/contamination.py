@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from gpulsh.repeats.contamination import byte_spans
 from gpulsh.run.job import FileJob, Layout, Made, Place
 from gpulsh.run.policy import Screening
 from gpulsh.run.records import tables
+from gpulsh.run.records.documents import read_facts
 from gpulsh.run.records.results import write_result
 from gpulsh.stats.counts import CONTAMINATION
 from gpulsh.store.durable import FileFact
@@ -47,23 +49,15 @@ ScreenedPlace = Place[FileJob]
 
 def protect(place: ScreenedPlace, pieces: Sequence[Piece]) -> Made:
     """Index the items in all protected files."""
-    ops, screening, facts, read = place.ops, _screening(place), PartitionFacts(), 0
-
-    def batches() -> Iterator[TextBatch]:
-        nonlocal read
-        for batch in place.texts().read(pieces, ops.sizes().batch, facts):
-            size = int(batch.offset[-1] - batch.offset[0])
-            read += size
-            place.progress.advance(size)
-            yield normalized(batch, screening.folding.form)
-
+    screening, facts = _screening(place), PartitionFacts()
     with place.unchanged(piece.file for piece in pieces):
+        batches = place.read(pieces, facts, partial(normalized, form=screening.folding.form))
         given = screening.shingling, place.keys, screening.overlap, place.job.cut.memory // SHARE
-        found = index_items(ops, batches(), *given)
+        found = index_items(place.ops, batches, *given)
     made: dict[str, FileFact] = {}
     for table, rows in zip(ITEMS, (found.windows, found.places, found.items, found.flags), strict=True):
         made |= table.write(place.folder, PROTECT, rows)
-    return Made(made, {"amount": read, "documents": len(found.items.counted)})
+    return Made(made, {"amount": facts.bytes, "documents": len(found.items.counted)})
 
 
 def screen(place: ScreenedPlace, partition: Partition) -> Made:
@@ -74,7 +68,7 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
     facts, reading, folding = PartitionFacts(), screening.shingling, screening.folding
     index = Benchmark(screening.overlap, *(table.read(place.folder, PROTECT) for table in ITEMS))
 
-    def find(ops: Backend, text: TextBatch) -> tuple[int, int, tables.HeldItems, tables.HeldSpans]:
+    def find(ops: Backend, text: TextBatch) -> tuple[int, tables.HeldItems, tables.HeldSpans]:
         given = ops, normalized(text, folding.form), reading, place.keys
         how = TextReading(ops=ops, shingling=reading, folding=folding)
         found, spans = index.cover(*given) if screening.marks else (index.find(*given), None)
@@ -83,17 +77,14 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
         if spans is not None:
             start, stop = byte_spans(how, text, spans).T
             marked = tables.HeldSpans(spans.row, start, stop, spans.stop - spans.first, spans.item)
-        return len(text), int(text.offset[-1] - text.offset[0]), items, marked
+        return len(text), items, marked
 
-    parts, marks, documents, read = [tables.HELD.empty()], [tables.HELD_SPANS.empty()], 0, 0
+    parts, marks, documents = [tables.HELD.empty()], [tables.HELD_SPANS.empty()], 0
     with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
-        batches = place.texts().read(partition.pieces, place.ops.sizes().batch, facts)
-        for count, size, items, marked in map_batches(place.ops, batches, find):
+        for count, items, marked in map_batches(place.ops, place.read(partition.pieces, facts), find):
             parts.append(items._replace(row=items.row + documents))
             marks.append(marked._replace(row=marked.row + documents))
-            documents, read = documents + count, read + size
-            place.progress.advance(size)
-            place.progress.count(documents=count)
+            documents += count
     held = tables.HELD.joined(parts)
     first = sum(rows for number, rows in facts.rows.items() if screening.protects(job.files[number]))
     held = tables.HELD.rows(held, slice(int(np.searchsorted(held.row, first)), None))
@@ -103,18 +94,7 @@ def screen(place: ScreenedPlace, partition: Partition) -> Made:
         spans = tables.HELD_SPANS.rows(spans, slice(int(np.searchsorted(spans.row, first)), None))
         made |= tables.HELD_SPANS.write(place.folder, partition.number, spans)
     contaminated = int(np.count_nonzero(first_of_runs(held.row)))
-    return Made(
-        made,
-        {
-            "amount": read,
-            "bytes": read,
-            "documents": documents,
-            "nulls": facts.nulls,
-            "rows": {str(number): rows for number, rows in facts.rows.items()},
-            "rejected": False,
-            "dropped": contaminated,
-        },
-    )
+    return Made(made, {**read_facts(facts, {}), "dropped": contaminated})
 
 
 def _screening(place: ScreenedPlace) -> Screening:
@@ -140,7 +120,7 @@ def contamination(place: ScreenedPlace, layout: Layout) -> Made:
                 ]
                 yield pa.table(columns, schema)
 
-    return Made(write_result(place.folder, FILE, schema, listed()))
+    return Made(write_result(place.folder, FILE, schema, listed()), {"amount": 0})
 
 
 def split_of(name: str) -> str:

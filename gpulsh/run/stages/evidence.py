@@ -70,7 +70,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
     made = write_result(place.folder, EVIDENCE, schema, tables, ("id", "duplicate_of_id"))
     made |= write_rejected(place.folder, bad, job)
     bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(job.protected_files)}
-    return Made(made, {"records": bad.records, **bad_rows})
+    return Made(made, {"amount": 0, "records": bad.records, **bad_rows})
 
 
 class _Reasons:
@@ -133,4 +133,4 @@ def clusters(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
                 some = found[start : start + CLUSTERS_AT_ONCE]
                 yield pa.table([*marked.where(some).values(), *marked.columns(some, names)], schema=schema)
 
-    return Made(write_result(place.folder, COUNTED, schema, tables(), ("id",)))
+    return Made(write_result(place.folder, COUNTED, schema, tables(), ("id",)), {"amount": 0})

@@ -27,8 +27,7 @@ def sight(place: Workplace, layout: Layout, partition: int) -> Made:
             begin, end = layout.files[number : number + 2].tolist()
             here = max(start, begin) - begin, min(stop, end) - begin
             found.append(_of_file(place, number, *here, end - begin, bad))
-    place.progress.advance(1)
-    return Made(SIGHTINGS.write(place.folder, partition, SIGHTINGS.joined(found)), {"amount": 1})
+    return Made(SIGHTINGS.write(place.folder, partition, SIGHTINGS.joined(found)))
 
 
 def _of_file(place: Workplace, number: int, start: int, stop: int, count: int, bad: Rejected) -> SightingRows:

@@ -16,18 +16,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, Signed, TextBatch, Values
+from gpulsh.arrays import Numbers, Signed, Values
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.lsh.signing import SignedSets, sign_batches, sign_by_method, sign_sets
 from gpulsh.run.job import Made, Workplace
 from gpulsh.run.key_rule import KeyHashes
-from gpulsh.run.policy import kind_of
 from gpulsh.run.records.documents import RejectionsFile, contaminated_in, write_facts
 from gpulsh.run.records.ranges import PostingsFile, postings_file
 from gpulsh.run.records.tables import DIGESTS, EXACT, KEYS, POSTINGS, DigestRows, ExactRows
-from gpulsh.stats.stages import Funnel, Progress
+from gpulsh.stats.stages import Funnel, with_progress
 from gpulsh.store.columns import ColumnsFile, range_order
 from gpulsh.store.durable import FileFact
 
@@ -38,7 +37,7 @@ OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and 
 
 def sign(place: Workplace, partition: Partition) -> Made:
     """Sign a partition."""
-    funnel, rule = Funnel(), place.job.key
+    rule = place.job.key
     left_out = contaminated_in(place, partition.number)
     is_signed = rule is None or not rule.only
     texts = place.texts() if is_signed else place.job.others(place.ops, place.parallel)
@@ -49,11 +48,12 @@ def sign(place: Workplace, partition: Partition) -> Made:
         if hashes is not None:
             facts.identities = hashes
         batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
-        given = batches, place.job.method, place.keys, place.ops, funnel, place.progress
+        given = batches, place.job.method, place.keys, place.ops, Funnel(), place.progress
         where = place.folder, partition.number
         with place.unchanged(piece.file for piece in partition.pieces):
             if not is_signed:
-                funnel.bytes = _read(batches, place.progress)
+                for _ in with_progress(batches, place.progress):
+                    pass
                 counts = {"shingles": 0, "empty": facts.nulls + facts.bad}
             elif place.job.method.measure == "containment":
                 with postings_file(POSTINGS, *where) as postings:
@@ -66,27 +66,7 @@ def sign(place: Workplace, partition: Partition) -> Made:
         if hashes is not None:
             made |= _write_keys(*where, *hashes.whole(), left_out)
         known = write_facts(place, partition, facts, rejected)
-    return Made(
-        {**made, **known.files},
-        {
-            **known.facts,
-            **counts,
-            "amount": funnel.bytes,
-            "bytes": funnel.bytes,
-            "kinds": sorted(set(map(kind_of, facts.keys))),
-        },
-    )
-
-
-def _read(batches: Iterable[TextBatch], progress: Progress) -> int:
-    """Read all texts, for what else is read with them; their bytes."""
-    total = 0
-    for batch in batches:
-        size = int(batch.offset[-1] - batch.offset[0])
-        progress.advance(size)
-        progress.count(documents=len(batch))
-        total += size
-    return total
+    return Made({**made, **known.files}, {**known.facts, **counts})
 
 
 def _write_keys(
@@ -119,10 +99,9 @@ def _write_runs(
 
     Rows that are `left_out`, ascending, meet no others, as if they had no token.
     """
-    digests_path, exact_path = DIGESTS.path(folder, partition), EXACT.path(folder, partition)
     documents = shingles = empty = 0
     threads = ops.sizes().readers  # more than one where a device signs, which leaves them time
-    with DIGESTS.create(digests_path) as digests_out, EXACT.create(exact_path) as exact_out:
+    with DIGESTS.create(folder, partition) as digests_out, EXACT.create(folder, partition) as exact_out:
         with background_writer(threads > 1) as do:
             run = _Run(bands)
             for part in signed:
@@ -138,7 +117,7 @@ def _write_runs(
                     do(partial(run.write, digests_out, exact_out, threads))
                     run = _Run(bands)
             do(partial(run.write, digests_out, exact_out, threads))
-        made = {digests_path.name: digests_out.finish(), exact_path.name: exact_out.finish()}
+        made = digests_out.finish_named() | exact_out.finish_named()
     return made, {"shingles": shingles, "empty": empty}
 
 

@@ -41,7 +41,6 @@ def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Ma
     between = layout.partitions[partition : partition + 2]
     made = write_decisions(place, layout, partition, _of_groups(DECIDED, place.folder, groups, between))
     seen = SEEN.write(place.folder, partition, _of_groups(SEEN_IN_GROUP, place.folder, groups, between))
-    place.progress.advance(1)
     return replace(made, files={**made.files, **seen})
 
 
@@ -59,7 +58,7 @@ def write_decisions(place: Workplace, layout: Layout, partition: int, columns: D
     """DECISIONS of a partition, and the ids that go with them."""
     shown = (columns.duplicate_of != columns.document) | columns.is_witness | (columns.component > 1)
     ids = write_ids(place, layout, partition, columns.document[shown])
-    return Made(DECISIONS.write(place.folder, partition, columns) | ids, {"amount": 1, "ids": len(ids)})
+    return Made(DECISIONS.write(place.folder, partition, columns) | ids, {"ids": len(ids)})
 
 
 def write_ids(place: Place[FileJob], layout: Layout, partition: int, documents: Numbers) -> dict[str, FileFact]:
