@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from datetime import UTC, datetime
 from typing import Any
 
@@ -207,8 +207,7 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
     --verbose also prints a table of all counts, or the traceback of an error.
     """
     now = datetime.now(UTC).replace(microsecond=0)
-    # Ray prints which of its processes ended, and standard output is for the result.
-    with clean_end(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout), limited(options):
+    with running(options):
         from gpulsh.run.files import deduplicate_files
 
         if options["dry_run"]:
@@ -227,7 +226,15 @@ def dedup(verbose: bool, /, inputs: tuple[str, ...], output: str, as_json: bool,
     conclude(table + summary(report, output, earlier=datetime.fromisoformat(report["began"]) < now))
 
 
-def limited(options: Mapping[str, Any]) -> AbstractContextManager[None]:
+@contextmanager
+def running(options: Mapping[str, Any]) -> Iterator[None]:
+    """Clean up at a signal, and limit memory."""
+    # Ray prints which of its processes ended, and standard output is for the result.
+    with clean_end(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout), _limited(options):
+        yield
+
+
+def _limited(options: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Let the kernel enforce `--memory`. Workers of Ray do so themselves; runs on CUDA have no limit."""
     from gpulsh.backends.parallel import processors
     from gpulsh.backends.select import backend_status

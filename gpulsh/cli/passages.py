@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from typing import Any
 
 import click
 
-from gpulsh.cli.dedup import limited
+from gpulsh.cli.dedup import running
 from gpulsh.cli.options import (
     SectionedCommand,
     backend_options,
@@ -24,7 +22,7 @@ from gpulsh.cli.options import (
     text_options,
     together,
 )
-from gpulsh.cli.terminal import clean_end, conclude
+from gpulsh.cli.terminal import conclude
 
 SECTIONS = {
     "text_column": "Input",
@@ -153,13 +151,14 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
     and how often it occurs. report.json has the counts and the most frequent passages; report.html shows them, if
     jinja2 is installed (pip install "gpulsh[report]").
     """
+    from gpulsh.report.wording import share
     from gpulsh.run.passages.files import passages_files
 
     report = _run(passages_files, inputs, output, as_json, options)
     if not as_json:
         found = report["passages"]
         counts = f"{found['passages']:,} passages in {found['documents_marked']:,} of {found['documents']:,} documents"
-        part = _share(found["bytes_marked"], found["bytes"])
+        part = share(found["bytes_marked"], found["bytes"])
         bad = [f"Bad records are in rejected.parquet: {found['rejected']:,}."] if found["rejected"] else []
         lines = [f"Found {counts}: {part} of the text.", *_earlier(found), *_cut_lines(found), *bad]
         conclude("\n".join([*lines, _where(report, output)]))
@@ -192,9 +191,7 @@ def cut(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> 
 def _run(
     function: Any, inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    # Ray prints which of its processes ended, and standard output is for the result.
-    ray = options["engine"] == "ray"
-    with clean_end(), redirect_stdout(sys.stderr if ray else sys.stdout), limited(options):
+    with running(options):
         progress = "json" if as_json else True
         report: Mapping[str, Any] = function(list(inputs), output, progress=progress, **parsed(options)).report
     if as_json:
@@ -218,9 +215,3 @@ def _earlier(found: Mapping[str, int]) -> list[str]:
 
 def _where(report: Mapping[str, Any], output: str) -> str:
     return f"Results are in {output}, after {report['seconds']:.1f} s on {report['backend']['name']}."
-
-
-def _share(part: int, whole: int) -> str:
-    from gpulsh.report.wording import share
-
-    return share(part, whole)

@@ -110,7 +110,7 @@ def info(as_json: bool) -> None:
     from gpulsh.backends.select import backend_status, select_backend
     from gpulsh.budget import parse_memory, shares
     from gpulsh.cli.plan import device_shares
-    from gpulsh.report.machine import versions
+    from gpulsh.report.reproduce import versions
     from gpulsh.report.wording import size
 
     status, cache, gpus = backend_status(), kernel_cache(), list[str]()

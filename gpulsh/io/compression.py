@@ -235,23 +235,25 @@ def next_member(source: BinaryIO, start: int, magic: bytes, begins: Callable[[by
     return None
 
 
-def blocks(source: BinaryIO, compression: Compression, *, intact_only: bool = False) -> Iterator[bytes]:
-    """The content in blocks of at most PLAIN_STEP.
+def blocks(
+    source: BinaryIO, compression: Compression, step: int = PLAIN_STEP, *, intact_only: bool = False
+) -> Iterator[bytes]:
+    """The content in blocks of at most `step`.
 
     A broken or truncated member is a DamagedMember, a ValueError, where that shows. The content of it that came before
     may be wrong; with `intact_only` none came.
     """
     if compression == "":
-        block = source.read(PLAIN_STEP)
+        block = source.read(step)
         refuse_packed(block)
         while block:
             yield block
-            block = source.read(PLAIN_STEP)
+            block = source.read(step)
     else:
         members = whole_members if intact_only else member_pieces
         for piece in members(compression, source, 0):
-            if piece.content:
-                yield piece.content
+            for start in range(0, len(piece.content), step):
+                yield piece.content[start : start + step]
 
 
 def refuse_packed(head: bytes) -> None:

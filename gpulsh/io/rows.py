@@ -96,13 +96,6 @@ class TextSource(Protocol):
         """How many documents were null; complete after `batches` is exhausted."""
 
 
-class TextsReadAgain(TextSource, Protocol):
-    """Documents that can be chosen and read again."""
-
-    def choose(self, ids: Array) -> ChosenTexts:
-        """The documents `ids` [chosen], ascending positions, for reading again. Called after `batches`."""
-
-
 def byte_values(content: Bytes | pa.Buffer | None) -> NDArray[np.uint8]:
     """The bytes as values of a batch; read-only, so that all batches have one type for a compiler."""
     values = np.frombuffer(content or b"", np.uint8)

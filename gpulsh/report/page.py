@@ -19,8 +19,10 @@ from gpulsh.report.summary import SHORT, represented, sum_of
 from gpulsh.report.wording import (
     cluster_name,
     duration,
+    interval,
     many,
     measure_name,
+    percent,
     place_name,
     printable,
     printable_lines,
@@ -202,7 +204,7 @@ def _stages(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             if seconds > 0 and amount
         ]
         stage = {"name": name, "meaning": meanings.get(name, ""), "seconds": seconds, "rates": ", ".join(rates)}
-        yield {**stage, "part": f"{100 * seconds / whole:.2f}" if whole else "0"}
+        yield {**stage, "part": percent(seconds, whole)}
 
 
 def _files(report: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -263,13 +265,11 @@ def _sample(clusters: Sequence[Mapping[str, Any]], report: Mapping[str, Any]) ->
 def _classes(sizes: list[dict[str, int]]) -> Sequence[Mapping[str, Any]]:
     from gpulsh.report.evidence import SIZES
 
-    most = max((entry["count"] for entry in sizes), default=1)
-    found = []
+    largest, found = max((entry["count"] for entry in sizes), default=1), []
     for entry in sizes:
-        least = entry["least"]
-        after = next((bound for bound in SIZES if bound > least), None)
-        name = f"{least:,}–{after - 1:,}" if after and after > least + 1 else f"{least:,}{'' if after else ' or more'}"
-        found.append({"name": name, "count": entry["count"], "part": f"{100 * entry['count'] / most:.2f}"})
+        after = next((bound for bound in SIZES if bound > entry["least"]), None)
+        name = interval(entry["least"], after and after - 1)
+        found.append({"name": name, "count": entry["count"], "part": percent(entry["count"], largest)})
     return found
 
 

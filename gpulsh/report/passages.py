@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulsh.report.page import flat, page_template
-from gpulsh.report.wording import share
+from gpulsh.report.wording import interval, percent, share
 from gpulsh.stats.stages import OF_ITEMS, OF_PASSAGES
 
 _KEPT = {
@@ -34,18 +34,18 @@ def render_passages(report: Mapping[str, Any]) -> str:
             "name": name,
             "count": f"{found[marked]:,} of {found[whole]:,}",
             "share": share(found[marked], found[whole]),
-            "part": _percent(found[marked], found[whole]),
+            "part": percent(found[marked], found[whole]),
         }
         for name, marked, whole in parts
     ]
     windows, seconds, known = report["windows"], report["stages"], {**OF_PASSAGES, **OF_ITEMS}
     most, whole = max((entry["before"] for entry in windows), default=0), sum(seconds.values())
     classes = [
-        {**entry, "name": _range(entry["least"], entry["most"]), "part": _percent(entry["before"], most)}
+        {**entry, "name": interval(entry["least"], entry["most"]), "part": percent(entry["before"], most)}
         for entry in windows
     ]
     stages = [
-        {"name": name, "seconds": took, "part": _percent(took, whole), "meaning": known[name].meaning}
+        {"name": name, "seconds": took, "part": percent(took, whole), "meaning": known[name].meaning}
         for name, took in seconds.items()
     ]
     html: str = page_template("passages.html").render(
@@ -77,18 +77,3 @@ def _kept(parameters: Mapping[str, Any], found: Mapping[str, Any]) -> str:
         return _KEPT[parameters["keep"]]
     within = "" if parameters["within"] is None else " of documents with an equal value of " + parameters["within"]
     return f"Of equal {parameters['part']}s{within} the first {parameters['max_copies']:,} stay."
-
-
-def _range(least: int, most: int | None) -> str:
-    """A class of occurrences.
-
-    >>> _range(2, 2), _range(5, 8), _range(16385, None)
-    ('2', '5–8', '16,385 or more')
-    """
-    if most is None:
-        return f"{least:,} or more"
-    return f"{least:,}" if least == most else f"{least:,}–{most:,}"
-
-
-def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.2f}" if whole else "0"

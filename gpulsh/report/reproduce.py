@@ -1,16 +1,25 @@
-"""The method of a run in words, and the command that repeats the run."""
+"""What it takes to repeat a run: its method in words, its command, its machine, and the versions of libraries."""
 
 from __future__ import annotations
 
+import os
+import platform
 import shlex
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
+import gpulsh
+from gpulsh.backends.parallel import processors
 from gpulsh.params import Folding, Shingling
 from gpulsh.report.wording import measure_name
 from gpulsh.sketch.named import SETS
 
 LONGEST = 20_000  # characters of a command
+LIBRARIES = ("numpy", "numba", "pyarrow", "fsspec", "orjson", "zstandard", "click", "rich")
+OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "cupy", "cudf-cu12", "cudf-cu13", "pandas", "polars", "jinja2", "ray")
 _KEPT = {"first": "The first of two duplicates is kept.", "longest": "The longer text of two duplicates is kept."}
 
 
@@ -145,3 +154,39 @@ def _bits_name(bits: Mapping[str, Any], chosen: bool) -> str:
 def _sketch_name(family: str) -> str | None:
     """The command's name for the sketch; it has only the default family of MinHash."""
     return next((name for name, kind in SETS.items() if kind.kind == family), None)
+
+
+def machine() -> Mapping[str, Any]:
+    """The system, the processor, the number of processors, and the memory; None if it is not known."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+    except OSError:
+        model = None
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        memory = None
+    return {
+        "system": platform.platform(),
+        "processor": model or platform.machine(),
+        "processors": processors(),
+        "memory_bytes": memory,
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """The versions of gpulsh, Python and libraries, by their names in pip; None for a missing required library."""
+    found: dict[str, str | None] = {"gpulsh": gpulsh.__version__, "python": platform.python_version()}
+    for name in LIBRARIES:
+        found[name] = _version(name)
+    found.update({name: version for name in OPTIONAL if (version := _version(name)) is not None})
+    return found
+
+
+@cache  # looking up a version reads files
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

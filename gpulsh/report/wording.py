@@ -97,6 +97,22 @@ def size(count: int) -> str:
     return f"{number / 1000:.1f} EB"
 
 
+def interval(least: int, most: int | None) -> str:
+    """A class of counts; without `most` it has no upper bound.
+
+    >>> interval(2, 2), interval(5, 8), interval(16385, None)
+    ('2', '5–8', '16,385 or more')
+    """
+    if most is None:
+        return f"{least:,} or more"
+    return f"{least:,}" if least == most else f"{least:,}–{most:,}"
+
+
+def percent(part: float, whole: float) -> str:
+    """A part of the whole for the width of a bar, in percent."""
+    return f"{100 * part / whole:.2f}" if whole else "0"
+
+
 def duration(seconds: float) -> str:
     """A time in seconds, minutes, hours or days.
 

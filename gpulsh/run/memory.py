@@ -34,8 +34,7 @@ from gpulsh.io.arrow.identities import given_identities
 from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.io.memory.held import ResidentTexts
 from gpulsh.io.memory.tables import column_of, has_columns
-from gpulsh.io.memory.texts import open_texts
-from gpulsh.io.rows import TextsReadAgain
+from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships, collide
 from gpulsh.lsh.pairs import order_by
 from gpulsh.lsh.signing import sign_batches, sign_by_method
@@ -202,9 +201,7 @@ def deduplicate(
 Keyed = tuple[NDArray[np.uint64], Numbers]  # `KeyHashes.whole`
 
 
-def sign(
-    source: TextsReadAgain, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress
-) -> SignedDocuments:
+def sign(source: MemoryTexts, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress) -> SignedDocuments:
     """Sign all documents in one pass."""
     digests, exact = CollectedRows(np.uint64, method.banding.bands), CollectedRows(np.uint64, 2)
     # Comparing would normalize a text again, and on the host.
@@ -235,7 +232,7 @@ def sign(
 
 def decide(
     signed: SignedDocuments,
-    source: TextsReadAgain,
+    source: MemoryTexts,
     order: Numbers | None,
     method: Method,
     keys: EvidenceKeys,
@@ -299,7 +296,7 @@ def _key_copies(keyed: Keyed | None, rank: Array | None, ops: Backend) -> tuple[
 
 
 def _containing(
-    documents: Numbers, order: Numbers | None, source: TextsReadAgain, method: Method, ops: Backend
+    documents: Numbers, order: Numbers | None, source: MemoryTexts, method: Method, ops: Backend
 ) -> Collisions:
     """Which of `documents` [p], ascending, may contain which: no sketch finds them, but a join over their shingles."""
     ordered = np.arange(len(documents)) if order is None else np.argsort(_rank(order)[documents], kind="stable")

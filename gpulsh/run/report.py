@@ -18,8 +18,8 @@ from gpulsh.budget import shares
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, REPORT
 from gpulsh.params import SCHEME
 from gpulsh.report.evidence import by_similarity, counted, summarise
-from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing
+from gpulsh.report.reproduce import machine, versions
 from gpulsh.run.driver import Decided
 from gpulsh.run.engines import Engine
 from gpulsh.run.job import Job

@@ -223,7 +223,7 @@ class Delimited(Streamed):
         """The header and the first records."""
         with reading(file), file.open() as source, self._writer(target, None) as out:
             beginning, header = Beginning(file, source, share), 1
-            for end, found in beginning.steps(self._split(file, beginning.source)):
+            for end, found in beginning.steps(self._split(file, source)):
                 rows = sum(len(records.begin) for records in found)
                 left, header = beginning.rows(rows - header, end) + header, header if rows == 0 else 0
                 for records in found:

@@ -219,7 +219,7 @@ class JsonLines(Streamed):
             beginning = Beginning(file, source, share)
 
             def first() -> Iterator[list[Line]]:
-                for end, groups in beginning.steps(self._groups(file, beginning.source)):
+                for end, groups in beginning.steps(self._groups(file, source, step=STEP)):
                     lines = list(chain.from_iterable(group.lines for group in groups))
                     if rows := beginning.rows(len(lines), end):
                         yield lines[:rows]
@@ -274,7 +274,12 @@ class JsonLines(Streamed):
             return file, file.open(buffering=0)  # all steps are large; a small file is faster without
 
     def _groups(
-        self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda detail: None
+        self,
+        file: File,
+        source: BinaryIO,
+        limit: Limit | None = None,
+        lost: Lost = lambda detail: None,
+        step: int = PLAIN_STEP,
     ) -> Iterator[Group]:
         """The rows of each block.
 
@@ -288,7 +293,7 @@ class JsonLines(Streamed):
                 if file.intact_only and self.compression:
                     intact = IntactBlocks(source, self.compression, start)
                 cut = start > 0
-                for first, lines in split_lines(file, intact or blocks(source, self.compression), limit, number):
+                for first, lines in split_lines(file, intact or blocks(source, self.compression, step), limit, number):
                     number = first + len(lines)
                     if cut:
                         lines[0], cut = _unless_cut(file, first, lines[0]), False
@@ -323,10 +328,15 @@ class Json(JsonLines):
         return replace(file, unit=ELEMENT) if begin.startswith(b"[") else file, source
 
     def _groups(
-        self, file: File, source: BinaryIO, limit: Limit | None = None, lost: Lost = lambda detail: None
+        self,
+        file: File,
+        source: BinaryIO,
+        limit: Limit | None = None,
+        lost: Lost = lambda detail: None,
+        step: int = PLAIN_STEP,
     ) -> Iterator[Group]:
         if file.unit != ELEMENT:
-            yield from super()._groups(file, source, limit, lost)
+            yield from super()._groups(file, source, limit, lost, step)
             return
         number = 1
         for elements in split_elements(file, self._blocks(file, source, STEP), limit):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from io import BytesIO
 from itertools import chain, groupby
-from typing import BinaryIO, TypeVar, cast
+from typing import BinaryIO, TypeVar
 
 from gpulsh.backends.records import State, element_ends
 from gpulsh.errors import DamagedInputError
@@ -39,23 +39,6 @@ class Beginning:
         self._wanted = share * self._size
         self._read = 0  # bytes of the file, of the steps whose rows were counted
         self.taken = 0.0
-
-    @property
-    def source(self) -> BinaryIO:
-        """The source, which is read in small steps."""
-        return cast(BinaryIO, self)
-
-    def read(self, size: int) -> bytes:
-        """As a file does, and may give less."""
-        return self._source.read(min(size, STEP))
-
-    def seek(self, place: int) -> int:
-        """As a file does."""
-        return self._source.seek(place)
-
-    def tell(self) -> int:
-        """As a file does."""
-        return self._source.tell()
 
     def steps(self, groups: Iterable[Rows]) -> Iterator[tuple[int, list[Rows]]]:
         """All groups of rows that were found in one step, and where it ended in the file, up to the share's end."""
@@ -90,9 +73,7 @@ class Streamed(Format):
     def _blocks(self, file: File, source: BinaryIO, step: int) -> Iterator[bytes]:
         """The content in blocks of at most `step`."""
         with reading(file):
-            for block in blocks(source, self.compression, intact_only=file.intact_only):
-                for start in range(0, len(block), step):
-                    yield block[start : start + step]
+            yield from blocks(source, self.compression, step, intact_only=file.intact_only)
 
     def _writer(self, target: str, packing: Packing | None) -> AbstractContextManager[Sink]:
         """For a file of the same compression."""

@@ -179,7 +179,7 @@ class TextLines(PlainText):
         """The first lines."""
         with reading(file), file.open() as source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share)
-            for end, pieces in beginning.steps(self._pieces(file, beginning.source)):
+            for end, pieces in beginning.steps(self._pieces(file, source)):
                 lines = b"".join(pieces)
                 ends = _ends(lines)
                 if rows := beginning.rows(len(ends), end):

@@ -8,14 +8,15 @@ from gpulsh.arrays import Array, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.device import DeviceTexts
-from gpulsh.io.rows import Chosen, ChosenTexts, TextsReadAgain
+from gpulsh.io.memory.texts import MemoryTexts
+from gpulsh.io.rows import Chosen, ChosenTexts
 from gpulsh.ragged import end_to_end, offsets
 
 
 class ResidentTexts:
     """The first documents of `source`, as many as the device has room for; others are read again."""
 
-    def __init__(self, source: TextsReadAgain, ops: Backend, *, wanted: bool) -> None:
+    def __init__(self, source: MemoryTexts, ops: Backend, *, wanted: bool) -> None:
         self._source, self._ops = source, ops
         self._batches: list[TextBatch] = []  # on the device
         self.is_full = not wanted

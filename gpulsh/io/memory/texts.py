@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -11,9 +12,9 @@ import numpy as np
 from gpulsh.arrays import Array, Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
-from gpulsh.io.memory.strings import GROUP, encoded, is_null, string_rows
+from gpulsh.io.memory.strings import GROUP, is_null, string_rows
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
-from gpulsh.io.rows import Bytes, Chosen, Copy, Rows, TextsReadAgain, concatenated, joined, packed
+from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, concatenated, joined, packed
 from gpulsh.ragged import as_one, sorted_distinct
 
 if TYPE_CHECKING:
@@ -26,10 +27,13 @@ ALLOWED = (
 HELD_BYTES = 16 << 20  # of texts of an iterator that are copied together
 
 
-class MemoryTexts(TextsReadAgain, Protocol):
-    """Documents in memory, by row number."""
+class MemoryTexts(TextSource, Protocol):
+    """Documents in memory, by row number, that can be chosen and read again."""
 
     def __len__(self) -> int: ...
+
+    def choose(self, ids: Array) -> ChosenTexts:
+        """The documents `ids` [chosen], ascending positions, for reading again. Called after `batches`."""
 
 
 def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
@@ -110,43 +114,23 @@ def _open_dataset(texts: Any, ops: Backend | None) -> MemoryTexts:
 def _stream_texts(items: Iterator[object]) -> MemoryTexts:
     from gpulsh.io.arrow.rows import arrow_rows
 
-    arriving = _Arriving(items)
-    blocks = [arrow_rows(_binary(batch)) for batch in packed(arriving.batches(), HELD_BYTES)]
-    return _RowTexts(blocks, nulls=arriving.nulls)
+    nulls = 0
 
+    def batches() -> Iterator[TextBatch]:
+        """Texts as they come, alone or several at once."""
+        nonlocal nulls
+        for alone, run in groupby(enumerate(items), lambda pair: isinstance(pair[1], str) or is_null(pair[1])):
+            while some := list(islice(run, GROUP if alone else 1)):
+                number, item = some[0]
+                try:
+                    texts = open_texts([text for _, text in some] if alone else item)
+                    yield from texts.batches(HELD_BYTES)
+                except InputTypeError as error:
+                    raise InputTypeError(f"item {number} of texts: {error}") from error
+                nulls += texts.nulls()
 
-class _Arriving:
-    """Texts as they come, alone or several at once, and how many of those that came are null."""
-
-    def __init__(self, items: Iterator[object]) -> None:
-        self._items, self.nulls = items, 0
-
-    def batches(self) -> Iterator[TextBatch]:
-        alone: list[object] = []
-        for number, item in enumerate(self._items):
-            if isinstance(item, str) or is_null(item):
-                alone.append(item)
-                if len(alone) < GROUP:
-                    continue
-            if alone:
-                yield self._joined(alone)
-                alone = []
-            if not isinstance(item, str) and not is_null(item):
-                yield from self._several(number, item)
-        yield self._joined(alone)
-
-    def _joined(self, texts: list[object]) -> TextBatch:
-        pieces, nulls = encoded(texts, 0)
-        self.nulls += nulls
-        return joined(pieces)
-
-    def _several(self, number: int, item: object) -> Iterator[TextBatch]:
-        try:
-            texts = open_texts(item)
-            yield from texts.batches(HELD_BYTES)
-        except InputTypeError as error:
-            raise InputTypeError(f"item {number} of texts: {error}") from error
-        self.nulls += texts.nulls()
+    blocks = [arrow_rows(_binary(batch)) for batch in packed(batches(), HELD_BYTES)]
+    return _RowTexts(blocks, nulls=nulls)
 
 
 def _open_batch(batch: TextBatch, ops: Backend | None) -> MemoryTexts:

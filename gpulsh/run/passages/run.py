@@ -11,9 +11,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import cut
 from gpulsh.io.files.no_documents import REPORT
-from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing
 from gpulsh.report.passages import write_passages_page
+from gpulsh.report.reproduce import machine, versions
 from gpulsh.run.driver import Stages
 from gpulsh.run.engines import Machine
 from gpulsh.run.files import system_errors_as_output_errors
