@@ -52,7 +52,7 @@ class EvidenceKeys:
 
     @property
     def of_values(self) -> Words:
-        """uint64 [2]: the key of `backends.keyed.keyed_hashes`."""
+        """uint64 [2]: the key of `backends.host.keyed_hashes`."""
         return self.words[VALUES:WORDS]
 
 

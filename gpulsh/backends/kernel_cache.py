@@ -19,8 +19,8 @@ PACKAGE = Path(__file__).parent / "cpu"
 # Other files whose constants are in kernels.
 CONSTANTS = (
     "backends/darts.py",
+    "backends/host.py",
     "backends/protocol.py",
-    "backends/records.py",
     "backends/unicode_table.py",
     "secret.py",
 )

@@ -88,6 +88,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -136,6 +137,30 @@ class Sizes(NamedTuple):
     device: int = 0  # bytes of each device that a run uses at most
     only: int = 0  # of a tile that no other is compared beside; 0: several are, always
     resident: int = 0  # of a batch to sign that lies in device memory; 0: as of host memory
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceBuffer:
+    """Device memory of another library, as any array library takes it: `size` bytes at `pointer` on the current device.
+
+    `owner` keeps them alive as long as an array is made of them.
+    """
+
+    pointer: int
+    size: int
+    owner: object
+    event: int = 0  # a cudaEvent_t to wait for before the bytes are read; 0: none
+    stream: int | None = None  # they are written on, in the words of the CUDA array interface; None: they are there
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (self.size,),
+            "data": (self.pointer if self.size else 0, True),
+            "stream": self.stream,
+        }
 
 
 class SketchFold(Protocol):

@@ -1,7 +1,7 @@
 """`--key`: documents with equal values of a column are copies, whatever their texts, before texts are compared.
 
 Of each value the first document in decision order stays, and the others are dropped for it. Null and empty values are
-equal to nothing. Values are compared by 128 bits of a hash whose key is secret (`backends.keyed`).
+equal to nothing. Values are compared by 128 bits of a hash whose key is secret (`backends.host`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
-from gpulsh.backends.keyed import keyed_hashes
+from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import with_key_copies
 from gpulsh.decide.counts.retention import Retention

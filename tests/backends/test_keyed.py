@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulsh.backends.keyed import keyed_hashes
+from gpulsh.backends.host import keyed_hashes
 
 MASK = (1 << 64) - 1
 

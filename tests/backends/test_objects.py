@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cpu.texts import TOKEN_BYTES, sha1, texts_of
+from gpulsh.backends.cpu.hashes import sha1
+from gpulsh.backends.cpu.texts import TOKEN_BYTES, texts_of
 from gpulsh.errors import InputTypeError
 from tests.support.texts import batch_of
 

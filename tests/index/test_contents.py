@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import gpulsh
 from gpulsh import Index, Shingling
 from gpulsh.backends.cpu import backend as cpu_backend
-from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.protocol import Sizes
 from gpulsh.decide import meeting
 from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError
@@ -56,7 +55,7 @@ def small_limits(batch: int = 200) -> Iterator[None]:
         mock.patch.object(candidates, "LARGE_BUCKET", 3),
         mock.patch.object(contents, "SPILL_BYTES", 2000),
         mock.patch.object(blocks, "BLOCK_VALUES", 24),
-        mock.patch.object(blocks, "DECODED", LruCache(2)),
+        mock.patch.object(blocks, "decoded", lru_cache(2)(blocks.decoded.__wrapped__)),
         mock.patch.object(merging, "SETS_AT_ONCE", 3),
         mock.patch.object(merging, "ROWS_AT_ONCE", 5),
         mock.patch.object(merging, "SAMPLED", 2),

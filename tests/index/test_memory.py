@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh import Fingerprints, Index
-from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.reference import backend as reference
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
@@ -162,7 +162,7 @@ def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:
     files = []
     with (
         mock.patch.object(blocks, "BLOCK_VALUES", 4),
-        mock.patch.object(blocks, "DECODED", LruCache(5)),
+        mock.patch.object(blocks, "decoded", lru_cache(5)(blocks.decoded.__wrapped__)),
     ):
         for number in range(6):
             rows = Fingerprints(np.arange(40, dtype=np.uint64) + np.uint64(100 * number), np.arange(0, 41, 2))
@@ -172,7 +172,7 @@ def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:
             for number, file in enumerate(files):
                 read = file.read(np.array([19, 0, 7]))
                 assert read.values.tolist() == [100 * number + value for value in (38, 39, 0, 1, 14, 15)]
-                assert len(blocks.DECODED) <= 5
+                assert blocks.decoded.cache_info().currsize <= 5
 
 
 @pytest.mark.parametrize("id_column", [None, "id"])

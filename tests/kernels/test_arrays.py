@@ -18,9 +18,9 @@ import pytest
 import gpulsh
 from gpulsh import arrays
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.protocol import DeviceBuffer
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError, ParameterError
 from gpulsh.io.memory.texts import open_texts

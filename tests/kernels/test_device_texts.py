@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.protocol import DeviceBuffer
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError, InputTypeError
 from gpulsh.io.memory.device import device_column

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from gpulsh.arrays import Array, TextBatch
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.backends.cuda.cuts import cut_pieces
 from gpulsh.backends.cuda.launcher import kernel_folder
-from gpulsh.backends.cuda.sign import sign_in_pieces
+from gpulsh.backends.cuda.sign import cut_pieces, sign_in_pieces
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend, sketches
 from gpulsh.backends.reference.texts import classify, code_points

@@ -1,9 +1,9 @@
-"""Kernels of `gpulsh.backends.records`, which tells what they find."""
+"""Kernels of `gpulsh.backends.host`, which says what they find."""
 
 from __future__ import annotations
 
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.records import BEGIN, CLOSED, ESCAPE, PLAIN, QUOTED, RETURNED, STRING, VALUE
+from gpulsh.backends.host import BEGIN, CLOSED, ESCAPE, PLAIN, QUOTED, RETURNED, STRING, VALUE
 
 NEWLINE, RETURN, QUOTE, BACKSLASH, COMMA = 10, 13, 34, 92, 44
 OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE = 91, 93, 123, 125

@@ -15,13 +15,12 @@ from gpulsh.backends.cuda.launcher import Argument, Geometry, Launcher
 from gpulsh.backends.cuda.memory import LANES, MEMORY, done, free_bytes, text_sizes, wait
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.hashing import public_words
-from gpulsh.backends.lru_cache import LruCache
 from gpulsh.backends.protocol import Keys, Sizes
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.errors import BackendError, DeviceMemoryError, GpulshError
 from gpulsh.params import Family, Reading
 
-KEPT = 8  # keys, and sketches: small, and used again and again
+KEPT = 8  # sketches of a lane for the next call
 MAX_BLOCKS = (2**31 - 1, 65535)
 # Messages of errors besides CuPy's own OutOfMemoryError: of a sort without memory to work in; of the runtime and the
 # driver, which need memory to load a kernel or to make an event or a stream.
@@ -61,8 +60,8 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.staging = Staging(self.arrays)
-        self.sketches = LruCache[Family, Any](KEPT)
-        self._keys = LruCache[Keys, DeviceKeys](KEPT)
+        self.sketches: dict[Family, Any] = {}  # by use, the last one last
+        self._keys: dict[Keys, DeviceKeys] = {}
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -98,12 +97,10 @@ class Machine:
 
     def keys(self, keys: Keys) -> DeviceKeys:
         """The keys of evidence, or the public ones."""
-
-        def made() -> DeviceKeys:
+        if keys not in self._keys:
             words = self.arrays.asarray(public_words() if keys is None else keys.words)
-            return done(self.arrays, DeviceKeys(words, keys is not None))
-
-        return self._keys.get_or_make(keys, made)
+            self._keys[keys] = done(self.arrays, DeviceKeys(words, keys is not None))
+        return self._keys[keys]
 
     def table(self, reading: Reading) -> Table:
         """The Unicode table of a reading."""
@@ -114,9 +111,11 @@ class Machine:
         return self.tables[key]
 
     def release(self) -> None:
-        """Return pinned memory to CuPy's pool, and forget secrets."""
+        """Return pinned memory to CuPy's pool, and forget secrets and sketches, but the last ones."""
         self.staging.release()
-        self._keys.remove(lambda keys: keys is not None)
+        self._keys = {keys: words for keys, words in self._keys.items() if keys is None}
+        for family in [*self.sketches][:-KEPT]:
+            del self.sketches[family]
 
     def number(self, array: Array) -> int:
         """The value of an array of one element, once it is computed."""

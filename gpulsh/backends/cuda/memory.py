@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpulsh.arrays import DEVICE_MEMORY, Array, Values, dlpack_device, held
-from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.parallel import processors
-from gpulsh.backends.protocol import Sizes
+from gpulsh.backends.protocol import DeviceBuffer, Sizes
 from gpulsh.errors import BackendError
 
 # Bytes of device memory for each byte of text. `sign` holds the text, and in the worst case, one-byte tokens, 8 bytes

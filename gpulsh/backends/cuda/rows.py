@@ -1,10 +1,10 @@
-"""Rows of fingerprints: unique, frequencies, prefixes, intersect, bitmaps, overlap_bounds, simhash.
+"""Rows of fingerprints: unique, winnow, frequencies, prefixes, intersect, bitmaps, overlap_bounds, simhash.
 
 unique: a block sorts a row that fits its shared memory; the array module's radix sorts take longer rows, a span at a
-time. prefixes: a histogram a row in shared memory; longer rows as in unique. intersect: a warp a pair, the larger row
-in shared memory; longer rows are spread over blocks. bitmaps, overlap_bounds: an atomic exclusive-or a fingerprint,
-then a thread a pair. simhash: a lane two bits, whose sums over a warp's fingerprints meet by atomic additions; then
-their signs.
+time. winnow: a thread a fingerprint, which looks around for a lesser one. prefixes: a histogram a row in shared memory;
+longer rows as in unique. intersect: a warp a pair, the larger row in shared memory; longer rows are spread over blocks.
+bitmaps, overlap_bounds: an atomic exclusive-or a fingerprint, then a thread a pair. simhash: a lane two bits, whose
+sums over a warp's fingerprints meet by atomic additions; then their signs.
 """
 
 from __future__ import annotations
@@ -102,6 +102,18 @@ def packed(machine: Machine, loose: Array, offset: Array, counts: Array) -> Fing
         *(loose, offset, before, np.int64(len(counts)), np.int32(geometry.search_items), values),
     )
     return Fingerprints(values, before)
+
+
+def winnow(machine: Machine, fingerprints: Fingerprints, size: int) -> Array:
+    xp, geometry = machine.arrays, machine.geometry
+    total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
+    chosen = xp.empty(total, np.uint8)
+    machine.run(
+        *("winnow", "winnow", total, geometry.threads * geometry.search_items),
+        *(fingerprints.values, fingerprints.offset, np.int64(len(fingerprints)), np.int64(size)),
+        *(np.int32(geometry.search_items), chosen),
+    )
+    return xp.flatnonzero(chosen) + fingerprints.offset[:1]
 
 
 def frequencies(machine: Machine, fingerprints: Fingerprints, counts: Array) -> Array:

@@ -32,9 +32,10 @@ def set_sketch(machine: Machine, family: Family) -> SketchFold:
 
 def sketch_of(machine: Machine, family: Family) -> Minima:
     """The sketch of a family; its random words are uploaded once."""
-    found: Minima = machine.sketches.get_or_make(
-        family, lambda: done(machine.arrays, SKETCHES[family.sketch](machine, family))
-    )
+    found: Minima | None = machine.sketches.pop(family, None)
+    if found is None:
+        found = done(machine.arrays, SKETCHES[family.sketch](machine, family))
+    machine.sketches[family] = found  # as the last one
     return found
 
 

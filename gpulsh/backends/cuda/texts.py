@@ -1,7 +1,8 @@
-"""Text to fingerprints: tokens, shingles, exact hashes; and bytes of texts: gather.
+"""Text to fingerprints: tokens, shingles, exact hashes; and bytes of texts: token_bounds, gather.
 
 tokens: text to sums of tokens, the first step of every operation on text, and to their hashes. shingle: its kernel also
-does the last mix of tokens. gather: a tile of the result a block, so that a long text does not delay short ones.
+does the last mix of tokens. token_bounds: the bit masks of `tokens`, in which a thread a token finds its own. gather: a
+tile of the result a block, so that a long text does not delay short ones.
 """
 
 from __future__ import annotations
@@ -162,6 +163,27 @@ def add_exact_terms(machine: Machine, tokens: TokenSums, before: int, keys: Evid
         *(tokens.packed, np.int64(total), tokens.starts, np.int64(len(tokens.starts) - 1), np.int32(tokens.skip)),
         *(np.int64(before), np.int32(geometry.exact_items), machine.keys(keys).words, hashes),
     )
+
+
+def token_bounds(machine: Machine, text: TextBatch, shingling: Shingling, row: Array, token: Array) -> Array:
+    """Extra memory: about a byte for each byte of text."""
+    xp, geometry, count, text = machine.arrays, machine.geometry, len(row), machine.staging.on_device(text)
+    bounds = xp.empty((count, 2), np.int64)
+    if count == 0:
+        return bounds
+    marks = marks_of(machine, text, shingling, machine.number(text.offset[-1] - text.offset[0]))
+    masks, strips, characters = marks[:2], len(marks.code_points), np.int32(shingling.unit == "char")
+    tokens, points = xp.empty(strips, np.int64), xp.empty(strips, np.int64)
+    machine.run(
+        *("token_bounds", "token_bounds_counts", strips, geometry.threads),
+        *(*masks, np.int64(strips), characters, tokens, points),
+    )
+    machine.run(
+        *("token_bounds", "token_bounds", count, geometry.threads),
+        *(text.values, text.offset, characters, *masks, xp.cumsum(tokens), xp.cumsum(points), np.int64(strips)),
+        *(xp.ascontiguousarray(row), xp.ascontiguousarray(token), np.int64(count), bounds),
+    )
+    return bounds
 
 
 def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBatch:

@@ -124,7 +124,8 @@ class Sha1:
         return end_to_end([self._of_some(sets[start : start + SETS_AT_ONCE], ops) for start in starts])
 
     def _of_some(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
-        from gpulsh.backends.cpu.texts import sha1, texts_of
+        from gpulsh.backends.cpu.hashes import sha1
+        from gpulsh.backends.cpu.texts import texts_of
 
         texts, begins = texts_of(sets)
         heads = sha1(texts) & np.uint64((1 << self.bits) - 1)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.backends.lru_cache import LruCache
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, sorted_distinct
 from gpulsh.store.columns import MappedBatches, columns_file, damaged_file
 from gpulsh.store.durable import FileFact
@@ -51,9 +51,10 @@ class BlockRows:
         return in_places(parts, list(places.values()))
 
     def _block(self, number: int) -> Fingerprints:
-        return DECODED.get_or_make((weakref.ref(self), number), lambda: self._decode(number))
+        return decoded(weakref.ref(self), number)
 
-    def _decode(self, number: int) -> Fingerprints:
+    def decode_block(self, number: int) -> Fingerprints:
+        """The rows of a block."""
         first = int(self._first[number])
         last = int(self._first[number + 1]) if number + 1 < len(self._first) else len(self._sizes)
         try:
@@ -62,7 +63,12 @@ class BlockRows:
             raise damaged_file(self.mapped.path, str(error)) from error
 
 
-DECODED: LruCache[tuple[weakref.ref[BlockRows], int], Fingerprints] = LruCache(BLOCKS_HELD)
+@lru_cache(BLOCKS_HELD)
+def decoded(file: weakref.ref[BlockRows], number: int) -> Fingerprints:
+    """The rows of a block, of which a few stay in memory; they do not keep the file open."""
+    rows = file()
+    assert rows is not None  # who asks holds it
+    return rows.decode_block(number)
 
 
 def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:

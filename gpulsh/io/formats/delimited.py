@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.backends.records import BEGIN, QUOTED, column_of, record_ends
+from gpulsh.backends.host import BEGIN, QUOTED, column_of, record_ends
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.buffers import binary_array
 from gpulsh.io.arrow.identities import identities

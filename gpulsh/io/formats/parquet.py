@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gpulsh.backends.lru_cache import LruCache
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept, to_arrow
 from gpulsh.io.arrow.identities import of_python
@@ -220,17 +219,19 @@ def _footer_size(file: File) -> int:
 
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
-_footers: LruCache[tuple[object, ...], pq.FileMetaData] = LruCache(MOST_FOOTERS)
+_footers: dict[object, pq.FileMetaData] = {}
 
 
 @contextmanager
 def _opened_again(file: File) -> Iterator[pq.ParquetFile]:
     """As `_opened`, for a file that is read part by part."""
     key = file.identity()
-    footer = _footers.get(key) if key is not None else None
+    footer = _footers.get(key)
     with _opened(file, metadata=footer) as source:
         if key is not None and footer is None and source.num_row_groups >= MANY_GROUPS:
-            _footers.put(key, source.metadata)
+            while len(_footers) >= MOST_FOOTERS:
+                _footers.pop(next(iter(_footers)), None)
+            _footers[key] = source.metadata
         yield source
 
 

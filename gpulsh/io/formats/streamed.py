@@ -12,7 +12,7 @@ from io import BytesIO
 from itertools import chain, groupby
 from typing import BinaryIO, TypeVar
 
-from gpulsh.backends.records import State, element_ends
+from gpulsh.backends.host import State, element_ends
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.compression import NAMES, Compression, blocks
 from gpulsh.io.file import File, reading

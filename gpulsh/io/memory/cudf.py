@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpulsh.arrays import Array
-from gpulsh.backends.buffer import DeviceBuffer
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import Backend, DeviceBuffer
 from gpulsh.errors import BackendError, InputTypeError, install
 from gpulsh.io.memory.device import DeviceTexts, column_texts
 

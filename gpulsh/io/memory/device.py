@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpulsh.arrays import DEVICE_MEMORY, HOST_MEMORY, Array, TextBatch
-from gpulsh.backends.buffer import DeviceBuffer
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import Backend, DeviceBuffer
 from gpulsh.errors import InputTypeError
 from gpulsh.io.rows import Chosen, batch_cuts
 

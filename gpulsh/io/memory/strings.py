@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch, Values
-from gpulsh.backends.strings import utf8
+from gpulsh.backends.host import utf8
 from gpulsh.errors import InputTypeError
 from gpulsh.io.rows import Bytes, Copy, Rows, cut, joined
 

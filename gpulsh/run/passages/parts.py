@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch, Values
-from gpulsh.backends.keyed import keyed_hashes
+from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.arrow.buffers import null_mask

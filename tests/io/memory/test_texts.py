@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cpu import strings as compiled
+from gpulsh.backends.cpu import texts as compiled
 from gpulsh.backends.cpu.backend import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError

@@ -1,19 +1,21 @@
-"""Where records end: delimited values, and the elements of a JSON array; and the values of a delimited column.
+"""What readers and writers do by the CPU's kernels, whatever the backend: records, strings, keyed hashes of values.
 
-Values are separated by commas or tabs as RFC 4180 says, and otherwise as Python's `csv` and pyarrow do. A field is
-quoted if its first byte is a quote. A quote elsewhere is content, and so is text after the closing one. A carriage
-return ends a record, too. The kernels of `gpulsh.backends.cpu.records` take a byte at a time, because no byte shows by
-itself whether it is within quotes. They load Numba, so they are imported when they are needed.
+The kernels load Numba, so they are imported when they are needed.
+
+Delimited values are separated by commas or tabs as RFC 4180 says, and otherwise as Python's `csv` and pyarrow do. A
+field is quoted if its first byte is a quote. A quote elsewhere is content, and so is text after the closing one. A
+carriage return ends a record, too. The kernels take a byte at a time, because no byte shows by itself whether it is
+within quotes.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Numbers, TextBatch, Values
 
 # The state after some bytes: before a field, in a plain one, in quotes, after a quote that may close them, or after a
 # carriage return that ended a record.
@@ -76,3 +78,37 @@ def element_ends(content: bytes, state: State) -> tuple[Numbers, State]:
     ends = np.empty(content.count(b",") + 1, np.int64)
     count, depth, within = find_elements(np.frombuffer(content, np.uint8), *state, ends)
     return ends[:count], State(depth, within)
+
+
+def utf8(strings: list[Any], ascii: NDArray[np.bool_], first: int, most: int, threads: int) -> TextBatch:
+    """The UTF-8 of strings from `first` on: at most `most` bytes, or one string; none where that has no UTF-8.
+
+    `strings` holds str alone; `ascii` bool [n] says which are of ASCII alone. No other thread changes the list.
+
+    >>> ascii = np.array([True, False, False])
+    >>> utf8(["a", "\\u00e9", "\\ud800"], ascii, 0, 1 << 20, threads=1).offset.tolist()
+    [0, 1, 3]
+    """
+    from gpulsh.backends.cpu.texts import encode
+    from gpulsh.backends.cpu.threads import Threads
+
+    return encode(strings, ascii, first, most, Threads(threads))
+
+
+def keyed_hashes(values: Values, offset: Numbers, key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """uint64 [n, 2]: the keyed hash of `values[offset[i] : offset[i + 1]]`, uint8; `key` is uint64 [2].
+
+    Equal hashes are equal byte strings, though nobody can make two with one hash: SipHash-2-4 with 128 bits (Aumasson,
+    Bernstein 2012), whose key is part of the secret of a run. Among 10^10 values a collision has a probability of
+    10^-19. Rejected: BLAKE2 of Python's `hashlib`, a call and an object for each value, and xxHash, whose key does not
+    keep an attacker from collisions.
+
+    >>> key = np.array([0x0706050403020100, 0x0F0E0D0C0B0A0908])  # of the reference code's vectors
+    >>> keyed_hashes(np.zeros(0, np.uint8), np.zeros(2, np.int64), key).tobytes().hex()
+    'a3817f04ba25a8e66df67214c7550293'
+    """
+    from gpulsh.backends.cpu.hashes import hash_rows
+
+    hashes = np.empty((len(offset) - 1, 2), np.uint64)
+    hash_rows(values, offset, *key.astype(np.uint64), hashes)
+    return hashes

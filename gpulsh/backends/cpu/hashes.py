@@ -1,0 +1,199 @@
+"""Hashes of texts: SipHash-2-4 with 128 bits (Aumasson, Bernstein 2012), and SHA-1.
+
+sha1 hashes sixteen texts in a vector's lanes: the standard library hashes one text a call, and for tokens most of its
+time goes into calls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu.kernel import kernel, subroutine
+from gpulsh.backends.cpu.vectors import I8, I32, I64, all_of, everywhere, load, lowered, store
+
+LANES = 16  # texts, and as many words are a block
+BLOCK_SIZE = 64  # bytes
+TAIL = 8  # of the last block, with the length in bits
+START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
+ADDENDS = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)  # of twenty rounds each
+
+ROOM = LANES + len(START), LANES  # of 32-bit words, what `_heads` works in
+
+_START = np.array(START, np.uint32)
+
+_lanes, _bytes = ir.VectorType(I32, LANES), ir.VectorType(I8, BLOCK_SIZE)
+
+_V0, _V1 = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)
+_V2, _V3 = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
+_FIRST, _SECOND, _ZERO = np.uint64(0xEE), np.uint64(0xDD), np.uint64(0)
+_8, _13, _16, _17, _21, _24 = (np.uint64(bits) for bits in (8, 13, 16, 17, 21, 24))
+_32, _43, _47, _48, _51, _56 = (np.uint64(bits) for bits in (32, 43, 47, 48, 51, 56))
+
+
+@subroutine
+def _round(v0, v1, v2, v3):
+    v0 += v1
+    v2 += v3
+    v1 = ((v1 << _13) | (v1 >> _51)) ^ v0
+    v3 = ((v3 << _16) | (v3 >> _48)) ^ v2
+    v0 = (v0 << _32) | (v0 >> _32)
+    v2 += v1
+    v0 += v3
+    v1 = ((v1 << _17) | (v1 >> _47)) ^ v2
+    v3 = ((v3 << _21) | (v3 >> _43)) ^ v0
+    v2 = (v2 << _32) | (v2 >> _32)
+    return v0, v1, v2, v3
+
+
+@subroutine
+def _word(values, at):
+    low = np.uint64(values[at]) | np.uint64(values[at + 1]) << _8
+    low |= np.uint64(values[at + 2]) << _16 | np.uint64(values[at + 3]) << _24
+    high = np.uint64(values[at + 4]) | np.uint64(values[at + 5]) << _8
+    high |= np.uint64(values[at + 6]) << _16 | np.uint64(values[at + 7]) << _24
+    return low | high << _32
+
+
+@kernel
+def hash_rows(values, offset, key_0, key_1, hashes):
+    for row in range(offset.size - 1):
+        at, stop = offset[row], offset[row + 1]
+        v0, v1 = _V0 ^ key_0, _V1 ^ key_1 ^ _FIRST
+        v2, v3 = _V2 ^ key_0, _V3 ^ key_1
+        last = np.uint64(stop - at) << _56
+        while at + 8 <= stop:
+            word = _word(values, at)
+            v3 ^= word
+            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+            v0 ^= word
+            at += 8
+        shift = _ZERO
+        for place in range(at, stop):
+            last |= np.uint64(values[place]) << shift
+            shift += _8
+        v3 ^= last
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        v0 ^= last
+        v2 ^= _FIRST
+        for _ in range(4):
+            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        hashes[row, 0] = v0 ^ v1 ^ v2 ^ v3
+        v1 ^= _SECOND
+        for _ in range(4):
+            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        hashes[row, 1] = v0 ^ v1 ^ v2 ^ v3
+
+
+def _swapped(builder: ir.IRBuilder, words: ir.Value) -> ir.Value:
+    """Words of 32 bits with their bytes in the other order."""
+    pieces, order = (
+        builder.bitcast(words, _bytes),
+        ir.Constant(ir.VectorType(I32, BLOCK_SIZE), [i ^ 3 for i in range(BLOCK_SIZE)]),
+    )
+    return builder.bitcast(builder.shuffle_vector(pieces, pieces, order), _lanes)
+
+
+@lowered(types.void(types.int64, types.int64, types.int64, types.int64))
+def _put_block(builder: ir.IRBuilder, text_at: ir.Value, left: ir.Value, bits: ir.Value, block_at: ir.Value) -> None:
+    """Store 16 words: of the bytes at an address the first `left`, then the mark, then `bits` in the last two."""
+    end, places = everywhere(builder, builder.trunc(left, I8), _bytes), ir.Constant(_bytes, list(range(BLOCK_SIZE)))
+    mark = builder.select(builder.icmp_signed("==", places, end), all_of(0x80, _bytes), all_of(0, _bytes))
+    text = builder.select(builder.icmp_signed("<", places, end), load(builder, text_at, _bytes), mark)
+    ends = all_of(0, _lanes)
+    for place, half in ((14, builder.lshr(bits, ir.Constant(I64, 32))), (15, bits)):
+        ends = builder.insert_element(ends, builder.trunc(half, I32), ir.Constant(I32, place))
+    store(builder, builder.or_(_swapped(builder, text), ends), block_at)
+
+
+def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+    """The columns of a square of words. Each vector is a row."""
+    for step in (8, 4, 2, 1):
+        for i in range(LANES):
+            if i & step == 0:  # the squares of `step` words beside the diagonal change places
+                pair, own = (rows[i], rows[i + step]), [j if j & step == 0 else j - step + LANES for j in range(LANES)]
+                for row, skip in ((i, 0), (i + step, step)):
+                    rows[row] = builder.shuffle_vector(*pair, ir.Constant(_lanes, [j + skip for j in own]))
+    return rows
+
+
+def _rotated(builder: ir.IRBuilder, word: ir.Value, left: int) -> ir.Value:
+    return builder.or_(builder.shl(word, all_of(left, _lanes)), builder.lshr(word, all_of(32 - left, _lanes)))
+
+
+def _chosen(builder: ir.IRBuilder, twenty: int, b: ir.Value, c: ir.Value, d: ir.Value) -> ir.Value:
+    if twenty == 0:
+        return builder.xor(d, builder.and_(b, builder.xor(c, d)))
+    if twenty == 2:
+        return builder.or_(builder.and_(b, c), builder.and_(d, builder.or_(b, c)))
+    return builder.xor(builder.xor(b, c), d)
+
+
+@lowered(types.void(types.int64, types.int64))
+def _add_blocks(builder: ir.IRBuilder, blocks_at: ir.Value, state_at: ir.Value) -> None:
+    """Add a block of each of LANES texts to their 5 words of state: the rounds of FIPS 180-4, section 6.1."""
+
+    def at(place: ir.Value, number: int) -> ir.Value:
+        return builder.add(place, ir.Constant(I64, 4 * LANES * number))
+
+    words = _turned(builder, [load(builder, at(blocks_at, lane), _lanes) for lane in range(LANES)])
+    before = [load(builder, at(state_at, i), _lanes) for i in range(5)]
+    a, b, c, d, e = before
+    for number in range(80):
+        if number >= 16:
+            mixed = builder.xor(builder.xor(words[-3], words[-8]), builder.xor(words[-14], words[-16]))
+            words.append(_rotated(builder, mixed, 1))
+        added = builder.add(_chosen(builder, number // 20, b, c, d), all_of(ADDENDS[number // 20], _lanes))
+        added = builder.add(builder.add(added, e), builder.add(words[number], _rotated(builder, a, 5)))
+        a, b, c, d, e = added, a, _rotated(builder, b, 30), c, d
+    for number, (old, new) in enumerate(zip(before, (a, b, c, d, e), strict=True)):
+        store(builder, builder.add(old, new), at(state_at, number))
+
+
+@lowered(types.uint64(types.uint32, types.uint32))
+def _head(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
+    """The first bytes of a digest as a little-endian number, of its first words."""
+    low, high = (builder.zext(builder.bswap(word), I64) for word in (first, second))
+    return builder.or_(low, builder.shl(high, ir.Constant(I64, 32)))
+
+
+@kernel
+def _heads(values, offset, edge, room, heads):
+    """Reads whole blocks: where `values` ends within one, of `edge`, whose first half is the end of `values`."""
+    rows, all_at, blocks_at, state = offset.size - 1, values.ctypes.data, room.ctypes.data, room[LANES:]
+    for first in range(0, rows, LANES):
+        begins, found, most = offset[first : first + LANES + 1], heads[first : first + LANES], 0
+        for lane in range(found.size):
+            most = max(most, begins[lane + 1] - begins[lane])
+        for i in range(5):
+            for lane in range(LANES):
+                state[i, lane] = _START[i]
+        for start in range(0, most + TAIL + 1, BLOCK_SIZE):
+            for lane in range(found.size):
+                begin = begins[lane] + start
+                left = begins[lane + 1] - begin
+                at = all_at + begin
+                if begin + BLOCK_SIZE > values.size:
+                    at = edge.ctypes.data + BLOCK_SIZE + min(begin - values.size, 0)
+                bits = 8 * (start + left) if left + TAIL < BLOCK_SIZE else 0
+                _put_block(at, max(min(left, BLOCK_SIZE), -1), bits, blocks_at + BLOCK_SIZE * lane)
+            _add_blocks(blocks_at, state.ctypes.data)
+            for lane in range(found.size):
+                length = begins[lane + 1] - begins[lane]
+                if start <= length + TAIL < start + BLOCK_SIZE:
+                    found[lane] = _head(state[0, lane], state[1, lane])
+
+
+def sha1(text: TextBatch) -> NDArray[np.uint64]:
+    """uint64 [n]: the first 64 bits of each text's SHA-1 (FIPS 180-4), as a little-endian number."""
+    values, offset = np.ascontiguousarray(text.values), np.ascontiguousarray(text.offset)
+    heads, edge = np.empty(len(text), np.uint64), np.zeros(2 * BLOCK_SIZE, np.uint8)
+    last = values[-BLOCK_SIZE:]
+    edge[BLOCK_SIZE - len(last) : BLOCK_SIZE] = last
+    _heads(values, offset, edge, np.empty(ROOM, np.uint32), heads)
+    return heads
