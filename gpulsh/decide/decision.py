@@ -40,14 +40,14 @@ FIRST = 10  # dropped documents that a notebook shows
 class Decision(Arrays):
     """The outcome of `deduplicate` for n documents, by position: NumPy arrays, on CUDA CuPy's.
 
-    A document is dropped only where a kept document is at least `threshold` similar to it (`resolve="kept"`,
-    `verify="exact"`). `duplicate_of` names that document, and `similarity` says how similar it is. Two decisions are
-    equal if they decide the same with the same evidence, however long they took.
+    A document is dropped only if a kept document is at least `threshold` similar to it (`resolve="kept"`,
+    `verify="exact"`). `duplicate_of` is that document, and `similarity` their similarity. Two decisions are equal if
+    they decide the same with the same evidence; times do not matter.
 
     keep             bool [n]
-    duplicate_of     int64 [n]: position of the kept document it duplicates; its own where kept, or left out by
-                     `min_sources`
-    similarity       float32 [n]: Jaccard similarity with that document; 1.0 where kept
+    duplicate_of     int64 [n]: position of the kept document it duplicates; its own position if it is kept, or left out
+                     by `min_sources`
+    similarity       float32 [n]: Jaccard similarity with that document; 1.0 if kept
     cluster          int64 [n]: smallest position of its connected component of verified pairs
     pairs            int64 [m, 2]: verified pairs, i < j, lexicographic
     pair_similarity  float32 [m]
@@ -83,7 +83,7 @@ class Decision(Arrays):
         return len(self.keep)
 
     def to_numpy(self) -> Decision:
-        """The decision with NumPy arrays; itself where it has them."""
+        """The decision with NumPy arrays; itself if it has them."""
         keep: Array = self.keep
         if isinstance(keep, np.ndarray):
             return self
@@ -97,25 +97,25 @@ class Decision(Arrays):
         return pa.table(self._columns())
 
     def to_pandas(self) -> Any:
-        """The same as a pandas.DataFrame, indexed by position. Raises BackendError where pandas is missing."""
+        """The same as a pandas.DataFrame, indexed by position. Raises BackendError if pandas is missing."""
         return _library("pandas").DataFrame(self._columns())
 
     def to_polars(self) -> Any:
-        """The same as a polars.DataFrame. Raises BackendError where polars is missing."""
+        """The same as a polars.DataFrame. Raises BackendError if polars is missing."""
         return _library("polars").DataFrame(self._columns())
 
     def to_cudf(self) -> Any:
-        """The same as a cudf.DataFrame, without a copy of device arrays. Raises BackendError where cuDF fails."""
+        """The same as a cudf.DataFrame, without a copy of device arrays. Raises BackendError if cuDF fails."""
         from gpulsh.io.memory.cudf import data_frame
 
         return data_frame({name: getattr(self, name) for name in COLUMNS})
 
     def duplicates(self, *, ids: object = None, texts: object = None) -> pa.Table:
-        """A pyarrow.Table with one row a dropped document and the document it duplicates, as in duplicates.parquet.
+        """A pyarrow.Table with a row for each dropped document and its duplicate, as in duplicates.parquet.
 
         Its columns are `row` int64, `duplicate_of_row` int64, `similarity` float32 and `cluster` int64. `ids`, a column
         or list of n, adds `id` and `duplicate_of_id` of its type; `texts`, the deduplicated texts, adds `text` and
-        `duplicate_of_text`. Raises ParameterError where one of both has another length or is no column.
+        `duplicate_of_text`. Raises ParameterError if either has another length or is not a column.
 
         >>> import gpulsh
         >>> texts = ["One, two, three.", "one two three", "four"]
@@ -143,7 +143,7 @@ class Decision(Arrays):
         return pa.table({name: found[name] for name in NAMES if name in found})
 
     def clusters(self) -> pa.Table:
-        """A pyarrow.Table with one row a cluster of two documents or more, the largest first, ties to the earlier.
+        """A pyarrow.Table with a row for each cluster of two or more documents, the largest first, ties to the earlier.
 
         Its columns are `cluster` int64, `size` int64, `kept` int64 (the number of kept documents) and `rows`, a list of
         int64: the positions, ascending.
@@ -166,12 +166,12 @@ class Decision(Arrays):
         return pa.table({**columns, "rows": pa.LargeListArray.from_arrays(rows.offset, rows.values)})
 
     def counts(self) -> pa.Table:
-        """A pyarrow.Table with one row a kept document, in order: how many documents it stands for.
+        """A pyarrow.Table with a row for each kept document, in order: the number of documents that it represents.
 
         Its columns are `row`, `copies`, `near`, `component` and `sources`, all int64; `source_names`, a list of
         strings; `first_seen` and `last_seen`, timestamp[us, tz=UTC]. `gpulsh.decide.counts.counts` defines them.
-        Sources are the values of `source_column`; without it all documents are of one source, which has no name.
-        Dates are those of `date_column`; without it they are null.
+        Sources are the values of `source_column`; without it, all documents have one source without a name. Dates come
+        from `date_column`; without it, they are null.
 
         >>> import gpulsh
         >>> texts = ["One, two, three.", "one two three", "four"]
@@ -187,11 +187,11 @@ class Decision(Arrays):
         return pa.table({"row": row, **here._counts_of(row)})
 
     def weights(self, recipe: str | Mapping[int, float], *, by: WeightBy = "verified") -> NDArray[np.float64]:
-        """float64 [k]: the sampling weight of each kept document, in order, from how many documents it stands for.
+        """float64 [k]: the sampling weight of each kept document, in order, by the number of documents it represents.
 
-        `recipe` is "txt360", "log", "cap:5", a file of FineWeb-2's bucket format as "weights.json", or a mapping of
-        least sizes to weights; `gpulsh.decide.counts.weights` defines them. `by` is "verified", for 1 + copies + near,
-        or "component". Raises ParameterError, or InputError for a file without weights.
+        `recipe` is "txt360", "log", "cap:5", a file in FineWeb-2's bucket format such as "weights.json", or a mapping
+        of least sizes to weights; `gpulsh.decide.counts.weights` defines them. `by` is "verified", for 1 + copies +
+        near, or "component". Raises ParameterError, or InputError for a file without weights.
 
         >>> import gpulsh
         >>> gpulsh.deduplicate(["One, two, three.", "one two three", "four"], backend="cpu").weights("txt360")
@@ -204,12 +204,12 @@ class Decision(Arrays):
         return chosen_recipe(recipe).of(sizes_by(by, counts)[here.keep])
 
     def mark(self, table: Any, *, ids: object = None) -> Any:
-        """The table, all its n rows, with columns that say what was decided; of pyarrow, pandas or polars.
+        """Add the decision and the counts to all n rows of a table of pyarrow, pandas or polars.
 
-        The columns are `kept` bool, `duplicate_of_row` int64, `similarity` float32, `cluster` int64 and those of
-        `counts`. Of a kept row `duplicate_of_row` and `similarity` are null; of a dropped one the counts but for
-        `component`. `ids`, a column or list of n, adds `duplicate_of_id` of its type. To filter by `kept`, and leave
-        these columns out, is `filter`. Raises ParameterError where the length differs, or the table has one of the
+        The columns are `kept` bool, `duplicate_of_row` int64, `similarity` float32, `cluster` int64 and the columns of
+        `counts`. In a kept row, `duplicate_of_row` and `similarity` are null; in a dropped row, all counts but
+        `component` are. `ids`, a column or list of n, adds `duplicate_of_id` of its type. `filter` returns the rows
+        with `kept`, without these columns. Raises ParameterError if the length differs or the table has one of the
         columns.
 
         >>> import gpulsh, pyarrow
@@ -261,8 +261,8 @@ class Decision(Arrays):
         """The kept rows of a table of n rows, as the same type; the kept items of a tuple as a list.
 
         `table` is a pyarrow, pandas, polars, cuDF or `datasets` object, a list, or a NumPy or CuPy array. A polars
-        LazyFrame chooses its rows, and compares its length, when it is collected. Raises ParameterError where the
-        length differs or the object has no rows to choose.
+        LazyFrame selects its rows and checks its length when it is collected. Raises ParameterError if the length
+        differs or the object has no rows.
         """
         home = type(table).__module__.partition(".")[0]
         if home == "polars" and hasattr(table, "collect"):

@@ -47,33 +47,33 @@ from gpulsh.sketch.named import sketches_named
 class Index:
     """Documents by key. The index finds similar documents later and verifies them exactly, without their texts.
 
-    Its parameters are those of `deduplicate`, without `verify` (it is exact), `resolve`, `also` and `priority`. Give
-    `folding=Folding(form=...)` for `normalize`. With `sketch=SimHash(...)`, the bands are tables of a Hamming search
-    within `distance`. With `measure="containment"`, a document is dropped if a held one contains at least `threshold`
-    of its shingles; each shingle takes 16 bytes more. The first document is always kept: an index cannot put the
-    longest first as `deduplicate` does, so it keeps a page that follows a quotation of it. Keys are strings, or
-    integers of 64 bits, each once. With a folder, `memory` bytes, at least 512 MiB, limit what `insert` and `add` use;
-    None favours speed. The index computes its evidence under a secret of 256 bits, which its folder holds; tests give
-    it as `secret`.
+    It takes the parameters of `deduplicate`, without `verify` (an index is exact), `resolve`, `also` and `priority`.
+    Use `folding=Folding(form=...)` instead of `normalize`. With `sketch=SimHash(...)`, the bands are tables of a
+    Hamming search within `distance`. With `measure="containment"`, a document is dropped if a held one contains at
+    least `threshold` of its shingles; each shingle takes 16 bytes more. The first document is always kept: an index
+    cannot put the longest first as `deduplicate` does, so it keeps a page that follows a quotation from it. Keys are
+    unique strings or 64-bit integers. With a folder, `memory`, at least 512 MiB, limits the bytes that `insert` and
+    `add` use; None favours speed. The index keys its evidence with a secret of 256 bits in its folder; tests give it as
+    `secret`.
 
-    A document is *in the index* from `insert` or `add` until `remove`, even if `add` dropped it: `in`, `len` and
-    `remove` mean these documents, and no other one may have their keys. A document that was not dropped is *held*.
-    `query`, `buckets` and `pairs` find held documents, and `len(index) - index.dropped()` counts them.
+    A document is *in the index* from `insert` or `add` until `remove`, even if `add` dropped it. `in`, `len` and
+    `remove` apply to all these documents, and no other document may have their keys. A document that was not dropped is
+    *held*. `query`, `buckets` and `pairs` find only held documents, and `len(index) - index.dropped()` counts them.
 
-    With `evidence="source"`, the index is compact: it holds hashes instead of shingles. It reads texts again when a new
-    one may be similar. `read(keys)` gives the texts of a list of keys, of any kind that `deduplicate` takes. The index
-    compares each text with its keyed hash, so a changed text is an error. An index of files (`gpulsh index build
-    --evidence source`) knows their places and needs no `read`. Decisions and answers are the same. Until a call of
+    With `evidence="source"`, the index is compact: it holds hashes instead of shingles, and reads texts again when a
+    new one may be similar. Decisions and answers are the same. `read(keys)` returns the texts for a list of keys, of
+    any kind that `deduplicate` takes. The index compares each text with its keyed hash, so a changed text is an error.
+    An index of files (`gpulsh index build --evidence source`) knows their places and needs no `read`. Until a call of
     `add` or `insert` ends, the index holds the shingles of its documents. Containment is not supported.
 
     An index is in memory until `save(path)`; `Index.open(path)` reads it again. Any number of processes may open it.
-    The first one that changes it is the writer until it closes it, and others are refused. `save` commits all changes
-    or none. A `with` block that ends without an exception saves an index that has a folder, and warns of unsaved
-    documents of one that has none. After an exception it does neither.
+    The first process that changes it is the only writer until it closes it. `save` commits all changes or none. At the
+    end of a `with` block, an index with a folder is saved, and an index without one warns about unsaved documents.
+    After an exception, neither happens.
 
-    Threads may share an Index. One of them changes or saves it at a time, and others wait for it. Queries do not wait:
-    each sees the index as it was when the query began, with all changes of another call or none. A forked process reads
-    the index of its parent, and writes only after the parent has closed it. An Index cannot be pickled.
+    Threads may share an Index. One thread at a time changes or saves it, and others wait. Queries do not wait: each
+    sees the index as it was when the query began, with all changes of another call or none. A forked process can read
+    its parent's index, and write after the parent has closed it. An Index cannot be pickled.
 
     Raises ParameterError for wrong parameters, BackendError if CUDA is requested and does not work.
 
@@ -124,10 +124,10 @@ class Index:
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], **parameters: Any) -> Self:
-        """A new index, with the parameters of `Index`, in the folder `path`, which is absent or empty.
+        """Create an index, with the parameters of `Index`, in the folder `path`, which is absent or empty.
 
-        Segments that grow large in memory are written to the folder. The first `save` commits; an Index that is closed
-        before that removes its files. Raises OutputError if the folder cannot be used.
+        The index writes large segments to the folder. The first `save` commits; an Index that is closed before that
+        removes its files. Raises OutputError if the folder cannot be used.
         """
         self = cls(**parameters)
         self.collection.begin_in(Path(checked_folder("path", path)))
@@ -157,12 +157,12 @@ class Index:
         evidence: EvidenceName | None = None,
         read: Read | None = None,
     ) -> Self:
-        """The index in the folder `path`, as of its newest commit.
+        """Open the index in the folder `path`, as of its newest commit.
 
-        Any parameters given must be those of the index. `read` is for evidence at the source, as in `Index`. With
-        `check`, every file is read once and compared with its checksum; without, only sizes are compared.
+        All given parameters must match the index. `read` is for evidence at the source, as in `Index`. With `check`,
+        every file is read once and compared with its checksum; otherwise only sizes are compared.
 
-        Raises InputError if there is no index, another version made it, or a file of it is missing or damaged, and
+        Raises InputError if there is no index, another version made it, or a file is missing or damaged. Raises
         ParameterError with each parameter that differs.
         """
         check_choice("check", check, (True, False))
@@ -190,7 +190,7 @@ class Index:
 
     @property
     def parameters(self) -> Method:
-        """All parameters that decide which documents are candidates and which are duplicates."""
+        """All parameters that decide about candidates and duplicates."""
         return self.collection.method
 
     def __repr__(self) -> str:
@@ -224,9 +224,9 @@ class Index:
     def add(self, keys: object, texts: object) -> Added:
         """Hold the documents that duplicate no earlier one, and remember the others as dropped.
 
-        The decision is that of `deduplicate` over all documents that were ever added, in order. A document is dropped
-        if it is an exact copy of an earlier one, or if a held one is at least `threshold` similar or, by containment,
-        contains that much of it. Raises as `insert` does.
+        The decisions are the same as of `deduplicate` over all documents ever added, in order. A document is dropped if
+        it is an exact copy of an earlier one, or if a held one is at least `threshold` similar. By containment, it is
+        dropped if a held one contains `threshold` of it. Raises as `insert` does.
         """
         array, kind, source = self._given(keys, texts)
         with self._writing:
@@ -241,9 +241,9 @@ class Index:
         """Find the held documents that share a band with each text and are at least `threshold` similar.
 
         By containment, find all that contain at least `threshold` of it. `texts` is any kind that `deduplicate` takes.
-        The default `threshold` is the index's, and a given one may not be below it. `top` limits the documents for each
-        text to the most similar ones, ties to the earlier. Raises InputTypeError if a row is not a text, and
-        ParameterError for a lower threshold or a `top` below 1.
+        `threshold` is at least the index's, which is the default. `top` limits the results for each text to the most
+        similar documents; ties go to the earlier. Raises InputTypeError if a row is not a text, and ParameterError for
+        a lower threshold or a `top` below 1.
 
         >>> index = Index(threshold=0.5, backend="cpu")
         >>> index.insert(["a", "b"], ["one two three four five six", "one two three four five six seven"])
@@ -257,15 +257,14 @@ class Index:
         return Matches(positions, as_numpy(snapshot.keys(numbers)), similarity)
 
     def find(self, text: str | bytes, *, tokens: int | None = None) -> Stretches:
-        """Which held documents have passages of a text, and which stretches of the text these are.
+        """Find held documents that have passages of a text, and the places of these passages in the text.
 
-        A stretch is a longest run of consecutive shingles of the text that a document also has. It has at least
-        `tokens` tokens; None: at least one shingle. `text` is a string, or bytes that are taken as UTF-8. An index
-        holds shingles without their order, so places inside the earlier document are not known, and the shingles of
-        one stretch may be apart there. Where no index by containment answers, gpulsh reads the shingles of all held
-        documents. Documents that `add` dropped are not held: what they have is found in the document that they were
-        dropped for, where that has it, too. Raises InputTypeError for another type, and ParameterError for a `tokens`
-        below 1 or an index whose shingling has stop words, stems or an anchor.
+        A passage is a longest run of consecutive shingles of the text that a document also has. It has at least
+        `tokens` tokens; None: at least one shingle. `text` is a string, or bytes of UTF-8. An index holds shingles
+        without their order. So it does not know the place in the earlier document, and the shingles of one passage may
+        be apart there. Without containment, gpulsh reads the shingles of all held documents. It does not find passages
+        of documents that `add` dropped, unless their kept duplicate has them, too. Raises InputTypeError for another
+        type, and ParameterError for a `tokens` below 1 or an index whose shingling has stop words, stems or an anchor.
 
         >>> index = Index(shingling="word:3", backend="cpu")
         >>> index.insert(["a", "b"], ["to be or not to be", "that is the question"])
@@ -281,11 +280,11 @@ class Index:
         )
 
     def buckets(self) -> Iterator[tuple[int, Values]]:
-        """Each bucket of two or more held documents: the number of its band, and the keys in the order of insertion.
+        """Iterate over the buckets of two or more held documents: the band, and the keys in the order of insertion.
 
-        Bands come in order, and one is in memory at a time. By containment there is one band, and documents that share
-        a shingle share a bucket. The keys are int64 [b] or an object array of str, as in `Matches`. Later changes do
-        not affect buckets once the first one was taken.
+        Bands come in order, and one is in memory at a time. By containment, there is one band, and documents that share
+        a shingle share a bucket. The keys are int64 [b] or an object array of str, as in `Matches`. Once iteration has
+        begun, later changes do not affect it.
 
         >>> index = Index(threshold=0.5, num_perm=4, bands=2, backend="cpu")
         >>> index.insert(["a", "b", "c"], ["one two three", "One, two, three!", "four"])
@@ -299,10 +298,10 @@ class Index:
                 yield band, keys[start:stop]
 
     def pairs(self) -> Pairs:
-        """Every pair of held documents that share a bucket and are at least `threshold` similar, once.
+        """Find every pair of held documents that share a bucket and are at least `threshold` similar, once.
 
-        By containment, every pair in which the earlier document contains at least `threshold` of the other. All pairs
-        of a bucket are compared: many copies that were inserted, not added, make very many pairs.
+        By containment, find every pair in which the earlier document contains at least `threshold` of the other. All
+        pairs of a bucket are compared, so many inserted copies make very many pairs.
 
         >>> index = Index(threshold=0.5, backend="cpu")
         >>> index.insert([10, 20, 30], ["one two three", "One, two, three!", "four"])
@@ -316,9 +315,9 @@ class Index:
         return Pairs(first, second, similarity)
 
     def counts(self) -> Counts:
-        """How many exact copies and near-duplicates `add` dropped for each held document.
+        """Count the exact copies and near-duplicates that `add` dropped for each held document.
 
-        Documents that were removed do not count. Two halves, added one after the other, give the counts of the whole.
+        Removed documents do not count. Two halves, added in turn, give the same counts as the whole.
 
         >>> index = Index(threshold=0.5, backend="cpu")
         >>> index.add(
@@ -335,7 +334,7 @@ class Index:
         return Counts(as_numpy(snapshot.keys(number)), copies, near)
 
     def remove(self, keys: object) -> None:
-        """Forget documents, held or dropped; with a held one also those that were dropped for it. Their keys are free.
+        """Forget documents, held or dropped, and the documents dropped for them. Their keys are free again.
 
         Raises ParameterError if a key is not in the index. Then the index is unchanged.
         """
@@ -362,7 +361,7 @@ class Index:
             self.collection.save(folder)
 
     def compact(self) -> None:
-        """Merge all segments into one without removed documents; on disk, commit that and remove the old files.
+        """Merge all segments into one without removed documents; in a folder, commit it and remove the old files.
 
         Raises OutputError if it cannot be written, or if another process writes to it. Earlier commits stay intact.
         """

@@ -1,4 +1,4 @@
-"""`gpulsh.contamination`: which items of a benchmark texts in memory hold, and where."""
+"""`gpulsh.contamination`: the items of a benchmark in texts in memory, and their places."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def contamination(
 ) -> pa.Table:
     """Find the items of a benchmark that texts hold, exactly.
 
-    A window is `tokens` consecutive tokens of an item; an item of fewer tokens is one window. A token of an item is
-    covered by a text if it is in a window that the text holds, anywhere. A text holds the item if it covers at least
-    `coverage` of the tokens in windows that count. Punctuation, case and line ends do not matter: words are compared.
+    A window is `tokens` consecutive tokens of an item; a shorter item is one window. A text covers the tokens of each
+    window that it holds. It holds the item if it covers at least `coverage` of the tokens in windows that count.
+    Punctuation, case and line ends do not matter: gpulsh compares words.
 
     texts          any kind that `deduplicate` takes
-    benchmark      its items, of any such kind; their windows stay in memory
+    benchmark      the items, also of any such kind; their windows stay in memory
     tokens         of a window, 1 to 64. An item of one word is in every text with that word
     coverage       above 0, at most 1
-    ignore_common  windows of more than so many items do not count, as the instructions that all questions begin with.
-                   None: all windows count
+    ignore_common  ignore windows of more than this many items, such as instructions at the beginning of all questions.
+                   None: ignore none
     unit           of tokens, "word" or "char"
     symbols        whether each symbol is a token
     folding        applied first; None: Folding(), which folds case
@@ -58,13 +58,13 @@ def contamination(
     threads        of the CPU backend; None: all processors
     secret         32 bytes that key the fingerprints, for tests; no result depends on them
 
-    Returns a pyarrow.Table with a row for each item that a text holds, by row, then item:
+    Returns a pyarrow.Table with a row for each item in a text, ordered by row, then item:
 
         row          int64: the text
         item         int64: the item's position in `benchmark`
         coverage     float64: the share of its tokens
-        start, stop  int64: bytes of the text, as UTF-8, from its first window of the item to the last, each where it
-                     first occurs
+        start, stop  int64: bytes of the text as UTF-8, from the first window of the item in it to the last, each at its
+                     first occurrence
 
     Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
     Source: overlap of 13 words, Brown et al. 2020, *Language Models are Few-Shot Learners*, appendix C; the share of

@@ -40,11 +40,11 @@ _NO_TEXT = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cut:
-    """What `cut` left of n documents.
+    """The texts of n documents after `cut`.
 
-    texts   pyarrow large_string [n]: without the spans; null where null was given, empty if an iterator gave it
+    texts   pyarrow large_string [n]: without the spans; null for a null, or empty if an iterator gave it
     keep    bool [n]: whether to keep a document; False where a cut left too few tokens
-    tokens  int64 [n]: tokens left, of documents that were cut; -1 of the others
+    tokens  int64 [n]: tokens left in documents that were cut; -1 in the others
 
     `cut` makes it; its errors are ParameterError and InputTypeError.
 
@@ -89,18 +89,18 @@ def cut(
     backend: BackendName = "auto",
     threads: int | None = None,
 ) -> Cut:
-    """Texts without marked spans.
+    """Remove marked spans from texts.
 
-    A cut joins what was before and behind a span, so it may make windows that repeat: `passages` of the result may find
-    new ones.
+    A cut joins the text before a span to the text after it. This may create new repeats, which `passages` of the result
+    finds.
 
     texts            the texts that the spans were found in
-    spans            what `passages` returned, or a table with its columns row, start and stop
-    min_left         documents that lose something and have fewer tokens left are not kept
-    min_occurrences  spans that occur less often stay; needs the column occurrences, if it is above 1
+    spans            the result of `passages`, or a table with its columns row, start and stop
+    min_left         documents that lose text and have fewer tokens left are not kept
+    min_occurrences  spans that occur less often stay; a value above 1 needs the column occurrences
     unit, symbols, folding, normalize, backend, threads  as `passages`; they count the tokens left
 
-    Returns Cut. Raises ParameterError where spans are outside of the texts, and InputTypeError where a row is no text.
+    Returns a Cut. Raises ParameterError if a span is outside of its text, and InputTypeError if a row is not a text.
 
     >>> from gpulsh import passages
     >>> texts = ["One: please read this!", "Two. Please read this? No."]

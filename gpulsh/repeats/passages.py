@@ -1,4 +1,4 @@
-"""`gpulsh.passages`: what repeats inside documents in memory, as spans of their original texts."""
+"""`gpulsh.passages`: text that repeats inside documents in memory, as spans of the original texts."""
 
 from __future__ import annotations
 
@@ -72,27 +72,27 @@ def passages(
 ) -> pa.Table:
     """Find text that repeats inside documents, and mark it exactly.
 
-    A window is `tokens` consecutive tokens of one document. It repeats if an equal window comes earlier, in an earlier
-    document or in its own. A document with fewer tokens has no window. The marks depend on the sequence of documents
-    alone.
+    A window is `tokens` consecutive tokens of one document. It repeats if an equal window comes earlier, in the same
+    document or an earlier one. A document with fewer tokens has no window. The marks depend only on the documents and
+    their order.
 
     texts      any kind that `deduplicate` takes
     tokens     of a window, 1 to 4096
-    keep       "first": a token is marked if it is in a window that repeats and in no window that is the first of
-               several equal ones, so the first occurrence of every marked window stays whole. "minimal": every token of
-               every window that repeats is marked. "none": every token of every window that occurs more than once
-    bridge     marks also what is left of fewer tokens than this between two marks, 0 to `tokens`
-    whole_lines  marks also the rest of a line with a mark, with its end; a line stays as it is if it has a token of a
-               first occurrence that stays (keep="first")
-    unit       of tokens, "word" or "char"; or "line" or "paragraph": these are marked whole, from a copy on that has
-               `max_copies` equal ones before it. Equal ones have the same words. `keep`, `bridge` and the like then do
-               not apply. A paragraph ends with blank lines
-    max_copies  of a line or paragraph that stay, from 1 on; None: 6
-    within     a column of n: only copies in documents with an equal value of it count, as of the same web host. Null
-               and empty values are equal
-    bytes      instead of `tokens`: a window is so many consecutive bytes of UTF-8, 1 to 4096, without any folding. A
-               span then has whole characters alone: an end within one moves inwards. A character that two spans share
-               is a span of its own, with first_row null. `tokens` of a span are its bytes
+    keep       "first": mark the tokens of each window that repeats, except tokens in the first of several equal
+               windows. So the first occurrence of every marked window stays whole. "minimal": mark every token of every
+               window that repeats. "none": mark every token of every window that occurs more than once
+    bridge     also mark gaps of fewer than this many tokens between two marks, 0 to `tokens`
+    whole_lines also mark the rest of a line with a mark, including its end. With keep="first", a line with a token of a
+               first occurrence stays as it is
+    unit       of tokens, "word" or "char". With "line" or "paragraph", a whole line or paragraph is marked if
+               `max_copies` equal ones come before it. Equal ones have the same words; a paragraph ends with blank
+               lines. `keep`, `bridge` and `whole_lines` then do not apply
+    max_copies  number of equal lines or paragraphs that stay, at least 1; None: 6
+    within     a column of n values, such as web hosts: only copies in documents with an equal value count. Null and
+               empty values are equal
+    bytes      instead of `tokens`: a window is this many consecutive bytes of UTF-8, 1 to 4096, without any folding. A
+               span then has only whole characters: an end within a character moves inwards. A character that two spans
+               share is a span of its own, with first_row null. `tokens` of a span counts its bytes
     symbols    whether each symbol is a token
     folding    applied to texts first; None: Folding(), which folds case
     normalize  "NFC" or "NFKC", short for folding=Folding(form=...)
@@ -100,14 +100,14 @@ def passages(
     threads    of the CPU backend; None: all processors
     secret     32 bytes that key the evidence, for tests; no result depends on them
 
-    Returns a pyarrow.Table with a row a span, by row, then start. All columns are int64:
+    Returns a pyarrow.Table with a row for each span, ordered by row, then start. All columns are int64:
 
         row          the document
         start, stop  bytes of its original text as UTF-8, at boundaries of characters
-        first_row    the document with the first occurrence; null for a stretch that does not repeat itself
+        first_row    the document with the first occurrence; null for an addition, which does not repeat
         first_start  the byte at which the first token of that occurrence begins
         tokens       the tokens of the span
-        occurrences  how often the windows that mark it occur, the first included
+        occurrences  how often its windows occur, including the first
 
     Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
     Source: exact substring deduplication, Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini 2022 ("none");

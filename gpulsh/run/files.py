@@ -91,7 +91,7 @@ class FilesResult:
 
     @property
     def duplicates(self) -> Path | str:
-        """The Parquet file with a row a dropped document."""
+        """The Parquet file with a row for each dropped document."""
         return self._below("duplicates.parquet")
 
     @property
@@ -101,23 +101,23 @@ class FilesResult:
 
     @property
     def clusters(self) -> Path | str | None:
-        """The Parquet file of counts, a row a kept document in a cluster of several; None of a run with an index."""
+        """The Parquet file of counts, with a row for each kept document with duplicates; None with an index."""
         return self._below(COUNTED) if COUNTED in self.report["outputs"] else None
 
     def weigh(self, output: Input, weights: str | Mapping[int, float], *, weight_by: WeightBy = "verified") -> int:
-        """Write the rows again to a new folder `output`, with a column of sampling weights; returns how many rows.
+        """Write the rows to a new folder `output`, with a column of sampling weights, and return their number.
 
-        As `weights` of `deduplicate_files` does, for a finished run. Raises OutputError if `output` is not empty or the
-        run wrote no rows, InputError if a file has a column `weight` or its format takes no columns.
+        It does for a finished run what `weights` of `deduplicate_files` does. Raises OutputError if `output` is not
+        empty or the run wrote no rows, InputError if a file has a column `weight` or its format takes no columns.
         """
         return weigh_run(self.output, output, weights, weight_by=weight_by)
 
     def shares(self, column: str) -> pa.Table:
-        """Of each value of a column how many documents have it, and how many of these were dropped.
+        """Count the documents, and the dropped documents, for each value of a column.
 
-        A pyarrow.Table with `value` string, `documents` and `dropped` int64; values of most documents come first. They
-        are read again: InputError where INPUT has no such column or was changed since the run, ParameterError where it
-        has more than 2^20 values.
+        Returns a pyarrow.Table with `value` string, `documents` and `dropped` int64, the most frequent values first.
+        The values are read again: InputError if INPUT has no such column or has changed since the run, ParameterError
+        if it has more than 2^20 values.
         """
         return Finished.of(str(self.output)).shares(column)
 
@@ -191,101 +191,99 @@ def deduplicate_files(
 ) -> FilesResult:
     """Find near-duplicate documents in files, and write the kept rows and the evidence to a folder.
 
-    The folder gets `data/` with the kept rows, `duplicates.parquet` with a row for each dropped document,
-    `clusters.parquet` with the counts of each kept document that has duplicates (`gpulsh.stats.counts` lists their
-    columns), `report.json` and, with the extra `report`, `report.html`. `data/` has
-    one file for each input file, with every column. With several folders or globs, or equal file names, each input has
-    its own folder there, named by the shortest end of its path that no other shares. Parameters not listed here
-    are those of `deduplicate`; None takes its default.
+    The folder gets `data/` with the kept rows, and `duplicates.parquet` with a row for each dropped document.
+    `clusters.parquet` has the counts of each kept document with duplicates (`gpulsh.stats.counts` lists the columns).
+    `report.json` and, with the extra `report`, `report.html` describe the run. `data/` has one file for each input
+    file, with every column. With several folders or globs, or equal file names, each input has its own folder there,
+    named after the shortest unique end of its path. For parameters not listed here, see `deduplicate`; None is its
+    default.
 
-    inputs          files, folders, globs or URLs of Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, a JSON
-                    array of objects (.json), CSV and TSV with a header, or plain text with one document a file (plain,
+    inputs          files, folders, globs or URLs: Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, a JSON
+                    array of objects (.json), CSV and TSV with a header, or plain text, one document per file (plain,
                     .gz, .bz2, .xz, .zst). Named pipes and "-", standard input, are read once, into a temporary file in
-                    TMPDIR. Where the name has no known ending, the first bytes decide: JSON, a header with commas or
-                    tabs, or with `lines` any text
-    output          a folder that is new or empty; see `overwrite` and `resume`. At a URL that fsspec can write to,
+                    TMPDIR. If the name has no known ending, the first bytes decide: JSON, a header with commas or tabs,
+                    or with `lines` any text
+    output          a folder that is new or empty; see `overwrite` and `resume`. To a URL that fsspec can write to,
                     gpulsh uploads the finished results, report.json last
-    text_column     the column or JSON field of the text. "meta.body" is a field of an object; ["title", "body"] and
-                    "title,body" join several by a line end, without nulls; "column:a.b" is the column of that name
-    lines           take each line of a text file as a document
-    as_text         a pattern of file names such as "*.py", or a list of them: each such file is one text. A pattern
-                    with a slash applies to paths. In folders only these files count then, also those named
-                    `_...`
-    delimiter       separates the values of CSV and TSV files, such as ";" or "tab". None: by the name of the file
+    text_column     the column or JSON field of the text. "meta.body" is a field of an object. ["title", "body"] and
+                    "title,body" join several by a line end and leave out nulls. "column:a.b" is the column of that name
+    lines           treat each line of a text file as a document
+    as_text         a pattern of file names such as "*.py", or a list of patterns: each such file is one text. A pattern
+                    with a slash applies to paths. In folders, gpulsh then reads only these files, including names with
+                    a leading "_"
+    delimiter       of CSV and TSV files, such as ";" or "tab". None: by the name of the file
     encoding        of CSV, TSV and text files, such as "latin-1". None: UTF-8. Kept rows are copied unchanged
-    id_column       names documents in the evidence and in an index; "meta.id" is a field of an object if no column has
-                    that name. None: the record id in WARC files, and no id in others
-    key             column whose equal values make documents copies, such as a URL or a hash: text, bytes or integers.
-                    Of each value the first document by `keep` stays, before texts are compared. Null and empty values
-                    are equal to nothing. `similarity` is NaN for these copies, and duplicates.parquet has the column
-                    `reason`. Not with `across` or `index`
+    id_column       ids of documents, for the evidence and an index. "meta.id" is a field of an object, unless a column
+                    has that name. None: the record id in WARC files, and no id in others
+    key             a column, such as a URL or a hash, of text, bytes or integers. Documents with equal values are
+                    copies: the first by `keep` stays, before texts are compared. Null and empty values equal no other
+                    value. `similarity` is NaN for these copies, and duplicates.parquet has the column `reason`. Not
+                    with `across` or `index`
     normalize_url   compare the values of `key` as URLs, in the canonical form of w3lib (the extra `url`)
-    key_only        compare no texts
+    key_only        compare only keys, not texts
     drop_contained_only
-                    by containment. False: of two documents of which either contains `threshold` of the other's
-                    shingles, the later by `keep` is dropped, even where it is the longer one. Not with `index`
+                    with measure="containment". False: two documents are duplicates if either contains `threshold` of
+                    the other's shingles, and the later by `keep` is dropped, even if it is longer. Not with `index`
     keep            which of two duplicates to keep: the "first", the "longest" text in bytes, the one with the highest
-                    value of the column of this name (numbers, dates, or text with ISO 8601 dates: the latest), or by
-                    "source:A,B" the one of the INPUT that is listed first. None: "longest" if `measure` is
-                    "containment" and there is no index, otherwise "first"
-    protect         files, as `inputs`, whose documents are never dropped and not written; others are dropped for them
-    passages        also drop documents that hold a document of `protect` inside, in windows of so many words, as 13
-                    (see `gpulsh.contamination`, which calls it `tokens`; `unit` and `symbols` are those of the
-                    shingling). They are dropped before all else, so no document is dropped for them, and are listed in
-                    `contamination.parquet` (`gpulsh.stats.counts.CONTAMINATION`). A quarter of `memory` must hold 128
-                    bytes for each window of the protected documents
-    coverage        the least share of a protected document's words in such windows
-    ignore_common   windows of more than so many protected documents do not count. None: all count
-    within, across  compare only documents of one INPUT, or only documents of two
-    min_cluster     drop only in clusters, connected components of verified pairs, of at least so many documents
-    max_copies      keep up to so many of a kept document and those dropped for it, the first by `keep`
-    min_sources     keep only what so many sources hold: leave out a kept document, and those dropped for it, where
-                    they have fewer sources. Documents that are dropped for protected ones stay dropped
-    index           folder of an index of earlier runs; gpulsh makes it if it does not exist. Its documents come before
-                    all others, and the kept and dropped documents of the run are added to it, by `id_column` or
-                    FILE:ROW. Open parameters are taken from the index. `keep` orders the documents of a run; any value
-                    but "first" copies their texts to the work folder. This process verifies them exactly, with either
-                    engine
-    evidence        of a new index: "index" holds the shingles of kept documents. "source" holds at most 400 bytes a
-                    document, and reads texts again where INPUT has them, so INPUT must stay there. None: "index", or
-                    as an existing index does
-    write           "data", or "duplicates" for the evidence alone, or "marked" for all rows, with columns that say
-                    what was decided, and the counts (`gpulsh.stats.counts` lists them). A row is in "data" if `kept`
+                    value in the column of this name (numbers or dates, also ISO 8601 text), or with "source:A,B" the
+                    one from the INPUT listed first. None: "longest" if `measure` is "containment" without an index,
+                    otherwise "first"
+    protect         files, as `inputs`. Their documents are never dropped or written, but duplicates of them are dropped
+    passages        also drop documents that quote a document of `protect`, in windows of this many words, such as 13
+                    (`tokens` of `gpulsh.contamination`; the shingling gives `unit` and `symbols`). They are dropped
+                    first, so no document is dropped as a duplicate of them. `contamination.parquet` lists them
+                    (`gpulsh.stats.counts.CONTAMINATION`). A quarter of `memory` must hold 128 bytes for each window of
+                    the protected documents
+    coverage        the minimum share of a protected document's words in such windows
+    ignore_common   ignore windows of more than this many protected documents. None: ignore none
+    within, across  compare only documents of the same INPUT, or only documents of different INPUTs
+    min_cluster     drop documents only from clusters (connected components of verified pairs) of at least this size
+    max_copies      keep up to this many of a kept document and its duplicates, the first by `keep`
+    min_sources     leave out a kept document and its duplicates if they have fewer sources. Duplicates of protected
+                    documents are dropped in any case
+    index           folder of an index of earlier runs, created if it does not exist. Its documents come before all
+                    others, and the run adds its own, kept or dropped, by `id_column` or FILE:ROW. Open parameters are
+                    taken from the index. `keep` orders only the documents of a run; any value but "first" copies their
+                    texts to the work folder. This process verifies them exactly, with either engine
+    evidence        of a new index: "index" stores the shingles of kept documents. "source" stores at most 400 bytes per
+                    document and reads texts again from INPUT, so INPUT must stay in place. None: "index", or as in an
+                    existing index
+    write           "data", "duplicates" for only the evidence, or "marked" for all rows, with columns for the decision
+                    and the counts (`gpulsh.stats.counts` lists them). A row is in "data" if `kept`
     add_counts      add the columns of counts to kept rows
-    source_column   the column of the source of each document, in the counts. None: each INPUT is a source
-    date_column     the column of dates, of which the counts have the first and the last: dates, times of dates, or
-                    strings of ISO 8601, in UTC where they name no offset
-    weights         add a column `weight` to written rows, and to clusters.parquet: "txt360", "log", "cap:5", a file of
-                    buckets as "weights.json", or a mapping (`gpulsh.decide.counts.weights`)
-    weight_by       the size that decides a weight: "verified", 1 + copies + near, or "component"
-    format          "parquet" or "jsonl": the format, and the ending, of files of kept rows. None: the format of the
-                    input. A field of JSON lines gets a type that holds all its values; WARC gives the columns id, url,
-                    date and text; a text file gives text. A file in another format that keeps no row is not written
-    compression     codec and level of kept rows, such as "zstd:9" or "snappy": any codec for Parquet; a level of their
-                    own codec for .gz and .zst files; none, gzip or zstd for JSON lines made by `format`. None: the
+    source_column   the column with the source of each document, for the counts. None: each INPUT is a source
+    date_column     the column of dates, for the first and last date in the counts: dates, datetimes, or strings of ISO
+                    8601; UTC without an offset
+    weights         add a column `weight` to written rows and to clusters.parquet: "txt360", "log", "cap:5", a file of
+                    buckets such as "weights.json", or a mapping (`gpulsh.decide.counts.weights`)
+    weight_by       the size that decides a weight: "verified", which is 1 + copies + near, or "component"
+    format          "parquet" or "jsonl": the format and ending of files of kept rows. None: the format of the input.
+                    The fields of JSON lines get types that hold all their values. WARC gives the columns id, url, date
+                    and text; a text file gives text. A file of another format without kept rows is not written
+    compression     codec and level of kept rows, such as "zstd:9" or "snappy": any codec for Parquet; for .gz and .zst
+                    files, a level of their own codec; for JSON lines made by `format`, none, gzip or zstd. None: the
                     codec of the input at the library's default level, and zstd for Parquet made from other formats
     reader          "cudf" decodes the text of Parquet files on the device of the CUDA backend
-    on_error        "fail" stops at a bad record; "skip" lists it in `rejected.parquet` and goes on (see
+    on_error        "fail" stops at a bad record; "skip" lists it in `rejected.parquet` and continues (see
                     `gpulsh.io.files.rejected`)
-    memory          the memory of the run, as "4GiB" or bytes: at least 512 MiB, and four times the largest document.
-                    gpulsh cuts the work to fit. None: 8 GiB, or half of the machine's memory if that is less
-    engine          "ray" does the work on the Ray cluster at `address`, or on a new one on this machine. All nodes
-                    must see inputs and output under the same paths. `memory` and `threads` apply to each worker (4 GiB
-                    and 4, or less on smaller nodes). With CUDA each worker has a GPU
+    memory          memory for the run, such as "4GiB", or bytes: at least 512 MiB, and four times the largest document.
+                    gpulsh divides the work to fit. None: 8 GiB, or half of the machine's memory if that is less
+    engine          "ray" runs on the Ray cluster at `address`, or on a new one on this machine. All nodes must see
+                    inputs and output under the same paths. `memory` and `threads` apply to each worker (4 GiB and 4, or
+                    less on smaller nodes). With CUDA, each worker has a GPU
     work            if `output` is a URL: a local folder, new or empty, for the results before the upload; `resume`
                     needs it. None: a new folder in TMPDIR
     overwrite       replace the results of an earlier run in `output`
-    resume          continue an unfinished run of the same job; a finished one is left unchanged
+    resume          continue an unfinished run of the same job; a finished run is left unchanged
     dry_run         check the parameters, the heads of the files and `output`, and write nothing. The report then has
                     `parameters`, `files` and the planned `outputs`, without counts
     progress        True shows bars, or lines without a terminal; "json" writes JSON lines to standard error, with the
                     "begin" and the "end" of each stage, seconds, amounts and rates
     secret          32 bytes that key the evidence, for tests; no byte of the results depends on them. None: random for
-                    each run, or the secret of the index. They are in the work folder during the run
+                    each run, or the secret of the index. The work folder holds them during the run
 
-    Returns a FilesResult.
-    Raises ParameterError, InputError, OutputError or BackendError. gpulsh then removes what it made, unless `resume`
-    can continue from it. After KeyboardInterrupt or SystemExit the finished work stays.
+    Returns a FilesResult. Raises ParameterError, InputError, OutputError or BackendError. gpulsh then removes its
+    files, unless `resume` can continue from them. After KeyboardInterrupt or SystemExit the finished work stays.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

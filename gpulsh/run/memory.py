@@ -1,9 +1,9 @@
-"""`gpulsh.deduplicate`: the method run over texts in memory.
+"""`gpulsh.deduplicate`: near-duplicates of texts in memory.
 
 sign     text -> fingerprints -> signature -> band digests, 128-bit hash of the tokens
 decide   fold exact copies; digests -> buckets -> candidate pairs; then compare and resolve, as `decide.decide` does
 
-Between the two, each document takes the memory of its digests, its hash and its number of shingles.
+Between the two steps, each document takes the memory of its digests, its hash and its number of shingles.
 """
 
 from __future__ import annotations
@@ -93,57 +93,58 @@ def deduplicate(
 
     texts         list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series,
                   column of a Hugging Face Dataset, a TextBatch, any object with the Arrow C interface (host or device),
-                  or an iterator of str or of these; with `text_column` a table. None (null) is kept
+                  or an iterator of str or of these. With `text_column`, a table. None (null) is kept
     text_column   the column of the texts in a table of pyarrow, pandas, polars (a LazyFrame is collected), cuDF or
-                  `datasets`. "meta.body" is a field of a column; ["title", "body"] and "title,body" join several
-                  columns by a line end, without nulls
+                  `datasets`. "meta.body" is a field of a column. ["title", "body"] and "title,body" join several
+                  columns by a line end and leave out nulls
     threshold     above 0, at most 1
     shingling     the units to compare: Shingling(unit="word", size=5), the default, or "word:5" for short
     folding       applied to texts first; None: Folding(), which folds case
     normalize     "NFC" or "NFKC", short for folding=Folding(form=...)
-    sketch        finds the candidates: OnePermutation(num_perm=256), or "one-permutation:256". None: MinHash of
+    sketch        finds the candidates: OnePermutation(num_perm=256), or "one-permutation:256". None: MinHash with
                   num_perm and seed. SimHash(...), or "simhash:64:12" with the distance, finds documents whose
                   signatures share all but `distance` blocks of bits
-    num_perm      values of a signature, 1 to 65,536
-    bands, rows   of signatures. None: the most rows, with bands = num_perm // rows, that find a pair at `threshold`
-                  with probability at least 0.995
+    num_perm      number of values in a signature, 1 to 65,536
+    bands, rows   of signatures. None: the most rows (bands = num_perm // rows) that find a pair at `threshold` with
+                  probability at least 0.995
     seed          of the hash functions of MinHash, 0 to 2^64 - 1; `sketch` and `also` have their own
     verify        "exact", "signature" (the estimate instead of the Jaccard similarity) or "none" (every compared pair
                   counts; similarities are NaN)
-    resolve       "kept", or "components", which keeps one document of each connected component of the verified pairs
-    measure       "jaccard", or "containment": a document is dropped if a kept one contains at least `threshold` of its
-                  shingles, exactly and with any sketch. Its time grows with the square of the number of near-copies of
-                  a page: with thousands of copies, remove near-duplicates by Jaccard similarity first
+    resolve       "kept", or "components" to keep one document of each connected component of the verified pairs
+    measure       "jaccard", or "containment": drop a document if a kept one contains at least `threshold` of its
+                  shingles, exactly and with any sketch. The time grows with the square of the number of near-copies of
+                  a page. With thousands of copies, first remove near-duplicates by Jaccard similarity
     drop_contained_only
-                  by containment. False: two documents are duplicates if either contains `threshold` of the other's
-                  shingles, and the one that comes later in decision order is dropped, even where it is the longer.
-                  `similarity` is then the larger share of the two
+                  with measure="containment". False: two documents are duplicates if either contains `threshold` of the
+                  other's shingles. The later in decision order is dropped, even if it is longer, and `similarity` is
+                  the larger of the two shares
     also          SimHash(...), or "simhash:64": count only candidates whose signatures differ in at most
                   `distance` bits
-    distance      bits, of `sketch` and `also`. None: for each the smallest that finds a pair of equally large documents
-                  at `threshold` with probability at least 0.995
-    priority      float, integer or datetime64 array [n], or datetimes: the highest is kept first, a missing date last,
-                  ties by position
-    keep          instead of `priority`: "first", by position, or "longest", by bytes of UTF-8. None: "first", and
+    distance      bits, of `sketch` and `also`. None: for each, the smallest that finds a pair of equally large
+                  documents at `threshold` with probability at least 0.995
+    priority      float, integer or datetime64 array [n], or datetimes: the highest is kept first and a missing date
+                  last; ties go by position
+    keep          instead of `priority`: "first", by position, or "longest", by bytes of UTF-8. None: "first", or
                   "longest" with measure="containment"
-    source_column sources of documents, for `Decision.counts`: a column of the table `texts`, by name, or n values.
-                  None: all documents are of one source
-    date_column   likewise their dates: dates, times of dates, or strings of ISO 8601, in UTC if they name no offset
-    min_cluster   drop only in clusters, connected components of verified pairs, of at least so many documents. None: 1
-    max_copies    keep up to so many of a kept document and those dropped for it, the first in order. None: 1
-    min_sources   keep only what so many sources hold: leave out a kept document, and those dropped for it, where
-                  they have fewer different values of `source_column`. None: 1
-    key           column of the table `texts`, by name, or n strings, bytes or integers, such as URLs: documents with
-                  equal values are copies, of which the first in decision order stays, before texts are compared. None
-                  and empty values are equal to nothing. The similarity of these copies is NaN, and they are in no pair
+    source_column sources of documents, for `Decision.counts`: the name of a column of the table `texts`, or n values.
+                  None: all documents are from one source
+    date_column   dates of documents, likewise: dates, datetimes, or strings of ISO 8601; UTC without an offset
+    min_cluster   drop documents only from clusters (connected components of verified pairs) of at least this size.
+                  None: 1
+    max_copies    keep up to this many of a kept document and its duplicates, the first in order. None: 1
+    min_sources   leave out a kept document and its duplicates if they have fewer different values of `source_column`.
+                  None: 1
+    key           the name of a column of the table `texts`, or n strings, bytes or integers, such as URLs. Documents
+                  with equal values are copies: the first in decision order stays, before texts are compared. None and
+                  empty values equal no other value. The similarity of these copies is NaN, and they are not in any pair
     normalize_url compare the values of `key` as URLs, in the canonical form of w3lib (the extra `url`)
-    key_only      compare no texts
+    key_only      compare only keys, not texts
     backend       "auto" (CUDA if it works, otherwise "cpu"), "cpu", "cuda" or "reference" (NumPy)
     threads       of the CPU backend; None: all processors
     devices       numbers of the CUDA devices that share the work; None: all visible devices
     progress      show progress bars
     secret        32 bytes that key the evidence, for tests; no result depends on them. None: random for each call, so
-                  that nobody can write text with the hashes of other text
+                  nobody can write a text with the hashes of another
 
     Returns a Decision. Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
     Source: MinHash, Broder, Charikar, Frieze, Mitzenmacher 2000; banding, Leskovec, Rajaraman, Ullman,
@@ -244,7 +245,7 @@ def decide(
 ) -> Decision:
     """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order.
 
-    The digests of `signed` are used up. Of documents with equal keys, by `keyed`, only the first takes part.
+    This consumes the digests of `signed`. Of documents with equal keys in `keyed`, only the first takes part.
     """
     funnel = signed.funnel
     with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], method.banding.bands):

@@ -1,4 +1,4 @@
-"""`gpulsh.passages_files`: passages that repeat inside documents of files."""
+"""`gpulsh.passages_files` and `gpulsh.cut_files`: passages that repeat inside documents of files."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class CutResult:
 
 
 class PassagesResult(CutResult):
-    """The results of `passages_files`, likewise; with `cut` these have a folder of texts."""
+    """The results of `passages_files`, likewise; with `cut` they have a folder of texts."""
 
     @property
     def passages(self) -> Path:
-        """The Parquet file with a row a passage."""
+        """The Parquet file with a row for each passage."""
         return self.output / FILE
 
 
@@ -126,34 +126,35 @@ def passages_files(
 ) -> PassagesResult:
     """Find text that repeats inside documents of files, and list it with evidence in a folder.
 
-    The folder gets `passages.parquet`, with a row for each marked passage in input order, and `report.json`. The
-    passages are those that `passages` finds in the same documents, in the order of the files and their rows:
+    The folder gets `passages.parquet`, with a row for each marked passage in input order, and `report.json`. `passages`
+    finds the same passages in the same documents, in the order of the files and their rows:
 
         file, row, id                       the document; id is null without `id_column`
         start, stop                         bytes of its original text as UTF-8, at boundaries of characters
-        first_file, first_row, first_start  where the first occurrence begins; null where a stretch does not repeat
+        first_file, first_row, first_start  where the first occurrence begins; null for an addition, which does not
+                                            repeat
         tokens                              tokens of the passage
-        occurrences                         how often the windows that mark it occur, the first included
+        occurrences                         how often its windows occur, including the first
 
     inputs   files, folders, globs or URLs, as `deduplicate_files` takes them
     output   a local folder that is new or empty; see `overwrite` and `resume`
     tokens, keep, bridge, whole_lines, unit, max_copies, bytes, symbols, folding, normalize
              as in `passages`
-    within   a column of text, bytes or integers, such as a web host: with unit="line" or "paragraph", only copies in
-             documents with an equal value of it count. Null and empty values are equal
-    index    a folder that holds the documents of earlier runs, or is made. They come before those of `inputs`, as in
-             one run over all, but only passages of `inputs` are listed; `first_file` may be of an earlier run. Then the
-             documents of `inputs` join the index. Their texts are not copied: later runs read them again where they
-             may repeat them, so keep the files. All runs need the same tokens or bytes, unit, symbols, folding and
+    within   a column of text, bytes or integers, such as a web host. With unit="line" or "paragraph", only copies in
+             documents with an equal value count. Null and empty values are equal
+    index    a folder with the documents of earlier runs, created if it does not exist. They come before `inputs`, as in
+             one run over all, but only passages of `inputs` are listed. `first_file` may be of an earlier run. Then the
+             documents of `inputs` join the index. It does not copy their texts: later runs read them again if they may
+             repeat them, so keep the files. All runs need the same tokens or bytes, unit, symbols, folding and
              text_column. Not for lines and paragraphs, nor with `protect`
-    protect  files of a test set, as `inputs`. Then no passage that repeats is marked, but the windows of items that
-             documents hold, in the sense of `contamination`, anywhere in these documents. `first_file` and `first_row`
-             are the item, `first_start` is 0, and `occurrences` counts the documents that hold it, and the item.
+    protect  files of a test set, as `inputs`. Instead of repeated passages, gpulsh then marks the windows of items (as
+             in `contamination`) everywhere in the documents that hold these items. `first_file` and `first_row` name
+             the item, `first_start` is 0, and `occurrences` counts the item and the documents that hold it.
              `contamination.parquet` lists all items that documents hold, as in `deduplicate_files`
     passages, coverage, ignore_common
-             with `protect`: `tokens` of a window, as 13, and the others of `contamination`
-    cut      write `data/` and `short.parquet`, too, as `cut_files` does with min_left, min_occurrences and format
-    others   as in `deduplicate_files`; bad records of on_error="skip" are in `rejected.parquet`, and not in `data/`
+             with `protect`: `tokens` of a window, such as 13, and the other parameters of `contamination`
+    cut      also write `data/` and `short.parquet`, as `cut_files` does with min_left, min_occurrences and format
+    others   as in `deduplicate_files`. With on_error="skip", bad records are in `rejected.parquet`, and not in `data/`
 
     Returns a PassagesResult. Raises ParameterError, InputError, OutputError or BackendError.
 
@@ -288,11 +289,11 @@ def cut_files(
     The folder gets `data/` with all rows and columns, `short.parquet` with `file`, `row` and the `tokens` left of each
     dropped document, and `report.json`. Only texts change; of JSON lines, all other bytes stay. WARC needs `format`.
 
-    inputs           those that the passages were found in, unchanged
+    inputs           the files in which the passages were found, unchanged
     output           a local folder that is new or empty; see `overwrite` and `resume`
-    passages         passages.parquet of that run. The column of the text, and how tokens are read, are in it
-    min_left         documents that lose something and have fewer tokens left are dropped
-    min_occurrences  passages that occur less often stay
+    passages         passages.parquet of that run, which also names the text column and the kind of tokens
+    min_left         drop documents that lose text and have fewer tokens left
+    min_occurrences  keep passages that occur less often
     others           as in `deduplicate_files`
 
     Returns a CutResult. Raises ParameterError, InputError, OutputError or BackendError.
