@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.params import Folding, NormalForm, Reading, Shingling
 
 Place = tuple[int, int]  # number of the file, row in it
+Beginning = Callable[[int, int, int], bytes | None]  # of a file and row: at most so many bytes of a text in memory
 
 READERS = 4  # files that are read at the same time, at most
 READ_BYTES = 1 << 16  # read of a document
@@ -34,13 +35,6 @@ CUT = "…"  # at the ends of an excerpt
 
 
 # --- reading ---
-
-
-class TextsInMemory(Protocol):
-    """Texts that need not be read again from their files."""
-
-    def beginning(self, file: int, row: int, most: int) -> bytes | None:
-        """The first `most` bytes of the text in a row of a file; None if it is not in memory."""
 
 
 def read_texts(
@@ -59,11 +53,11 @@ def read_texts(
     return {place: text for part in parts for place, text in part.items()}
 
 
-def texts_in_memory(places: Collection[Place], texts: TextsInMemory | None) -> dict[Place, str]:
+def texts_in_memory(places: Collection[Place], beginning: Beginning | None) -> dict[Place, str]:
     """The beginnings of the documents at `places` that are in memory."""
-    if texts is None:
+    if beginning is None:
         return {}
-    held = {place: texts.beginning(*place, READ_BYTES) for place in sorted(places)}
+    held = {place: beginning(*place, READ_BYTES) for place in sorted(places)}
     return {place: text.decode("utf-8", "replace") for place, text in held.items() if text is not None}
 
 

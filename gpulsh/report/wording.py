@@ -87,14 +87,9 @@ def size(count: int) -> str:
     >>> size(1234567)
     '1.2 MB'
     """
-    if count < 1000:
-        return f"{count} B"
-    number = float(count)
-    for unit in ("kB", "MB", "GB", "TB", "PB"):
-        number /= 1000
-        if number < 1000:
-            return f"{number:.1f} {unit}"
-    return f"{number / 1000:.1f} EB"
+    from rich.filesize import decimal
+
+    return decimal(count) if count >= 1000 else f"{count} B"
 
 
 def interval(least: int, most: int | None) -> str:

@@ -111,7 +111,7 @@ class RunReport:
                 files,
                 job.columns,
                 job.method.threshold,
-                decided.gathered,
+                None if decided.gathered is None else decided.gathered.beginning,
                 self.parameters["threads"] or processors(),
             ),
             "counts": counted(work / COUNTED),

@@ -20,6 +20,7 @@ from gpulsh.theory import checked_number
 
 AnyMinHash = MinHash | WeightedMinHash
 LEGACY_BYTES = 8  # of a value of datasketch 1.x in a key
+_quadrature = lru_cache(maxsize=8)(np.polynomial.legendre.leggauss)  # Gauss and Legendre's nodes and weights
 
 
 def chosen_bands(
@@ -84,13 +85,6 @@ def least_error(
     if greatest >= threshold:
         error = error + weights[1] * area(threshold, greatest, False)
     return choices[int(error.argmin())]
-
-
-@lru_cache(maxsize=8)
-def _quadrature(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Gauss and Legendre's nodes and weights."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return nodes, weights
 
 
 class MinHashLSH:

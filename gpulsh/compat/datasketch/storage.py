@@ -8,7 +8,7 @@ from typing import Any
 from gpulsh.errors import ParameterError
 
 
-class DictListStorage(dict[Hashable, list[Any]]):
+class DictListStorage(dict[Hashable, Any]):
     """Lists of values by their key."""
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -16,12 +16,8 @@ class DictListStorage(dict[Hashable, list[Any]]):
         self.update(state["_dict"])
 
 
-class DictSetStorage(dict[Hashable, set[Any]]):
+class DictSetStorage(DictListStorage):
     """Sets of values by their key."""
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Take the values from the state of datasketch's class of this name."""
-        self.update(state["_dict"])
 
 
 def check_in_memory(storage_config: Mapping[str, Any] | None) -> None:

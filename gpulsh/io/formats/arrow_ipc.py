@@ -22,13 +22,13 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept
 from gpulsh.io.arrow.rows import bytes_of
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, identity_column, texts_of, type_named
+from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
 from gpulsh.io.changes import AddedColumns, with_added
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Writing, counting
-from gpulsh.io.formats.keys import KeyColumn
-from gpulsh.io.limits import Limit, check_sizes, check_values_fit
+from gpulsh.io.formats.keys import KeyColumn, batch_block
+from gpulsh.io.limits import Limit, check_values_fit
 from gpulsh.io.rows import ROW_COST
 
 BATCH_BYTES = 64 << 20  # of a record batch that are written together
@@ -58,11 +58,7 @@ class Ipc(Format):
             for batch in source.batches(used):
                 for part in _slices(batch, BLOCK_BYTES):
                     if wanted is None or wanted[start : start + len(part)].any():
-                        key = None if keys is None else keys.of(part, start)
-                        texts, bad_bytes = texts_of(part, columns)
-                        check_sizes(file, start, texts.lengths(), rules.limit)
-                        yield Block(start, texts, key, stray=bad_bytes, identity=identity_column(part, columns))
-                        del key, texts
+                        yield batch_block(file, part, columns, keys, start, rules.limit)
                     start += len(part)
                     del part
                 del batch  # before the next one is read

@@ -194,7 +194,6 @@ class Delimited(Streamed):
 
     def _with_value(self, record: bytes, number: int, text: bytes) -> bytes:
         """The record with another value in that column, in quotes."""
-        value = text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
         field = re.compile(FIELD % re.escape(self.delimiter.encode()))
         begin, end = 0, -1
         for _ in range(number + 1):
@@ -202,7 +201,7 @@ class Delimited(Streamed):
             matched = field.match(record, begin)
             assert matched is not None  # which matches anything
             end = matched.end()
-        return record[:begin] + b'"' + value.replace(b'"', b'""') + b'"' + record[end:]
+        return record[:begin] + b'"' + self._encoded(text).replace(b'"', b'""') + b'"' + record[end:]
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """Every column as strings; invalid UTF-8 becomes U+FFFD."""

@@ -18,13 +18,12 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
-from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column, refuse_added
 from gpulsh.io.compression import PLAIN_STEP, IntactBlocks, blocks
 from gpulsh.io.file import File, reading, reason
-from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
+from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
 from gpulsh.io.formats.json_record import (
     BOM,
     Lenient,
@@ -46,7 +45,7 @@ from gpulsh.io.formats.json_record import (
 )
 from gpulsh.io.formats.json_text import with_text
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
-from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys
+from gpulsh.io.formats.keys import KeyColumn, RecordRows
 from gpulsh.io.formats.streamed import (
     END,
     LARGE_LINE,
@@ -60,7 +59,6 @@ from gpulsh.io.formats.streamed import (
 )
 from gpulsh.io.limits import COPIES, Limit, check_values_fit, too_large
 from gpulsh.io.packing import Sink
-from gpulsh.io.rows import Bytes, piece_rows
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked before the work begins
 MOST_REJECTED = 1 << 14  # lines of a block
@@ -112,7 +110,7 @@ class JsonLines(Streamed):
         with reading(file), source:
             key_column = KeyColumn(file, columns.key) if columns.key is not None and wanted is None else None
             for group in self._groups(file, source, rules.limit, lost):
-                found, damage = _Found(row, damage), []
+                found, damage = RecordRows(row, damage), []
                 for number, line in group.each():
                     text = key = key_value = identity = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
@@ -151,7 +149,7 @@ class JsonLines(Streamed):
                     del line, text  # each may be as large as a document may be
                     if len(found.rejected) == MOST_REJECTED:
                         yield found.block(columns)
-                        found = _Found(row, [])
+                        found = RecordRows(row, [])
                 yield found.block(columns)
                 del found
         if records and missing:
@@ -343,23 +341,6 @@ class Json(JsonLines):
             count = len(elements)
             yield Group(range(number, number + count), elements)
             number += count
-
-
-class _Found:
-    """Rows from row `start`, for a block."""
-
-    def __init__(self, start: int, rejected: list[Rejection]) -> None:
-        self._start, self.rejected = start, rejected
-        self.texts: list[Bytes | None] = []
-        self.keys: list[Key] = []
-        self.identity: list[str | int | None] = []
-        self.stray: list[int] = []  # bytes that are not UTF-8, of each record that may have some
-
-    def block(self, columns: Columns) -> Block:
-        keys = typed_keys(self.keys) if columns.key is not None else None
-        stray = Stray(sum(map(bool, self.stray)), sum(self.stray))
-        identity = of_python(self.identity) if columns.identity is not None else None
-        return Block(self._start, piece_rows(self.texts), keys, tuple(self.rejected), stray, identity)
 
 
 def _rejection(file: File, row: int, number: int, error: InputError) -> Rejection:

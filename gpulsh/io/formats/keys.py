@@ -1,4 +1,7 @@
-"""Keys that `--keep COLUMN` orders by, from columns without a type: numbers, or dates as text."""
+"""Blocks of rows, from records or Arrow columns, with the keys that `--keep COLUMN` orders by.
+
+Keys from columns without a type are numbers, or dates as text.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,14 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from gpulsh.errors import InputError, InputTypeError
+from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.rows import is_text
-from gpulsh.io.arrow.texts import as_strings, column_named
+from gpulsh.io.arrow.texts import as_strings, column_named, identity_column, texts_of
+from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.format import Keys
+from gpulsh.io.format import Block, Keys, Rejection, Stray
+from gpulsh.io.limits import Limit, check_sizes
+from gpulsh.io.rows import Bytes, piece_rows
 
 INTEGER = re.compile(r"[+-]?[0-9]+")
 # ISO 8601 of a day, or of a time in it; `datetime.fromisoformat` takes more, as any character for the T.
@@ -66,12 +73,8 @@ class KeyColumn:
             )
         return value
 
-    def of(self, batch: pa.RecordBatch, start: int) -> Keys:
-        """The keys of a record batch whose first row is `start`. A column whose type has an order stays as it is."""
-        return self.read(column_named(batch, self._name), start)
-
     def read(self, values: pa.Array, start: int) -> Keys:
-        """The same, of the values."""
+        """The keys of values from row `start` on. A column whose type has an order stays as it is."""
         if pa.types.is_null(values.type) or not is_text(values.type):
             return values
         return typed_keys([self.key(start + row, text) for row, text in enumerate(as_strings(values).to_pylist())])
@@ -88,13 +91,14 @@ def parsed_key(text: str) -> int | float | str:
     """
     try:
         if DATE.fullmatch(text):
-            return _instant(text)
+            return instant(text)
         return int(text) if INTEGER.fullmatch(text) else float(text.replace("_", "?"))
     except ValueError:  # an integer of thousands of digits, a 31st of February
         return text
 
 
-def _instant(text: str) -> Instant:
+def instant(text: str) -> Instant:
+    """A date or a time of ISO 8601; ValueError where it is none."""
     found = datetime.fromisoformat(text.upper())
     offset = found.utcoffset() or timedelta()
     return Instant((found.replace(tzinfo=None) - EPOCH - offset) // MICROSECOND)
@@ -112,3 +116,31 @@ def typed_keys(keys: list[Key]) -> Keys:
     if kinds <= {int} and all(key is None or -(2**63) <= key < 2**63 for key in keys):
         return pa.array(keys, pa.int64())
     return keys
+
+
+class RecordRows:
+    """Rows of a block from row `start` on, appended record by record."""
+
+    def __init__(self, start: int, rejected: list[Rejection]) -> None:
+        self._start, self.rejected = start, rejected
+        self.texts: list[Bytes | None] = []
+        self.keys: list[Key] = []
+        self.identity: list[str | int | None] = []
+        self.stray: list[int] = []  # bytes that are not UTF-8, of each record that may have some
+
+    def block(self, columns: Columns) -> Block:
+        """The block."""
+        keys = typed_keys(self.keys) if columns.key is not None else None
+        stray = Stray(sum(map(bool, self.stray)), sum(self.stray))
+        identity = of_python(self.identity) if columns.identity is not None else None
+        return Block(self._start, piece_rows(self.texts), keys, tuple(self.rejected), stray, identity)
+
+
+def batch_block(
+    file: File, batch: pa.RecordBatch, columns: Columns, keys: KeyColumn | None, start: int, limit: Limit | None
+) -> Block:
+    """The block of a record batch whose first row is `start`. LargeDocumentError for a text that is not allowed."""
+    key = None if keys is None or columns.key is None else keys.read(column_named(batch, columns.key), start)
+    texts, bad_bytes = texts_of(batch, columns)
+    check_sizes(file, start, texts.lengths(), limit)
+    return Block(start, texts, key, stray=bad_bytes, identity=identity_column(batch, columns))

@@ -24,7 +24,7 @@ from gpulsh.io.arrow.buffers import chosen, kept, to_arrow
 from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, identity_column, texts_of, type_named
+from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
 from gpulsh.io.changes import with_added
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading, reason, wrong_length
@@ -42,8 +42,8 @@ from gpulsh.io.format import (
     Writing,
     spread,
 )
-from gpulsh.io.formats.keys import KeyColumn
-from gpulsh.io.limits import Limit, check_sizes, check_values_fit
+from gpulsh.io.formats.keys import KeyColumn, batch_block
+from gpulsh.io.limits import Limit, check_values_fit
 from gpulsh.io.packing import Packing
 from gpulsh.io.rows import piece_rows
 from gpulsh.memory_limit import check_room
@@ -337,13 +337,11 @@ def _blocks(
     # The many threads that read for a device decode as much as they hand on: each batch waits for Python's lock.
     most_bytes = block_bytes if block_bytes > BLOCK_BYTES else DECODED_BYTES
     for batch in _batches(file, source, _run_of(file, source, part), names, most_bytes):
-        key = None if keys is None else keys.of(batch, at)
-        texts, bad_bytes, identity = *texts_of(batch, columns), identity_column(batch, columns)
-        check_sizes(file, at, texts.lengths(), limit)
+        block = batch_block(file, batch, columns, keys, at, limit)
         at += len(batch)
         del batch  # before the next one is decoded
-        yield Block(at - len(texts), texts, key, stray=bad_bytes, identity=identity)
-        del texts, key, identity
+        yield block
+        del block
 
 
 def _part_blocks(

@@ -75,6 +75,10 @@ class Streamed(Format):
         with reading(file):
             yield from blocks(source, self.compression, step, intact_only=file.intact_only)
 
+    def _encoded(self, text: bytes) -> bytes:
+        """Text of UTF-8 in the encoding of the file."""
+        return text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
+
     def _writer(self, target: str, packing: Packing | None) -> AbstractContextManager[Sink]:
         """For a file of the same compression."""
         level = packing.level if packing is not None and self.takes(packing) else None

@@ -107,10 +107,6 @@ class PlainText(Streamed):
             with source, open(target, "wb") as out:
                 shutil.copyfileobj(source, out, COPIED)
 
-    def _encoded(self, text: bytes) -> bytes:
-        """Text of UTF-8 in the encoding of the file."""
-        return text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
-
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """A column, "text"."""
         with counting(file, keep) as read:

@@ -16,23 +16,23 @@ above all `warcinfo`. gpulsh reads only the first segment of a record.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import BinaryIO, NamedTuple, Unpack
 
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError
-from gpulsh.io.arrow.identities import BYTES, of_python
+from gpulsh.io.arrow.identities import BYTES
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.file import File, first_line, reading, reason, wrong_length
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, Writing
+from gpulsh.io.formats.keys import Instant, RecordRows, instant
 from gpulsh.io.formats.warc_records import Broken, Record, Wanted, record_bytes, warc_records
 from gpulsh.io.formats.web_text import WebText, http_text, kind_of, plain_text, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.packing import packed_member
-from gpulsh.io.rows import Bytes, piece_rows
+from gpulsh.io.rows import Bytes
 
 ID = "WARC-Record-ID"
 DATE = "warc-date"
@@ -73,21 +73,13 @@ class Warc(Format):
         """Blocks of about BLOCK_BYTES of text. A header that no document has is a missing column."""
         missing = {columns.id, columns.identity} - {None} if wanted is None else set()
         found: set[str] = set()
-        start = row = size = 0
-        texts: list[Bytes | None] = []
-        dates: list[datetime | None] = []
-        identity: list[str | None] = []
-        rejected: list[Rejection] = []
+        row = size = 0
+        rows = RecordRows(0, [])
 
         def broken(offset: int, detail: str) -> None:
             if wanted is None and not rules.skip:  # a later pass meets what the first one reported
                 raise _damaged(file, offset, detail)
-            rejected.append(Rejection(row, 0, "byte", offset, f"byte {offset}: {detail}"))
-
-        def block() -> Block:
-            key = pa.array(dates, pa.timestamp("us", "UTC")) if columns.key is not None else None
-            same = of_python(identity) if columns.identity is not None else None
-            return Block(start, piece_rows(texts), key, tuple(rejected), identity=same)
+            rows.rejected.append(Rejection(row, 0, "byte", offset, f"byte {offset}: {detail}"))
 
         def is_wanted() -> bool:
             return wanted is None or (row < len(wanted) and bool(wanted[row]))
@@ -97,10 +89,9 @@ class Warc(Format):
             return allowed and is_wanted() and _document(file, record) is not None
 
         for record, document in self._entries(file, broken, is_read):
-            if len(rejected) == BLOCK_ROWS:
-                yield block()
-                start, size, texts, dates, identity = row, 0, [], [], []
-                rejected.clear()
+            if len(rows.rejected) == BLOCK_ROWS:
+                yield rows.block(columns)
+                rows, size = RecordRows(row, []), 0
             if document is None:
                 continue
             if rules.limit is not None and record.size > rules.limit.document:
@@ -108,27 +99,25 @@ class Warc(Format):
             found.update(record.headers)
             missing = {name for name in missing if name and name.lower() not in record.headers}
             text: Bytes | None = None
+            identity = None if columns.identity is None else record.header(columns.identity)
             if is_wanted():
                 try:
                     text = b"" if columns.unread else _text(file, record, document, rules.limit)
                 except DamagedInputError as error:
                     if not rules.skip:
                         raise
-                    rejected.append(Rejection(row, 1, "byte", record.offset, reason(file, error)))
-            texts.append(text)
-            if columns.identity is not None:
-                is_bad = bool(rejected) and rejected[-1].row == row and rejected[-1].rows > 0
-                identity.append(None if is_bad else record.header(columns.identity))
-            if columns.key is not None:
-                dates.append(_date(file, record))
+                    rows.rejected.append(Rejection(row, 1, "byte", record.offset, reason(file, error)))
+                    identity = None
+            rows.texts.append(text)
+            rows.identity.append(identity)
+            rows.keys.append(None if columns.key is None else _date(file, record))
             row += 1
             size += len(text or b"")
             del record, document, text  # each may be as large as a document may be
-            if size >= BLOCK_BYTES or len(texts) == BLOCK_ROWS:
-                yield block()
-                start, size, texts, dates, identity = row, 0, [], [], []
-                rejected.clear()
-        yield block()
+            if size >= BLOCK_BYTES or len(rows.texts) == BLOCK_ROWS:
+                yield rows.block(columns)
+                rows, size = RecordRows(row, []), 0
+        yield rows.block(columns)
         if row and missing:
             raise missing_column(file, (str(missing.pop()),), columns, sorted(found))
 
@@ -311,12 +300,9 @@ def _text(file: File, record: Record, document: Bytes | WebText, limit: Limit | 
     return text
 
 
-def _date(file: File, record: Record) -> datetime | None:
+def _date(file: File, record: Record) -> Instant | None:
     value = record.header(DATE)
-    if value is None:
-        return None
     try:
-        date = datetime.fromisoformat(value)
+        return None if value is None else instant(value)
     except ValueError as error:
         raise InputError(f"{file.name}: byte {record.offset}: WARC-Date is {value!r}, no date") from error
-    return date if date.tzinfo else date.replace(tzinfo=UTC)
