@@ -80,11 +80,7 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
 
     with clean_end():
         found = query_index(path, inputs, output=output, progress=True, **parsed(options))
-    if output is not None:
-        conclude(f"{len(found)} duplicates are in {output}.")
-        return
-    for line in found.lines():
-        say(line)
+    _answer(found, output, f"{len(found)} duplicates are")
 
 
 @index.command(short_help="Find documents of an index that have passages of a text.")
@@ -139,11 +135,7 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
 
     with clean_end():
         found = index_counts(path, output=output, overwrite=overwrite)
-    if output is not None:
-        conclude(f"The counts of {len(found)} documents are in {output}.")
-        return
-    for line in found.lines():
-        say(line)
+    _answer(found, output, f"The counts of {len(found)} documents are")
 
 
 @index.command(short_help="Remove documents from an index.")
@@ -193,6 +185,15 @@ def _parameter(value: object) -> str:
     if not isinstance(value, dict):
         return str(value)
     return " ".join(f"{name}={each}" for name, each in value.items() if each is not None)
+
+
+def _answer(found: Any, output: str | None, what: str) -> None:
+    """Print the rows, or what is in the file of them."""
+    if output is not None:
+        conclude(f"{what} in {output}.")
+        return
+    for line in found.lines():
+        say(line)
 
 
 def _change(as_json: bool, function: Callable[..., Any], *places: object, **options: Any) -> None:

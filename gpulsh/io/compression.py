@@ -10,7 +10,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:  # Python may have been built without them
+    import bz2
+    import lzma
 
 Compression = Literal["", "gz", "bz2", "xz", "zst"]
 
@@ -42,80 +46,48 @@ class Piece(NamedTuple):
     end: int | None
 
 
-class Decoder(Protocol):
-    """Decodes one member; the decoders of bz2 and lzma are such."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the member has ended."""
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether it has given all content of the data so far."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """Data behind the member's end."""
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """At most `max_length` bytes of content."""
-
-
 class _Gzip:
-    """zlib's decoder as a `Decoder`."""
+    """zlib's decoder of a member, with the attributes of those of bz2 and lzma."""
+
+    eof, needs_input, unused_data = False, True, b""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=31)
 
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._inner.unconsumed_tail
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+        inner = self._inner
+        content = inner.decompress(inner.unconsumed_tail + data, max_length)
+        self.eof, self.needs_input, self.unused_data = inner.eof, not inner.unconsumed_tail, inner.unused_data
+        return content
 
 
 class _Zstd:
-    """zstandard's decoder of a frame as a `Decoder`. It gives all content of its input, so that comes in small steps.
+    """The same of a frame, by zstandard. Its decoder gives all content of its input, which comes in small steps here.
 
     The library's stream reader would take a truncated frame for a whole one.
     """
+
+    eof, needs_input, unused_data = False, True, b""
 
     def __init__(self, library: Any) -> None:
         self._inner = library.decompressobj()
         self._left, self._step = b"", ZSTD_STEPS[0]
 
-    @property
-    def eof(self) -> bool:
-        return bool(self._inner.eof)
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._left
-
-    @property
-    def unused_data(self) -> bytes:
-        unused: bytes = self._inner.unused_data + self._left
-        return unused
-
     def decompress(self, data: bytes, max_length: int) -> bytes:
         data, at, size = self._left + data, 0, 0
         found = []
-        while at < len(data) and size < max_length and not self.eof:
+        while at < len(data) and size < max_length and not self._inner.eof:
             found.append(self._inner.decompress(data[at : at + self._step]))
             at += self._step
             size += len(found[-1])
             self._step = ZSTD_STEPS[len(found[-1]) < ZSTD_CONTENT]
         self._left = data[at:]
+        self.eof, self.needs_input = self._inner.eof, not self._left
+        self.unused_data = self._inner.unused_data + self._left
         return b"".join(found)
+
+
+Decoder: TypeAlias = "bz2.BZ2Decompressor | lzma.LZMADecompressor | _Gzip | _Zstd"
 
 
 def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) -> Generator[Piece]:
@@ -158,7 +130,7 @@ def _decoder(compression: Compression) -> tuple[Callable[[], Decoder], type[Exce
     if compression == "gz":
         return _Gzip, zlib.error, b""
     if compression == "bz2":
-        import bz2  # Python may have been built without it, or lzma
+        import bz2
 
         return bz2.BZ2Decompressor, OSError, BZIP2
     if compression == "xz":

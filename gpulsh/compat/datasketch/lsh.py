@@ -141,9 +141,7 @@ class MinHashLSH:
 
     def _band_keys(self, minhash: AnyMinHash, bands: int | None = None) -> list[bytes]:
         """The bytes of each band, or a ParameterError if the signature does not fit the index."""
-        if len(minhash) != self.h:
-            raise ParameterError(f"the signature has {len(minhash)} values; this index takes {self.h}")
-        check_scheme(self._minhash_scheme, minhash)
+        check_signature(minhash, self.h, self._minhash_scheme)
         whole = self._byteswap(minhash.hashvalues)
         size = len(whole) // self.h * self.r
         found = [whole[start : start + size] for start in range(0, size * (self.b if bands is None else bands), size)]
@@ -239,6 +237,13 @@ class MinHashLSH:
         if "_minhash_scheme" not in state:  # of 1.x, which had one scheme; WeightedMinHash has none, and longer keys
             lengths = {len(band) for table in self.hashtables[:1] for band in table if isinstance(band, bytes)}
             self._minhash_scheme = "legacy" if lengths == {LEGACY_BYTES * self.r} else None
+
+
+def check_signature(minhash: AnyMinHash, size: int, scheme: str | None) -> None:
+    """ParameterError if a signature has another length or scheme than the index."""
+    if len(minhash) != size:
+        raise ParameterError(f"the signature has {len(minhash)} values; this index takes {size}")
+    check_scheme(scheme, minhash)
 
 
 def check_scheme(known: str | None, minhash: AnyMinHash) -> None:

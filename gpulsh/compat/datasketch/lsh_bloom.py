@@ -16,7 +16,7 @@ from struct import Struct
 import numpy as np
 
 from gpulsh.arrays import Values
-from gpulsh.compat.datasketch.lsh import AnyMinHash, check_scheme, chosen_bands
+from gpulsh.compat.datasketch.lsh import AnyMinHash, check_signature, chosen_bands
 from gpulsh.compat.schemes.sketches import finalized
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.params import check_integer
@@ -145,9 +145,7 @@ class MinHashLSHBloom:
         return any(table.query(first, second) for table, (first, second) in found)
 
     def _hashes(self, minhash: AnyMinHash) -> list[list[int]]:
-        if len(minhash) != self.h:
-            raise ParameterError(f"the signature has {len(minhash)} values; this index takes {self.h}")
-        check_scheme(self._minhash_scheme, minhash)
+        check_signature(minhash, self.h, self._minhash_scheme)
         values = minhash.hashvalues
         return band_hashes(values.reshape(self.h, -1)[: self.b * self.r].reshape(self.b, -1))
 

@@ -43,8 +43,7 @@ from gpulsh.io.rows import gathered
 STEP = 1 << 20  # bytes split at once
 MOST_ROWS = 1 << 14  # of a block
 CHECKED_HEADER = 1 << 20  # bytes up to which a header is looked at before the work begins
-DELIMITERS = {"tabs": "tab", "semicolons": "';'", "bars": "'|'", "commas": "','"}  # as --delimiter takes them
-SIGNS = {"tabs": "\t", "semicolons": ";", "bars": "|", "commas": ","}
+SIGNS = {"\t": ("tabs", "tab"), ";": ("semicolons", "';'"), "|": ("bars", "'|'"), ",": ("commas", "','")}
 LINE_ENDS = np.frombuffer(b"\n\r", np.uint8)
 BOM = b"\xef\xbb\xbf"
 FIELD = rb'(?:"[^"]*(?:""[^"]*)*"?)?[^%b\r\n]*'
@@ -260,10 +259,10 @@ class Delimited(Streamed):
         for place in columns.places():
             name = ".".join(place)  # of what was nested once, as those call it who made columns of it
             if name not in names:
-                if (other := _other_delimiter(names, self.delimiter.join(names), name)) is not None:
-                    raise InputError(
-                        f"{file.name}: has {other} between its columns; give --delimiter {DELIMITERS[other]}"
-                    )
+                header = self.delimiter.join(names)
+                for sign, (signs, option) in SIGNS.items():
+                    if sign in header and (len(names) == 1 or name in header.split(sign)):
+                        raise InputError(f"{file.name}: has {signs} between its columns; give --delimiter {option}")
                 raise missing_column(file, place, columns, names)
             if names.count(name) > 1:
                 raise _ambiguous(file, name, names)
@@ -298,14 +297,6 @@ def _numbered(first: Records, others: Iterator[Records]) -> Iterator[tuple[int, 
             part = records.part(slice(begin, begin + MOST_ROWS))
             yield row, part
             row += len(part.begin)
-
-
-def _other_delimiter(names: Sequence[str], header: str, wanted: str) -> str | None:
-    """The sign between the columns of a header that was read with another delimiter and lacks the `wanted` column."""
-    for name, sign in SIGNS.items():
-        if (len(names) == 1 and sign in header) or (sign in header and wanted in header.split(sign)):
-            return name
-    return None
 
 
 def _ambiguous(file: File, name: str, names: Sequence[str]) -> InputError:
