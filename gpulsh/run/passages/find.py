@@ -68,7 +68,7 @@ from gpulsh.run.records.ranges import bundles, file_range, whole_range
 from gpulsh.run.records.tables import Table
 from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order
 
-RUN_SAMPLES, RUN_WINDOWS = 1 << 20, 1 << 20  # that are held before equal ones become one
+RUN_SAMPLES, RUN_WINDOWS = 1 << 20, 1 << 18  # that are held before equal ones become one
 GIANT_BYTES = 4 << 20  # of a document whose windows are sampled piece by piece
 RUN_MET = 1 << 20  # places in earlier runs that are held before they are written
 
@@ -220,22 +220,23 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
             texts = read_documents(place, layout, partition, base, met)
             found = chain.from_iterable(ops.pipelined_map(texts, hashed))
             for run in bundles(found, RUN_WINDOWS, lambda some: len(some.place)):
-                windows += _write_windows(ops, run, origin, windows_out, followers_out)
+                windows += _write_windows(run, origin, windows_out, followers_out)
         return Made(windows_out.finish_named() | followers_out.finish_named(), {"windows": windows})
 
 
-def _write_windows(
-    ops: Backend, held: list[Windows], origin: int, windows_out: ColumnsFile, followers_out: ColumnsFile
-) -> int:
-    run = Windows(*map(np.concatenate, zip(*held, strict=True)))
-    first = groups(run.proposed, run.proven)
-    left = first < 0
-    proposed = run.proposed[left]
-    order = range_order(proposed)
-    rows = WindowRows(proposed, run.proven[left], -first[left], run.place[left] - origin)
-    windows_out.append([column[order] for column in rows])
-    followers_out.append(Followers(run.place[~left], run.place[first[~left]]))
-    return int(left.sum())
+def _write_windows(held: list[Windows], origin: int, windows_out: ColumnsFile, followers_out: ColumnsFile) -> int:
+    proposed, proven, place = map(np.concatenate, zip(*held, strict=True))
+    count = 0
+    for start in range(0, len(place), RUN_WINDOWS):  # a batch may have many
+        run = slice(start, start + RUN_WINDOWS)
+        first = groups(proposed[run], proven[run])
+        left = first < 0
+        rows = WindowRows(proposed[run][left], proven[run][left], -first[left], place[run][left] - origin)
+        order = range_order(rows.proposed)
+        windows_out.append([column[order] for column in rows])
+        followers_out.append(Followers(place[run][~left], place[run][first[~left]]))
+        count += len(order)
+    return count
 
 
 def repeat(place: PassagesPlace, places: Layout, partitions: Sequence[int], part: int, parts: int) -> Made:

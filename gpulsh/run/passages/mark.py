@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.ragged import found_in, sorted_distinct
+from gpulsh.ragged import found_in, sorted_distinct, stable_order
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
 from gpulsh.repeats.marks import Marker, TokenSpans
 from gpulsh.repeats.places import byte_bounds_of
@@ -105,11 +105,11 @@ def _windows(found: PlacedRows[FoundRows], followers: PlacedRows[Followers], sta
     first, occurrences = np.empty_like(wanted), np.empty_like(wanted)
     firsts = (int(wanted[0]), int(wanted[-1]) + 1) if len(wanted) else (0, 0)
     for known in found.runs(*firsts):  # the first of a run of windows, which is of the same partition
-        rows, there = found_in(wanted, known.place)
+        there, rows = found_in(known.place, wanted)
         first[there], occurrences[there] = known.first[rows], known.occurrences[rows]
     pairs = zip(windows, (others.place, first[at], occurrences[at]), strict=True)
     columns = [np.concatenate(pair) for pair in pairs]
-    order = np.argsort(columns[0])
+    order = stable_order(columns[0])
     return Repeats(*(column[order] for column in columns))
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, Values
 from gpulsh.backends.parts import in_part
+from gpulsh.ragged import stable_order
 from gpulsh.run.job import Layout
 from gpulsh.run.records.tables import PostingRows, Ranges, Row, Table
 from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order, range_rows
@@ -165,7 +166,7 @@ def whole_range(
     found, count = table.empty(sum(len(run[0]) for _, _, run in runs)), 0
     for file, start, run in runs:  # into their place: parts of a range and the range would take twice the memory
         chosen = np.flatnonzero(in_part(run[0], part, parts)) if parts > 1 else np.arange(len(run[0]))
-        chosen = chosen[np.argsort(run[-1][chosen])]
+        chosen = chosen[stable_order(run[-1][chosen])]
         rows = slice(count, count + len(chosen))
         for column, values in zip(found, run, strict=True):
             np.take(values, chosen, out=column[rows])
