@@ -99,13 +99,15 @@ def within_runs(counts: Numbers) -> Numbers:
 
 
 def ranges(begin: Array, size: Array) -> Array:
-    """int64: begin, begin + 1, ... for each of `begin` [n], as many as its `size` [n], end to end; no size is 0.
+    """int64: begin, begin + 1, ... for each of `begin` [n], as many as its `size` [n], end to end.
 
     Takes and returns arrays of NumPy or CuPy.
 
     >>> ranges(np.array([5, 3]), np.array([2, 3]))
     array([5, 6, 3, 4, 5])
     """
+    some = size > 0
+    begin, size = begin[some], size[some]
     starts = offsets(size)
     steps = np.ones(int(starts[-1]), np.int64, like=begin)
     steps[starts[:-1]] = begin
@@ -130,13 +132,13 @@ def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = Non
 
 
 def chosen_rows(rows: SomeRows, which: Numbers) -> SomeRows:
-    """The rows `which` [m], in that order; a view where they are consecutive."""
+    """The rows `which` [m], in that order, of NumPy or CuPy arrays; a view where they are consecutive."""
     if len(which) == 1 or (len(which) and bool((which[1:] == which[:-1] + 1).all())):
         offset = rows.offset[which[0] : which[-1] + 2]
         return rows.remade(rows.values[offset[0] : offset[-1]], offset - offset[0])
     begin = rows.offset[which]
     sizes = rows.offset[which + 1] - begin
-    return rows.remade(rows.values[np.repeat(begin, sizes) + within_runs(sizes)], offsets(sizes))
+    return rows.remade(rows.values[ranges(begin, sizes)], offsets(sizes))
 
 
 def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
@@ -184,15 +186,6 @@ class TextParts(TextBatch):
 def as_one(parts: list[TextBatch]) -> TextBatch:
     """Batches on the host as one, joined when its values are used; a single one itself."""
     return parts[0] if len(parts) == 1 else TextParts(parts)
-
-
-def rows_at(rows: SomeRows, which: Array) -> SomeRows:
-    """The rows `which` [m], in that order, of NumPy or CuPy arrays."""
-    begin = rows.offset[which]
-    offset = offsets(rows.offset[which + 1] - begin)
-    place = np.arange(int(offset[-1]), dtype=np.int64, like=begin)
-    row = np.searchsorted(offset, place, side="right") - 1
-    return rows.remade(rows.values[place - offset[row] + begin[row]], offset)
 
 
 def counted(flags: Array, offset: Array) -> Array:

@@ -49,8 +49,8 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 5)
     }
     const u32 mask = mask_of_warp();
     if (__all_sync(mask, document == __shfl_sync(mask, document, 0))) {
-        low = sum_of_lanes(low);
-        high = sum_of_lanes(high);
+        low = sum_through_lane(low);
+        high = sum_through_lane(high);
         if ((threadIdx.x & 31) != lanes_of_warp() - 1) return;
     }
     atomicAdd(&hashes[2 * document], low);

@@ -10,6 +10,7 @@
 // Bound: random reads of the frequencies; bytes: 16 a fingerprint.
 // Geometry: the prefix is a function of the row. Oracle: gpulsh/backends/reference/rows.py.
 #include "row.cuh"
+#include "warp.cuh"
 
 constexpr i32 FREQUENCIES = 256;
 constexpr i32 A_LANE = FREQUENCIES / 32;
@@ -19,11 +20,7 @@ __device__ __forceinline__ void find_cut(const u32 (&bins)[FREQUENCIES], i64 len
     const i32 lane = threadIdx.x & 31;
     i32 sum = 0;
     for (i32 bin = 0; bin < A_LANE; ++bin) sum += bins[lane * A_LANE + bin];
-    i32 through = sum;
-    for (i32 step = 1; step < 32; step *= 2) {
-        const i32 below = __shfl_up_sync(0xFFFFFFFFu, through, step);
-        if (lane >= step) through += below;
-    }
+    const i32 through = sum_through_lane(sum);
     i32 before = through - sum;
     if (before >= length || length > through) return;  // all lanes but one
     i32 bin = lane * A_LANE;

@@ -44,25 +44,16 @@ __device__ __forceinline__ void signed_sums(const u64* __restrict__ values, Weig
     }
 }
 
-struct One {
-    __device__ __forceinline__ i64 operator()(i64) const { return 1; }
-};
-
-struct Given {
-    const i64* weights;
-    __device__ __forceinline__ i64 operator()(i64 i) const { return weights[i]; }
-};
-
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     simhash(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents, const u64* __restrict__ keys,
             i32 span, i64* __restrict__ sums) {
-    signed_sums(values, One{}, offset, documents, keys, span, sums);
+    signed_sums(values, [](i64) { return (i64)1; }, offset, documents, keys, span, sums);
 }
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     simhash_weighted(const u64* __restrict__ values, const i64* __restrict__ weights, const i64* __restrict__ offset,
                      i64 documents, const u64* __restrict__ keys, i32 span, i64* __restrict__ sums) {
-    signed_sums(values, Given{weights}, offset, documents, keys, span, sums);
+    signed_sums(values, [=](i64 i) { return weights[i]; }, offset, documents, keys, span, sums);
 }
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)

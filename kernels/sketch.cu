@@ -14,7 +14,7 @@
 // minhash.cu, by groups of 64, 128 or 256 columns. A document inside the span has its signature in shared memory for a
 // moment, a lane a band; the pieces of one that spans divide meet by atomicMin, and sketch_straddlers digests them, a
 // warp a span. Bound: arithmetic, that of minhash.cu and shingle.cu; bytes: 8 a token. Geometry: a minimum is the same
-// over any split, a digest has one writer. Oracle: gpulsh/backends/reference/backend.py.
+// over any split, a digest has one writer. Oracle: gpulsh/backends/protocol.py.
 #include "digest.cuh"
 #include "minima.cuh"
 

@@ -11,11 +11,12 @@ __device__ __forceinline__ u32 mask_of_warp() {
     return 0xFFFFFFFFu >> (32 - lanes_of_warp());
 }
 
-// The sum of the values of all lanes, in the last one.
-__device__ __forceinline__ u64 sum_of_lanes(u64 value) {
+// The sum of the values of the lanes up to this one: of all lanes, in the last one.
+template <typename Value>
+__device__ __forceinline__ Value sum_through_lane(Value value) {
     const u32 mask = mask_of_warp();
     for (i32 step = 1; step < 32; step *= 2) {
-        const u64 before = __shfl_up_sync(mask, value, step);
+        const Value before = __shfl_up_sync(mask, value, step);
         if ((i32)(threadIdx.x & 31) >= step) value += before;
     }
     return value;

@@ -88,7 +88,5 @@ def character_spans(spans: TokenSpans, start: Numbers, stop: Numbers) -> TokenSp
     before = np.flatnonzero((end[:-1] < begin[1:]) & ~first_of_runs(run)[1:])
     parts = np.stack([number[before], number[before + 1] + 1], axis=1).reshape(-1)
     rarest = np.minimum.reduceat(np.append(spans.occurrences, 0), parts)[::2] if len(parts) else parts
-    gaps = TokenSpans(end[before], begin[before + 1], np.full(len(before), -1, np.int64), rarest)
-    kept = TokenSpans(start[whole], stop[whole], spans.first[whole], spans.occurrences[whole])
-    order = np.argsort(np.concatenate([kept.start, gaps.start]), kind="stable")
-    return TokenSpans(*(np.concatenate(pair)[order] for pair in zip(kept, gaps, strict=True)))
+    kept = spans._replace(start=start, stop=stop).chosen(whole)
+    return kept.with_gaps(end[before], begin[before + 1], rarest)

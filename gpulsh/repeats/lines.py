@@ -58,11 +58,11 @@ def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Nu
     What a line has besides is a span that does not repeat. It occurs as often as the line's most frequent mark.
     """
     rows = distinct(np.searchsorted(base, spans.start, side="right") - 1)
-    parts = [WholeLines.none(TokenSpans(*(column[:0] for column in spans)))]
+    parts = [WholeLines.none(spans.chosen(slice(0)))]
     for part, text in chosen_batches(documents, rows):
         chosen = rows[part]
         here = [base[chosen[0]], base[chosen[-1] + 1]]
-        some = TokenSpans(*(column[slice(*np.searchsorted(spans.start, here))] for column in spans))
+        some = spans.chosen(slice(*np.searchsorted(spans.start, here)))
         windows = kept[slice(*np.searchsorted(kept, here))]
         windows = windows[np.isin(np.searchsorted(base, windows, side="right") - 1, chosen)]
         parts.append(lines_of_batch(documents, base, chosen, text, some, windows, tokens))
@@ -110,9 +110,7 @@ def lines_of_batch(
     fresh[1:] = (beside[1:] != beside[:-1] + 1) | (line_of[beside[1:]] != line_of[beside[:-1]])
     first, last = beside[fresh], beside[np.append(fresh[1:], fresh[:1])]
     place = base[rows[document]] + token
-    added = TokenSpans(place[first], place[last] + 1, np.full(len(first), -1, np.int64), most[line_of[first]])
-    order = np.argsort(np.concatenate([spans.start, added.start]), kind="stable")
-    joined = TokenSpans(*(np.concatenate(pair)[order] for pair in zip(spans, added, strict=True)))
+    joined = spans.with_gaps(place[first], place[last] + 1, most[line_of[first]])
 
     start, last = numbers(joined.start), numbers(joined.stop - 1)
     opens = is_whole[line_of[start]] & (lines[line_of[start]] == start)

@@ -30,6 +30,16 @@ class TokenSpans(NamedTuple):
     first: Numbers  # the place of the equal token of the first occurrence; -1 of tokens that do not repeat
     occurrences: Numbers
 
+    def chosen(self, which: slice | Numbers) -> TokenSpans:
+        """Some of the spans."""
+        return TokenSpans(*(column[which] for column in self))
+
+    def with_gaps(self, start: Numbers, stop: Numbers, occurrences: Numbers) -> TokenSpans:
+        """The spans, and others between them that do not repeat, in order."""
+        gaps = start, stop, np.full(len(start), -1, np.int64), occurrences
+        order = np.argsort(np.concatenate([self.start, start]), kind="stable")
+        return TokenSpans(*(np.concatenate(pair)[order] for pair in zip(self, gaps, strict=True)))
+
 
 def mark(found: Repeats, tokens: int, keep: Keep) -> TokenSpans:
     """The marks that windows of `tokens` tokens give."""
@@ -55,14 +65,8 @@ def bridged(spans: TokenSpans, base: Numbers, most: int) -> TokenSpans:
     before = np.flatnonzero((size > 0) & (size < most) & (row[1:] == row[:-1]))
     if len(before) == 0:
         return spans
-    gaps = TokenSpans(
-        spans.stop[before],
-        spans.start[before + 1],
-        np.full(len(before), -1, np.int64),
-        np.minimum(spans.occurrences[before], spans.occurrences[before + 1]),
-    )
-    order = np.argsort(np.concatenate([spans.start, gaps.start]), kind="stable")
-    return TokenSpans(*(np.concatenate(pair)[order] for pair in zip(spans, gaps, strict=True)))
+    rarer = np.minimum(spans.occurrences[before], spans.occurrences[before + 1])
+    return spans.with_gaps(spans.stop[before], spans.start[before + 1], rarer)
 
 
 class Settled(NamedTuple):
@@ -96,8 +100,8 @@ class Marker:
         apart = _apart(settled.place, self._tokens, seen)
         self._windows = Repeats(*(column[known:] for column in windows))
         begin = int(np.searchsorted(seen.stop, int(self._windows.place[0]) if len(self._windows.place) else until))
-        self._spans = TokenSpans(*(column[begin : len(self._spans.start) + done.stop] for column in seen))
-        return Settled(TokenSpans(*(column[done] for column in spans)), settled, apart)
+        self._spans = seen.chosen(slice(begin, len(self._spans.start) + done.stop))
+        return Settled(spans.chosen(done), settled, apart)
 
 
 def _apart(place: Numbers, tokens: int, spans: TokenSpans) -> NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, check_type, set_integer
 from gpulsh.permutations import stream
-from gpulsh.ragged import counted, end_to_end, offsets, rows_at
+from gpulsh.ragged import chosen_rows, counted, end_to_end, offsets, ranges
 from gpulsh.sketch.base import TextSketch, check_estimated, check_maker, checked_pairs, of_pairs
 from gpulsh.text.documents import Documents
 
@@ -136,7 +136,7 @@ class BottomS(SampleSketch):
 
     def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
         """A member of the union's sample in both sets occurs twice in the two samples."""
-        two = rows_at(samples, pairs.reshape(-1))
+        two = chosen_rows(samples, pairs.reshape(-1))
         together = Fingerprints(two.values, two.offset[::2].copy())
         union = ops.unique(together)
         sizes = np.minimum(union.lengths, self.size)
@@ -155,10 +155,8 @@ class BottomS(SampleSketch):
         return independent * (size - self.size) / (size - 1) if size > self.size else 0.0
 
     def _least(self, values: Array, offset: Array) -> tuple[Array, Array]:
-        cut = offsets(np.minimum(np.diff(offset), self.size))
-        place = np.arange(int(cut[-1]), like=offset)
-        row = np.searchsorted(cut, place, side="right") - 1
-        return values[place - cut[row] + offset[row]], cut
+        sizes = np.minimum(np.diff(offset), self.size)
+        return values[ranges(offset[:-1], sizes)], offsets(sizes)
 
 
 @dataclass(frozen=True, kw_only=True)

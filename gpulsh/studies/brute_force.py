@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Arrays, Fingerprints, Numbers
 from gpulsh.errors import ParameterError
 from gpulsh.params import check_integer
-from gpulsh.ragged import cuts, offsets, within_runs
+from gpulsh.ragged import cuts, offsets, ranges
 from gpulsh.theory import SCurve
 
 FINE = 1000  # steps of similarity in which pairs are counted
@@ -97,7 +97,7 @@ def shared_counts(sets: Fingerprints) -> Iterator[tuple[Numbers, Numbers, Number
 
     for start, stop in cuts(work, CELLS, max(CELLS // max(count, 1), 1)):
         some = slice(*np.searchsorted(owner, [start, stop]))
-        others = documents[np.repeat(begin[some], later[some]) + within_runs(later[some])]
+        others = documents[ranges(begin[some], later[some])]
         steps = np.repeat((owner[some] - start) * count, later[some]) + others
         shared = np.bincount(steps, minlength=(stop - start) * count).reshape(-1, count)
         for first in range(0, len(frequent), COLUMNS):

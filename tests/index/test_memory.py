@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh import Fingerprints, Index
-from gpulsh.backends.reference import backend as reference
+from gpulsh.backends import reference
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index import collection, contents, merging

@@ -21,7 +21,7 @@ from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape
-from gpulsh.ragged import first_of_runs, offsets
+from gpulsh.ragged import first_of_runs, offsets, ranges
 
 SLOTS = 8  # a digest, at least; two bits each
 MAX_MEMBERS = 2**32  # distinct ids in buckets; a key holds two of their numbers
@@ -138,9 +138,7 @@ def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
     xp = machine.arrays
     wanted = wanted[first_of_runs(wanted)]
     starts = xp.searchsorted(ascending, wanted, side="left")
-    before = offsets(xp.searchsorted(ascending, wanted, side="right") - starts)
-    total = machine.number(before[-1])
-    return xp.arange(total, dtype=np.int64) + (starts - before[:-1])[machine.row_of(before, 0, total)]
+    return ranges(starts, xp.searchsorted(ascending, wanted, side="right") - starts)
 
 
 def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:

@@ -13,6 +13,7 @@ from gpulsh.arrays import Array, Fingerprints, WeightedFingerprints
 from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.darts import Streams, logarithms
 from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
+from gpulsh.ragged import first_of_runs
 
 
 def occurrences(machine: Machine, fingerprints: Fingerprints) -> WeightedFingerprints:
@@ -23,9 +24,7 @@ def occurrences(machine: Machine, fingerprints: Fingerprints) -> WeightedFingerp
     order = xp.argsort(values, kind="stable")
     order = order[xp.argsort(row[order], kind="stable")]
     values, row = values[order], row[order]
-    first = xp.ones(len(values), bool)
-    first[1:] = (values[1:] != values[:-1]) | (row[1:] != row[:-1])
-    begin = xp.flatnonzero(first)
+    begin = xp.flatnonzero(first_of_runs(values) | first_of_runs(row))
     weight = xp.diff(xp.concatenate((begin, xp.full(1, len(values), begin.dtype)))).astype(np.float64)
     return WeightedFingerprints(values[begin], weight, xp.searchsorted(begin, offset - offset[0]).astype(np.int64))
 

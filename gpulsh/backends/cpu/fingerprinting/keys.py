@@ -16,7 +16,6 @@ from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.params import Reading
 from gpulsh.secret import DIGITS, PLACES, TOKEN_FAR, EvidenceKeys
 
-KEYS = PLACES  # token places with keys in a table, one for each byte of a block; longer tokens compute theirs
 BITS = DIGITS.bit_length() - 1  # of a digit of a far place
 DIGIT = DIGITS - 1
 TOKENS_FAR = np.int64(TOKEN_FAR)  # a literal has its own type, for which functions would be compiled again
@@ -29,7 +28,7 @@ _ONE, _ASCII = _U(1), _U(0x80)
 @inlined
 def packing(value):
     """The distance from a place's key to the factor of a folded code point in its packed token."""
-    return 8 * KEYS * np.int64(value >= _ASCII) - 16 * KEYS
+    return 8 * PLACES * np.int64(value >= _ASCII) - 16 * PLACES
 
 
 @subroutine
@@ -44,7 +43,7 @@ def far_factor(number, keys, far):
 def far_key(place, keys, secret):
     """The key of a place beyond the table."""
     if secret:
-        return get(keys + 8 * (place % KEYS)) * far_factor(place // KEYS, keys, TOKENS_FAR)
+        return get(keys + 8 * (place % PLACES)) * far_factor(place // PLACES, keys, TOKENS_FAR)
     return mixed(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
 
 
@@ -65,8 +64,8 @@ def kernel_table(reading: Reading) -> KernelTable:
 class KernelKeys(NamedTuple):
     """Keys for kernels; the caller of a kernel holds `words`.
 
-    Before `address` are 2 * KEYS factors of a folded code point in its packed token, by its place: for ASCII, then for
-    other code points.
+    Before `address` are 2 * PLACES factors of a folded code point in its packed token, by its place: for ASCII, then
+    for other code points.
     """
 
     words: NDArray[np.uint64]
@@ -78,7 +77,7 @@ class KernelKeys(NamedTuple):
 def kernel_keys(keys: EvidenceKeys | None) -> KernelKeys:
     """The keys of evidence, or the public keys, which are fewer."""
     words = public_words() if keys is None else keys.words
-    packing = np.concatenate([words[:KEYS], words[:KEYS]])
+    packing = np.concatenate([words[:PLACES], words[:PLACES]])
     packing[:8] = _ONE << np.arange(0, 64, 8, dtype=np.uint64)  # the first 8 bytes of a word are side by side
     words = np.concatenate([packing, words])
     return KernelKeys(words, words.ctypes.data + packing.nbytes, keys is not None)

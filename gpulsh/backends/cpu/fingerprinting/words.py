@@ -28,10 +28,11 @@ from gpulsh.backends.cpu.fingerprinting.characters import (
     wide_terms,
     word_mask,
 )
-from gpulsh.backends.cpu.fingerprinting.keys import KEYS, TOKENS_FAR, far_factor, far_key, packing
+from gpulsh.backends.cpu.fingerprinting.keys import TOKENS_FAR, far_factor, far_key, packing
 from gpulsh.backends.cpu.kernel import subroutine
 from gpulsh.backends.cpu.vectors import LANES, byte, get, leading_zeros, lowest_bit, ones, prefetch, put
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
+from gpulsh.secret import PLACES
 
 ROOM = BLOCK + WIDE  # bytes that may be read from a block's start
 RUN = 512  # words that are summed together
@@ -52,7 +53,7 @@ def _ascii_sum(text, start, end, keys, secret):
     for place in range(BLOCK, end - start, BLOCK):
         at, size = text + start + place, min(end - start - place, BLOCK)
         if secret:
-            total += block_terms(at, size, keys) * far_factor(place // KEYS, keys, TOKENS_FAR)
+            total += block_terms(at, size, keys) * far_factor(place // PLACES, keys, TOKENS_FAR)
         else:
             total += computed_terms(at, size, place)
     return total
@@ -71,7 +72,7 @@ def _words_by_code_point(text, at, stop, until, table, keys, secret, proof, prov
             entry = table_entry(point, table)
         klass, value = entry & 3, _U(point + (entry >> 2))
         if klass == WORD:
-            if place < KEYS:
+            if place < PLACES:
                 total += get(keys + 8 * place) * value
                 pack += get(proof + 8 * place + packing(value)) * value
             else:
