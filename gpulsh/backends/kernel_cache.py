@@ -17,13 +17,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent / "cpu"
 # Other files whose constants are in kernels.
-CONSTANTS = (
-    "backends/darts.py",
-    "backends/host.py",
-    "backends/protocol.py",
-    "backends/unicode_table.py",
-    "secret.py",
-)
+CONSTANTS = ("backends/darts.py", "backends/host.py", "backends/protocol.py", "backends/unicode_table.py", "secret.py")
 
 
 @dataclass(frozen=True)

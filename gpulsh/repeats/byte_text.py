@@ -54,13 +54,13 @@ def _moved(values: Numbers, begin: int, end: int, place: int) -> tuple[int, int]
         if lead & 0xC0 == 0x80:
             continue
         sequence = bytes(values[place - back : min(place - back + 4, end)])
-        size = _valid(sequence)
+        size = character_size(sequence)
         return (place - back + size, place - back) if size > back else (place, place)
     return place, place
 
 
-def _valid(sequence: bytes) -> int:
-    """How many bytes of a sequence that does not begin with a continuation byte `decode` takes as one character."""
+def character_size(sequence: bytes) -> int:
+    """How many bytes at the front of a sequence `bytes.decode("utf-8", "replace")` takes as one character."""
     try:
         return len(sequence.decode()[0].encode())
     except UnicodeDecodeError as error:

@@ -16,16 +16,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.memory.strings import is_null
 from gpulsh.io.memory.texts import MemoryTexts
 from gpulsh.io.rows import normalized
-from gpulsh.params import (
-    Folding,
-    NormalForm,
-    Shingling,
-    Unit,
-    check_integer,
-    known_keywords,
-    normalizing,
-    shown_type,
-)
+from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing, shown_type
 from gpulsh.ragged import chosen_rows, distinct, end_to_end, offsets
 from gpulsh.text.documents import BATCH_BYTES, Documents
 

@@ -19,7 +19,7 @@ from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.io.rows import batch_cuts, normalized
 from gpulsh.params import Folding, NormalForm
 from gpulsh.ragged import distinct, offsets
-from gpulsh.repeats.byte_text import spelled, whole_characters
+from gpulsh.repeats.byte_text import character_size, spelled, whole_characters
 from gpulsh.text.documents import Documents, TextReading
 
 REPLACEMENT = "\ufffd"
@@ -105,19 +105,10 @@ def _stretches(document: bytes, form: NormalForm) -> tuple[NDArray[np.int64], ND
             stretch, sizes = "", []
         stretch += character
         is_invalid = character == REPLACEMENT and document[taken : taken + 3] != REPLACEMENT.encode()
-        sizes.append(_invalid_size(document[taken : taken + 4]) if is_invalid else len(character.encode()))
+        sizes.append(character_size(document[taken : taken + 4]) if is_invalid else len(character.encode()))
         taken += sizes[-1]
     close()
     return np.cumsum(before), np.cumsum(after)
-
-
-def _invalid_size(piece: bytes) -> int:
-    """How many bytes at the front of a piece, which is no UTF-8, one U+FFFD replaces."""
-    try:
-        piece.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.end
-    raise AssertionError(piece)
 
 
 @lru_cache(maxsize=1 << 16)

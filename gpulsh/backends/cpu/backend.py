@@ -10,7 +10,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.composed import add_operations
-from gpulsh.backends.cpu import buckets, intersect, passages, prefixes, shingle, simhash, texts, unique, weighted
+from gpulsh.backends.cpu import buckets, intersect, passages, rows, shingle, simhash, texts, weighted
 from gpulsh.backends.cpu.sketches import Minima, sketch_of
 from gpulsh.backends.cpu.threads import MEMORY, Threads, by_count, by_weight
 from gpulsh.backends.parallel import pipelined_map, processors
@@ -50,7 +50,7 @@ class CpuBackend(Backend):
     name = "cpu"
 
     components = staticmethod(buckets.components)
-    frequencies = staticmethod(prefixes.frequencies)
+    frequencies = staticmethod(rows.frequencies)
     gather = staticmethod(texts.gather)
 
     def __init__(self, threads: int | None = None, memory: int = MEMORY) -> None:
@@ -91,4 +91,4 @@ class CpuBackend(Backend):
         return other
 
 
-add_operations(CpuBackend, "threads", buckets, intersect, passages, prefixes, shingle, simhash, texts, unique, weighted)
+add_operations(CpuBackend, "threads", buckets, intersect, passages, rows, shingle, simhash, texts, weighted)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Buckets
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.rows import sort
 from gpulsh.backends.cpu.threads import Scratch, Threads, by_count, by_weight
-from gpulsh.backends.cpu.unique import sort
 from gpulsh.backends.cpu.vectors import mixed
 from gpulsh.backends.hashing import place_keys
 from gpulsh.params import BandShape

@@ -12,9 +12,9 @@ from gpulsh.backends.cpu.buckets import band_digests
 from gpulsh.backends.cpu.fingerprinting.documents import shingle_tokens
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys
 from gpulsh.backends.cpu.passes import NO_HASHES, TextPass, one_row
+from gpulsh.backends.cpu.rows import union_of, unique_rows
 from gpulsh.backends.cpu.sketches import Minima, sketch_of
 from gpulsh.backends.cpu.threads import SETS, Room, Scratch, Threads, by_weight
-from gpulsh.backends.cpu.unique import union_of, unique_rows
 from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import Keys

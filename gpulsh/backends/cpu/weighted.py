@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, WeightedFingerprints
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel, subroutine
+from gpulsh.backends.cpu.rows import unique
 from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
-from gpulsh.backends.cpu.unique import unique
 from gpulsh.backends.cpu.vectors import leading_zeros, mixed
 from gpulsh.backends.darts import (
     LEAST_EXPONENT,

@@ -1,6 +1,8 @@
-"""unique: each row sorted by one distribution into as many cells as it has values, since fingerprints are uniform.
+"""Rows of fingerprints: unique, frequencies, prefixes.
 
-The set of a giant is the union of the sets of its pieces.
+unique: each row sorted by one distribution into as many cells as it has values, since fingerprints are uniform. The set
+of a giant is the union of the sets of its pieces. prefixes: a row's rarest shingles by a count of counts instead of a
+sort of the row.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.threads import Room, Threads, by_weight, own_pages
+from gpulsh.backends.cpu.vectors import prefetch
 
 CHUNK_SHINGLES = 1 << 16
 CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or values that are no hashes
+AHEAD = 64  # shingles whose slots are prefetched
 
 _U = np.uint64
+_TWO = np.uint8(2)
 
 
 @subroutine
@@ -157,3 +162,100 @@ def _union(left, right, out):
         out[made] = value
         made += 1
     return made
+
+
+@subroutine
+def _ask_ahead(values, place, shift, counts):
+    """Bring the slot of a value after `place` to the cache, also of the next rows."""
+    prefetch(counts.ctypes.data + np.int64(values[min(place + AHEAD, values.size - 1)] >> shift))
+
+
+@kernel
+def _count(values, shift, counts):
+    for i in range(values.size):  # without a branch, which would wait for the table each time it is mistaken
+        _ask_ahead(values, i, shift, counts)
+        slot = np.int64(values[i] >> shift)
+        count = counts[slot]
+        counts[slot] = count + (count < 255)
+
+
+@kernel
+def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequency, rare, out, ends):
+    """A count of counts chooses all below one frequency, and of that frequency the smallest that still fit.
+
+    All with a count less than `all_below` fit. Shingles that all documents share have the count 255: only the others
+    are looked at, unless they are too few. `tally` [256] and, as long as the longest row, `frequency` and `rare` are
+    room: a kernel that allocates makes a new process import all of Numba's array code, which takes longer than its
+    work.
+    """
+    written, below = 0, np.uint8(all_below)
+    for row in range(offset.size - 1):
+        begin, end = offset[row], offset[row + 1]
+        row_values = values[begin:end]
+        for i in range(row_values.size):  # a loop of its own: the table, far from any cache, is asked once
+            _ask_ahead(values, begin + i, shift, counts)
+            frequency[i] = counts[np.int64(row_values[i] >> shift)]
+        once, fewest = 0, 0
+        for i in range(row_values.size):
+            once += frequency[i] < _TWO
+            fewest += frequency[i] < below
+        left, last = max(lengths[row], fewest), 0
+        if once >= left:  # no other document has any of the prefix
+            ends[row] = written
+            continue
+        rares = 0
+        for i in range(row_values.size):
+            rare[rares] = i  # places of what is counted less often
+            rares += frequency[i] < 255
+        tally[:] = 0
+        for k in range(rares):
+            tally[frequency[rare[k]]] += 1
+        while last < 255 and 0 < left >= tally[last]:
+            left -= tally[last]
+            last += 1
+        if last == 255:
+            rares = row_values.size
+            for i in range(rares):
+                rare[i] = i
+        for k in range(rares):
+            count = frequency[rare[k]]
+            fits = (count == last) & (left > 0)
+            left -= fits
+            out[written] = row_values[rare[k]]
+            written += ((count < last) | fits) & (count > 1)
+        ends[row] = written
+
+
+def _shift(counts: NDArray[np.uint8]) -> np.uint64:
+    """The shift for a table of two slots or more: a shift by all 64 bits is undefined."""
+    return _U(64 - (len(counts).bit_length() - 1))
+
+
+def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    values = fingerprints.values[fingerprints.offset[0] : fingerprints.offset[-1]]
+    if len(counts) == 1:
+        counts[0] = min(int(counts[0]) + len(values), 255)
+    else:
+        _count(np.ascontiguousarray(values), _shift(counts), counts)
+    return counts
+
+
+def _prefixes(rows: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], rare: int) -> Fingerprints:
+    most = int(lengths.sum()) if rare == 0 else int(rows.offset[-1] - rows.offset[0])
+    out = np.empty(most + 1, np.uint64)  # one more is written, and not counted
+    offset = np.zeros(len(rows.offset), np.int64)
+    counts = counts.repeat(2) if len(counts) == 1 else counts
+    longest = int(rows.lengths.max(initial=0))
+    room = np.empty(256, np.int64), np.empty(longest, np.uint8), np.empty(longest, np.int64)
+    _prefix_rows(rows.values, rows.offset, _shift(counts), counts, lengths, rare, *room, out, offset[1:])
+    return Fingerprints(out[: offset[-1]].copy(), offset)
+
+
+def prefixes(
+    threads: Threads, fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], rare: int = 0
+) -> Fingerprints:
+    rows = fingerprints.moved(np.ascontiguousarray)
+    return threads.rows(
+        lambda start, stop: _prefixes(rows.slice(start, stop), counts, lengths[start:stop], rare),
+        by_weight(rows.offset, CHUNK_SHINGLES),
+    )
