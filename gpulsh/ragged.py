@@ -109,7 +109,8 @@ def ranges(begin: Array, size: Array) -> Array:
     some = size > 0
     begin, size = begin[some], size[some]
     starts = offsets(size)
-    steps = np.ones(int(starts[-1]), np.int64, like=begin)
+    steps = np.empty(int(starts[-1]), np.int64, like=begin)  # CuPy's `ones` takes no `like`
+    steps[:] = 1
     steps[starts[:-1]] = begin
     steps[starts[1:-1]] -= begin[:-1] + size[:-1] - 1
     return np.cumsum(steps, out=steps if isinstance(steps, np.ndarray) else None)
