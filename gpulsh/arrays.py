@@ -49,7 +49,7 @@ def given_array(name: str, value: Any, wanted: str) -> Array:
     try:
         return held(value) if hasattr(value, "dtype") else np.asarray(value)
     except ValueError as error:
-        raise ParameterError(f"{name} is no array: {error}; give {wanted}") from None
+        raise ParameterError(f"{name} is not an array: {error}; give {wanted}") from None
 
 
 def on_host(array: Array) -> Array:

@@ -51,8 +51,8 @@ def parse_memory(given: int | str | None) -> int:
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", str(given).strip(), re.IGNORECASE)
     memory = float(found[1]) * UNITS[found[2].upper()] if found and not isinstance(given, bool) else math.nan
     if not LEAST_MEMORY <= memory < math.inf:
-        what = "too little to work in" if memory < LEAST_MEMORY else "no amount of memory"
-        raise ParameterError(f"memory is {shown(given)}, {what}; give at least 512MiB, as 4GiB")
+        what = "too little to work in" if memory < LEAST_MEMORY else "not an amount of memory"
+        raise ParameterError(f"memory is {shown(given)}, {what}; give at least 512MiB, such as 4GiB")
     return int(memory)
 
 

@@ -4,7 +4,7 @@
 
     GpulshError
     ├── ParameterError        (ValueError)    a value that a parameter does not allow
-    │   └── UnknownParameterError (TypeError)   a keyword that is no parameter
+    │   └── UnknownParameterError (TypeError)   a keyword that is not a parameter
     ├── InputError            (ValueError)    an unusable text, file, record or column
     │   ├── InputTypeError    (TypeError)     a value whose type is not text
     │   ├── ChangedInputError                 a file that changed during the run
@@ -49,8 +49,8 @@ _COMMAND = re.compile(rf"`gpulsh ({'|'.join(FUNCTIONS)})`")
 def in_python(message: str) -> str:
     """The message with keywords for options, and functions for commands.
 
-    >>> in_python("begin again with --overwrite, or give --memory 2GiB")
-    "begin again with overwrite=True, or give memory='2GiB'"
+    >>> in_python("start again with --overwrite, or give --memory 2GiB")
+    "start again with overwrite=True, or give memory='2GiB'"
     >>> in_python("give --num-perm 64, or --shingle word:1")
     "give num_perm=64, or shingling='word:1'"
     >>> in_python("give --as-text '*.py' or --delimiter tab")

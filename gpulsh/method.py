@@ -236,7 +236,9 @@ def _near(
     """The bits of a sketch; without a distance, the least at which pairs at the threshold are `found`."""
     near = getattr(sketch, "near", None)
     if near is None:
-        raise ParameterError(f"{name} is of type {type(sketch).__name__}; give a sketch of bits, as gpulsh.SimHash()")
+        raise ParameterError(
+            f"{name} is of type {type(sketch).__name__}; give a sketch of bits, such as gpulsh.SimHash()"
+        )
     bits: NearBits = near(0 if distance is None else distance)
     return default_distance(bits, threshold, found) if distance is None else bits
 

@@ -327,8 +327,8 @@ class Shingling(Parameters):
         flags = found[3].split("+")[1:] if found else []
         if not found or not 1 <= int(found[2]) <= 64 or len(set(flags)) < len(flags):
             raise ParameterError(
-                f"--shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, as word:5, and behind it"
-                f" what else is wanted of {', '.join('+' + flag for flag in FLAGS)}, as word:5+{FLAGS[0]}"
+                f"--shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, such as word:5, plus"
+                f" any of {', '.join('+' + flag for flag in FLAGS)}, such as word:5+{FLAGS[0]}"
             )
         return cls(unit=found[1], size=int(found[2]), **dict.fromkeys(flags, True))  # type: ignore[arg-type]
 
@@ -502,7 +502,7 @@ def chosen_family(sketch: object, num_perm: int, seed: int) -> Family:
     family = getattr(sketch, "functions", None)
     if not isinstance(family, Family):
         raise ParameterError(
-            f"sketch is of type {type(sketch).__name__}; give a sketch of sets, as gpulsh.MinHash(num_perm=128)"
+            f"sketch is of type {type(sketch).__name__}; give a sketch of sets, such as gpulsh.MinHash(num_perm=128)"
         )
     for name, value in (("num_perm", num_perm), ("seed", seed)):
         own = getattr(family, name)

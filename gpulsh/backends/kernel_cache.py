@@ -133,7 +133,7 @@ def _check(folder: Path) -> None:
     for place in (folder, *folder.parents):
         found = os.lstat(place)
         if not stat.S_ISDIR(found.st_mode):
-            raise _Refused(f"{place}: is no folder")
+            raise _Refused(f"{place}: is not a folder")
         if found.st_uid not in (0, os.geteuid()):
             raise _Refused(f"{place}: is another user's")
         shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -71,7 +71,9 @@ def backend_status() -> dict[str, str | None]:
 def _check_devices(devices: Sequence[int], name: str) -> None:
     numbers = isinstance(devices, (list, tuple, range)) and all(type(number) is int for number in devices)
     if not numbers or not devices or len(set(devices)) < len(devices):
-        raise ParameterError(f"devices is {shown(devices)}; give the numbers of CUDA devices, each once, as [0, 1]")
+        raise ParameterError(
+            f"devices is {shown(devices)}; give the numbers of CUDA devices, each once, such as [0, 1]"
+        )
     if name not in ("auto", "cuda"):
         raise ParameterError(f"devices names CUDA devices and backend is {name!r}; give --backend cuda, or no devices")
 

@@ -57,7 +57,7 @@ def _bytes(ctx: click.Context, param: click.Parameter, given: str | None) -> flo
     try:
         return None if given is None else _number(given)
     except ValueError:
-        raise click.BadParameter(f"{given!r} is not a number of bytes, as 5e14 or 500TB", ctx, param) from None
+        raise click.BadParameter(f"{given!r} is not a number of bytes, such as 5e14 or 500TB", ctx, param) from None
 
 
 def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -67,7 +67,7 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
         try:
             found[name] = _number(number)
         except ValueError:
-            raise click.BadParameter(f"{one!r} is not NAME=NUMBER, as sign=20G", ctx, param) from None
+            raise click.BadParameter(f"{one!r} is not NAME=NUMBER, such as sign=20G", ctx, param) from None
     return found
 
 

@@ -183,7 +183,7 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
     try:
         return float(similarity), float(probability)
     except ValueError:
-        raise click.BadParameter(f"{value!r} is not SIMILARITY:PROBABILITY, as 0.5:0.99", ctx, param) from None
+        raise click.BadParameter(f"{value!r} is not SIMILARITY:PROBABILITY, such as 0.5:0.99", ctx, param) from None
 
 
 @click.command(short_help="Show which similarities a banding finds, alone or in your own files.")

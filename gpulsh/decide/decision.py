@@ -269,7 +269,7 @@ class Decision(Arrays):
             return table.filter(self.to_numpy().keep)
         if not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
             raise ParameterError(
-                f"table is a {type(table).__name__}, which has no rows to choose from; give the rows that were decided"
+                f"table is of type {type(table).__name__}, which has no rows; give the rows that were decided"
             )
         self._check_length("table", len(table), "the rows that were decided")
         if home in ("cudf", "cupy"):
@@ -310,7 +310,7 @@ def _library(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise BackendError(f"to_{name}() needs {name}: pip install {name}, or ask for to_arrow()") from error
+        raise BackendError(f"to_{name}() needs {name}: pip install {name}, or use to_arrow()") from error
 
 
 def _column(values: object) -> pa.Array | pa.ChunkedArray:
@@ -322,7 +322,7 @@ def _column(values: object) -> pa.Array | pa.ChunkedArray:
         # Columns of polars and cuDF know their types better than their values do.
         return values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ParameterError(f"ids is of type {type(values).__name__}, no column: {error}") from error
+        raise ParameterError(f"ids is of type {type(values).__name__}, not a column: {error}") from error
 
 
 def _strings(batch: Rows) -> pa.Array:

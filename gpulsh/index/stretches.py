@@ -36,7 +36,7 @@ def find_stretches(
     size = method.reading.size
     if method.reading.by_words:
         raise ParameterError(
-            "the index removes or replaces words, so its shingles are at no place of a text; build one without stop,"
+            "the index removes or replaces words, so its shingles have no place in a text; build one without stop,"
             " stem and anchor"
         )
     least = 1 if least is None else check_integer("tokens", least, 1, 2**63 - 1)

@@ -93,7 +93,7 @@ def missing_column(file: File, place: Place, columns: Columns, present: Sequence
     """The error of a file that lacks one of the `columns`; `present` are the columns that it has."""
     column = repr(".".join(place))
     if columns.key == ".".join(place):
-        column += ", which --keep names beside its modes first, longest and source:INPUT,INPUT"
+        column += ", which --keep names; its other values are first, longest and source:INPUT,INPUT"
     names = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
     hint = ""
     if place in columns.texts:

@@ -146,8 +146,7 @@ def _is_damage(error: Exception) -> bool:
 def changed(file: File, how: str) -> ChangedInputError:
     """The error of a file that was written to while a run read it."""
     return ChangedInputError(
-        f"{file.name}: changed while it was read: it {how}; bring it back as it was, or begin again when nothing writes"
-        " to it"
+        f"{file.name}: changed while it was read: it {how}; restore it, or start again when nothing writes to it"
     )
 
 

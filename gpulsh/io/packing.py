@@ -133,7 +133,7 @@ class Packing:
         levels = LEVELS.get(codec)
         if levels is None:
             raise ParameterError(
-                f"compression is {shown(given)}; give one of {', '.join(LEVELS)}, or CODEC:LEVEL as zstd:9"
+                f"compression is {shown(given)}; give one of {', '.join(LEVELS)}, or CODEC:LEVEL such as zstd:9"
             )
         if not colon:
             return cls(codec)

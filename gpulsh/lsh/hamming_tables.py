@@ -114,7 +114,7 @@ class HammingTables:
         known = designs(self.bits, self.distance)
         if not known:
             raise ParameterError(
-                f"distance is {self.distance} of {self.bits} bits, which takes more tables than there can be; give less"
+                f"distance is {self.distance} of {self.bits} bits, which needs too many tables; give less"
             )
         if not isinstance(self.tables, (str, int)) or self.tables not in ("auto", *known):
             raise ParameterError(

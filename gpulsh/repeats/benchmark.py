@@ -1,15 +1,15 @@
-"""Which items of a benchmark a document holds: the benchmark's windows are indexed, and documents stream past them.
+"""Items of a benchmark in documents: the benchmark's windows are indexed, and documents stream past them.
 
-A window of an item is N consecutive tokens of it; an item of fewer tokens is one window, all of it. A token of an item
-is covered by a document if it is in a window that the document holds, anywhere. The coverage of the item is the share
-of covered tokens among those in windows that count. A document holds the item if that reaches a threshold.
+A window is N consecutive tokens of an item; a shorter item is one window. A document covers the tokens of each window
+that it holds. The coverage of an item is the share of covered tokens among the tokens in windows that count. A document
+holds the item if the coverage reaches a threshold.
 
 Windows are compared by fingerprints of 64 bits under the run's secret, so nobody can write a text that collides. Two
-given windows do so by chance with a probability of about 2^-57. A window costs about `WINDOW_BYTES` of memory while the
-index is made. Documents cost what a batch of them does, however large the benchmark is.
+given windows collide by chance with a probability of about 2^-57. While the index is made, a window takes about
+`WINDOW_BYTES` of memory. Documents take the memory of one batch, for any size of the benchmark.
 
-Rejected: an index of the training set that items query, which takes a hundred times the memory of the smaller side; and
-similarity of whole documents, which a question on a long page does not have.
+Rejected: an index of the training set with items as queries takes a hundred times the memory. Similarity of whole
+documents does not find a question on a long page.
 """
 
 from __future__ import annotations

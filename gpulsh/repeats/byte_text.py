@@ -1,8 +1,8 @@
-"""Texts whose tokens are their bytes, for windows of so many bytes.
+"""Texts whose tokens are their bytes, for windows of bytes.
 
-Each byte is spelled as a character of its own. Every backend reads characters as tokens, so it needs no code for bytes.
-A stretch of bytes may begin or end within a character of the text; `whole_characters` moves its ends inwards. What
-that leaves between two spans is a span of its own: `character_spans`.
+Each byte becomes a character of its own. Every backend reads characters as tokens, so it needs no code for bytes. A run
+of bytes may begin or end within a character of the text; `whole_characters` moves its ends inwards. A character left
+between two spans is a span of its own: `character_spans`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def spelled(text: TextBatch) -> TextBatch:
 def whole_characters(text: TextBatch, row: Numbers, bounds: Numbers) -> Numbers:
     """int64 [q, 2]: `bounds` [q, 2] of bytes in documents `row` [q] of a batch on the host, at ends of characters.
 
-    Characters are those of `bytes.decode("utf-8", "replace")`. A begin moves forwards, an end backwards.
+    Characters are as in `bytes.decode("utf-8", "replace")`. A begin moves forwards, an end backwards.
     """
     found = bounds.copy()
     values, offset = text.values, text.offset

@@ -126,7 +126,7 @@ def group_numbers(within: object, count: int) -> Numbers | None:
     try:
         values = within if isinstance(within, (pa.Array, pa.ChunkedArray)) else pa.array(within, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ParameterError(f"within is {shown_type(within)}, no column of one kind of value: {error}") from error
+        raise ParameterError(f"within is {shown_type(within)}, not a column of one kind of value: {error}") from error
     if len(values) != count:
         raise ParameterError(f"within has {len(values)} values for {count} texts; give one for each")
     array = pa.chunked_array([values]) if isinstance(values, pa.Array) else values

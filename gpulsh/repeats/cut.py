@@ -170,7 +170,7 @@ def _nulls(texts: object, source: MemoryTexts) -> NDArray[np.bool_]:
 
 
 def _strings(text: TextBatch, null: NDArray[np.bool_]) -> pa.Array:
-    """As Arrow strings. What is no UTF-8 becomes U+FFFD."""
+    """As Arrow strings. Bytes that are not UTF-8 become U+FFFD."""
     import pyarrow as pa
 
     valid = pa.py_buffer(np.packbits(~null, bitorder="little"))

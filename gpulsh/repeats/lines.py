@@ -33,9 +33,9 @@ class WholeLines(NamedTuple):
     ) -> tuple[TokenSpans, Numbers, Numbers, Numbers]:
         """Spans, and int64 [k] each: their rows in `base`, and where they begin and end in bytes.
 
-        `bounds` [q, 2] are the bytes of the tokens at `places` [q]. What is between two spans that touch belongs to the
-        first, but never what is beyond the last of such spans: a character that normalization makes several tokens may
-        be. Where tokens are bytes, spans become spans of whole characters.
+        `bounds` [q, 2] are the bytes of the tokens at `places` [q]. Bytes between two adjacent spans belong to the
+        first. Bytes after the last one do not: they may be part of a character that normalization makes several tokens.
+        If tokens are bytes, spans become spans of whole characters.
         """
         begin = bounds[np.searchsorted(places, self.spans.start), 0]
         end = bounds[np.searchsorted(places, self.spans.stop - 1), 1]
@@ -55,7 +55,7 @@ class WholeLines(NamedTuple):
 def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Numbers, tokens: int) -> WholeLines:
     """Spans widened to lines, where no token is in one of the windows at places `kept`, ascending, of `tokens` tokens.
 
-    What a line has besides is a span that does not repeat. It occurs as often as the line's most frequent mark.
+    The rest of a line is a span that does not repeat. It occurs as often as the line's most frequent mark.
     """
     rows = distinct(np.searchsorted(base, spans.start, side="right") - 1)
     parts = [WholeLines.none(spans.chosen(slice(0)))]

@@ -1,11 +1,11 @@
-"""From windows that repeat to marked tokens, as spans of places.
+"""From repeated windows to marked tokens, as spans of places.
 
-"first"    a token is marked if it is in a window that repeats and in no window that is the first of several equal ones
-"minimal"  a token is marked if it is in a window that repeats (the rule of AI2's `bsade`)
-"none"     a token is marked if it is in a window that occurs more than once (the rule of Lee et al. 2022)
+"first"    mark the tokens of a repeated window, except tokens in the first of several equal windows
+"minimal"  mark the tokens of a repeated window (the rule of AI2's `bsade`)
+"none"     mark the tokens of a window that occurs more than once (the rule of Lee et al. 2022)
 
-A token of several such windows follows one of the most frequent ones, as `gpulsh.backends.repeats` says: that window's
-first occurrence is the token's, and the window's occurrences are. All work is on the windows that repeat.
+A token in several such windows follows one of the most frequent (see `gpulsh.backends.repeats`): it takes the first
+occurrence and the number of occurrences of that window. All work is on repeated windows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TokenSpans(NamedTuple):
 
 
 def mark(found: Repeats, tokens: int, keep: Keep) -> TokenSpans:
-    """The marks that windows of `tokens` tokens give."""
+    """The marks of windows of `tokens` tokens."""
     return _added(_marker(tokens, keep), found, FAR)
 
 
@@ -70,7 +70,7 @@ def bridged(spans: TokenSpans, base: Numbers, most: int) -> TokenSpans:
 
 
 class Settled(NamedTuple):
-    """What no later window changes."""
+    """Marks that no later window changes."""
 
     spans: TokenSpans
     windows: Repeats
@@ -78,7 +78,7 @@ class Settled(NamedTuple):
 
 
 class Marker:
-    """`mark` and `bridged` of windows that come piece by piece, for a document may have very many.
+    """`mark` and `bridged` for windows that come piece by piece, because a document may have very many.
 
     `base` [n + 1] are places of documents.
     """

@@ -152,7 +152,7 @@ def window_size(
     given = {"tokens": tokens != 50, "unit": unit != "word", "symbols": symbols, "whole_lines": whole_lines}
     for name, is_given in {**given, "folding": folding is not None, "normalize": normalize is not None}.items():
         if is_given:
-            raise ParameterError(f"bytes and {name} are both given, which cannot be combined; leave one of them out")
+            raise ParameterError(f"bytes and {name} cannot be combined; leave one of them out")
     return check_integer("bytes", of_bytes, 1, MOST_TOKENS)
 
 

@@ -1,9 +1,9 @@
 """From places of tokens to bytes of the original texts.
 
-`Backend.token_bounds` knows the bytes of the text that a backend reads. That is the original, or its normal form. Of a
-normal form, the original is cut into stretches that are normalized independently of each other: a stretch begins with a
-character that no normalization joins with the one before. A bound within a stretch, which is rare, moves inwards to one
-of the stretch's ends, so that a span never takes bytes of another token.
+`Backend.token_bounds` knows the bytes of the text that a backend reads: the original, or its normal form. For a normal
+form, the original is cut into stretches that normalize independently. A stretch begins with a character that no
+normalization joins with the one before. A bound within a stretch, which is rare, moves inwards to one of its ends, so a
+span never takes bytes of another token.
 """
 
 from __future__ import annotations

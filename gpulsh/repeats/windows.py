@@ -1,24 +1,24 @@
 """Windows that repeat: samples propose where, fingerprints propose which, keyed fingerprints prove it.
 
-A window is N consecutive tokens of one document. To hash all windows of a corpus in which few repeat would cost most of
-the time and memory. So runs of about N / 3 tokens are hashed first, and of these each window has one as its sample: the
+A window is N consecutive tokens of one document. Few windows of a corpus repeat, and hashing all would cost most of the
+time and memory. So gpulsh first hashes runs of about N / 3 tokens. Each window has one of its runs as its sample: the
 one with the least hash, the last of equal ones (winnowing: Schleimer, Wilkerson, Aiken 2003). Equal windows have equal
-samples, and adjacent windows mostly share one, so samples are few. Only windows near a sample that occurs again are
-hashed whole, twice: in 10^10 windows some 64-bit hashes of different windows are equal, but no two pairs of independent
-hashes are. One of the two, and the hashes of tokens, have secret keys, so that nobody can write such windows.
+samples, and adjacent windows mostly share one, so there are few samples. Only windows near a repeated sample are hashed
+whole, twice. Among 10^10 windows, some 64-bit hashes of different windows are equal, but no two pairs of independent
+hashes are. One of the two, and the hashes of tokens, have secret keys, so nobody can write such windows.
 
-The steps, each on the arrays of a batch, so that a driver may keep them in memory or in files:
+Each step works on the arrays of a batch, so a driver may keep them in memory or in files:
 
     sample_windows   texts -> samples
-    met_again        all samples -> places of those that occur again
+    met_again        all samples -> places of repeated samples
     windows_near     places -> windows near them
     hash_windows     texts, windows -> their hashes
-    find_repeats     hashes of all windows -> those that occur more than once, with their first occurrence
+    find_repeats     hashes of all windows -> repeated windows, with their first occurrence
 
-Of a document of very many tokens, `sample_pieces` and `token_pieces` take a part at a time. It is held as text.
+`sample_pieces` and `token_pieces` read a very long document part by part; only its text is in memory as a whole.
 
-A *place* is the number of a token among those of all documents. Each document takes more places than it has tokens, so
-the tokens of two documents are never neighbours.
+A *place* is the number of a token among the tokens of all documents. Each document takes more places than it has
+tokens, so the tokens of two documents are never neighbours.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WindowRuns(NamedTuple):
         return found
 
     def between(self, start: int, stop: int) -> WindowRuns:
-        """Those from the place `start` to before `stop`."""
+        """The repeats from the place `start` to before `stop`."""
         begin, end = np.maximum(self.begin, start), np.minimum(self.begin + self.windows, stop)
         some = begin < end
         return WindowRuns(begin[some], (end - begin)[some])
@@ -87,7 +87,7 @@ def sample_windows(ops: Backend, text: TextBatch, reading: Shingling, tokens: in
 
 
 def is_long(count: int, tokens: int) -> bool:
-    """Whether windows of `tokens` tokens of a document of `count` are sampled and hashed in several parts."""
+    """Whether windows of `tokens` tokens in a document of `count` are sampled and hashed in several parts."""
     return count - tokens >= 4 * PIECE
 
 
@@ -114,10 +114,10 @@ def sample_pieces(
 def token_pieces(
     ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys | None, count: int, tokens: int
 ) -> Iterator[tuple[int, Tokens]]:
-    """Hashes of the tokens of PIECE windows after another, and the first token's number.
+    """Hashes of the tokens of PIECE windows at a time, and the first token's number.
 
-    The batch is one document of `count` tokens. Only its text is in memory as a whole. A part of the text is read with
-    a token more on each side, for separators at the ends of a text are no token, and inside they may be one.
+    The batch is one document of `count` tokens. Only its text is in memory as a whole. Each part of the text has one
+    more token on each side, because separators are not a token at the ends of a text, but may be one inside.
     """
     start = np.arange(0, count - tokens + 1, PIECE)
     stop = np.minimum(start + PIECE + tokens - 1, count)
@@ -195,7 +195,7 @@ def hash_runs(
 def _window_hashes(ops: Backend, tokens: Tokens, size: int, keys: EvidenceKeys | None) -> Array:
     """The hashes of all windows of rows of `size` tokens or more.
 
-    A window that is longer than a shingle may be is hashed from two windows that cover it, and these from shorter ones:
+    A window longer than the longest shingle is hashed from two windows that cover it, and these from shorter ones, in
     as many steps as doublings.
     """
     rows, covered = ops.shingles(tokens, min(size, LONGEST_SHINGLE), keys), min(size, LONGEST_SHINGLE)

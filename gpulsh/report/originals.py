@@ -141,7 +141,9 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
         for value, found in _counted(file, columns, what, limit):
             counts[value] = counts.get(value, 0) + found
         if len(counts) > MOST:
-            raise ParameterError(f"column {column!r} has more than {MOST:,} values; name one of few, as a language")
+            raise ParameterError(
+                f"column {column!r} has more than {MOST:,} values; name a column with fewer, such as a language"
+            )
     if only_json_lines and counts.keys() == {None}:
         raise InputError(f"column {column!r}: no document has a value of it; name a field that some have")
     ranked = sorted(counts.items(), key=lambda item: (-item[1][0], item[0] is not None, item[0]))

@@ -352,9 +352,7 @@ def deduplicate_files(
         keep = "longest" if measure == "containment" and index is None else "first"
     overlap = options.overlap_chosen(guarded, passages, coverage, ignore_common)
     if overlap is not None and write == "marked":
-        raise ParameterError(
-            "passages and write 'marked' are both given, which cannot be combined; leave one of them out"
-        )
+        raise ParameterError("passages and write 'marked' cannot be combined; leave one of them out")
     policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap, retention)
     if rule is not None:
         options.refuse_with_key(retention, across=across, reader=reader)

@@ -218,7 +218,7 @@ class Admission:
         if any(self.manifest.find(step) for step in (*written, EVIDENCE)):
             raise OutputError(
                 f"{self.earlier.path}: has lost the documents of this run, which it contained before; restore it from a"
-                " copy, or begin again with --overwrite"
+                " copy, or start again with --overwrite"
             )
 
     def _refuse_known(self, index: Index) -> None:
@@ -257,7 +257,7 @@ class _Decisions:
             witnesses.append(first)
             positions.append(documents.number[rows[~own_first][places]] - numbers.start)
         if found != len(numbers) or found != len(layout):
-            raise OutputError(f"{collection.path}: has lost documents of this run; begin again with --overwrite")
+            raise OutputError(f"{collection.path}: has lost documents of this run; start again with --overwrite")
         self._witnesses, places = np.unique(np.concatenate(witnesses), return_index=True)
         self._first = np.concatenate(positions)[places]
 

@@ -77,7 +77,7 @@ def refuse_without_rows(retention: Retention, **given: object) -> None:
 def refuse_with_key(retention: Retention, *, across: bool, reader: Reader) -> None:
     """ParameterError for parameters that a key cannot combine with."""
     if across:  # the first document with a key may itself be dropped for one of the INPUT that its copy is of
-        raise ParameterError("key and across are both given, which cannot be combined; leave one of them out")
+        raise ParameterError("key and across cannot be combined; leave one of them out")
     if reader == "cudf":
         raise ParameterError("key is given, and reader is 'cudf', which reads no keys; give --reader arrow")
     refuse_policies(retention)
@@ -91,7 +91,7 @@ def overlap_chosen(
         is_usual = isinstance(coverage, float) and coverage == 0.8
         for name, is_there in {"ignore_common": ignore_common is not None, "coverage": not is_usual}.items():
             if is_there:
-                raise ParameterError(f"{name} is given without passages; give --passages, as 13")
+                raise ParameterError(f"{name} is given without passages; give --passages, such as 13")
         return None
     if not guarded:
         raise ParameterError("passages is given without protect; give --protect, the files of the test set")

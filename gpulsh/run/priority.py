@@ -60,7 +60,7 @@ def _numbers(priority: object) -> Values:
     try:
         values = on_host(priority) if hasattr(priority, "dtype") else np.asarray(priority)
     except ValueError as error:  # rows of unequal length
-        raise ParameterError(f"priority is no array of numbers: {error}; give one for each document") from None
+        raise ParameterError(f"priority is not an array of numbers: {error}; give one for each document") from None
     if isinstance(priority, (list, tuple)) and values.dtype.kind in "fO":
         plain = [value.item() if isinstance(value, np.generic) else value for value in priority]
         numbers = all(type(value) in (int, float) and value == value for value in plain)

@@ -125,7 +125,7 @@ class SignatureSketch:
     seed: int = 1
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Refuse a keyword that is no parameter."""
+        """Refuse a keyword that is not a parameter."""
         refuse_unknown(cls.__name__, parameters, [field.name for field in fields(cls)])
         return super().__new__(cls)
 
@@ -213,7 +213,7 @@ def check_mixed(fingerprints: Fingerprints, family: Family, ops: Backend) -> Non
     for half, families, shift in (("upper", UPPER, np.right_shift), ("lower", LOWER, np.left_shift)):
         if family.name in families and _repeat(values, shift):
             raise ParameterError(
-                f"the {half} 32 bits of fingerprints repeat, so they are no hashes, and {family.name} would call unlike"
+                f"the {half} 32 bits of fingerprints repeat, so are not hashes, and {family.name} would call unlike"
                 " sets equal; give gpulsh.fingerprint(sets)"
             )
 

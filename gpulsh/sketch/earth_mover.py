@@ -50,7 +50,7 @@ class EarthMover(Arrays):
     A tree takes about points^2 steps a level, and a row about as many draws a level as its cluster has parts.
     Sources: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 4; Fakcharoenphol, Rao,
     Talwar 2003, *A tight bound on approximating arbitrary metrics by tree metrics*. Raises ParameterError for distances
-    that are no metric, `num_trees` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
+    that are not a metric, `num_trees` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> line = abs(np.arange(4.0)[:, None] - np.arange(4.0))
     >>> sketch = EarthMover(line, num_trees=64)
@@ -117,13 +117,13 @@ class EarthMover(Arrays):
         try:
             labels = ops.asarray(labels)
         except (TypeError, ValueError) as error:
-            raise ParameterError(f"labels is no array: {error}; give those that the sketch gave") from None
+            raise ParameterError(f"labels is not an array: {error}; give the labels from the sketch") from None
         points = len(self.distances)
         is_table = labels.ndim == 2 and labels.dtype == np.int64 and labels.shape[1] > 0
         if not is_table or (len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < points):
             raise ParameterError(
-                f"labels of {labels.dtype} with shape {tuple(labels.shape)} are no numbers from 0 to {points - 1}; give"
-                " those that the sketch gave"
+                f"labels of {labels.dtype} with shape {tuple(labels.shape)} are not numbers from 0 to {points - 1};"
+                " give the labels from the sketch"
             )
         rows, distances = checked_pairs(pairs, len(labels), ops), ops.asarray(self.distances)
         with ops.here():
@@ -140,7 +140,7 @@ class EarthMover(Arrays):
         """
         diameter = float(self.distances.max())
         if not 0 <= checked_number("value", value) <= diameter:
-            raise ParameterError(f"value is {value}; give a distance from 0 to {diameter:g}, the greatest there is")
+            raise ParameterError(f"value is {value}; give a distance from 0 to {diameter:g}, the greatest distance")
         return float(np.sqrt(value * (diameter - value) / self.num_trees))
 
 
@@ -149,7 +149,7 @@ def _checked_metric(given: Array) -> NDArray[np.float64]:
     try:
         distances = np.array(on_host(given) if hasattr(given, "dtype") else given, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ParameterError(f"distances is no array of numbers: {error}; give numbers [points, points]") from None
+        raise ParameterError(f"distances is not an array of numbers: {error}; give numbers [points, points]") from None
     if distances.ndim != 2 or distances.shape[0] != distances.shape[1] or not len(distances):
         raise ParameterError(f"distances has shape {distances.shape}; give a square [points, points]")
     if not bool((np.isfinite(distances) & (distances >= 0)).all()):
@@ -162,7 +162,7 @@ def _checked_metric(given: Array) -> NDArray[np.float64]:
         if wrong := np.argwhere(distances > around + slack).tolist():
             i, j = wrong[0]
             raise ParameterError(
-                f"distances is no metric: {i} to {j} is {distances[i, j]:g}, by way of {middle} {around[i, j]:g}; give"
+                f"distances is not a metric: {i} to {j} is {distances[i, j]:g}, through {middle} {around[i, j]:g}; give"
                 " shortest distances"
             )
     distances.flags.writeable = False

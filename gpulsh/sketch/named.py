@@ -63,7 +63,9 @@ def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int | None]
     """
     name, *numbers = text.split(":")
     if name != "simhash" or len(numbers) > 2 or not all(n.isascii() and n.isdigit() and len(n) < 9 for n in numbers):
-        raise ParameterError(f"{text!r} names no bits and distance; give simhash[:BITS][:DISTANCE], as simhash:64:16")
+        raise ParameterError(
+            f"{text!r} has no bits and distance; give simhash[:BITS][:DISTANCE], such as simhash:64:16"
+        )
     given = [int(number) for number in numbers]
     bits = given.pop(0) if len(given) == 2 or (given and given[0] >= WORD_BITS) else WORD_BITS
     return SimHash(bits=bits, seed=1 if seed is None else seed), given[0] if given else None
@@ -80,7 +82,7 @@ def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None
     if kind is None or (colon and not (size.isascii() and size.isdigit() and len(size) < 9)):
         names = ", ".join(sorted(SETS))
         raise ParameterError(
-            f"sketch is {text!r}; give one of {names}, or one with its number of values, as minhash:128,"
+            f"sketch is {text!r}; give one of {names}, or one with its number of values, such as minhash:128,"
             " or simhash[:BITS][:DISTANCE]"
         )
     if colon and num_perm is not None and num_perm != int(size):

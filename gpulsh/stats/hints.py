@@ -72,5 +72,5 @@ def _of_texts(method: Method, funnel: Funnel) -> Iterator[str]:
         documents = f"{funnel.not_utf8:,} document{'s' if funnel.not_utf8 > 1 else ''}"
         yield (
             f"{funnel.stray_bytes:,} bytes in {documents} are not UTF-8, or not of the given encoding, and are read as"
-            " U+FFFD; for CSV and text give --encoding, as latin-1"
+            " U+FFFD; for CSV and text give --encoding, such as latin-1"
         )

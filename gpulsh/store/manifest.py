@@ -75,7 +75,7 @@ class Manifest:
         try:
             known = {entry["step"]: Step(file_facts(entry["files"]), entry["facts"]) for entry in steps}
         except ValueError as error:
-            raise OutputError(f"{folder / NAME}: is damaged: {error}; begin again with --overwrite") from error
+            raise OutputError(f"{folder / NAME}: is damaged: {error}; start again with --overwrite") from error
         return cls(folder, begun["job"], bytes.fromhex(secret), known, length)
 
     def steps(self) -> Iterable[tuple[str, Step]]:

@@ -105,7 +105,7 @@ def test_wrong_usage() -> None:
     for arguments, message in (
         (["--bands", "42", "--capture", "0.5:0.99"], "give --bands and --rows, or --capture and --reject, or"),
         (["--threshold", "0.8", "--rows", "3"], "or --threshold"),
-        (["--capture", "0.5"], "'0.5' is not SIMILARITY:PROBABILITY, as 0.5:0.99"),
+        (["--capture", "0.5"], "'0.5' is not SIMILARITY:PROBABILITY, such as 0.5:0.99"),
         (["--reject", "0.5:0.1:0.2"], "is not SIMILARITY:PROBABILITY"),
         (["--bands", "42", "--rows", "4", "--num-perm", "128"], "is 168, above num_perm=128"),
         (["--bands", "0", "--rows", "3"], "bands is 0"),

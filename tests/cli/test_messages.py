@@ -62,10 +62,10 @@ def test_advice_suits_the_command_or_python(
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
     Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
     gpulsh.deduplicate_files("short.jsonl", "out", backend="reference", overwrite=True)
-    assert ", as shingling='word:1' or shingling='char:4', which `gpulsh.sample` helps" in caplog.messages[-1]
+    assert ", such as shingling='word:1' or shingling='char:4', which `gpulsh.sample` helps" in caplog.messages[-1]
     monkeypatch.setattr(logging.getLogger("gpulsh"), "propagate", False)  # so that only the command listens
     warned = command("dedup short.jsonl -o out --overwrite", *ON).err
-    assert ", as --shingle word:1 or --shingle char:4, which `gpulsh sample` helps" in warned
+    assert ", such as --shingle word:1 or --shingle char:4, which `gpulsh sample` helps" in warned
     named = InputError("my--memory.txt: x--overwrite--y is none; give --memory 550MiB or more")
     assert str(named) == "my--memory.txt: x--overwrite--y is none; give memory='550MiB' or more"
     assert str(GpulshError()) == ""
@@ -117,7 +117,7 @@ def test_a_priority_that_is_none() -> None:
 def test_rows_that_are_not_there_yet() -> None:
     polars = pytest.importorskip("polars")
     found = gpulsh.deduplicate(["one text", "one text"], backend="reference")
-    with pytest.raises(ParameterError, match="table is a int, which has no rows"):
+    with pytest.raises(ParameterError, match="table is of type int, which has no rows"):
         found.filter(3)
     with pytest.raises(InputTypeError, match="texts is a LazyFrame; name its column"):
         gpulsh.deduplicate(polars.LazyFrame({"text": ["one text", "one text"]}), backend="reference")
@@ -136,7 +136,10 @@ def test_messages_name_documents_columns_and_the_nearest_option(here: Path, comm
     message = command(f"dedup b.jsonl {out} --index new --id-column id", *ON).error
     assert message.startswith("b.jsonl: row 2: its key is 'b1', as b.jsonl: row 0: its key is")
     message = command(f"dedup a.jsonl {out} --keep best", *ON).error
-    assert "has no column 'best', which --keep names beside its modes first, longest and source:INPUT,INPUT;" in message
+    assert (
+        "has no column 'best', which --keep names; its other values are first, longest and source:INPUT,INPUT;"
+        in message
+    )
     assert message.endswith("its columns are: id, text")
     message = command(f"dedup a.jsonl {out} --text-column best", *ON).error
     assert message == "a.jsonl: has no column 'best'; its columns are: id, text; name one by --text-column"
@@ -183,6 +186,6 @@ def test_a_run_of_other_inputs_lists_the_differences(here: Path) -> None:
     with pytest.raises(OutputError) as caught:
         gpulsh.deduplicate_files(["b.jsonl", "c.jsonl"], "out", backend="reference", within=True, resume=True)
     assert str(caught.value) == (
-        "out: is of another run: a.jsonl was read and is no input now; b.jsonl was written to since; c.jsonl was no"
-        " input and is one now; give the same, or another folder"
+        "out: belongs to another run: a.jsonl is no longer an input; b.jsonl has changed since; c.jsonl is a new input;"
+        " give the same, or another folder"
     )

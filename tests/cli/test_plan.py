@@ -186,7 +186,7 @@ def test_nonsense_is_refused(command: Command) -> None:
     for line, message in (
         ("--docs nan", "documents is nan"),
         ("--bytes inf", "bytes is inf"),
-        ("--bytes 1XB", "'1XB' is not a number of bytes, as 5e14 or 500TB"),
+        ("--bytes 1XB", "'1XB' is not a number of bytes, such as 5e14 or 500TB"),
         ("--dropped 1.5", "dropped is 1.5"),
         ("--gpus 0", "gpus is 0"),
         ("--gpus 2 --threads 2", "not both"),

@@ -94,7 +94,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path, command: Command) -> None:
     for name, message in (
         ("nothing", "no such folder"),
         ("link", "no such folder"),
-        ("file", "is no folder"),
+        ("file", "is not a folder"),
         ("long", "report.json in it cannot be read: File name too long"),  # so of one that nobody may look into
         ("", "holds no report.json of a finished run"),
     ):

@@ -165,7 +165,7 @@ def test_links_and_pipes_in_the_work_folder(here: Path, monkeypatch: pytest.Monk
         refused("is a link, which gpulsh did not make", resume=True)
     else:
         os.mkfifo(path)
-        with pytest.raises(OutputError, match=r"is no file, which gpulsh did not make"):
+        with pytest.raises(OutputError, match=r"is not a regular file, which gpulsh did not make"):
             run(resume=True)
     run(overwrite=True)  # removes the link, not what it leads to
     assert Path("precious/one.txt").read_text() == "precious" and not Path("out/_work").exists()
@@ -259,7 +259,7 @@ def test_a_run_that_begins_at_the_same_instant(here: Path, monkeypatch: pytest.M
         Path("out/_work/lock").write_bytes(WORDS + b"1")
 
     monkeypatch.setattr(OutputFolder, "_check", checked)
-    with pytest.raises(OutputError, match=r"out: came there while this run began|another run"):
+    with pytest.raises(OutputError, match=r"out: appeared while this run began|another run"):
         run()
     assert Path("out/_work/lock").exists()
 

@@ -73,7 +73,7 @@ def test_ids_and_texts_of_every_kind(column: Any, result: gpulsh.Decision) -> No
     [
         ({"ids": [1]}, "ids has 1 rows and the decision 9; give one for each document"),
         ({"texts": TEXTS[:8]}, "texts has 8 rows"),
-        ({"ids": 5}, "ids is of type int, no column"),
+        ({"ids": 5}, "ids is of type int, not a column"),
         ({"texts": 5}, "texts is of type int"),
     ],
 )

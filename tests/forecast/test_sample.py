@@ -200,7 +200,7 @@ def test_a_dry_run_in_python_checks_and_refuses_as_the_run_would(here: Path) -> 
     gpulsh.deduplicate_files("few.jsonl", "out", backend="reference")
     before = state(here)
     assert dry("few.jsonl", resume=True).report["outputs"] and dry("in", overwrite=True)
-    with pytest.raises(OutputError, match=r"is of another run: .*threshold was 0\.8 and is 0\.9 now"):
+    with pytest.raises(OutputError, match=r"belongs to another run: .*threshold was 0\.8 and is 0\.9 now"):
         dry("few.jsonl", resume=True, threshold=0.9)
     assert state(here) == before
 

@@ -209,13 +209,13 @@ def test_a_text_that_is_gone_or_changed_ends_in_one_line(folder: Path, capsys: p
     assert f"{place}: row 1: is not the text that was added to the index; bring that text back" in asked()
     assert "or remove 'a.jsonl:1' from the index" in asked()
     Path("a.jsonl").write_text(before.splitlines()[0])
-    assert f"{place}: has fewer rows than when it was added to the index; bring it back as it was" in asked()
+    assert f"{place}: has fewer rows than when it was added to the index; restore it" in asked()
     Path("a.jsonl").write_text(before.replace("body", "text"))
     assert f"{place}: row 1: is not the text" in asked()
     Path("a.jsonl").write_text("[")
     assert place in asked()
     Path("a.jsonl").unlink()
-    assert f"{place}: is gone, and the index reads texts there again; bring it back, or remove" in asked()
+    assert f"{place}: is gone, and the index reads texts there again; restore it, or remove" in asked()
     for command in (["index", "add", "known"], ["dedup", "-o", "out", "--index", "known"]):
         kept = {path.name: path.read_bytes() for path in Path("known").iterdir()}
         assert main([*command, "asked.jsonl", "--text-column", "body", "--backend", "cpu"]) == 1

@@ -37,7 +37,7 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "bits.json").read_te
 sizes = st.one_of(st.integers(1, 8), st.sampled_from([31, 33, 63, 64]))
 units = st.sampled_from(["word", "char"])
 # Text that offers few cuts, next to text that offers many: words longer than pieces, runs of separators, sequences of
-# two to four bytes with and without case, letters written without spaces, bytes that are no UTF-8.
+# two to four bytes with and without case, letters written without spaces, bytes that are not UTF-8.
 texts = st.lists(
     st.one_of(
         st.sampled_from(AWKWARD),

@@ -33,7 +33,7 @@ def test_amounts(given: Any, memory: int) -> None:
 
 @pytest.mark.parametrize("given", ["511MiB", LEAST - 1, "0", 0, "1", "1K", "0.49G", "4"])
 def test_too_little(given: Any) -> None:
-    with pytest.raises(ParameterError, match=r"too little to work in; give at least 512MiB, as 4GiB"):
+    with pytest.raises(ParameterError, match=r"too little to work in; give at least 512MiB, such as 4GiB"):
         parse_memory(given)
 
 
@@ -45,7 +45,7 @@ def test_too_little(given: Any) -> None:
     ],
 )
 def test_no_amount(given: Any) -> None:
-    with pytest.raises(ParameterError, match="no amount of memory; give at least 512MiB, as 4GiB"):
+    with pytest.raises(ParameterError, match="not an amount of memory; give at least 512MiB, such as 4GiB"):
         parse_memory(given)
 
 
@@ -58,7 +58,7 @@ def test_a_refused_amount_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(ParameterError, match="memory is '1MiB', too little"):
         gpulsh.deduplicate_files(given, out, memory="1MiB", **OPTIONS)
     assert main(["dedup", str(given), "-o", str(out), "--memory", "lots"]) == 2
-    assert "memory is 'lots', no amount of memory" in capsys.readouterr().err
+    assert "memory is 'lots', not an amount of memory" in capsys.readouterr().err
     assert not out.exists()
 
 

@@ -368,7 +368,7 @@ def test_a_resumed_run_has_the_same_terms(tmp_path: Path) -> None:
     before = results(tmp_path / "out")
     run(path, tmp_path / "out", add_counts=True, weights="log", resume=True)
     assert results(tmp_path / "out") == before
-    with pytest.raises(gpulsh.OutputError, match="is of another run: weights was 'log' and is absent now"):
+    with pytest.raises(gpulsh.OutputError, match="belongs to another run: weights was 'log' and is absent now"):
         run(path, tmp_path / "out", add_counts=True, resume=True)
 
 

@@ -218,7 +218,10 @@ def test_bad_records_are_no_documents(tmp_path: Path, monkeypatch: pytest.Monkey
     ("options", "message"),
     [
         ({"passages": 13}, "passages is given without protect; give --protect, the files of the test set"),
-        ({"protect": "b.jsonl", "ignore_common": 2}, "ignore_common is given without passages; give --passages, as 13"),
+        (
+            {"protect": "b.jsonl", "ignore_common": 2},
+            "ignore_common is given without passages; give --passages, such as 13",
+        ),
         ({"protect": "b.jsonl", "passages": 65}, "passages is 65; give an integer from 1 to 64"),
         ({"protect": "b.jsonl", "passages": 13, "coverage": 2}, "coverage is 2.0; give a number above 0 and at most 1"),
     ],

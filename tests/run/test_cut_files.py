@@ -149,7 +149,7 @@ def test_both_in_one_run(tmp_path: Path) -> None:
     assert [text.decode() for text in documents(data / "a.jsonl")] == [text or "" for text in left()[0]]
     again = gpulsh.passages_files(path, tmp_path / "both", tokens=5, cut=True, min_left=5, resume=True, **OPTIONS)
     assert again.report == json.loads((tmp_path / "both/report.json").read_text())
-    with pytest.raises(OutputError, match="of another run"):
+    with pytest.raises(OutputError, match="belongs to another run"):
         gpulsh.passages_files(path, tmp_path / "both", tokens=6, cut=True, min_left=5, resume=True, **OPTIONS)
 
 
@@ -167,7 +167,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     other.write_text(path.read_text())
     marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
-    with pytest.raises(InputError, match=r"a\.jsonl, which is no INPUT"):
+    with pytest.raises(InputError, match=r"a\.jsonl, which is not an INPUT"):
         gpulsh.cut_files(other, tmp_path / "x", passages=marks.passages, **OPTIONS)
     path.write_text('{"text": "short"}\n' * 5)
     with pytest.raises(ChangedInputError, match=r"a\.jsonl: was written to after its passages were found"):

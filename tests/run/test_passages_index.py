@@ -174,7 +174,7 @@ def test_a_file_that_is_needed_again(tmp_path: Path, how: str) -> None:
     with pytest.raises(InputError) as told:
         found(**given)
     assert str(told.value) == (
-        f"{path}: is gone or changed, and {tmp_path / 'index'} needs it; bring it back as it was, or begin a new index"
+        f"{path}: is gone or changed, and {tmp_path / 'index'} needs it; restore it, or start a new index"
     )
     assert not (tmp_path / "new").exists() and sorted(os.listdir(before)) == sorted(os.listdir(tmp_path / "index"))
     (tmp_path / "aside").rename(path)
@@ -204,7 +204,7 @@ def test_refusals(tmp_path: Path) -> None:
         ),
         (ParameterError, {"inputs": tmp_path / "a.jsonl"}, f"{index}: holds {tmp_path / 'a.jsonl'} already; leave it"),
         (OutputError, {"index": tmp_path / "new" / "index"}, f"{tmp_path / 'new' / 'index'}: is inside the output"),
-        (OutputError, {"index": tmp_path / "out"}, f"{tmp_path / 'out'}: is no index of passages, it holds "),
+        (OutputError, {"index": tmp_path / "out"}, f"{tmp_path / 'out'}: is not an index of passages, it holds "),
     ]
     for kind, options, message in cases:
         with pytest.raises(kind) as told:
@@ -244,7 +244,7 @@ def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             found(**given)
     assert told == [f"{tmp_path / 'index'}: another run uses this index; wait until it has ended"]
     found(tmp_path / "c.jsonl", tmp_path / "third", index=tmp_path / "index")
-    with pytest.raises(OutputError, match="is not as it was when this run began; begin again with"):
+    with pytest.raises(OutputError, match="is not as it was when this run began; start again with"):
         found(**given, resume=True)
     assert len(found(**given, overwrite=True)) == 1
 

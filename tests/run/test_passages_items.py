@@ -194,8 +194,8 @@ def test_the_page_shows_the_items(files: tuple[Path, Path], tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"passages": None}, "coverage is given without passages; give passages, as 13"),
-        ({"passages": None, "coverage": 0.8}, "protect is given without passages; give passages, as 13"),
+        ({"passages": None}, "coverage is given without passages; give passages, such as 13"),
+        ({"passages": None, "coverage": 0.8}, "protect is given without passages; give passages, such as 13"),
         ({"min_left": 3}, "min_left is given without cut"),
         ({"tokens": 9}, "tokens and protect are both given"),
         ({"keep": "none"}, "keep and protect are both given"),

@@ -104,7 +104,7 @@ def test_the_bytes_are_those_of_a_local_run_although_workers_are_killed(
     assert result.report["engine"] == {"name": "ray", "workers": sum(n // 2 for n in PROCESSORS)}
     assert result.report["backend"] == {"name": "cpu", "device": None}
     assert result.funnel["dropped"] > 50
-    assert killed and "ended: its worker process has died; another one does it" in caplog.text
+    assert killed and "ended: its worker process has died; another worker repeats the task" in caplog.text
 
 
 def test_what_is_wrong_is_said_before_work_begins(joined: str, inputs: Path, tmp_path: Path) -> None:

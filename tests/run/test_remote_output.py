@@ -113,7 +113,7 @@ def test_a_kill_at_any_file_is_gone_on_from(
         return
     with pytest.raises(OutputError, match=f"holds an unfinished run, which worked in {work}; give resume=True"):
         run(inputs)
-    with pytest.raises(OutputError, match="is a URL; to go on with a run, give the local folder that it worked in"):
+    with pytest.raises(OutputError, match="is a URL; to continue a run, give its local folder as"):
         run(inputs, resume=True)
     before = [*put]
     monkeypatch.setattr(MemoryFileSystem, "put_file", put_file)
@@ -121,7 +121,7 @@ def test_a_kill_at_any_file_is_gone_on_from(
     assert there(lake) == results(tmp_path / "out") and not work.exists()
     assert not set(before[2 : last - 1]) & set(put[last:]) - {"_unfinished.json"}  # those are not put again
     assert run(inputs, work=work, resume=True).report == result.report and not work.exists()
-    with pytest.raises(OutputError, match="is of another run: keep was 'first' and is 'longest' now"):
+    with pytest.raises(OutputError, match="belongs to another run: keep was 'first' and is 'longest' now"):
         run(inputs, work=work, resume=True, keep="longest")
 
 
@@ -195,7 +195,7 @@ def test_what_is_refused_before_work_begins(lake: Any, inputs: Path, tmp_path: P
     (tmp_path / "full/file").touch()
     with pytest.raises(OutputError, match="full: is not empty; give another folder as work"):
         run(inputs, work=tmp_path / "full")
-    with pytest.raises(ParameterError, match="work is given, and output is no URL"):
+    with pytest.raises(ParameterError, match="work is given, and output is not a URL"):
         run(inputs, tmp_path / "out", work=tmp_path / "work")
     with pytest.raises(ParameterError, match="give work, a folder that all nodes see"):
         run(inputs, engine="ray")

@@ -113,7 +113,7 @@ class TestRowsAToG:
             ([[-1]], [[1], [2]], "elements from -1 to -1"),
             ([["a"]], [[1], [2]], "give the numbers of elements"),
             ([[0]], [1, 2], "shape .2,.; give integers of shape"),
-            ([[0]], [[1], [2, 3]], "functions is no array"),
+            ([[0]], [[1], [2, 3]], "functions is not an array"),
             ([[0]], [[2**32 - 1]], "give values from 0 to 4294967294"),
         ],
     )

@@ -239,7 +239,7 @@ def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
     cuts(1)
     try:
         gpulsh.deduplicate_files(inputs, tmp_path / "ray", **OPTIONS, engine="ray", address=joined)
-        assert not nodes and "; another one does it" in caplog.text
+        assert not nodes and "; another worker repeats the task" in caplog.text
     finally:
         for node in nodes:
             cluster.remove_node(node, allow_graceful=False)

@@ -30,7 +30,7 @@ def table(rows: Sequence[Sequence[int]], before: int = 0) -> Fingerprints:
 
 
 def random_table(lengths: Sequence[int], universe: int = 2**64) -> Fingerprints:
-    """Rows of these lengths, of `universe` values from the least to the greatest there is."""
+    """Rows of these lengths, of `universe` values from the least to the greatest distance."""
     generator = np.random.default_rng(len(lengths))
     spread = np.uint64((2**64 - 1) // (universe - 1))
     return table([(generator.integers(0, universe, n, np.uint64) * spread).tolist() for n in lengths], before=3)

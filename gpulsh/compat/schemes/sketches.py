@@ -213,7 +213,7 @@ class TokenSketch(HashSketch):
 def encoded(row: Iterable[Token], number: int) -> list[bytes]:
     """The tokens of row `number` as bytes."""
     if isinstance(row, (str, bytes)):
-        raise InputTypeError(f"row {number} is one {type(row).__name__}; give its tokens, as ['a', 'b']")
+        raise InputTypeError(f"row {number} is one {type(row).__name__}; give its tokens, such as ['a', 'b']")
     tokens = [token.encode() if isinstance(token, str) else token for token in row]
     for token in tokens:
         if not isinstance(token, bytes):

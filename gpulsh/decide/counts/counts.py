@@ -1,25 +1,25 @@
-"""How many documents each kept one stands for. Runs in memory, runs over files and indexes use these definitions.
+"""How many documents each kept one represents. Runs in memory, runs over files and indexes use these definitions.
 
-    copies        dropped documents whose witness it is, with the same words in the same order
-    near          all other dropped documents whose witness it is: near-duplicates, exact copies of these, and copies
-                  by a key, whose texts were not compared
+    copies        documents dropped for it with the same words in the same order
+    near          all other documents dropped for it: near-duplicates, exact copies of these, and copies by a key, whose
+                  texts were not compared
     component     documents in its connected component of verified pairs, itself included
-    sources       different sources of itself and of the documents dropped for it; a null source is none
+    sources       different sources of it and the documents dropped for it; a null source does not count
     source_names  the names of these sources, ascending
-    first_seen    the earliest date of itself and of the documents dropped for it; null if none has a date
+    first_seen    the earliest date of it and the documents dropped for it; null if none has a date
     last_seen     the latest
 
-`copies` and `near` have evidence: each of these documents, but for copies by a key, was compared, and is at least
-`threshold` similar to the kept one (`resolve="kept"`, `verify="exact"`). Every document is kept, or counted once, so
-1 + copies + near adds up to the number of documents. `component` is the `minhash_cluster_size` of FineWeb-2 (Penedo et
-al. 2025, arXiv 2506.20920). It also counts documents that are connected through others alone, so it is never less than
-1 + copies + near. Two kept documents of one component both have its size. With `resolve="components"` one document of a
-component stays, its witness is that one, and component = 1 + copies + near, unless some are protected.
+`copies` and `near` have evidence: except for copies by a key, gpulsh compared each of these documents, and it is at
+least `threshold` similar to the kept one (`resolve="kept"`, `verify="exact"`). Every document is kept or counted once,
+so the sum of 1 + copies + near is the number of documents. `component` is the `minhash_cluster_size` of FineWeb-2
+(Penedo et al. 2025, arXiv 2506.20920). It also counts documents that are connected only through others, so it is at
+least 1 + copies + near. Two kept documents of one component both have its size. With `resolve="components"`, one
+document of a component stays, and component = 1 + copies + near, unless some documents are protected.
 
-A document that is dropped by its key (`--key`) counts as a copy of the kept document that has the key, or else of
-`near`. It was not compared.
+A document dropped by its key (`--key`) counts as a copy of the kept document with that key, or otherwise in `near`. It
+was not compared.
 
-A document that is dropped stands for none: its counts are null, but for `component`.
+A dropped document represents none: all its counts but `component` are null.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LATEST = np.iinfo(np.int64).max
 
 
 class Counts(NamedTuple):
-    """int64 [n] each, by document; those of dropped documents count nothing."""
+    """int64 [n] each, by document; the values of dropped documents have no meaning."""
 
     copies: Numbers
     near: Numbers

@@ -1,19 +1,18 @@
-"""Policies that keep more than one of several duplicates, or only what several sources hold.
+"""Policies that keep several of a group of duplicates, or only documents from several sources.
 
-min_cluster  documents are dropped only in components of at least so many documents (the column `cluster`)
-max_copies   up to so many of a kept document and those dropped for it stay: itself, and the first in decision order
-min_sources  a kept document stays only if so many sources hold it; otherwise it is left out, with all documents that
-             were dropped for it
+min_cluster  drop documents only in components of at least this size (the column `cluster`)
+max_copies   keep up to this many of a kept document and the first of its duplicates in decision order
+min_sources  leave out a kept document, and all documents dropped for it, if they have fewer sources
 
-They apply to the finished decision, `min_cluster` before `max_copies`. A document that would have been dropped becomes
-kept; a kept one is never dropped for another one then. So the witness of each dropped document is the one that it has
-without a policy, and is kept: each policy keeps the promise of evidence. A document that is left out has no witness,
-and is no duplicate: it is not kept, it is in no list of duplicates, and counts have it apart, as `few_sources`.
+They apply to the finished decision, `min_cluster` before `max_copies`. A dropped document may become kept; a kept one
+is never dropped. So each dropped document has the same kept witness as without a policy, which keeps the promise of
+evidence. A document that is left out has no witness and is not a duplicate: it is neither kept nor in the list of
+duplicates, and counts as `few_sources`.
 
-A document that is dropped for a protected one stays dropped, and protected documents stay.
+Duplicates of protected documents stay dropped, and protected documents stay.
 
-FineWeb (Penedo et al. 2024, arXiv 2406.17557) asks for the first, MixMinMatch (Alrashed, Orabona 2025, arXiv
-2512.18834) for the last.
+FineWeb (Penedo et al. 2024, arXiv 2406.17557) suggests the first, MixMinMatch (Alrashed, Orabona 2025, arXiv
+2512.18834) the last.
 """
 
 from __future__ import annotations

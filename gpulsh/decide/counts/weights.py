@@ -1,15 +1,15 @@
 """Sampling weights from counts: how often a trainer should see a kept document.
 
-FILE.json       buckets: an object of least sizes and weights, as {"1": 1, "2": 3, "6": 5}. A document has the weight of
-                the largest size that is not above its own, and 1 below the least. This is the format of FineWeb-2's
-                upsampling weights (misc/rehydration of its repository); of a file with weights by language,
+FILE.json       buckets: an object of least sizes and weights, such as {"1": 1, "2": 3, "6": 5}. A document has the
+                weight of the largest size up to its own, and 1 below the least. This is the format of FineWeb-2's
+                upsampling weights (misc/rehydration of its repository). In a file of several languages,
                 FILE.json:LANGUAGE names one
 txt360          3, 5, 8, 10 for sizes of 2 to 5, 6 to 100, 101 to 1,000, and more; 1 for 1 (TxT360, LLM360 2024)
 log             1 + ln(size)
 cap:N           the size, at most N
 
-A size is the number of documents that a kept one stands for: `verified`, 1 + copies + near, or `component`, the size of
-its connected component, which FineWeb-2's weights are made for.
+A size is the number of documents that a kept one represents: `verified`, 1 + copies + near, or `component`, the size of
+its connected component. FineWeb-2's weights are for components.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Recipe:
 
 
 def sizes_by(by: WeightBy, counts: Counts) -> Numbers:
-    """int64 [n]: how many documents each one stands for."""
+    """int64 [n]: how many documents each one represents."""
     check_choice("weight_by", by, ("verified", "component"))
     return counts.component if by == "component" else 1 + counts.copies + counts.near
 
@@ -85,7 +85,7 @@ def chosen_recipe(given: object) -> Recipe:
     if given.startswith("cap:"):
         number = given.removeprefix("cap:")
         if not (number.isascii() and number.isdigit() and int(number) > 0):
-            raise ParameterError(f"weights is {given!r}; give cap:N with N of 1 or more, as cap:5")
+            raise ParameterError(f"weights is {given!r}; give cap:N with N of 1 or more, such as cap:5")
         return Recipe(cap=int(number))
     path, _, language = given.partition(f"{ENDING}:") if f"{ENDING}:" in given else (given, "", "")
     if not (language or path.endswith(ENDING)):
@@ -99,7 +99,7 @@ def _from_file(path: Path, language: str) -> Recipe:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; {RULE}") from error
     except ValueError as error:
-        raise InputError(f"{path}: is no JSON: {error}; give an object of least sizes and weights") from error
+        raise InputError(f"{path}: is not JSON: {error}; give an object of least sizes and weights") from error
     if isinstance(found, dict) and found and all(isinstance(value, dict) for value in found.values()):
         if language not in found:
             some = ", ".join(list(found)[:5])
@@ -108,7 +108,7 @@ def _from_file(path: Path, language: str) -> Recipe:
     elif language:
         raise InputError(f"{path}: has no languages; leave {language!r} out")
     if not isinstance(found, dict):
-        raise InputError(f'{path}: is no object; give least sizes and weights, as {{"1": 1, "2": 3}}')
+        raise InputError(f'{path}: is not an object; give least sizes and weights, such as {{"1": 1, "2": 3}}')
     return _buckets(found, str(path), InputError)
 
 
@@ -119,11 +119,11 @@ def _buckets(found: Mapping[Any, Any], name: str, error: type[InputError] | type
             isinstance(size, str) and size.isascii() and size.isdigit()
         )
         if not is_size or int(size) < 1 or int(size) in buckets:
-            raise error(f"{name}: {size!r} is no least size; give an integer of 1 or more, each once")
+            raise error(f"{name}: {size!r} is not a least size; give an integer of 1 or more, each once")
         is_weight = isinstance(weight, (int, float)) and not isinstance(weight, bool)
         if not is_weight or not math.isfinite(weight) or weight < 0:
             raise error(f"{name}: the weight of size {size} is {weight!r}; give a number of 0 or more")
         buckets[int(size)] = float(weight)
     if not buckets:
-        raise error(f'{name}: has no weights; give least sizes and weights, as {{"1": 1, "2": 3}}')
+        raise error(f'{name}: has no weights; give least sizes and weights, such as {{"1": 1, "2": 3}}')
     return Recipe(tuple(sorted(buckets.items())))

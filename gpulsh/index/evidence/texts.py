@@ -133,12 +133,12 @@ def texts_at(source: Source, rows: Numbers) -> list[bytes]:
         return [bytes(text) for pieces in found for text in pieces]  # copies, for a piece keeps its block in memory
     except ChangedInputError:
         raise ChangedInputError(
-            f"{file.name}: has fewer rows than when it was added to the index; bring it back as it was"
+            f"{file.name}: has fewer rows than when it was added to the index; restore it"
         ) from None
     except InputError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             raise InputError(
-                f"{file.name}: is gone, and the index reads texts there again; bring it back, or remove its documents"
+                f"{file.name}: is gone, and the index reads texts there again; restore it, or remove its documents"
                 " from the index"
             ) from None
         raise

@@ -35,7 +35,7 @@ def binary_array(
 
 
 def strings(texts: Sequence[str]) -> pa.StringArray:
-    """A pyarrow.Array of type string; bytes that are no UTF-8, of a file's name, become U+FFFD."""
+    """A pyarrow.Array of type string; bytes that are not UTF-8, of a file's name, become U+FFFD."""
     pieces = [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode() for text in texts]
     offset = np.zeros(len(pieces) + 1, np.int32)
     np.cumsum([len(piece) for piece in pieces], out=offset[1:])

@@ -27,7 +27,7 @@ def check_array(array: pa.Array, *, utf8: bool = False) -> None:
         (array if utf8 else _bare(array)).validate(full=True)
     except UnicodeDecodeError as error:  # of Arrow's message, which quotes the bytes
         if utf8:
-            raise pa.ArrowInvalid("holds bytes that are no UTF-8") from error
+            raise pa.ArrowInvalid("holds bytes that are not UTF-8") from error
     except pa.ArrowInvalid as error:
         if utf8 or "UTF8" not in str(error):
             raise

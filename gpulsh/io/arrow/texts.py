@@ -48,7 +48,7 @@ def joined_texts(parts: Sequence[pa.Array]) -> pa.Array:
 
 
 def as_strings(array: pa.Array) -> pa.Array:
-    """Texts of an Arrow array of any type that `is_text`, as large_string; what is no UTF-8 becomes U+FFFD."""
+    """Texts of an Arrow array of any type that `is_text`, as large_string; bytes that are not UTF-8 become U+FFFD."""
     values = _as_bytes(array)
     try:
         return values.cast(pa.large_string())
@@ -174,7 +174,7 @@ class Cutter:
             return batch
         place = batch.schema.get_field_index(self._column) if self._column else -1
         if place < 0:
-            raise InputError(f"{self._file.name}: its text is no column of its own; cut it as JSON lines")
+            raise InputError(f"{self._file.name}: its text is not a column of its own; cut it as JSON lines")
         texts = batch.column(place)
         at = np.flatnonzero(changed)
         pieces = arrow_rows(texts).pieces(at)

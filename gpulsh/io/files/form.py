@@ -47,7 +47,7 @@ class Form:
         return cls(**{own.name: parameters.pop(own.name) for own in fields(cls) if own.name in parameters})
 
     def facts(self) -> dict[str, Any]:
-        """The values that are no defaults, as JSON values."""
+        """The values that are not defaults, as JSON values."""
         return {name: list(value) if name == "as_text" else value for name, value in asdict(self).items() if value}
 
     def is_text(self, path: str) -> bool:
@@ -67,7 +67,9 @@ class Form:
 def _patterns(given: object) -> tuple[str, ...]:
     patterns = (given,) if isinstance(given, str) else given
     if not isinstance(patterns, (list, tuple)) or not all(isinstance(each, str) and each for each in patterns):
-        raise ParameterError(f"as_text is {shown(given)}; give a pattern of file names, as '*.py', or a list of them")
+        raise ParameterError(
+            f"as_text is {shown(given)}; give a pattern of file names, such as '*.py', or a list of them"
+        )
     return tuple(patterns)
 
 
@@ -76,7 +78,7 @@ def _delimiter(given: object) -> str | None:
     if found is None:
         return None
     if not isinstance(found, str) or len(found) != 1 or not found.isascii() or found in QUOTING + "\0":
-        raise ParameterError(f"delimiter is {shown(given)}; give one ASCII character, as ';', or tab")
+        raise ParameterError(f"delimiter is {shown(given)}; give one ASCII character, such as ';', or tab")
     return found
 
 
@@ -88,7 +90,9 @@ def _encoding(given: object, delimiter: str) -> str | None:
         name = codecs.lookup(given).name if isinstance(given, str) else ""
         plain = bytes(range(128)).decode(name, "replace") == bytes(range(128)).decode("ascii")
     except (LookupError, ValueError):  # of what is no codec, or none of text
-        raise ParameterError(f"encoding is {shown(given)}; give one that Python knows, as latin-1 or cp1252") from None
+        raise ParameterError(
+            f"encoding is {shown(given)}; give one that Python knows, such as latin-1 or cp1252"
+        ) from None
     if name in ("utf-8", "utf-8-sig"):
         return None
     # Files are cut into records and lines by their bytes, so that kept ones are copied as they are.

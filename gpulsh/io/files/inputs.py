@@ -37,7 +37,7 @@ def refuse_unused(files: Sequence[File], form: Form) -> None:
         raise ParameterError("lines is given, and there is no text file (.txt) among the inputs; leave it out")
     if form.as_text and not any(file.as_text for file in files):
         names = ", ".join(form.as_text)
-        raise ParameterError(f"as_text is {names!r}, and no file of the inputs is named so; leave it out")
+        raise ParameterError(f"as_text is {names!r}, and no file of the inputs matches; leave it out")
     if form.delimiter is not None and not tables:
         raise ParameterError("delimiter is given, and there is no CSV or TSV file among the inputs; leave it out")
     if form.encoding is not None and not (texts or tables):
@@ -108,7 +108,7 @@ def find_files(
         raise nothing_left(described, computed)
     if computed:
         more = f" and {len(computed) - 1:,} more" if len(computed) > 1 else ""
-        _log.warning("%s%s: `datasets` computed it of the data set beside it; left out", computed[0].name, more)
+        _log.warning("%s%s: `datasets` computed it from the data set next to it; left out", computed[0].name, more)
     for file in described:
         _log.warning("%s: describes a data set and holds no documents; it is left out", file.name)
     if not again:
@@ -129,7 +129,7 @@ def _counts(relative: str, form: Form) -> bool:
 def _none_counts(given: str, form: Form, paths: Sequence[str]) -> InputError:
     """The error of a folder that holds only `paths`, which are not read."""
     if form.as_text:
-        return InputError(f"{given}: holds no file that is named as --as-text says: {', '.join(form.as_text)}")
+        return InputError(f"{given}: holds no file that matches --as-text: {', '.join(form.as_text)}")
     return InputError(f"{given}: {none_known(paths)}")
 
 

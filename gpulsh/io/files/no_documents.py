@@ -109,7 +109,7 @@ def nothing_left(described: Sequence[File], computed: Sequence[File]) -> InputEr
     """The error where only descriptions of data sets, or computed files, were found."""
     if described:
         name = described[0].name
-        return InputError(f"{name}: describes a data set and holds no documents; give the folder that it lies in")
+        return InputError(f"{name}: describes a data set and holds no documents; give its folder")
     return InputError(
         f"{computed[0].name}: `datasets` computed it of the data set beside it; give the folder, or a copy that lies"
         " elsewhere"

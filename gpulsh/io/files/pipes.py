@@ -53,7 +53,7 @@ def refuse_irregular(file: File) -> None:
     for is_kind, kind in KINDS:
         if is_kind(mode):
             how = ", or give it as an INPUT of its own, which is read once" if stat.S_ISFIFO(mode) else ""
-            raise InputError(f"{file.name}: is {kind} and no regular file; leave it out{how}")
+            raise InputError(f"{file.name}: is {kind}, not a regular file; leave it out{how}")
 
 
 class Streams:

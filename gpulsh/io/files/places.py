@@ -32,7 +32,7 @@ def refuse_outside(file: File) -> None:
     parts = file.relative.split("/")
     if not {"", ".", ".."}.isdisjoint(parts):
         raise InputError(
-            f"{file.name}: would become data/{file.relative}, which is no place below data/; leave the file out, or"
+            f"{file.name}: would become data/{file.relative}, which is outside of data/; leave the file out, or"
             " give it, or the folder that holds it, as an INPUT of its own"
         )
     if not _possible(file.relative):

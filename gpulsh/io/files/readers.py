@@ -42,7 +42,7 @@ def open_files(
         sizes = ops.sizes()
         return FileTexts(files, columns, sizes.readers, skip, limit, stamps, held, sizes.ahead)
     if skip:
-        raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give --reader arrow")
+        raise ParameterError("on_error is 'skip', which the reader 'cudf' does not support; give --reader arrow")
     from gpulsh.io.memory.cudf import why_no_reader
 
     if ops.name != "cuda":

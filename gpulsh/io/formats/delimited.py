@@ -251,7 +251,7 @@ class Delimited(Streamed):
         try:
             return next(csv.reader([begun.decode(self.encoding or "utf-8", "replace")], delimiter=self.delimiter))
         except csv.Error as error:
-            raise DamagedInputError(f"{file.name}: line {next(header.lines())}: is no header: {error}") from error
+            raise DamagedInputError(f"{file.name}: line {next(header.lines())}: is not a header: {error}") from error
 
     def _numbers(self, file: File, names: list[str], columns: Columns) -> dict[Place, int]:
         """The number of each wanted column."""

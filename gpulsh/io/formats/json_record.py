@@ -229,7 +229,7 @@ def parse(file: File, number: int, content: Line) -> Record:
     try:
         record = orjson.loads(content)
     except (ValueError, RecursionError):
-        # Python's parser also takes what others write: NaN, lone surrogates; bytes that are no UTF-8 become U+FFFD.
+        # Python's parser also takes what others write: NaN, lone surrogates; bytes that are not UTF-8 become U+FFFD.
         try:
             record = _loaded(content)
             record = Lenient(record) if isinstance(record, dict) else record
@@ -388,7 +388,7 @@ def _long_text(file: File, number: int, value: LongString, limit: Limit | None) 
     whole = bytearray(text)
     for piece in pieces:
         whole += piece
-        if limit is not None and len(whole) > limit.document:  # bytes that are no UTF-8 become three each
+        if limit is not None and len(whole) > limit.document:  # bytes that are not UTF-8 become three each
             raise too_large(file, f"{file.unit} {number}", len(whole) + sum(map(len, pieces)), limit)
     return memoryview(whole)
 

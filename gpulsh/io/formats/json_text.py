@@ -29,7 +29,7 @@ def with_text(file: File, number: int, line: Line, columns: Columns, change: Cal
         start, stop = _place(content, begin, columns.texts[0])
     except RecursionError as error:
         raise InputError(f"{file.name}: {file.unit} {number} is nested too deeply; flatten it") from error
-    # As it was read: bytes that are no UTF-8 are U+FFFD, and halves of a surrogate pair stay.
+    # As it was read: bytes that are not UTF-8 are U+FFFD, and halves of a surrogate pair stay.
     text = json.loads(content[start:stop].encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
     changed = change(text.encode("utf-8", "surrogatepass"))
     try:

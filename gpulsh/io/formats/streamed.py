@@ -177,7 +177,7 @@ def split_elements(file: File, source: Iterable[bytes], limit: Limit | None = No
     for block in chain([head[head.index(b"[") + 1 :]], source):
         if state.depth == 0:
             if block.strip(SPACE):
-                raise refused("there is more behind the end of its array")
+                raise refused("more data follows the end of its array")
             continue
         ends, state = element_ends(block, state)
         found: list[Line] = []
@@ -198,7 +198,7 @@ def split_elements(file: File, source: Iterable[bytes], limit: Limit | None = No
                 held, size = bytearray(), 0
         if state.depth == 0:
             if held:
-                raise refused("there is more behind the end of its array")
+                raise refused("more data follows the end of its array")
             if not count and found == [b""]:  # an array without elements
                 found = []
         count += len(found)

@@ -60,7 +60,7 @@ class Warc(Format):
     def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
         """Check that the file opens and begins with a record."""
         if columns.key is not None and columns.key.lower() != DATE:
-            raise InputError(f"{file.name}: is WARC, of whose headers --keep takes WARC-Date, not {columns.key!r}")
+            raise InputError(f"{file.name}: is WARC; --keep takes its header WARC-Date, not {columns.key!r}")
 
         def broken(offset: int, detail: str) -> None:
             raise _damaged(file, offset, detail)

@@ -322,7 +322,7 @@ def _check_end(offset: int, found: int, size: int, behind: bytes) -> None:
     if found < size:
         raise _BrokenRecord(offset, f"the record is cut short: {found} of {size} bytes")
     if behind != END and (len(behind) == len(END) or behind.strip(b"\r\n")):
-        raise _BrokenRecord(offset, f"the record does not end after the {size} bytes that its header tells")
+        raise _BrokenRecord(offset, f"the record does not end after the {size} bytes that its header states")
 
 
 def _span(begin: int | None, stop: int | None) -> tuple[int, int] | None:

@@ -23,7 +23,7 @@ def open_series(series: Any, ops: Backend | None = None) -> Any:
     Positions are row numbers, not its index.
     """
     if getattr(series, "ndim", 0) != 1 or not hasattr(series, "to_arrow"):
-        raise InputTypeError(f"texts is a cuDF {type(series).__name__}; give one column of it, as frame['text']")
+        raise InputTypeError(f"texts is a cuDF {type(series).__name__}; give one column of it, such as frame['text']")
     kind = str(series.dtype)
     if kind not in ("object", "str", "category") and not kind.startswith(("string", "large_string")):
         raise InputTypeError(f"texts is a cuDF Series of {series.dtype}; give one of strings")

@@ -32,10 +32,10 @@ def refuse_tables(texts: object) -> None:
     """InputTypeError where it is a table, or several, and not the texts of one."""
     kind = type(texts).__name__
     if kind.endswith("DatasetDict"):
-        raise InputTypeError(f"texts is a {kind}; give one of its splits, as texts['train']")
+        raise InputTypeError(f"texts is a {kind}; give one of its splits, such as texts['train']")
     if has_columns(texts):
         raise InputTypeError(
-            f"texts is a {kind}; name its column, as gpulsh.deduplicate(texts, text_column='text'), or give that alone"
+            f"texts is a {kind}; name its column, as in gpulsh.deduplicate(texts, text_column='text'), or give it"
         )
 
 

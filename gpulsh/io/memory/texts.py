@@ -50,7 +50,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     """
     if isinstance(texts, (str, bytes, bytearray, os.PathLike)):
         raise InputTypeError(
-            f"texts is one {type(texts).__name__}; give a list of them, as [text], or a path to"
+            f"texts is one {type(texts).__name__}; give a list of them, such as [text], or a path to"
             " gpulsh.deduplicate_files"
         )
     refuse_tables(texts)
@@ -180,7 +180,7 @@ def _open_arrow(texts: Any, ops: Backend | None) -> MemoryTexts:
         else:
             array = pa.array(texts)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputTypeError(f"texts, a {type(texts).__name__}, is no Arrow column: {error}; {ALLOWED}") from error
+        raise InputTypeError(f"texts, a {type(texts).__name__}, is not an Arrow column: {error}; {ALLOWED}") from error
     return arrow_texts(array, type(texts).__name__, ops)
 
 
@@ -192,7 +192,7 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | No
     from gpulsh.io.arrow.soundness import check_given
 
     if pa.types.is_struct(array.type):
-        raise InputTypeError(f"texts, a {given}, has columns; give one of them, as frame['text']")
+        raise InputTypeError(f"texts, a {given}, has columns; give one of them, such as frame['text']")
     if not is_text(array.type):
         raise InputTypeError(f"texts, a {given}, is of Arrow type {array.type}; give strings, or binary that is UTF-8")
     check_given(array, f"texts, a {given},")

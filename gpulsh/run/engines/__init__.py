@@ -63,7 +63,7 @@ class Machine:
         check_choice("engine", engine, get_args(EngineName))
         if address is not None and not isinstance(address, str):
             raise ParameterError(
-                f"address is {shown(address)}; give the address of a Ray cluster, as '192.0.2.1:6379', or 'auto'"
+                f"address is {shown(address)}; give the address of a Ray cluster, such as '192.0.2.1:6379', or 'auto'"
             )
         if engine == "ray" and self.devices is not None:
             raise ParameterError(

@@ -429,7 +429,7 @@ class _Pool:
                 f"{ATTEMPTS} workers ended {what}, the last on {member.place}: {reason}; if memory ran out, give less"
                 " memory or fewer threads; all nodes must have gpulsh"
             ) from error
-        _log.warning("%s: a worker on %s ended: %s; another one does it", step, member.place, reason)
+        _log.warning("%s: a worker on %s ended: %s; another worker repeats the task", step, member.place, reason)
 
 
 def _check_versions(node: str, there: Mapping[str, str]) -> None:
@@ -495,6 +495,6 @@ def check_reachable(address: str) -> None:
 
 def _no_ray(address: str, how: str) -> BackendError:
     return BackendError(
-        f"the Ray cluster at {address!r} could not be joined: what listens there does not answer as a Ray cluster{how};"
+        f"the Ray cluster at {address!r} could not be joined: the service there does not answer as a Ray cluster{how};"
         " give the address that `ray start --head` shows (its port is 6379 unless another was given)"
     )

@@ -130,7 +130,7 @@ def _seen(out: str) -> str:
     except FileNotFoundError:
         return NO_REPORT if os.path.exists(out) else "no such folder"
     except NotADirectoryError:
-        return "is no folder"
+        return "is not a folder"
     except OSError as error:
         return f"{REPORT} in it cannot be read: {os.strerror(error.errno or 0)}"
     return NO_REPORT

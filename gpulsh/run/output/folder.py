@@ -114,7 +114,7 @@ class OutputFolder:
             return False
         lost = [name for name in listed if not any(os.path.lexists(at / name) for at in (self.work, self.path))]
         if lost or not is_finished(report):
-            raise OutputError(f"{self.work}: its results are gone; begin again with --overwrite")
+            raise OutputError(f"{self.work}: its results are gone; start again with --overwrite")
         return True
 
     def commit(self) -> None:
@@ -208,8 +208,7 @@ class OutputFolder:
                 self.work.chmod(0o700)  # earlier versions left it open
         except FileExistsError:
             raise OutputError(
-                f"{self.path}: came there while this run began, so another run of gpulsh may work in it; give another"
-                " folder"
+                f"{self.path}: appeared while this run began, so another run of gpulsh may use it; give another folder"
             ) from None
         self._lock = WorkLock(self.work)
         if self._resume and os.path.lexists(self.work / NAME):
@@ -285,7 +284,7 @@ def refuse_difference(out: Path | str, before: Mapping[str, Any], now: Mapping[s
     if found:
         more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
         raise OutputError(
-            f"{out}: is of another run: {'; '.join(found[:MOST_SHOWN])}{more}; give the same, or another folder"
+            f"{out}: belongs to another run: {'; '.join(found[:MOST_SHOWN])}{more}; give the same, or another folder"
         )
 
 
@@ -305,11 +304,11 @@ def _changes(before: Mapping[str, object], now: Mapping[str, object]) -> Iterato
     """The changes of the input files, by their sizes and times."""
     for name in dict.fromkeys((*before, *now)):
         if name not in now:
-            yield f"{name} was read and is no input now"
+            yield f"{name} is no longer an input"
         elif name not in before:
-            yield f"{name} was no input and is one now"
+            yield f"{name} is a new input"
         elif before[name] != now[name]:
-            yield f"{name} was written to since"
+            yield f"{name} has changed since"
 
 
 def _value(values: Mapping[str, Any], name: str) -> str:
@@ -318,7 +317,7 @@ def _value(values: Mapping[str, Any], name: str) -> str:
 
 def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
     if os.path.lexists(target):
-        raise OutputError(f"{target}: came there while gpulsh worked, which did not write it; move it away first")
+        raise OutputError(f"{target}: appeared during the run, and gpulsh did not write it; move it away first")
     moved.append((source, target))
     os.rename(source, target)
 
@@ -358,7 +357,7 @@ def read_report(report: Path) -> dict[str, Any]:
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Write indented JSON in ASCII, so that a file's name that is no UTF-8 does no harm."""
+    """Write indented JSON in ASCII, so that a file's name that is not UTF-8 does no harm."""
     path.write_text(json.dumps(report, indent=2) + "\n", encoding="ascii")
 
 

@@ -45,9 +45,7 @@ class RemoteFolder:
     def __init__(self, url: str, work: str | None, *, overwrite: bool, resume: bool) -> None:
         self._overwrite, self._resume = overwrite, resume
         if resume and work is None:
-            raise OutputError(
-                f"{url}: is a URL; to go on with a run, give the local folder that it worked in as --work"
-            )
+            raise OutputError(f"{url}: is a URL; to continue a run, give its local folder as --work")
         self._there = UrlFolder(url)
         self.url = self._there.url  # of OUT
         if self._there.is_local:
@@ -122,7 +120,7 @@ class RemoteFolder:
         strange = self._there.names() - {UNFINISHED, REPORT, *outputs} - self._replaced
         if strange:
             raise OutputError(
-                f"{self.url}: {min(strange)} came there while gpulsh worked, which did not write it; move it away first"
+                f"{self.url}: {min(strange)} appeared during the run, and gpulsh did not write it; move it away first"
             )
         self._claim(outputs)
         self._there.remove([REPORT])

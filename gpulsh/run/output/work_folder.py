@@ -62,7 +62,7 @@ def refuse_links(work: Path) -> None:
             except FileNotFoundError:  # of a worker that still writes, though its run was killed
                 continue
             if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-                what = "is a link" if stat.S_ISLNK(kind) else "is no file"
+                what = "is a link" if stat.S_ISLNK(kind) else "is not a regular file"
                 raise OutputError(f"{path}: {what}, which gpulsh did not make; remove it, or begin with --overwrite")
 
 

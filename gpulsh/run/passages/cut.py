@@ -85,7 +85,7 @@ def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tupl
                 counts[name] += value["counts"].as_py()
     strange = [name for name in order if name not in numbered]
     if strange:
-        raise InputError(f"{path}: lists passages of {strange[0]}, which is no INPUT; give the INPUT of that run")
+        raise InputError(f"{path}: lists passages of {strange[0]}, which is not an INPUT; give the INPUT of that run")
     if [numbered[name] for name in order] != sorted(numbered[name] for name in order):
         raise InputError(f"{path}: lists files in another order than INPUT; give the INPUT of that run")
     found, row = {}, 0

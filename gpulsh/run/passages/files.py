@@ -374,9 +374,9 @@ def _refuse_changed(passages: Path, stamps: Stamps) -> None:
 def _refuse_beside_protect(overlap: Overlap | None, given: Mapping[str, bool]) -> None:
     """ParameterError for what a run that marks items of a test set does not take, or lacks."""
     if overlap is None:
-        raise ParameterError("protect is given without passages; give --passages, as 13")
+        raise ParameterError("protect is given without passages; give --passages, such as 13")
     for name in (name for name, is_there in given.items() if is_there):
-        raise ParameterError(f"{name} and protect are both given, which cannot be combined; leave one of them out")
+        raise ParameterError(f"{name} and protect cannot be combined; leave one of them out")
 
 
 def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> Cutting:

@@ -51,6 +51,6 @@ class Held:
                 yield
         except ChangedInputError as error:
             raise InputError(
-                f"{self.files[file].path}: is gone or changed, and {self.index} needs it; bring it back as it was, or"
-                " begin a new index"
+                f"{self.files[file].path}: is gone or changed, and {self.index} needs it; restore it, or"
+                " start a new index"
             ) from error

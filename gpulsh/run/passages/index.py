@@ -107,7 +107,7 @@ class PassagesIndex:
         runs, later = self._runs[:before], self._runs[before:]
         self._has_joined = bool(later)
         if [run.name for run in runs] != facts["before"] or (later and later[0].name != self._name):
-            raise OutputError(f"{self._path}: is not as it was when this run began; begin again with --overwrite")
+            raise OutputError(f"{self._path}: is not as it was when this run began; start again with --overwrite")
         self._refuse_known(job, runs)
         held = _held(self._path, runs)
         files, known = (*held.files, *job.files), (*held.stamps, *job.stamps.known)
@@ -165,7 +165,9 @@ class PassagesIndex:
     def _refuse_strange(self) -> None:
         strange = [name for name in os.listdir(self._path) if name not in (NAME, LOCK) and not OWN.fullmatch(name)]
         if strange and not os.path.lexists(self._path / NAME):
-            raise OutputError(f"{self._path}: is no index of passages, it holds {min(strange)}; give another folder")
+            raise OutputError(
+                f"{self._path}: is not an index of passages, it holds {min(strange)}; give another folder"
+            )
 
     def _read(self) -> None:
         path = self._path / NAME
@@ -181,14 +183,14 @@ class PassagesIndex:
             if found[name] != own:
                 raise InputError(
                     f"{self._path}: is of {name} {found[name]}, by gpulsh {found['gpulsh']}, and this version reads"
-                    f" {own}; use that version, or begin a new index"
+                    f" {own}; use that version, or start a new index"
                 )
         self._refuse_others(found["parameters"])
         self._runs = list(map(_joined, found["runs"]))
         for run in self._runs:
             for name, fact in run.files.items():
                 if wrong := damage(self._path / name, fact, contents=False):
-                    raise InputError(f"{self._path / name}: {wrong}; restore it from a copy, or begin a new index")
+                    raise InputError(f"{self._path / name}: {wrong}; restore it from a copy, or start a new index")
 
     def _refuse_others(self, parameters: Mapping[str, Any]) -> None:
         """ParameterError where texts are read in another way than by earlier runs."""

@@ -53,7 +53,7 @@ def instants(values: pa.Array, column: str, where: Where) -> Numbers:
     """int64 [n]: dates, times of dates, or strings of ISO 8601, as microseconds since 1970 in UTC; null is NO_DATE.
 
     A time without an offset is one of UTC. InputTypeError for a column of another type, InputError for the first string
-    that is no date.
+    that is not a date.
     """
     types, kind = pa.types, values.type
     if types.is_dictionary(kind):
@@ -98,7 +98,7 @@ def _values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
             column = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ParameterError(f"{name} is {shown_type(given)}, no column of one kind of value: {error}") from error
+        raise ParameterError(f"{name} is {shown_type(given)}, not a column of one kind of value: {error}") from error
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if len(column) != count:

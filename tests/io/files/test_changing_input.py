@@ -122,5 +122,5 @@ def test_a_change_before_a_stage(
         run("out")
     told = str(caught.value)
     assert told.startswith(f"{changed}: ") and "\n" not in told and len(told) < 400
-    assert "bring it back as it was, or begin again when nothing writes to it" in told
+    assert "restore it, or start again when nothing writes to it" in told
     assert not Path("out").exists()

@@ -189,7 +189,7 @@ def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
         ({"encoding": "cp500"}, "cannot be cut"),
         ({"encoding": "big5", "delimiter": "|"}, "cannot be cut"),
         ({"encoding": "rot13"}, "give one that Python knows"),
-        ({"encoding": "nope"}, "encoding is 'nope'; give one that Python knows, as latin-1"),
+        ({"encoding": "nope"}, "encoding is 'nope'; give one that Python knows, such as latin-1"),
         ({"encoding": 3}, "encoding is 3"),
         ({"encoding": "\ud800"}, "give one that Python knows"),
         ({"delimiter": ";;"}, "delimiter is ';;'; give one ASCII character"),
@@ -247,7 +247,7 @@ def test_bytes_that_are_not_utf8_are_counted(name: str, tmp_path: Path, caplog: 
     funnel = json.loads((tmp_path / "out/report.json").read_text())["funnel"]
     assert (funnel["not_utf8"], funnel["stray_bytes"]) == (rows, size)
     line = f"{size} bytes in {rows} document{'s' * (rows > 1)} are not UTF-8"
-    assert [message for message in caplog.messages if line in message and "give encoding, as latin-1" in message]
+    assert [message for message in caplog.messages if line in message and "give encoding, such as latin-1" in message]
     assert line in (tmp_path / "out/report.html").read_text()
 
 

@@ -107,7 +107,7 @@ def test_a_larger_document_is_never_in_memory(ending: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("content", [b"\\u0001" * (MOST // 4), b"\xff" * (MOST // 2)])
 def test_a_line_and_its_text_are_both_held(content: bytes, tmp_path: Path) -> None:
-    # Escapes make the line the longer one; of bytes that are no UTF-8 each becomes three.
+    # Escapes make the line the longer one; of bytes that are not UTF-8 each becomes three.
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "x"}\n{"text": "' + content + b'"}\n')
     with pytest.raises(InputError, match=r"line 2: has 1\d\d\d\d bytes"):
         read(tmp_path / "a.jsonl")

@@ -60,7 +60,7 @@ def untouched(home: Path) -> bool:
 def test_a_member_of_an_archive_that_climbs_is_refused(here: Path, kind: str, evil: str) -> None:
     {"zip": zipped, "tar": tarred}[kind]("a.bin", "p/ok.jsonl", evil)
     before = sorted(os.listdir())
-    with pytest.raises(InputError, match="which is no place below data/") as told:
+    with pytest.raises(InputError, match="which is outside of data/") as told:
         run(f"{kind}://**/*.jsonl::a.bin")
     assert evil in str(told.value)
     assert untouched(here) and sorted(os.listdir()) == before and sorted(os.listdir("..")) == ["home", "settings.jsonl"]
@@ -91,7 +91,7 @@ def test_a_pattern_that_climbs_behind_its_wildcards(here: Path) -> None:
     Path("in/a").mkdir(parents=True)
     Path("other").mkdir()
     Path("other/x.jsonl").write_bytes(LINE)
-    with pytest.raises(InputError, match=r"data/\.\./other/x\.jsonl, which is no place below"):
+    with pytest.raises(InputError, match=r"data/\.\./other/x\.jsonl, which is outside of"):
         run("in/*/../../other/*.jsonl")
     assert not Path("out").exists()
     os.chdir("in")

@@ -185,7 +185,7 @@ def test_a_key_that_climbs_writes_nothing_outside(bucket: Any, tmp_path: Path) -
     bucket.pipe_file("crawl/part/y/../../../../../settings.json", b'{"text": "evil"}')
     bucket.invalidate_cache()
     (tmp_path / "settings.json").write_text("precious")
-    with pytest.raises(InputError, match=r"part/y/\.\./.*which is no place below data/"):
+    with pytest.raises(InputError, match=r"part/y/\.\./.*which is outside of data/"):
         deduplicate_files("s3://crawl/part/**/*.json*", tmp_path / "a/b/out", backend="reference")
     assert (tmp_path / "settings.json").read_text() == "precious" and not (tmp_path / "a").exists()
     deduplicate_files("s3://crawl/part", tmp_path / "a/b/out", backend="reference")

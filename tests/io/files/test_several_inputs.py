@@ -194,7 +194,7 @@ def test_the_same_files_given_otherwise_are_another_run(sources: list[str], monk
             patch.setattr("gpulsh.run.driver.evidence", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 run(first, **options)
-        with pytest.raises(OutputError, match="is of another run"):
+        with pytest.raises(OutputError, match="belongs to another run"):
             gpulsh.deduplicate_files(then, "out", backend="reference", resume=True, **options)
         gpulsh.deduplicate_files(first, "out", backend="reference", resume=True, **options)
         whole = below("out/data")
@@ -276,7 +276,7 @@ def test_what_was_computed_of_a_data_set_is_left_out(folder: Path, caplog: pytes
         assert below("out/data") == names
         (told,) = [message for message in caplog.messages if "describes" not in message]
         assert "test/cache-124d35cc3830a6f6.arrow and 2 more: `datasets` computed" in told
-    with pytest.raises(InputError, match=r"beside it; give the folder, or a copy that lies elsewhere"):
+    with pytest.raises(InputError, match=r"next to it; give the folder, or a copy in another folder"):
         run("saved/train/cache-*.arrow")
 
 

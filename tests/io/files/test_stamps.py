@@ -24,7 +24,7 @@ def test_what_differs(path: Path) -> None:
     stamps.check_all()
     before = path.stat()
     path.write_bytes(b"another text")
-    with pytest.raises(ChangedInputError, match="it had 9 bytes and has 12; bring it back as it was, or begin again"):
+    with pytest.raises(ChangedInputError, match="it had 9 bytes and has 12; restore it, or start again"):
         stamps.check_all()
     path.write_bytes(b"same size")
     with pytest.raises(ChangedInputError, match="it was written to"):

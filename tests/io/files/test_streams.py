@@ -163,14 +163,14 @@ def test_what_is_found_and_no_regular_file(tmp_path: Path, kind: str, how: str) 
         if how == "link":
             (folder / "a.jsonl").symlink_to(special)
         given = {"glob": f"{folder}/*.jsonl", "url": f"file://{folder}"}.get(how, str(folder))
-        with pytest.raises(InputError, match=rf"a\.jsonl: is a (named )?{kind} and no regular file; leave it out"):
+        with pytest.raises(InputError, match=rf"a\.jsonl: is a (named )?{kind}, not a regular file; leave it out"):
             deduplicate_files(given, tmp_path / "out", backend="reference")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("given", ["/dev/zero", "/dev/null", "file:///dev/zero"])
 def test_a_device(given: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"^{given}: is a device and no regular file"):
+    with pytest.raises(InputError, match=f"^{given}: is a device, not a regular file"):
         deduplicate_files(given, tmp_path / "out", backend="reference")
 
 

@@ -87,7 +87,7 @@ def test_small_arrays(content: str, tmp_path: Path) -> None:
         ('[{"text": "a"}, 3]', "element 2 is a number; give one JSON object for each element"),
         ('[{"text": "a"}, {"text": 3}]', "element 2: 'text' is a number; give a string or null"),
         ('[{"text": "a"}', r"a\.json: its array does not end; the file is truncated; give one whole array"),
-        ('[{"text": "a"}] [', "there is more behind the end of its array"),
+        ('[{"text": "a"}] [', "more data follows the end of its array"),
         ('[{"body": "a"}]', "has no column 'text'; its columns are: body"),
     ],
 )
