@@ -45,7 +45,7 @@ def held(array: Array) -> Array:
 
 
 def given_array(name: str, value: Any, wanted: str) -> Array:
-    """`value` as an array of its library, or of NumPy; raises ParameterError where its rows have unequal length."""
+    """`value` as an array of its library, or of NumPy; raises ParameterError if its rows have unequal length."""
     try:
         return held(value) if hasattr(value, "dtype") else np.asarray(value)
     except ValueError as error:

@@ -390,7 +390,7 @@ def checked_text_parameters(shingling: Shingling | str | None, folding: Folding 
 
 
 def normalizing(folding: Folding | None, normalize: NormalForm | None) -> Folding | None:
-    """The folding with the form `normalize`, if given. Raises ParameterError where it has another form."""
+    """The folding with the form `normalize`, if given. Raises ParameterError if it has another form."""
     if normalize is None:
         return folding
     check_choice("normalize", normalize, get_args(NormalForm))

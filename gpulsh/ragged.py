@@ -65,7 +65,7 @@ def stable_order(values: Numbers) -> Numbers:
 
 
 def found_in(known: Values, wanted: Values) -> tuple[Numbers, Numbers]:
-    """Which of `wanted` are in `known`, which ascends, and where they are in it.
+    """Which of `wanted` are in `known`, which ascends, and their places in it.
 
     >>> found_in(np.array([3, 5, 8]), np.array([8, 4, 3]))
     (array([0, 2]), array([2, 0]))
@@ -153,7 +153,7 @@ def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
 class TextParts(TextBatch):
     """Batches on the host as one. Their bytes are joined when `values` is used first.
 
-    What copies the bytes anyway, as to a device, takes them from `parts`.
+    A caller that copies the bytes anyway, for example to a device, takes them from `parts`.
     """
 
     parts: Sequence[TextBatch]

@@ -29,7 +29,7 @@ STEMMERS = dict(_ALGORITHMS)  # the algorithm of each language, by code
 def stop_words(language: str) -> frozenset[str]:
     """The stop list of a language, by its code of ISO 639-1, from its package.
 
-    Raises ParameterError where there is none.
+    Raises ParameterError if there is none.
     """
     lists = _package("stopwordsiso", f"the stop list of {language!r}")
     if not lists.has_lang(language):
@@ -41,7 +41,7 @@ def stop_words(language: str) -> frozenset[str]:
 def stems(algorithm: str) -> Callable[[str], str]:
     """The function from tokens to stems of a Snowball algorithm, by its name or a language's code. Safe for threads.
 
-    Raises ParameterError where there is no such algorithm.
+    Raises ParameterError if there is no such algorithm.
     """
     snowball = _package("snowballstemmer", f"stem {algorithm!r}")
     name = STEMMERS.get(algorithm, algorithm)

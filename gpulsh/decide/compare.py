@@ -156,7 +156,7 @@ class _Tile:
     report: Advance
 
     def whole(self, numbers: range) -> Array:
-        """The similarity of the pairs `numbers`; DeviceMemoryError where memory does not hold all fingerprints."""
+        """The similarity of the pairs `numbers`; DeviceMemoryError if memory does not hold all fingerprints."""
         places, rows, is_drawn = self._rows(numbers)
         if self._ranges(places) > 1:
             raise DeviceMemoryError("the texts of a tile are more than the budget allows")

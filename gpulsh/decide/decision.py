@@ -334,7 +334,7 @@ def _strings(batch: Rows) -> pa.Array:
 
 
 def _with_columns(table: Any, columns: Mapping[str, pa.Array]) -> Any:
-    """A table of pyarrow, pandas or polars with more columns. Raises ParameterError where it has one of them."""
+    """A table of pyarrow, pandas or polars with more columns. Raises ParameterError if it has one of them."""
     import pyarrow as pa
 
     home, kind = type(table).__module__.partition(".")[0], type(table).__name__

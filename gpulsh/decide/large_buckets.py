@@ -118,7 +118,7 @@ class LargeBucketJoin:
             self._kept.add(self._prefixes.of(stay).sorted())
 
     def _block(self, start: int, stop: int) -> Block:
-        """The block; DeviceMemoryError where several documents have too many matches to look at together."""
+        """The block; DeviceMemoryError if several documents have too many matches to look at together."""
         self._entries = None
         here, numbers = np.arange(start, stop), self.documents[start:stop]
         asking = here[self.relation.can_be_dropped(numbers)]

@@ -83,7 +83,7 @@ def in_runs(
 ) -> Iterator[tuple[Numbers, Result]]:
     """(some of `places`, `read` of them) in order, each of at most `most` bytes of text, or halves that memory holds.
 
-    Raises DeviceMemoryError where memory does not hold one document alone.
+    Raises DeviceMemoryError if memory does not hold one document alone.
     """
     for first, last in cuts(offsets(text_sizes[places]), most):
         yield from in_fitting_halves(places[first:last], read, halves_of_numbers)
@@ -138,7 +138,7 @@ class ShingledTexts(Readable):
         return self.ops.text_simhash(self._batch(places), *asked)
 
     def frequencies(self, places: Array, counts: Array) -> Array:
-        """`counts` plus those of the shingles at `places`, each as often as its document has it."""
+        """`counts` plus the counts of the shingles at `places`, each as often as its document has it."""
         return self.ops.frequencies(self.ops.shingle(self._batch(places), self.method.reading, self.keys), counts)
 
     def _batch(self, places: Array) -> TextBatch:

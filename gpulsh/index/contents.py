@@ -67,7 +67,7 @@ def in_files(segments: Sequence[Segment], removed: Numbers, folder: Path) -> lis
 
 
 def compacted(contents: Contents, folder: Path | None) -> Contents:
-    """One segment in place of all, without removed documents; in files if there is a folder."""
+    """One segment instead of all, without removed documents; in files if there is a folder."""
     if not contents.segments:
         return contents
     parts, removed = contents.segments, contents.removed

@@ -142,7 +142,7 @@ def damage(path: Path, fact: FileFact, *, contents: bool) -> str | None:
 
 
 def sweep(folder: Path, manifest: Manifest) -> None:
-    """Remove the index's files that the manifest does not name: replaced ones, and those of killed writers."""
+    """Remove the index's files that the manifest does not name: replaced files, and files of killed writers."""
     named = manifest.files()
     for name in os.listdir(folder):
         if name not in named and KNOWN_FILES.fullmatch(name):

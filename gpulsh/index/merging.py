@@ -116,7 +116,7 @@ class _LiveRows:
         return slice(None) if self._alive is None else self._alive[first:last]
 
     def moved(self, columns: Columns) -> Columns:
-        """The live rows of columns, the last of which holds row numbers, with the new row numbers."""
+        """The live rows of columns, with new row numbers in the last column."""
         rows = columns[-1]
         if self._alive is None:
             return *columns[:-1], rows + self.start

@@ -12,7 +12,7 @@ A segment has six Arrow IPC files, which never change once they are written:
 - `filters`: word; one record batch per band, a Bloom filter (`filters`) of its digests, and a last one of hash_0.
 - `keys`: key, one row per document; key_hash and key_row, the sorted hashes of the keys and their rows.
 
-With evidence at the source, a segment has no `fingerprints` and no `filters`; those of `groups` are enough. Instead it
+With evidence at the source, a segment has no `fingerprints` and `filters`; the filters of `groups` suffice. Instead it
 has `places`, the source and row of each text. `digests` lack the band, and `document` counts from the segment's first
 number. `keys` lack the keys themselves if each is FILE:ROW of its place. Until a change ends, the segments that it has
 written hold fingerprints, and neither keys nor places.
@@ -125,7 +125,7 @@ class HeldBands(Sequence[Band]):
 
     @classmethod
     def joined(cls, parts: Sequence[HeldBands], removed: Numbers) -> HeldBands:
-        """The digests of several whose documents ascend, without those of removed documents."""
+        """The digests of several whose documents ascend, without removed documents."""
         digest, band, document = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("digest", "band", "document")
         )
@@ -193,7 +193,7 @@ class Segment:
             file.release()
 
     def filter(self, number: int) -> Words | None:
-        """Return the filter of band `number`'s digests, or for -1 that of the first halves of the hashes."""
+        """Return the filter of band `number`'s digests, or for -1 the filter of the first halves of the hashes."""
         return self.filters[number] if self.filters else None
 
     def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
@@ -283,7 +283,7 @@ def new_name() -> str:
 
 
 def mapped(folder: Path, stored: StoredSegment, sources: Sequence[Source] = ()) -> Segment:
-    """The segment in these files, mapped; `sources` are those of its index."""
+    """The segment in these files, mapped; `sources` are the sources of its index."""
     path = {kind: folder / file_name(kind, stored.name) for kind in stored.files}
     documents, hashes = MappedColumns(path["documents"], Documents), MappedColumns(path["hashes"], Hashes)
     digests = MappedColumns(path["digests"], Band)

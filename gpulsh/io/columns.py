@@ -105,7 +105,7 @@ def missing_column(file: File, place: Place, columns: Columns, present: Sequence
 
 
 def refuse_added(file: File, columns: Columns, present: Iterable[str], where: str = "") -> None:
-    """InputError where the file, or the record `where`, has one of the columns that will be added."""
+    """InputError if the file, or the record `where`, has one of the columns that will be added."""
     if columns.added.isdisjoint(present):
         return
     both = sorted(columns.added.intersection(present))

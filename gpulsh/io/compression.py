@@ -229,7 +229,7 @@ def blocks(
 
 
 def refuse_packed(head: bytes) -> None:
-    """A ValueError where the file is compressed, though its name has no such ending."""
+    """A ValueError if the file is compressed, though its name has no such ending."""
     for compression, (magic, begins) in BEGINNINGS.items():
         if head.startswith(magic) and begins(head[:HEAD]):
             raise ValueError(f"it is {NAMES[compression]}, and its name does not end in .{compression}; rename it")

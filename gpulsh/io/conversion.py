@@ -42,7 +42,7 @@ VALUE_COPIES = 6  # of a value, in Python, which may take four bytes a character
 
 
 def refuse_stream_packing(packing: Packing) -> None:
-    """ParameterError where JSON lines cannot be packed so."""
+    """ParameterError if JSON lines cannot be packed so."""
     if packing.codec not in STREAMS:
         raise ParameterError(f"compression is '{packing}', and format 'jsonl'; give one of {', '.join(STREAMS)}")
 
@@ -50,7 +50,7 @@ def refuse_stream_packing(packing: Packing) -> None:
 def renamed(files: Sequence[File], name: FormatName, packing: Packing | None) -> list[File]:
     """The files with their places in `data/` in the format `name`.
 
-    InputError where two would have the same.
+    InputError if two would have the same.
     """
     found = [_renamed(file, name, packing) for file in files]
     places: dict[str, File] = {}

@@ -118,7 +118,7 @@ class Format(ABC):
     def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
         """About how many bytes of text to expect of a file of `size` bytes; None where nobody knows.
 
-        An InputError where its head shows that it cannot be used.
+        An InputError if its head shows that it cannot be used.
         """
 
     @abstractmethod
@@ -147,7 +147,7 @@ class Format(ABC):
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The column's values at `rows`, ascending, as a pyarrow.Array.
 
-        A LargeDocumentError where all have more bytes than `limit` allows a document.
+        A LargeDocumentError if all have more bytes than `limit` allows a document.
         """
 
     def takes(self, packing: Packing) -> bool:

@@ -54,14 +54,14 @@ class CostError(Exception):
 
 
 def check_sizes(file: File, start: int, sizes: Numbers, limit: Limit | None, unit: str = "row") -> None:
-    """A LargeDocumentError where a row has more bytes than the limit allows; `unit` counts the first one as `start`."""
+    """A LargeDocumentError if a row has more bytes than the limit allows; `unit` counts the first one as `start`."""
     if limit is not None and len(sizes) and int(sizes.max()) > limit.document:
         row = int(np.argmax(sizes > limit.document))
         raise too_large(file, f"{unit} {start + row}", int(sizes[row]), limit)
 
 
 def check_values_fit(file: File, column: str, held: int, done: int, rows: int, limit: Limit | None) -> None:
-    """LargeDocumentError where the first `done` of `rows` values of a column already take more bytes than allowed."""
+    """LargeDocumentError if the first `done` of `rows` values of a column already take more bytes than allowed."""
     if limit is not None and held > limit.document:
         raise too_costly(
             *(file, f"{rows} values of column {column!r} together"), held * rows // max(done, 1), limit.document, limit

@@ -138,7 +138,7 @@ class Supershingles(Parameters):
     def __call__(self, signatures: Signatures, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
         """int64 [m, 2], i < j, lexicographic, unique, of Signatures [n, at least groups * of].
 
-        Empty documents are in no pair. Raises ParameterError where signatures have fewer values.
+        Empty documents are in no pair. Raises ParameterError if signatures have fewer values.
         """
         check_type("signatures", signatures, Signatures)
         needed = self.groups * self.of

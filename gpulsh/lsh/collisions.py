@@ -137,7 +137,7 @@ class SmallBuckets:
             yield self.ops.asnumpy(found if known is None else known[found])
 
     def _numbered(self) -> tuple[Array, Array | None]:
-        """The ids and None; or, where ids do not fit, smaller numbers and the ids that they stand for."""
+        """The ids and None; or, if ids do not fit, smaller numbers and their ids."""
         if self.documents <= MOST_PACKED:
             return self.ids, None
         involved = sorted_distinct(self.ids)

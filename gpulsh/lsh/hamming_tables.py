@@ -28,7 +28,7 @@ AT_ONCE = 1 << 18  # candidates in memory
 
 @dataclass(frozen=True)
 class Design:
-    """The bits of each table's key, as an integer: bit i of it stands for bit i of a signature."""
+    """The bits of each table's key, as an integer: bit i of it is bit i of a signature."""
 
     keys: tuple[int, ...]
 
@@ -123,7 +123,7 @@ class HammingTables:
             )
 
     def design(self, count: int) -> Design:
-        """The keys of the tables for `count` signatures. Raises ParameterError where that is no count."""
+        """The keys of the tables for `count` signatures. Raises ParameterError if it is not a count."""
         check_integer("count", count, 0, 1 << 62)
         known = designs(self.bits, self.distance)
         if self.tables != "auto":
@@ -133,7 +133,7 @@ class HammingTables:
     def expected_candidates(self, count: int) -> float:
         """The expected number of candidates of a query among `count` signatures of random bits, over all tables.
 
-        Each table has count / 2^(bits of its key). Raises ParameterError where that is no count.
+        Each table has count / 2^(bits of its key). Raises ParameterError if it is not a count.
         Source: section 3.2 of the paper.
 
         >>> HammingTables(bits=64, distance=3, tables=16).expected_candidates(2**34)  # 64 of each table
@@ -147,7 +147,7 @@ class HammingTables:
         """Every pair of rows within `distance`: int64 [m, 2], i < j, lexicographic, unique.
 
         They include all pairs of equal rows; where these may be too many for memory, use `pieces`. Raises
-        ParameterError where signatures have another number of bits, as all calls here do.
+        ParameterError if signatures have another number of bits, as all calls here do.
         """
         ops, words = self._words(bit_signatures, backend, threads)
         found = [ops.asarray(np.empty(0, np.uint64))]
@@ -172,7 +172,7 @@ class HammingTables:
     ) -> BuiltTables:
         """The tables of signatures, 16 bytes a signature and table; `query` of this object uses them from now on.
 
-        Raises ParameterError where signatures have another number of bits.
+        Raises ParameterError if signatures have another number of bits.
         """
         ops, words = self._words(bit_signatures, backend, threads)
         design = self.design(len(words))
@@ -236,7 +236,7 @@ class BuiltTables(Arrays):
     ) -> Neighbours:
         """The rows of the tables within `distance` of each given row: Neighbours, ids ascending.
 
-        Raises ParameterError where signatures have another number of bits.
+        Raises ParameterError if signatures have another number of bits.
         """
         ops, asked = self.search._words(bit_signatures, backend, threads)
         words, keys = ops.asarray(self.words), self.design.keys

@@ -261,7 +261,7 @@ def index_items(
     overlap: Overlap,
     memory: int | None = None,
 ) -> Benchmark:
-    """The index of all items; `batches` are normalized. ParameterError where it needs more than `memory` bytes."""
+    """The index of all items; `batches` are normalized. ParameterError if it needs more than `memory` bytes."""
     none = np.empty(0, np.int64)
     hashes, sizes, per_item, held = [none.view(np.uint64)], [none], [none], 0
     for text in batches:

@@ -122,7 +122,7 @@ def cut(
 def without(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: Numbers) -> TextBatch:
     """A batch without the spans [start, stop), in bytes of documents `row`, by row and then start; on the host.
 
-    Raises ParameterError where a span is outside of its text.
+    Raises ParameterError if a span is outside of its text.
     """
     offset = ops.asnumpy(text.offset)
     begin, end = offset[row] + start, offset[row] + stop

@@ -98,7 +98,7 @@ def summarise(
 
 
 def counted(clusters: Path) -> Mapping[str, Any] | None:
-    """Of clusters.parquet how many rows there are, the most that one stands for, and rows by size; None without it.
+    """The number of rows of clusters.parquet, the largest size, and rows by size; None without it.
 
     A size is `verified`, 1 + copies + near, or the `component`; each class of `sizes` begins with its `least`.
     """

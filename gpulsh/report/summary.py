@@ -90,7 +90,7 @@ def funnel_table(report: Mapping[str, Any]) -> str:
 
 
 def represented(report: Mapping[str, Any]) -> str:
-    """How many documents kept ones stand for at most, verified and by component; empty without duplicates.
+    """The most documents that a kept one represents, verified and by component; empty without duplicates.
 
     >>> represented({"counts": {"documents": 3, "verified": {"most": 1200}, "component": {"most": 1300}}})
     'One kept document stands for up to 1,200 verified documents; the largest component has 1,300.'

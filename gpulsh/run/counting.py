@@ -21,7 +21,7 @@ Write = Literal["data", "duplicates", "marked"]
 
 @dataclass(frozen=True)
 class Counting:
-    """What a run does with counts, besides `clusters.parquet`."""
+    """Uses of counts in a run, besides `clusters.parquet`."""
 
     source: str | None = None  # the column of sources; None: each INPUT is one
     date: str | None = None
@@ -51,7 +51,7 @@ class Counting:
 
 
 def refuse_without_columns(files: Sequence[File], format: FormatName | None) -> None:
-    """InputError for a file whose rows can take no more columns in its own format."""
+    """InputError for a file whose format takes no more columns."""
     if format is not None:
         return
     for file in files:

@@ -44,7 +44,7 @@ FEWEST_PARTITIONS = 64  # that run in parallel, unless they are very small: the 
 
 @dataclass(frozen=True)
 class Decided:
-    """All decisions, in the files of `collect`, and the texts and pairs that the report shows."""
+    """All decisions, in the files of `collect`, and the texts and pairs for the report."""
 
     layout: Layout
     id_files: tuple[int, ...]  # how many files of ids each partition has
@@ -94,7 +94,7 @@ Decider = Callable[[Sequence[Partition], int | None, Stages], Decided]
 def deduplicate_partitions(
     job: Job, folder: Path, ops: Backend, stages: Stages, decider: Decider | None = None
 ) -> Decided:
-    """All stages from the files to the results in `folder`; `ops` only says how the work is best cut for it."""
+    """All stages from the files to the results in `folder`; `ops` only decides how the work is divided."""
     texts = job.texts(ops)
     total = texts.check()
     partitions = partitions_of(texts, job.cut, total, parallel=decider is None)

@@ -295,7 +295,7 @@ class Place(Generic[AnyJob]):
         return with_progress(batches, self.progress, prepare)
 
     def unchanged(self, files: Iterable[int]) -> AbstractContextManager[None]:
-        """ChangedInputError where one of the files of these numbers is changed before the context is left."""
+        """ChangedInputError if one of the files of these numbers is changed before the context is left."""
         return self.job.stamps.unchanged(files)
 
 

@@ -39,7 +39,7 @@ class KeyRule:
 
     @classmethod
     def chosen(cls, key: str | None, normalize_url: bool, key_only: bool) -> KeyRule | None:
-        """The rule for parameters; None without a key. ParameterError or BackendError where they cannot be used."""
+        """The rule for parameters; None without a key. ParameterError or BackendError if they cannot be used."""
         if not isinstance(key, (str, NoneType)) or key == "":
             raise ParameterError(f"key is {shown(key)}; give the name of a column")
         check_flags(key, normalize_url, key_only)
@@ -51,7 +51,7 @@ class KeyRule:
 
 
 def check_flags(key: object, normalize_url: bool, key_only: bool) -> None:
-    """ParameterError for an option of a key without one, BackendError where the library for URLs is missing."""
+    """ParameterError for an option of a key without one, BackendError if the library for URLs is missing."""
     for name, flag in {"normalize_url": normalize_url, "key_only": key_only}.items():
         check_type(name, flag, bool)
         if flag and key is None:

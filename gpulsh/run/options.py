@@ -20,7 +20,7 @@ Input = str | os.PathLike[str]
 
 
 def paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
-    """INPUTs as strings; an error where they are no paths."""
+    """INPUTs as strings; an error if they are not paths."""
     given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
     if not isinstance(given, (list, tuple)):
         raise InputTypeError(f"{name} is {shown_type(given)}; give a path or a list of paths")
@@ -86,7 +86,7 @@ def refuse_with_key(retention: Retention, *, across: bool, reader: Reader) -> No
 def overlap_chosen(
     guarded: Sequence[str], passages: int | None, coverage: float, ignore_common: int | None
 ) -> Overlap | None:
-    """The rule by which documents that hold protected ones are dropped; ParameterError where it lacks a part."""
+    """The rule by which documents that hold protected ones are dropped; ParameterError if it lacks a part."""
     if passages is None:
         is_usual = isinstance(coverage, float) and coverage == 0.8
         for name, is_there in {"ignore_common": ignore_common is not None, "coverage": not is_usual}.items():

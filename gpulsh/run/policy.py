@@ -41,7 +41,7 @@ class Screening:
 
 @dataclass(frozen=True)
 class Policy:
-    """The policy of a run over `inputs`; ParameterError where `keep` names nothing that could be kept by."""
+    """The policy of a run over `inputs`; ParameterError if `keep` names nothing that could be kept by."""
 
     keep: str
     inputs: tuple[str, ...]
@@ -129,7 +129,7 @@ def key_column(keep: object) -> str | None:
 def source_ranks(keep: str, inputs: Sequence[str]) -> dict[str, int] | None:
     """For `source:A,B,...` the place of each INPUT: those listed as listed, then the others; None for other policies.
 
-    An INPUT is listed as it was given or by an end of its path. ParameterError where a name means none of them, or
+    An INPUT is listed as it was given or by an end of its path. ParameterError if a name means none of them, or
     several.
     """
     if not keep.startswith(SOURCE):
@@ -179,7 +179,7 @@ def kind_of(keys: Keys) -> str:
 
 
 def check_kinds(kinds: Iterable[str], column: str) -> None:
-    """InputError where keys of these types do not compare with one another."""
+    """InputError if keys of these types do not compare with one another."""
     several = sorted(set(kinds) - {NULL})
     if len(several) > 1:
         raise InputError(f"column {column!r} is {' and '.join(several)} in different files; make it one type")

@@ -55,7 +55,7 @@ class BBit(TextSketch[PackedSignatures]):
     ) -> PackedSignatures:
         """PackedSignatures, uint64 [n, ceil(num_perm * bits / 64)], of Signatures [n, num_perm].
 
-        Raises ParameterError where signatures have another number of values.
+        Raises ParameterError if signatures have another number of values.
         """
         check_type("signatures", signatures, Signatures)
         if signatures.shape[1] != self.num_perm:
@@ -76,7 +76,7 @@ class BBit(TextSketch[PackedSignatures]):
         """Estimate the Jaccard similarity of each pair of rows, float64 [m]; 0 where a document is empty.
 
         That is (share - 2^-bits) / (1 - 2^-bits), where share counts equal values; it is below 0 where fewer agree than
-        by chance. Raises ParameterError where `packed` has other parameters, or `pairs` name no rows of it.
+        by chance. Raises ParameterError if `packed` has other parameters, or `pairs` name no rows of it.
         """
         check_type("packed", packed, PackedSignatures)
         words = -(-self.num_perm * self.bits // 64)

@@ -106,7 +106,7 @@ class TextSketch(ABC, Generic[Sketched]):
     ) -> Sketched:
         """The sketch of `shingle(texts)`, with the fingerprints of only one batch of texts in memory.
 
-        `texts` is any kind that `deduplicate` takes. Raises InputTypeError where a row is no text.
+        `texts` is any kind that `deduplicate` takes. Raises InputTypeError if a row is not a text.
         """
         documents = Documents.opened(texts, shingling, folding, backend, threads)
         with documents.ops.here():
@@ -138,7 +138,7 @@ class SignatureSketch:
     ) -> Array:
         """Estimate the similarity of each pair of rows: float64 [m]; 0 where one is empty.
 
-        Raises ParameterError where another sketch made the signatures, or `pairs` name no rows of them.
+        Raises ParameterError if another sketch made the signatures, or `pairs` name no rows of them.
         """
         check_type("signatures", signatures, Signatures)
         check_maker("signatures", signatures, self)

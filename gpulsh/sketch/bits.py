@@ -23,7 +23,7 @@ def hamming(
 ) -> Array:
     """The number of bits in which the rows of each pair differ, int64 [m]; `pairs` int64 [m, 2] are row numbers.
 
-    Raises ParameterError where `pairs` name no rows of the BitSignatures.
+    Raises ParameterError if `pairs` name no rows of the BitSignatures.
 
     >>> signatures = BitSignatures(np.array([[0], [7], [2**64 - 1]], np.uint64))
     >>> hamming(signatures, [[0, 1], [0, 2], [1, 2]], backend="cpu")
@@ -87,7 +87,7 @@ class BitSketch:
     ) -> Array:
         """Estimate the angle of each pair of rows in radians, float64 [m]: pi * hamming / bits.
 
-        Raises ParameterError where another sketch made the signatures, they have another number of bits, or `pairs` are
+        Raises ParameterError if another sketch made the signatures, they have another number of bits, or `pairs` are
         no rows of them.
         """
         check_type("bit_signatures", bit_signatures, BitSignatures)

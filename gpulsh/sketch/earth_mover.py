@@ -72,7 +72,7 @@ class EarthMover(Arrays):
     def __call__(self, distributions: Array, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
         """Labels int64 [n, num_trees], which are points, of distributions [n, points] that sum to 1.
 
-        Raises ParameterError where a number is negative, or a row has another sum.
+        Raises ParameterError if a number is negative, or a row has another sum.
         """
         ops = select_backend(backend, threads=threads)
         with ops.here():
@@ -111,7 +111,7 @@ class EarthMover(Arrays):
     ) -> Array:
         """The mean distance of the labels of each pair of rows, float64 [m], summed in the order of the trees.
 
-        Raises ParameterError where labels are no points of the metric, or `pairs` name no rows of them.
+        Raises ParameterError if labels are not points of the metric, or `pairs` name no rows of them.
         """
         ops = select_backend(backend, threads=threads)
         try:

@@ -72,7 +72,7 @@ class SampleSketch(TextSketch[Samples]):
     ) -> Array:
         """Estimate the Jaccard similarity of each pair of rows, float64 [m]; NaN where the samples say nothing.
 
-        Raises ParameterError where another sketch made the samples, or `pairs` name no rows of them.
+        Raises ParameterError if another sketch made the samples, or `pairs` name no rows of them.
         """
         return self._of_pairs(self._shared, samples, pairs, backend, threads)
 

@@ -167,7 +167,7 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
     def near(self, distance: int) -> NearBits:
         """The rule of a run that signatures differ in at most `distance` bits.
 
-        Raises ParameterError where `weights` is "idf", and for a distance that takes too many tables.
+        Raises ParameterError if `weights` is "idf", and for a distance that takes too many tables.
         """
         if self.weights == "idf":
             raise ParameterError("weights is 'idf', which only all documents together have; give 'set' or 'count'")

@@ -44,7 +44,7 @@ class WeightedMinHash(SignatureSketch):
         """Signatures uint32 [n, num_perm] of WeightedFingerprints, or of non-negative numbers [n, d].
 
         Numbers are dense, of any array library, or sparse (CSR of SciPy or CuPy); columns are elements. All ones
-        where a row is empty or zero. Raises ParameterError where a number is negative or not finite.
+        where a row is empty or zero. Raises ParameterError if a number is negative or not finite.
         """
         ops = select_backend(backend, threads=threads)
         if isinstance(rows, (Fingerprints, Signatures)):
@@ -65,7 +65,7 @@ class WeightedMinHash(SignatureSketch):
     ) -> Signatures:
         """`self(weigh(texts, weights))`, with the counts of one batch of texts in memory; "idf" needs all of them.
 
-        `texts` is any kind that `deduplicate` takes. Raises InputTypeError where a row is no text.
+        `texts` is any kind that `deduplicate` takes. Raises InputTypeError if a row is not a text.
         """
         check_choice("weights", weights, get_args(Weights))
         if weights == "idf":
@@ -103,7 +103,7 @@ class KleinbergTardos(SignatureSketch):
     def __call__(self, vectors: Array, *, backend: BackendName = "auto", threads: int | None = None) -> Signatures:
         """Signatures uint32 [n, num_perm] of non-negative numbers [n, d]; all ones where a row is below 2^-990.
 
-        A sparse matrix becomes dense. Raises ParameterError where a number is negative or not finite.
+        A sparse matrix becomes dense. Raises ParameterError if a number is negative or not finite.
         """
         ops = select_backend(backend, threads=threads)
         with ops.here():

@@ -50,7 +50,7 @@ class Documents(TextReading):
         backend: BackendName,
         threads: int | None,
     ) -> Documents:
-        """From what a user gives; raises the error that says what is wrong with it."""
+        """Open what a user gives, or raise an error that says what is wrong with it."""
         shingling, folding = text_reading(shingling, folding)
         ops = select_backend(backend, threads=threads)
         return cls(source=open_texts(texts, ops), shingling=shingling, folding=folding, ops=ops)
@@ -92,7 +92,7 @@ def shingle(
     scheme 1, the same everywhere. An author can make texts collide in them, so they propose pairs and prove nothing;
     `deduplicate` compares fingerprints under a secret.
 
-    Raises InputTypeError where a row is no text, and BackendError where CUDA is requested and does not work.
+    Raises InputTypeError if a row is not a text, and BackendError if CUDA is requested and does not work.
     Source: shingling, Broder 1997, *On the resemblance and containment of documents*; the hash is defined in
     `gpulsh.backends.protocol`.
 
@@ -120,7 +120,7 @@ def weigh(
     the same names, with another base and rounding of the logarithm. Returns WeightedFingerprints: `values` uint64
     [nnz], `weight` float64 [nnz], `offset` int64 [n + 1], on the backend's device; a null document has an empty row.
 
-    Raises InputTypeError where a row is no text, and BackendError where CUDA is requested and does not work.
+    Raises InputTypeError if a row is not a text, and BackendError if CUDA is requested and does not work.
 
     >>> rows = weigh(["to be or not to be"], shingling=Shingling(size=1), backend="cpu")
     >>> sorted(rows.weight.tolist())

@@ -125,7 +125,7 @@ class DatasketchWeightedMinHash:
     def __call__(self, vectors: object, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
         """int64 [n, num_perm, 2] of non-negative numbers [n, dim], dense or sparse; all -1 where a row is zero.
 
-        datasketch raises an error for such a row, or gives None. ParameterError where a number is negative or not
+        datasketch raises an error for such a row, or gives None. ParameterError if a number is negative or not
         finite.
         """
         ops = select_backend(backend, threads=threads)

@@ -82,7 +82,7 @@ class Sightings:
         return cls(None, pa.array([], pa.string()), date)
 
     def where(self, rows: Numbers) -> Sightings:
-        """Those of some documents."""
+        """The sightings of some documents."""
         source = None if self.source is None else self.source[rows]
         return Sightings(source, self.names, None if self.date is None else self.date[rows])
 

@@ -127,7 +127,7 @@ def normalized_urls(found: pa.Array) -> pa.Array:
 
 
 def require_extra() -> None:
-    """BackendError where the library of `normalized_urls` is missing."""
+    """BackendError if the library of `normalized_urls` is missing."""
     try:
         import w3lib.url  # noqa: F401
     except ImportError as error:

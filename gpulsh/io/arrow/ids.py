@@ -48,9 +48,9 @@ def in_parquet(kind: pa.DataType) -> bool:
 
 
 def parquet_type(kind: pa.DataType) -> pa.DataType:
-    """The type that Parquet holds values of `kind` in: lists for those of a fixed size.
+    """The Parquet type for values of `kind`: lists instead of lists of a fixed size.
 
-    Of these it has none, and Arrow, which makes lists such ones again, fails at those of size 0, and in some versions
+    Parquet has no lists of a fixed size. Arrow converts lists to these again, but fails at size 0, and in some versions
     at nulls.
 
     >>> parquet_type(pa.struct([("embedding", pa.list_(pa.float32(), 2))]))
@@ -81,8 +81,8 @@ def of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def values_in_parquet(values: pa.Array) -> bool:
     """Whether Parquet, which has the type, has every value, too.
 
-    It stores seconds as milliseconds in 64 bits, and the milliseconds of a date as days in 32, whose overflow nobody
-    tells of.
+    It stores seconds as milliseconds in 64 bits, and the milliseconds of a date as days in 32. An overflow raises no
+    error.
     """
     kind, types = values.type, pa.types
     if isinstance(kind, pa.BaseExtensionType):
@@ -103,7 +103,7 @@ def values_in_parquet(values: pa.Array) -> bool:
 
 
 def _within(values: pa.Array, most: int) -> bool:
-    """Whether all numbers that stand for the values are less than `most` from 0."""
+    """Whether all stored numbers of the values are less than `most` from 0."""
     ends = pc.min_max(values.view(pa.int64()))
     return not ends["min"].is_valid or bool(-most < ends["min"].as_py() and ends["max"].as_py() < most)
 

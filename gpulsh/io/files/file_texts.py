@@ -61,10 +61,10 @@ class Partition:
 
 
 class Receiver(Protocol[Item_contra]):
-    """A list of what is read, block by block, or what becomes of it."""
+    """A receiver of values, block by block."""
 
     def append(self, item: Item_contra, /) -> None:
-        """Add that of the next rows."""
+        """Add the values of the next rows."""
 
 
 @dataclass
@@ -203,11 +203,11 @@ class FileTexts:
         return offsets(self._rows)
 
     def unchanged(self) -> AbstractContextManager[None]:
-        """ChangedInputError where a file is changed before the context is left."""
+        """ChangedInputError if a file is changed before the context is left."""
         return self._stamps.unchanged(range(len(self.files))) if self._stamps else nullcontext()
 
     def check(self, first: int = 0) -> int | None:
-        """About how many bytes of text to expect from file `first` on; InputError where a head shows that one cannot be
+        """About how many bytes of text to expect from file `first` on; InputError if a head shows that one cannot be
         used.
         """
         sizes = [self._check(number) for number in range(first, len(self.files))]

@@ -24,7 +24,7 @@ _log = logging.getLogger("gpulsh")
 
 
 def refuse_unused(files: Sequence[File], form: Form) -> None:
-    """ParameterError where an option of the form applies to no file.
+    """ParameterError if an option of the form applies to no file.
 
     Without `lines`, warn of a text file that looks as if each line were a document.
     """
@@ -45,7 +45,7 @@ def refuse_unused(files: Sequence[File], form: Form) -> None:
 
 
 def refuse_packing(files: Sequence[File], packing: Packing) -> None:
-    """ParameterError where none of the files can be written so."""
+    """ParameterError if none of the files can be written so."""
     if not any(format_of(file).takes(packing) for file in files):
         raise ParameterError(
             f"compression is '{packing}' and no input can be written so: Parquet files can with any codec, .gz"
@@ -75,7 +75,7 @@ def find_files(
     which searches them itself. Files that describe a data set, or that `datasets` computed from one, are left out.
     `streams` copies standard input and named pipes.
 
-    Raises InputError where nothing is found, a format is not known, a file is not regular or is reached twice, a folder
+    Raises InputError if nothing is found, a format is not known, a file is not regular or is reached twice, a folder
     holds results of gpulsh, two names look the same in evidence, or a file has no place of its own in `data/`. `again`
     is for the INPUTs of an earlier run, for a glob may match its results now.
     """

@@ -1,4 +1,4 @@
-"""Files of a folder that hold no documents: results of gpulsh, and what `datasets` writes beside a data set."""
+"""Files of a folder that hold no documents: results of gpulsh, and files that `datasets` writes next to a data set."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATE_BYTES = 16 << 20  # of state.json, which names the data set's own files
 
 
 def refuse_results(files: Sequence[File]) -> None:
-    """InputError where a folder of results of gpulsh is among the files, and not only its `data/`."""
+    """InputError if a folder of results of gpulsh is among the files, and not only its `data/`."""
     folders: dict[tuple[int, str], dict[str, File]] = {}
     for file in files:
         folder, name = os.path.split(file.path)

@@ -45,7 +45,7 @@ def is_stream(given: str) -> bool:
 
 
 def refuse_irregular(file: File) -> None:
-    """InputError where a file of this machine is a pipe, a socket or a device."""
+    """InputError if a file of this machine is a pipe, a socket or a device."""
     if file.filesystem is not None and not getattr(file.filesystem, "local_file", False):
         return
     with reading(file):

@@ -28,7 +28,7 @@ def climbs(path: str) -> bool:
 
 
 def refuse_outside(file: File) -> None:
-    """InputError where the file's place in `data/` is no plain path below it, or no file can have that name."""
+    """InputError if the file's place in `data/` is not a plain path below it, or no file can have that name."""
     parts = file.relative.split("/")
     if not {"", ".", ".."}.isdisjoint(parts):
         raise InputError(
@@ -126,7 +126,7 @@ class Targets:
         self._known: dict[str, str] = {}
 
     def of(self, file: File) -> str:
-        """The file's place, with the folders above it made; OutputError where a link leads out of it."""
+        """The file's place, with the folders above it made; OutputError if a link leads out of it."""
         refuse_outside(file)
         above, name = posixpath.split(file.relative)
         if above not in self._known:

@@ -53,7 +53,7 @@ class SampledFiles:
 
 
 def bytes_of(files: Sequence[File]) -> int:
-    """Bytes of the files; InputError where a storage service does not report a size."""
+    """Bytes of the files; InputError if a storage service does not report a size."""
     found = 0
     for file in files:
         size = file.size()

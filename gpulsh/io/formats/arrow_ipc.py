@@ -159,7 +159,7 @@ def _opened(file: File) -> Iterator[_Source]:
 
 
 def _check_type(file: File, field: pa.Field) -> None:
-    """DamagedInputError where pyarrow has no array class for the type, such as an interval of months."""
+    """DamagedInputError if pyarrow has no array class for the type, such as an interval of months."""
     try:
         pa.nulls(0, field.type)
     except KeyError:

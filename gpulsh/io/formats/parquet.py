@@ -307,7 +307,7 @@ def _chunks(group: pq.RowGroupMetaData, names: list[str] | None) -> Iterator[pq.
 def _batches(
     file: File, source: pq.ParquetFile, run: Run, names: list[str] | None = None, most_bytes: int = DECODED_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Row groups in batches of about `most_bytes`; a DamagedInputError where the footer gives other rows."""
+    """Row groups in batches of about `most_bytes`; a DamagedInputError if the footer gives other rows."""
     groups, rows = list(run.groups), run.stop - run.start
     chunks = [chunk for number in groups for chunk in _chunks(source.metadata.row_group(number), names)]
     size = sum(chunk.total_uncompressed_size for chunk in chunks) / max(rows, 1)

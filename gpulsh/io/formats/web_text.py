@@ -40,7 +40,7 @@ class WebText:
         self._kind, self._read, self._charset = kind, read, charset
 
     def text(self, most: int | None = None) -> bytes:
-        """The text as UTF-8. A ValueError or OSError where the content's encoding is broken.
+        """The text as UTF-8. A ValueError or OSError if the content's encoding is broken.
 
         A CostError where it would take more than `most` additional bytes.
         """
@@ -169,7 +169,7 @@ def kind_of(content_type: str | None) -> Kind | None:
 
 
 def require_extra(name: str) -> None:
-    """InputError where FastWARC or Resiliparse cannot be imported; `name` is the file that needs them."""
+    """InputError if FastWARC or Resiliparse cannot be imported; `name` is the file that needs them."""
     try:
         import fastwarc.warc  # noqa: F401
         import resiliparse.extract.html2text  # noqa: F401

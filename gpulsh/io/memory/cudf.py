@@ -35,7 +35,7 @@ def open_series(series: Any, ops: Backend | None = None) -> Any:
 def strings_texts(column: Any, ops: Backend) -> DeviceTexts:
     """A `pylibcudf.Column` of strings as texts; a slice has the whole column's buffers, and an offset.
 
-    Raises InputTypeError where it holds anything else.
+    Raises InputTypeError if it holds anything else.
     """
     if _type(column) != "STRING":
         raise InputTypeError(f"texts is a cuDF column of {_type(column)}; give one of strings")
@@ -67,7 +67,7 @@ def _stream() -> int:
 def data_frame(columns: Mapping[str, Array]) -> Any:
     """A `cudf.DataFrame` of these columns; CuPy arrays are used in place, NumPy arrays are copied to the device.
 
-    Raises BackendError where cuDF does not work.
+    Raises BackendError if cuDF does not work.
     """
     try:
         import cudf

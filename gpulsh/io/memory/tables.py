@@ -29,7 +29,7 @@ def has_columns(given: object) -> bool:
 
 
 def refuse_tables(texts: object) -> None:
-    """InputTypeError where it is a table, or several, and not the texts of one."""
+    """InputTypeError if it is a table, or several, and not the texts of one."""
     kind = type(texts).__name__
     if kind.endswith("DatasetDict"):
         raise InputTypeError(f"texts is a {kind}; give one of its splits, such as texts['train']")
@@ -43,7 +43,7 @@ def column_of(table: Any, text_column: object, parameter: str = "text_column") -
     """The texts of a table that `text_column` names as `deduplicate_files` takes it; all of a table with columns.
 
     `parameter` is its name in messages. A LazyFrame is collected, and a Dataset read, for these columns alone. Raises
-    InputTypeError where there is no such column, InputError where it holds no text.
+    InputTypeError if there is no such column, InputError if it holds no text.
     """
     from gpulsh.io.columns import Columns, text_named
 

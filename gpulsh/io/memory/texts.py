@@ -43,7 +43,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     An iterator yields texts, or any of the other kinds; they are held as UTF-8. With a CUDA backend as `ops`, device
     memory is used in place.
 
-    Raises InputTypeError where `texts` is of no such kind, or, while it is read, names the first row that is no text.
+    Raises InputTypeError if `texts` is of no such kind, or, while it is read, names the first row that is not a text.
 
     >>> list(open_texts(["one text", None]).batches(1000))[0].offset.tolist()
     [0, 8, 8]

@@ -468,7 +468,7 @@ GcsClient(address=sys.argv[1])
 
 
 def check_reachable(address: str) -> None:
-    """BackendError where no Ray cluster answers at HOST:PORT; other addresses Ray finds out about itself."""
+    """BackendError if no Ray cluster answers at HOST:PORT; other addresses Ray finds out about itself."""
     if "://" in address:
         raise ParameterError(f"address is {address!r}; give HOST:PORT, or 'auto' on a machine of the cluster")
     host, _, port = address.rpartition(":")

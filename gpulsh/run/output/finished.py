@@ -56,7 +56,7 @@ class Finished:
 
     @classmethod
     def of(cls, out: str) -> Self:
-        """That in OUT; OutputError where there is none, or it cannot be reached."""
+        """That in OUT; OutputError if there is none, or it cannot be reached."""
         folder = UrlFolder(out) if is_url(out) else None
         report = folder.read(REPORT) if folder else read_report(Path(out) / REPORT)
         if not is_whole(report):
@@ -81,7 +81,7 @@ class Finished:
     def remake_page(self, by: Sequence[str] = ()) -> str:
         """Makes report.html from report.json, and lists it there, with shares `by` columns; gives its path or URL.
 
-        Raises OutputError where the page cannot be made, and what `shares` raises.
+        Raises OutputError if the page cannot be made, and what `shares` raises.
         """
         page = self.file(PAGE).name
         if not isinstance(self.report.get("outputs"), list):
@@ -146,8 +146,8 @@ def weigh_run(
     """Write the rows of a finished run in `out` to a new folder, with a column `weight`; returns how many rows.
 
     The folder `output` has the files of `out/data`. `weights` and `weight_by` are those of `deduplicate_files`. A row
-    that is marked as not kept has the weight 0. Raises ParameterError for a wrong recipe, OutputError where `out` holds
-    no such run or `output` is not empty, InputError where a file has the column already, or takes none.
+    that is marked as not kept has the weight 0. Raises ParameterError for a wrong recipe, OutputError if `out` holds
+    no such run or `output` is not empty, InputError if a file has the column already, or takes none.
     """
     recipe = chosen_recipe(weights)
     refuse_url(os.fspath(output))

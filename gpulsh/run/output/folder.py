@@ -44,7 +44,7 @@ class OutputFolder:
     was finished, or the run was interrupted and anything was. A kill may leave OUT at any instant, also between the
     renames of `commit`: `resume` continues from each state.
 
-    Raises OutputError where OUT is in use, or cannot be made, before anything in it is touched.
+    Raises OutputError if OUT is in use, or cannot be made, before anything in it is touched.
     """
 
     def __init__(self, path: Path, *, overwrite: bool, resume: bool = False) -> None:
@@ -103,7 +103,7 @@ class OutputFolder:
     def is_committed(self) -> bool:
         """Whether the resumed run was killed after it moved results, so that only `commit` is left to do.
 
-        Raises OutputError where its manifest says so, but the results are nowhere.
+        Raises OutputError if its manifest says so, but the results are nowhere.
         """
         if not self._committing:
             return False

@@ -34,7 +34,7 @@ class Folders:
 
     @classmethod
     def chosen(cls, output: object, work: object, index: object) -> Self:
-        """ParameterError or OutputError where one of them cannot be used."""
+        """ParameterError or OutputError if one of them cannot be used."""
         folders = cls(
             checked_folder("output", output),
             None if work is None else checked_folder("work", work),
@@ -66,13 +66,13 @@ class Folders:
 
 
 def refuse_url(folder: str) -> None:
-    """OutputError where a URL is not supported."""
+    """OutputError if a URL is not supported."""
     if is_url(folder):
         raise OutputError(f"{folder}: is a URL; give a local path, and copy it there afterwards")
 
 
 def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> None:
-    """OutputError where an output is an INPUT or an input file, is inside one, or has one inside it.
+    """OutputError if an output is an INPUT or an input file, is inside one, or has one inside it.
 
     URLs are compared as they are spelt, except input files on this machine.
     """
@@ -94,7 +94,7 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
 
 
 def refuse_inside(path: str, folder: str, kind: str) -> None:
-    """OutputError where an output is a folder of that kind, or inside it; the folder may not exist yet."""
+    """OutputError if an output is a folder of that kind, or inside it; the folder may not exist yet."""
     target, around = _place(path), _place(folder)
     if target == around:
         raise OutputError(f"{path}: is the {kind} itself; give another path")
@@ -128,7 +128,7 @@ def marked(schema: pa.Schema) -> pa.Schema:
 
 
 def refuse_present(output: str | os.PathLike[str], *, overwrite: bool, columns: tuple[str, ...] = ()) -> None:
-    """OutputError where a file is there, but with `overwrite` one of gpulsh's.
+    """OutputError if a file is there, but with `overwrite` one of gpulsh's.
 
     That is Parquet that is `marked`, JSON lines with these `columns`, or a picture that names gpulsh as its program.
     """

@@ -39,7 +39,7 @@ class RemoteFolder:
     """A context: entered, OUT is this run's, and `local` is where it works. Left by an exception, OUT is as it was
     before, unless there is something in `local` to go on from.
 
-    Raises OutputError where OUT is in use, or cannot be reached or written.
+    Raises OutputError if OUT is in use, or cannot be reached or written.
     """
 
     def __init__(self, url: str, work: str | None, *, overwrite: bool, resume: bool) -> None:
@@ -87,7 +87,7 @@ class RemoteFolder:
         self._forget()
 
     def _refuse(self, there: set[str], known: set[str], claim: Mapping[str, Any]) -> None:
-        """OutputError where the place has files that this run may not replace."""
+        """OutputError if the place has files that this run may not replace."""
         if not there or (self._resume and (claim or is_whole(self._report))):
             return
         if not self._overwrite:

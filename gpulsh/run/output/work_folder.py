@@ -39,14 +39,14 @@ def is_work(work: Path) -> bool:
 
 
 def refuse_foreign(work: Path) -> None:
-    """OutputError where a folder, a file or a link has its place that gpulsh did not make."""
+    """OutputError if a folder, a file or a link has its place that gpulsh did not make."""
     if os.path.lexists(work) and not is_work(work):
         what = "is a link" if work.is_symlink() else "is not gpulsh's"
         raise OutputError(f"{work}: {what}, and gpulsh would work there; move it away first, or give another folder")
 
 
 def refuse_running(work: Path) -> None:
-    """OutputError where a run works in it, or it belongs to another user."""
+    """OutputError if a run works in it, or it belongs to another user."""
     if os.geteuid() not in (0, os.lstat(work).st_uid):
         raise OutputError(f"{work}: belongs to another user; give another folder")
     with suppress(FileNotFoundError):  # without a lock nobody does
@@ -54,7 +54,7 @@ def refuse_running(work: Path) -> None:
 
 
 def refuse_links(work: Path) -> None:
-    """OutputError where it contains a link, or a pipe: gpulsh makes none, and follows none."""
+    """OutputError if it contains a link, or a pipe: gpulsh makes none, and follows none."""
     for folder, folders, files in os.walk(work):
         for name in (*folders, *files):
             try:
@@ -67,7 +67,7 @@ def refuse_links(work: Path) -> None:
 
 
 class WorkLock:
-    """While it is held, no other run works in a folder that `is_work`; OutputError where one does.
+    """While it is held, no other run works in a folder that `is_work`; OutputError if one does.
 
     It ends with its process, so the folder of a killed run is free.
     """
@@ -128,6 +128,6 @@ def remove_work(work: Path) -> None:
 
 
 def _words(work: Path) -> bytes:
-    """The content of its lock; OSError where there is none."""
+    """The content of its lock; OSError if there is none."""
     with open_file(work / LOCK) as file:
         return file.read(len(WORDS) + 32)

@@ -1,7 +1,7 @@
 """Write texts without passages.
 
 cut          a file: its rows, without the passages that occur often enough; documents left with few tokens are dropped
-list         all: `short.parquet`, a row a dropped document in input order
+list         all: `short.parquet`, a row for each dropped document in input order
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CutPlace = Place[PassagesJob | CutJob]
 
 
 def refuse_uncuttable(files: Sequence[File], format: FormatName | None) -> None:
-    """ParameterError where texts cannot be written without passages."""
+    """ParameterError if texts cannot be written without passages."""
     for file in files:
         if format is None and isinstance(format_of(file), Warc):
             raise ParameterError(
@@ -71,7 +71,7 @@ def refuse_uncuttable(files: Sequence[File], format: FormatName | None) -> None:
 def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tuple[int, int]]:
     """By the number of each file: the first row in `passages.parquet` of its passages, and the row after the last.
 
-    InputError where it lists other files.
+    InputError if it lists other files.
     """
     numbered = {file.name: number for number, file in files.items()}
     counts = Counter[str]()
@@ -96,7 +96,7 @@ def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tupl
 
 
 def parameters_of(path: Path) -> dict[str, Any]:
-    """The parameters of the run that wrote `passages.parquet`; InputError where no run did."""
+    """The parameters of the run that wrote `passages.parquet`; InputError if no run did."""
     with _opened(path) as source:
         schema = source.schema_arrow
         written = (schema.metadata or {}).get(PARAMETERS)

@@ -34,7 +34,7 @@ class Some(NamedTuple):
 
 
 def bases(place: PassagesPlace, places: Layout, partition: int) -> Numbers:
-    """int64 [documents + 1]: the place of the first token of each document of a partition, and that after the last."""
+    """int64 [documents + 1]: the place of the first token of each document in a partition, and the place after all."""
     held = place.job.held
     if held is None or partition >= len(held.partitions):
         taken = PLACES.read(place.folder, partition).places
@@ -47,14 +47,14 @@ def bases(place: PassagesPlace, places: Layout, partition: int) -> Numbers:
 
 
 def unchanged(place: PassagesPlace, partition: Partition) -> AbstractContextManager[None]:
-    """As `Place.unchanged`, of a partition's files; those of earlier runs are checked when a text of them is read."""
+    """As `Place.unchanged`, for a partition's files; files of earlier runs are checked when a text is read."""
     if partition.number < place.job.earlier_partitions:
         return nullcontext()
     return place.unchanged(piece.file for piece in partition.pieces)
 
 
 def place_ranges(start: int, stop: int) -> list[tuple[int, int]]:
-    """[start, stop) in ranges of places that are looked at together."""
+    """[start, stop) in ranges of places that are searched together."""
     starts = range(start, stop, PLACES_AT_ONCE)
     return [(low, min(low + PLACES_AT_ONCE, stop)) for low in starts]
 

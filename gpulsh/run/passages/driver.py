@@ -28,7 +28,7 @@ SAMPLE_COST, HELD_COST, WINDOW_COST, PART_COST = 2, 3, 2, 4
 
 @dataclass(frozen=True)
 class Marked:
-    """All passages of a run, in the work folder, and what is known of them."""
+    """All passages of a run, in the work folder, and facts about them."""
 
     layout: Layout
     counts: Mapping[str, int]
@@ -37,7 +37,7 @@ class Marked:
 
 
 def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
-    """All stages from the files to `passages.parquet`; `ops` only says how the work is best cut for it."""
+    """All stages from the files to `passages.parquet`; `ops` only decides how the work is divided."""
     partitions, total, parallel = _partitioned(job, ops)
     sampled = stages.run("sample", sample, ((each,) for each in partitions), total, parallel=parallel)
     facts = [*(() if job.held is None else job.held.facts), *sampled]
@@ -78,7 +78,7 @@ def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
 
 
 def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
-    """The same of what items of the protected files cover; also writes `contamination.parquet`."""
+    """Mark text that items of the protected files cover; also write `contamination.parquet`."""
     assert job.screening is not None
     partitions, total, parallel = _partitioned(job, ops)
     count = len(partitions)
@@ -108,7 +108,7 @@ def _partitioned(job: PassagesJob, ops: Backend) -> tuple[Sequence[Partition], i
 def _with_earlier(
     job: PassagesJob, facts: Sequence[Mapping[str, Any]], partitions: Sequence[Partition]
 ) -> Sequence[Partition]:
-    """Those of earlier runs that tasks have found something in, and the new ones."""
+    """The partitions of earlier runs with results of tasks, and the new partitions."""
     if job.held is None:
         return partitions
     numbers = sorted({number for found in facts for number in found["earlier"]})

@@ -359,7 +359,7 @@ def cut_files(
 
 
 def _refuse_changed(passages: Path, stamps: Stamps) -> None:
-    """ChangedInputError where a file is not as it was when the run beside this passages.parquet read it."""
+    """ChangedInputError if a file has changed since the run of this passages.parquet read it."""
     report = read_report(passages.with_name(REPORT))
     known = report["job"]["inputs"] if "gpulsh" in report else {}  # otherwise it is somebody else's
     for file, now in zip(stamps.files, stamps.known, strict=True):
@@ -372,7 +372,7 @@ def _refuse_changed(passages: Path, stamps: Stamps) -> None:
 
 
 def _refuse_beside_protect(overlap: Overlap | None, given: Mapping[str, bool]) -> None:
-    """ParameterError for what a run that marks items of a test set does not take, or lacks."""
+    """ParameterError for options that marking items of a test set excludes or lacks."""
     if overlap is None:
         raise ParameterError("protect is given without passages; give --passages, such as 13")
     for name in (name for name, is_there in given.items() if is_there):
@@ -387,7 +387,7 @@ def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> 
 
 
 def checked_output(output: object, index: object = None, *, overwrite: bool, resume: bool) -> Folders:
-    """The folders of a run; ParameterError or OutputError where they cannot be."""
+    """The folders of a run; ParameterError or OutputError if they are not possible."""
     check_renewal(overwrite, resume)
     folders = Folders.chosen(output, None, index)
     refuse_url(folders.output)
@@ -404,7 +404,7 @@ def found_files(
     on_error: OnError = "fail",
     protect: Sequence[str] = (),
 ) -> list[File]:
-    """The files of a run, those of `protect` first; an error where what it writes overlaps them."""
+    """The files of a run, `protect` first; an error if its outputs overlap them."""
     files = find_files(given, protect, streams, form)
     refuse_unused(files, form)
     if on_error == "skip":

@@ -1,9 +1,9 @@
 """Find windows that occur more than once.
 
 sample       a partition: its samples -> SAMPLES, MET_HERE, PLACES, and with an index REST
-meet         a range of samples: those that occur again, also in earlier runs -> MET
-window       a partition: the windows beside them -> WINDOWS, FOLLOWERS
-repeat       a range of windows: those that occur more than once -> FOUND
+meet         a range of samples: repeated ones, also of earlier runs -> MET
+window       a partition: the windows near them -> WINDOWS, FOLLOWERS
+repeat       a range of windows: repeated ones -> FOUND
 
 Samples and windows that are equal within a run leave it as one. So a text that occurs a million times takes as much
 memory as one that occurs once in each run.
@@ -137,7 +137,7 @@ def _write_samples(
 
 
 def _firsts(ops: Backend, value: NDArray[np.uint64], where: Numbers) -> tuple[Numbers, Numbers]:
-    """Of samples that occur again, the places of the first ones, and those of the others."""
+    """The places of the first of equal samples, and the places of the others."""
     with ops.here():
         buckets = ops.collisions(as_digests(ops.asarray(value)), ops.asarray(where))
         ids, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
@@ -184,7 +184,7 @@ def _met_earlier(
 
 
 def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
-    """Hash the windows of a partition beside samples that occur again."""
+    """Hash the windows of a partition near repeated samples."""
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
     base = bases(place, places, number)
     (origin, end), is_new = base[[0, -1]].tolist(), number >= job.earlier_partitions

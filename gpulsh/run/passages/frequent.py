@@ -22,7 +22,7 @@ Entry = list[Any]
 
 
 def candidates(passages: ByteStretches) -> list[Entry]:
-    """Those that may be among the most frequent, without their texts; of one first occurrence the longest."""
+    """Passages that may be among the most frequent, without texts; the longest for each first occurrence."""
     repeats = np.flatnonzero(passages.first >= 0)
     weight = passages.occurrences[repeats] * passages.tokens[repeats]
     order = repeats[np.argsort(-weight, kind="stable")]
@@ -56,7 +56,7 @@ def with_texts_again(
 
 
 def most_frequent(entries: Sequence[Entry]) -> list[Entry]:
-    """Those that take up most tokens. Of passages with the same first occurrence the longest, then the first, stays."""
+    """The passages that take up most tokens; the longest, then the first, for each first occurrence."""
     found: dict[int, Entry] = {}
     for one in sorted(entries, key=lambda one: (-one[0] * one[1], one[3], one[4])):
         found.setdefault(one[2], one)

@@ -40,12 +40,12 @@ class Held:
     runs: tuple[HeldRun, ...]
 
     def run_of(self, partition: int) -> HeldRun:
-        """The run that a partition is of."""
+        """The run of a partition."""
         return self.runs[bisect_right(self.runs, partition, key=lambda run: run.first) - 1]
 
     @contextmanager
     def unchanged(self, file: int) -> Iterator[None]:
-        """InputError where a file of an earlier run is not as it was, before the context is left."""
+        """InputError if a file of an earlier run has changed before the context is left."""
         try:
             with Stamps(self.files, self.stamps).unchanged([file]):
                 yield

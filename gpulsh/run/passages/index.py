@@ -1,8 +1,8 @@
 """`--index` of `passages_files`: a folder that holds the samples of all earlier runs, and the places of their texts.
 
 `passages.json` names the files of each run, and is replaced as a whole when a run joins. So a crash leaves the state
-before or after it. A run is known by a random name, which stands in its work folder, too: when it is resumed, it finds
-out whether it has joined. Texts are not copied; they are read again where a new document may repeat them.
+before or after it. A run has a random name, which is also in its work folder. So a resumed run finds out whether it has
+joined. Texts are not copied; they are read again if a new document may repeat them.
 
 The folder is for its owner alone, and one run at a time.
 """
@@ -56,10 +56,10 @@ class Joined:
 
 
 class PassagesIndex:
-    """A context: the index that a run reads and joins, locked; made where there is none.
+    """A context: the locked index that a run reads and joins; created if there is none.
 
-    Raises InputError where it is damaged, ParameterError where its `parameters` are others, OutputError where another
-    run uses it, or the folder holds something else.
+    Raises InputError if it is damaged, ParameterError if its `parameters` differ, and OutputError if another run uses
+    it or the folder holds something else.
     """
 
     def __init__(self, path: Path, parameters: Mapping[str, Any]) -> None:
@@ -98,7 +98,7 @@ class PassagesIndex:
         os.close(self._lock)
 
     def begin(self, job: PassagesJob, manifest: Manifest) -> PassagesJob:
-        """The job with all documents that came before; `manifest` is that of its work folder."""
+        """The job with all documents that came before; `manifest` is the manifest of its work folder."""
         facts = manifest.finished(RUN)
         if facts is None:
             facts = {"name": secrets.token_hex(16), "before": [run.name for run in self._runs]}
@@ -193,7 +193,7 @@ class PassagesIndex:
                     raise InputError(f"{self._path / name}: {wrong}; restore it from a copy, or start a new index")
 
     def _refuse_others(self, parameters: Mapping[str, Any]) -> None:
-        """ParameterError where texts are read in another way than by earlier runs."""
+        """ParameterError if texts are read in another way than by earlier runs."""
         for name in dict.fromkeys((*parameters, *self._parameters)):
             there, here = parameters.get(name), self._parameters.get(name)
             if there != here:
@@ -202,7 +202,7 @@ class PassagesIndex:
                 )
 
     def _refuse_known(self, job: PassagesJob, runs: Sequence[Joined]) -> None:
-        """ParameterError where the index holds a file of that place, or could not find it again."""
+        """ParameterError if the index holds a file at that place, or could not find it again."""
         known = {source.path for run in runs for source in run.sources}
         for file in job.files:
             if file.copied:

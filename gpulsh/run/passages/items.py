@@ -1,8 +1,8 @@
-"""Mark what items of a test set cover in documents, with `--protect`.
+"""Mark text that items of a test set cover in documents, with `--protect`.
 
 hold         a partition: its documents that hold items -> PASSAGES, and their ids
 
-The stages `protect` and `screen` before it, and `contamination` behind it, are those of a run that drops the documents.
+The stages `protect`, `screen` and `contamination` are the same as in a run that drops the documents.
 """
 
 from __future__ import annotations

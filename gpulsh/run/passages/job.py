@@ -96,7 +96,7 @@ class PassagesJob(TokenJob):
         }
 
     def of_index(self) -> Mapping[str, Any]:
-        """What runs with one index have in common: how texts are read as windows."""
+        """The parameters that runs with one index share: how texts are read as windows."""
         windows = {"bytes" if self.of_bytes else "tokens": self.tokens, "unit": self.unit.unit}
         how = {"symbols": self.unit.symbols, "folding": asdict(self.folding), "text_column": self.columns.text}
         return {**windows, **how}
@@ -193,7 +193,7 @@ class PartRows(NamedTuple):
 
 
 class CopiesHere(NamedTuple):
-    """The others of a run, ascending; for each the number of the one in `PartRows`, and how many come before it."""
+    """The other copies of a run, ascending; for each its number in `PartRows`, and how many come before it."""
 
     number: Numbers
     first: Numbers
@@ -210,7 +210,7 @@ class Spots(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """Those of `PartRows` that occur more than once, ascending."""
+    """Rows of `PartRows` that occur more than once, ascending."""
 
     number: Numbers
     first: Numbers
@@ -247,7 +247,7 @@ class FirstPlaces(NamedTuple):
 
 
 class Passages(NamedTuple):
-    """What `passages.parquet` lists, with documents by position; `first_document` is -1 where there is none."""
+    """The rows of `passages.parquet`, with documents by position; `first_document` is -1 where there is none."""
 
     document: Numbers
     start: Numbers

@@ -1,8 +1,7 @@
-"""Mark what repeats, and bring the marks to bytes.
+"""Mark text that repeats, and convert the marks to bytes.
 
 mark         a partition: its marked stretches -> STRETCHES, FIRSTS, KEPT
-locate       a partition: their bytes, and those of first occurrences -> BYTES, FIRST_PLACES; also of those of earlier
-             runs that have some
+locate       a partition, also of earlier runs: the bytes of stretches and first occurrences -> BYTES, FIRST_PLACES
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ def _windows(found: PlacedRows[FoundRows], followers: PlacedRows[Followers], sta
 
 
 def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition) -> Made:
-    """Find the bytes of a partition's stretches, and those of first occurrences in it."""
+    """Find the bytes of a partition's stretches, and of first occurrences in it."""
     job, folder, number = place.job, place.folder, partition.number
     base, new = bases(place, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
     marked = [number] if number in new else []
@@ -174,7 +173,7 @@ def _located(
 
 
 def _text(some: Some, position: int, document: int) -> NDArray[np.uint8]:
-    """The text of a document; `position` is that of the partition."""
+    """The text of a document; `position` is the position of the partition."""
     text: NDArray[np.uint8] = some.text.values
     start, stop = some.text.offset[int(np.searchsorted(some.rows, document - position)) :][:2].tolist()
     return text[start:stop]

@@ -5,7 +5,7 @@ count        a range of hashes: the lines or paragraphs that occur more than onc
 pick         a partition: the copies beyond `max_copies` -> BYTES, FIRST_PLACES
 
 Lines and paragraphs are numbered in input order. `places` has the first number of each partition. A run writes one row
-for all equal lines in it. So a line that occurs a million times takes no more memory than one that each run has once.
+for all equal lines in it. So a line with a million copies takes no more memory than a line that each run has once.
 """
 
 from __future__ import annotations

@@ -28,13 +28,13 @@ Made = TypeVar("Made", bound=FileJob)
 
 
 class Earlier(AbstractContextManager["Earlier[Made]"], Protocol[Made]):
-    """What earlier runs left, which a run reads and joins."""
+    """The data of earlier runs, which a run reads and extends."""
 
     def begin(self, job: Made, manifest: Manifest) -> Made:
-        """The job with what came before it."""
+        """The job with the data of earlier runs."""
 
     def prepare(self, job: Made, manifest: Manifest, work: Path) -> None:
-        """Write what the run leaves."""
+        """Write the data of this run."""
 
     def commit(self, manifest: Manifest) -> None:
         """Let the run join, once its results are there."""
@@ -42,7 +42,7 @@ class Earlier(AbstractContextManager["Earlier[Made]"], Protocol[Made]):
 
 @dataclass(frozen=True, kw_only=True)
 class FileRun(Generic[Made]):
-    """A run: its job, its place, and its stages, which give the part of the report that is theirs."""
+    """A run: its job, its place, and its stages, which give their part of the report."""
 
     job: Made
     output: Path

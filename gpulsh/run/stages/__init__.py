@@ -2,16 +2,16 @@
 
 sign         a partition: text -> band digests and exact hashes in order of their upper bits, facts of documents
 copies       a range of exact hashes: later copies and their first ones
-collide      a range of digests: candidate pairs, members of large buckets, who is connected
-connect      connected documents of all ranges; the groups that are decided by themselves, and their shares
+collide      a range of digests: candidate pairs, members of large buckets, connected documents
+connect      connected documents of all ranges; the independent groups, and their shares
 route        pairs, memberships and copies in order of their groups
 gather       a partition: texts of the documents that met others, in order of their groups
-compare      a share of a group too large for one task: its candidate pairs, those at or above the threshold
+compare      a share of a group too large for one task: its candidate pairs at or above the threshold
 verify       a group: compared exactly, and resolved
 collect      a partition: its documents' decisions and ids together
 write        a file: its kept rows; all: the evidence, and the counts
 
-Where the measure is containment, `sign` makes fingerprints instead of digests, and the stages of `containment` replace
+By containment, `sign` makes fingerprints instead of digests, and the stages of `containment` replace
 `collide`. With `--key`, `keys` finds the documents that share a key, between `sign` and `copies`. With
 `--source-column` or `--date-column` the stage `sight` follows `sign`.
 """

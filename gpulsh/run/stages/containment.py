@@ -111,7 +111,7 @@ def join(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int
 
 def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Numbers) -> NDArray[np.uint64]:
     """Packed pairs i < j, ascending, each once: those in which the holder has enough fingerprints to contain the owner
-    and, where contained documents alone are dropped, comes first in decision order.
+    and, if only contained documents are dropped, comes first in decision order.
     """
     job, others = place.job, holders != owners
     met = unpacked(sorted_distinct(packed(holders[others], owners[others])))

@@ -1,11 +1,11 @@
 """Find documents that hold items of a test set, with `--passages`.
 
 protect        all protected files: the index of their windows -> ITEM_WINDOWS, ITEM_PLACES, ITEM_TOKENS, ITEM_FLAGS
-screen         a partition: its documents that hold items -> HELD, and where marks are wanted -> HELD_SPANS
+screen         a partition: its documents that hold items -> HELD, with marks also -> HELD_SPANS
 contamination  all: `contamination.parquet`, a row for each document and item that it holds, in input order
 
-Of a run that drops these documents, `protect` and `screen` come before `sign`, which does not sign them, so no document
-is dropped for them. Each task maps the index, so the tasks of a machine share one copy of it.
+In a run that drops these documents, `protect` and `screen` come before `sign`, which skips them, so no document is
+dropped for them. Each task maps the index, so the tasks of a machine share one copy of it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _screening(place: ScreenedPlace) -> Screening:
 
 
 def contamination(place: ScreenedPlace, layout: Layout) -> Made:
-    """Write what was found. Items are the first documents of all, in the order of the protected files."""
+    """Write the items found. Items are the first of all documents, in the order of the protected files."""
     job, splits = place.job, strings([split_of(file.name) for file in place.job.files])
     schema = pa.schema([(row.name, pa.type_for_alias(row.type)) for row in CONTAMINATION])
 

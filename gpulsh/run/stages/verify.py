@@ -37,7 +37,7 @@ from gpulsh.stats.stages import Funnel, Progress
 
 
 def compare(place: Workplace, layout: Layout, ranges: Ranges, share: int) -> Made:
-    """Compare a share of those that `connect` defined."""
+    """Compare a share that `connect` defined."""
     group, start, stop = (int(column[share]) for column in tables.SHARES.read(place.folder, CONNECT))
     job, met = place.job, rows_of(tables.PAIRS, place.folder, ranges.met, group, (start, stop))
     members = sorted_distinct(np.concatenate(met))

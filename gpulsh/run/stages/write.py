@@ -1,7 +1,7 @@
 """Bring decisions back to the files, and write the kept rows.
 
-collect      a partition: what its groups decided -> DECISIONS; and the ids that the evidence shows, in a file for each
-             run of files whose ids have one type
+collect      a partition: the decisions of its groups -> DECISIONS; and ids for the evidence, in a file for each run of
+             files with one type of ids
 write        a run of files: the kept rows of each, every column, in its own format or the chosen one, below `data/`
 """
 
@@ -37,7 +37,7 @@ from gpulsh.store.durable import FileFact, Together, naming
 
 
 def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Made:
-    """Bring together what was decided about a partition."""
+    """Bring together the decisions about a partition."""
     between = layout.partitions[partition : partition + 2]
     made = write_decisions(place, layout, partition, _of_groups(DECIDED, place.folder, groups, between))
     seen = SEEN.write(place.folder, partition, _of_groups(SEEN_IN_GROUP, place.folder, groups, between))
