@@ -93,7 +93,7 @@ def represented(report: Mapping[str, Any]) -> str:
     """The most documents that a kept one represents, verified and by component; empty without duplicates.
 
     >>> represented({"counts": {"documents": 3, "verified": {"most": 1200}, "component": {"most": 1300}}})
-    'One kept document stands for up to 1,200 verified documents; the largest component has 1,300.'
+    'One kept document represents up to 1,200 verified documents; the largest component has 1,300.'
     """
     counts = report.get("counts")
     if not counts or not counts["documents"]:

@@ -37,7 +37,7 @@ def _of_banding(method: Method) -> Iterator[str]:
         return
     try:
         bands_then, rows_then = default_banding(method.family.num_perm, threshold)
-        remedy = f"without bands and rows given, {bands_then} of {rows_then} are taken"
+        remedy = f"without bands and rows, gpulsh takes {bands_then} of {rows_then}"
     except ParameterError:
         remedy = "give a larger --num-perm"
     yield f"{bands} bands of {rows} rows find only {found:.0%} of the pairs of similarity {threshold:g}; {remedy}"
@@ -54,7 +54,7 @@ def _of_bits(method: Method) -> Iterator[str]:
             better = default_distance(near, method.threshold, probability).distance
             yield (
                 f"a distance of {near.distance} of {near.bits} bits ({option}) finds only {share} of the pairs of"
-                f" similarity {method.threshold:g}; without a distance, {better} are taken"
+                f" similarity {method.threshold:g}; without a distance, gpulsh takes {better}"
             )
 
 
@@ -65,7 +65,7 @@ def _of_texts(method: Method, funnel: Funnel) -> Iterator[str]:
         tokens, shorter = ("words", "word:1 or --shingle char:4") if of_words else ("characters", "char:3")
         yield (
             f"at least half of the documents have no more than {size} {tokens}, a single shingle: they duplicate only"
-            f" what has the same {tokens} in the same order; take shorter shingles, as --shingle {shorter}, which"
+            f" documents with the same {tokens} in the same order; use shorter shingles, such as --shingle {shorter};"
             " `gpulsh sample` helps to choose"
         )
     if funnel.not_utf8:

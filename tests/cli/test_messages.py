@@ -62,10 +62,10 @@ def test_advice_suits_the_command_or_python(
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
     Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
     gpulsh.deduplicate_files("short.jsonl", "out", backend="reference", overwrite=True)
-    assert ", such as shingling='word:1' or shingling='char:4', which `gpulsh.sample` helps" in caplog.messages[-1]
+    assert ", such as shingling='word:1' or shingling='char:4'; `gpulsh.sample` helps" in caplog.messages[-1]
     monkeypatch.setattr(logging.getLogger("gpulsh"), "propagate", False)  # so that only the command listens
     warned = command("dedup short.jsonl -o out --overwrite", *ON).err
-    assert ", such as --shingle word:1 or --shingle char:4, which `gpulsh sample` helps" in warned
+    assert ", such as --shingle word:1 or --shingle char:4; `gpulsh sample` helps" in warned
     named = InputError("my--memory.txt: x--overwrite--y is none; give --memory 550MiB or more")
     assert str(named) == "my--memory.txt: x--overwrite--y is none; give memory='550MiB' or more"
     assert str(GpulshError()) == ""

@@ -160,18 +160,18 @@ def test_hints_of_parameters_that_miss_pairs_at_the_threshold() -> None:
         (
             Method.chosen(bands=10, rows=12),
             "10 bands of 12 rows find only 51% of the pairs of similarity 0.8; without bands and rows",
-            "21 of 6 are taken",
+            "gpulsh takes 21 of 6",
         ),
         (Method.chosen(0.2, num_perm=4, bands=1), "1 bands of 4 rows", "give a larger --num-perm"),
         (
             Method.chosen(sketch=bits, distance=3),
             "a distance of 3 of 64 bits (--sketch) finds only 12% of the pairs of similarity 0.8",
-            "without a distance, 12 are taken",
+            "without a distance, gpulsh takes 12",
         ),
         (
             Method.chosen(also=bits, distance=3),
             "a distance of 3 of 64 bits (--and) finds only 0.9% of the pairs of similarity 0.8",
-            "without a distance, 18 are taken",
+            "without a distance, gpulsh takes 18",
         ),
     ):
         (hint,) = hints(method, some)
