@@ -1,1 +1,1 @@
-"""Benchmarks of gpulsh beside its rivals: see benchmarks/README.md."""
+"""Benchmarks of gpulsh against its rivals: see benchmarks/README.md."""

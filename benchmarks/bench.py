@@ -23,7 +23,7 @@ Outcome = dict[str, Any]
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Every pool that counts processors for itself is told the number."""
+    """Every pool that counts processors by itself gets this number."""
     one = str(threads)
     names = ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
     quiet = {"DAFT_PROGRESS_BAR": "0", "DO_NOT_TRACK": "1", "DAFT_ANALYTICS_ENABLED": "0", "SCARF_NO_ANALYTICS": "1"}

@@ -1,4 +1,4 @@
-"""Processor time of `gpulsh dedup` with counts and marks beside the same run without them.
+"""Processor time of `gpulsh dedup` with counts and marks against the same run without them.
 
     python -m benchmarks.counts CORPUS.parquet FOLDER [--rounds 5] [--other TREE]
 

@@ -1,4 +1,4 @@
-"""Memory of `gpulsh dedup --memory 512MiB` on files that stand for gigabytes, or have documents as large as allowed.
+"""Memory of `gpulsh dedup --memory 512MiB` on files that expand to gigabytes, or have documents as large as allowed.
 
     python -m benchmarks.hostile FOLDER [--cases first-line.jsonl.gz,...]
 

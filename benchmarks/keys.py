@@ -1,4 +1,4 @@
-"""Processor time of `gpulsh dedup --key url --key-only` beside a bare pyarrow group-by.
+"""Processor time of `gpulsh dedup --key url --key-only` against a bare pyarrow group-by.
 
     python -m benchmarks.keys FOLDER [--rows 4000000] [--rounds 5]
 

@@ -3,13 +3,13 @@
     python -m benchmarks.paired OTHER_TREE CORPUS.parquet FOLDER [--scripts FILE.parquet] [--rounds 7]
         [--cases sign,arrow,...] [--together] [--record NAME]
 
-OTHER_TREE is a checkout of the commit to compare with. CORPUS has a column `text`; the files made of it lie in FOLDER.
-FILE has columns `lang` and `text`: what the cases sign-fr, sign-ru and sign-zh are made of, which are left out without.
-Each round runs each case once in either tree, in turn first, each time in a fresh interpreter that does the work once
-before the clock starts and then a few times, of which the least counts: what others do on the machine only adds. With
-`--together` the cases of a round and tree share an interpreter, which spares most of the time of short cases. The
-clock is the processor time of all threads, in the system too. The ratio is the median over the rounds of this tree's
-time by the other's within the round.
+OTHER_TREE is a checkout of the commit to compare with. CORPUS has a column `text`; the files made from it are in
+FOLDER. FILE has columns `lang` and `text`: what the cases sign-fr, sign-ru and sign-zh are made of, which are left out
+without. Each round runs each case once in both trees, which take turns to be first. Each run is a fresh interpreter
+that does the work once before the clock starts, and then a few times. The least time counts, because other work on the
+machine only adds time. With `--together` the cases of a round and tree share an interpreter, which spares most of the
+time of short cases. The clock is the processor time of all threads, in the system too. The ratio is the median over the
+rounds of this tree's time by the other's within the round.
 
 The record is written to record/<device>/<date>/NAME.json and .md. Numba's variables choose the processor whose
 instructions both trees compile to, as NUMBA_CPU_NAME=znver3 with NUMBA_CPU_FEATURES that hold no AVX-512.

@@ -61,7 +61,7 @@ def size_of(column: Any) -> int:
 
 
 def work_of(job: str, tokens: int) -> Any:
-    """What a job does with a column of texts; gives the number of spans, of repeating windows, or of suffixes."""
+    """Run a job on a column of texts; returns the number of spans, of repeating windows, or of suffixes."""
     import gpulsh
 
     if job == "gpulsh":
@@ -106,7 +106,7 @@ def dupekit_lines(column: Any) -> int:
 
 
 def child(job: str, path: str, share: str, tokens: str) -> dict[str, float]:
-    """The least processor time of a job, and its peak memory beside the texts."""
+    """The least processor time of a job, and its peak memory without the texts."""
     column = texts_of(path, float(share))
     work = work_of(job, int(tokens))
     work(column.slice(0, 200))
@@ -150,7 +150,7 @@ def measured(corpora: dict[str, str], tokens: int, rounds: int) -> list[dict[str
 
 
 def rules(name: str, path: str, tokens: int) -> list[dict[str, Any]]:
-    """What each rule marks, and what is left of the windows that occur more than once."""
+    """The marks of each rule, and the windows left that occur more than once."""
     from gpulsh.params import Shingling
     from gpulsh.repeats.marks import mark
     from gpulsh.repeats.passages import repeats

@@ -4,9 +4,9 @@
 
 Three corpora of job advertisements are recombined from TEXTS in FOLDER and run from file to file. The largest gives the
 rates of a worker (a thread, or with --backend cuda a GPU), and its shares of documents that meet and are dropped; the
-others are estimated from those and from what 1,000 documents take to sign, which is the start. What OUT/_work grows to
-is read off while each size runs for the first time, out of the clock. False candidates are counted in groups of
-documents of known similarity. The record is written to record/<device>/<date>/plan.json and .md, the rates to
+others are estimated from those and from what 1,000 documents take to sign, which is the start. The size of OUT/_work is
+read while each size runs for the first time, outside of the clock. False candidates are counted in groups of documents
+of known similarity. The record is written to record/<device>/<date>/plan.json and .md, the rates to
 gpulsh/forecast/rates.json under the kind of worker; docs/scale.md shows a plan made of them (tests/test_manual.py).
 """
 

@@ -1,4 +1,4 @@
-"""The greatest of what is sampled while something runs, as the memory of a process and all its children.
+"""The greatest of the sampled memory of a process and all its children.
 
 That is the sum of their proportional sets (PSS), in which shared pages count once.
 """

@@ -1,4 +1,4 @@
-"""A whole `gpulsh dedup`, start-up included, beside a process that only reads, filters and writes the same file."""
+"""A whole `gpulsh dedup`, start-up included, against a process that only reads, filters and writes the same file."""
 
 from __future__ import annotations
 

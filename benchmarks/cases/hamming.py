@@ -21,7 +21,7 @@ PUBLISHED = 626  # seconds that text-dedup's page tells of its SimHash, of 100,0
 
 
 def made(count: int) -> NDArray[np.uint64]:
-    """Random signatures, of which a tenth differ from others in at most five bits."""
+    """Random signatures; a tenth of them differ from others in at most five bits."""
     generator = np.random.default_rng(count)
     words = generator.integers(0, 2**64, count, np.uint64)
     some = generator.choice(count, max(count // 10, 1), replace=False)

@@ -1,4 +1,4 @@
-"""Buckets that hold the whole corpus: one template with own content, one page copied, beside unrelated pages."""
+"""Buckets that hold the whole corpus: one template with own content, one page copied, against unrelated pages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The cost of a document added to an index: processor time by the size of the index, memory and disk.
 
-Documents are short and unrelated, so that looking up takes the largest part. What slows the machine must not look like
-growth: the last documents are added by turns to the index and to a copy of it from when it was small, each the first
-in every other turn, for whoever comes first finds documents that are in no cache.
+Documents are short and unrelated, so that looking up takes the largest part. A slow machine must not look like growth.
+So the last documents are added in turns to the index and to an earlier, small copy of it. Each comes first in every
+other turn, because the first one finds the documents in no cache.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ METHODS = (
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Seconds are medians over the rounds, each of which runs every method once; all else is the same in each."""
+    """Seconds are medians over the rounds. Each round runs every method once; all else is the same in each."""
     texts, truth = bench.texts(bench.corpus, bench.rows), bench.truth()
     rows, lines = [], []
     for threshold in THRESHOLDS:

@@ -1,4 +1,4 @@
-"""How near the CPU ops come to what the machine can do: minhash beside a roofline, shingle beside Daft's whole way."""
+"""How near the CPU ops come to the machine's limits: minhash against a roofline, shingle against all of Daft's work."""
 
 from __future__ import annotations
 

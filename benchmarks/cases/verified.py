@@ -1,4 +1,4 @@
-"""The whole verified `deduplicate` beside signing alone, in turns, so that what slows the machine slows both."""
+"""The whole verified `deduplicate` against signing alone, in turns, so a slow machine slows both."""
 
 from __future__ import annotations
 

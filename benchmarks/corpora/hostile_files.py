@@ -1,4 +1,4 @@
-"""Small files that stand for gigabytes, and ordinary ones whose documents are as large as a budget allows."""
+"""Small files that expand to gigabytes, and ordinary ones whose documents are as large as a budget allows."""
 
 from __future__ import annotations
 

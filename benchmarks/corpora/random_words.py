@@ -1,4 +1,4 @@
-"""Documents of random words, as many bytes as wanted, of which 15 % repeat one before them, half of these changed."""
+"""Documents of random words, as many bytes as wanted; 15 % repeat an earlier one, half of these with changes."""
 
 from __future__ import annotations
 

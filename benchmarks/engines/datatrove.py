@@ -28,7 +28,7 @@ WHOLE = -1  # of a file of signatures or pairs is read at once: the fastest `lin
 
 
 class Words(WordTokenizer):
-    """The fastest tokenizer it can be given; its own ones are those of spaCy, NLTK and the like."""
+    """The fastest tokenizer it can be given; its own tokenizers come from spaCy, NLTK and others."""
 
     find = re.compile(r"\w+").findall
 

@@ -49,7 +49,7 @@ def rows(inputs: Path) -> int:
 
 
 def without(n: int, dropped: Any) -> NDArray[np.bool_]:
-    """All of n rows but those of the given numbers."""
+    """All of n rows without the given numbers."""
     keep = np.ones(n, bool)
     keep[np.asarray(dropped, np.int64)] = False
     return keep

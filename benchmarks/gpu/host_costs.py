@@ -1,4 +1,4 @@
-"""The host's work for each document next to a device: nanoseconds, and the rate above which they hold a device back.
+"""The host's work for each document of a run on a device: nanoseconds, and the rate above which it holds a device back.
 
     python -m benchmarks.gpu.host_costs [--megabytes 60] [--rounds 7] [--output FILE]
 

@@ -1,6 +1,6 @@
 """A pytest plugin: the outcome of each test as a line of JSON, as it ends, in the file that a variable names.
 
-A report that is written at the end says nothing of a run that did not get there.
+A report that is written at the end says nothing about a run that ends early.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(folder: Path) -> Path:
-    """The page's path; the picture lies beside it."""
+    """The page's path; the picture is in the same folder."""
     records = read(folder)
     if not records:
         raise FileNotFoundError(f"{folder} holds none of {', '.join(f'{name}.json' for name in CASES)}")

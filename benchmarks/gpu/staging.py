@@ -2,11 +2,10 @@
 
     python -m benchmarks.gpu.staging [OTHER_TREE] [--megabytes 60] [--rounds 7] [--output FILE]
 
-Needs no device: its memory is never written, and its kernels are left out. What is measured is all that the host does
-from the column or list to the pinned buffer, by the processor time of all threads; what arrives is compared with the
-text before the clock runs. With OTHER_TREE, a
-checkout of another commit, each round measures both, in turn first, each in an interpreter of its own; the ratio is the
-median over the rounds.
+Needs no device: its memory is never written, and its kernels are left out. It measures the processor time of all host
+threads from the column or list to the pinned buffer. Before the clock runs, it compares the buffer with the text. With
+OTHER_TREE, a checkout of another commit, each round measures both in turns, each in an interpreter of its own. The
+ratio is the median over the rounds.
 """
 
 from __future__ import annotations

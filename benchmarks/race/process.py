@@ -40,7 +40,7 @@ def measure(
 
     Memory is the greater of the kernel's high-water mark of any one process (VmHWM) and, while there are several, the
     sum of their proportional sets, in which a page that they share counts once. Disk is the size of `scratch`, where
-    the command runs; what it says goes beside it.
+    the command runs; its output goes next to it.
     """
     # Children whose parent ended come to this process, so that their processor time is counted.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Every operation on inputs in device memory, beside the limits that the roofline case measured in the same run."""
+"""Every operation on inputs in device memory, against the limits that the roofline case measured in the same run."""
 
 from __future__ import annotations
 
