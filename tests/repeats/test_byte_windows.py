@@ -149,11 +149,11 @@ def test_a_cut_of_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"tokens": 9}, "bytes and tokens are both given"),
-        ({"unit": "char"}, "bytes and unit are both given"),
-        ({"symbols": True}, "bytes and symbols are both given"),
-        ({"normalize": "NFC"}, "bytes and normalize are both given"),
-        ({"whole_lines": True}, "bytes and whole_lines are both given"),
+        ({"tokens": 9}, "bytes and tokens cannot be combined"),
+        ({"unit": "char"}, "bytes and unit cannot be combined"),
+        ({"symbols": True}, "bytes and symbols cannot be combined"),
+        ({"normalize": "NFC"}, "bytes and normalize cannot be combined"),
+        ({"whole_lines": True}, "bytes and whole_lines cannot be combined"),
         ({"bytes": 0}, "bytes is 0"),
         ({"bytes": 5000}, "bytes is 5000"),
     ],

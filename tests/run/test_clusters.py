@@ -489,5 +489,5 @@ def test_documents_dropped_by_their_keys_are_copies(key_only: bool, tmp_path: Pa
     )
     listed = pq.read_table(tmp_path / "out/clusters.parquet").to_pylist()
     assert [row["row"] for row in listed] == ([0, 2] if key_only else [0])
-    with pytest.raises(ParameterError, match="key and max_copies are both given"):
+    with pytest.raises(ParameterError, match="key and max_copies cannot be combined"):
         run(tmp_path / "a.jsonl", tmp_path / "no", key="url", max_copies=2)

@@ -194,7 +194,7 @@ def test_counts_and_policies_of_counts() -> None:
         assert [1 + sum(row) for row in zip(counted["copies"], counted["near"], strict=True)] == counted["component"]
         assert sum(counted["component"]) == 4 and counted["copies"][0] == copies and sum(counted["near"]) == 0
     for policy in ("min_cluster", "max_copies"):
-        with pytest.raises(gpulsh.ParameterError, match=f"key and {policy} are both given"):
+        with pytest.raises(gpulsh.ParameterError, match=f"key and {policy} cannot be combined"):
             gpulsh.deduplicate(texts, key=["u"] * 4, backend="reference", **{policy: 2})
 
 

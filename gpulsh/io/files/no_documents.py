@@ -111,6 +111,6 @@ def nothing_left(described: Sequence[File], computed: Sequence[File]) -> InputEr
         name = described[0].name
         return InputError(f"{name}: describes a data set and holds no documents; give its folder")
     return InputError(
-        f"{computed[0].name}: `datasets` computed it of the data set beside it; give the folder, or a copy that lies"
-        " elsewhere"
+        f"{computed[0].name}: `datasets` computed it from the data set next to it; give the folder, or a copy in"
+        " another folder"
     )

@@ -199,7 +199,7 @@ def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
         ({"as_text": 5}, "as_text is 5; give a pattern"),
         ({"as_text": ["*.py", 1]}, "as_text is ['*.py', 1]"),
         ({"as_text": ""}, "as_text is ''"),
-        ({"as_text": "*.py"}, "no file of the inputs is named so"),
+        ({"as_text": "*.py"}, "no file of the inputs matches"),
     ],
 )
 def test_odd_forms(given: dict[str, Any], told: str, tmp_path: Path) -> None:

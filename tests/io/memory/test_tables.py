@@ -116,7 +116,7 @@ def test_what_is_none_of_these() -> None:
         (iter(["a", 3]), "item 1 of texts: texts is of type int"),
         (iter([["a"], ["b", 3]]), r"item 1 of texts: texts\[1\]"),
         (iter([b"a"]), "item 0 of texts: texts is one bytes"),
-        (pl.LazyFrame(ROWS), "name its column, such as gpulsh.deduplicate"),
+        (pl.LazyFrame(ROWS), "name its column, as in gpulsh.deduplicate"),
     ):
         with pytest.raises(InputTypeError, match=told):
             gpulsh.deduplicate(given, backend="reference")
