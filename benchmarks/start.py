@@ -3,8 +3,8 @@
     python -m benchmarks.start FILE FOLDER [--rounds 9]
 
 Runs the command on FILE, of little text, several times and takes the median processor time, which leaves out other
-work on the machine. On a quiet machine that waits for no disk it is the time of a run outside of its stages; `gpulsh plan`
-counts it once a run (`process` in gpulsh/forecast/rates.json).
+work on the machine. On a quiet machine that waits for no disk it is the time of a run outside of its stages; `gpulsh
+plan` counts it once a run (`process` in gpulsh/forecast/rates.json).
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def represented(report: Mapping[str, Any]) -> str:
         return ""
     verified, component = counts["verified"]["most"], counts["component"]["most"]
     return (
-        f"One kept document stands for up to {many(verified, 'verified document')};"
+        f"One kept document represents up to {many(verified, 'verified document')};"
         f" the largest component has {component:,}."
     )
 

@@ -106,7 +106,7 @@ RANK = "rank"  # the step
 
 
 def survey(place: Workplace, partition: Partition) -> Made:
-    """Read a partition for what its documents are ordered by."""
+    """Read the values that order the documents of a partition."""
     with RejectionsFile(place.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
         with place.unchanged(piece.file for piece in partition.pieces):

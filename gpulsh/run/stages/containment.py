@@ -92,7 +92,7 @@ POSTING_COST = 2  # digests that a posting of a prefix costs as much as
 
 
 def join(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:
-    """Find who may contain whom by the fingerprints in one of `parts` equal ranges."""
+    """Find documents that may contain others, by the fingerprints in one of `parts` equal ranges."""
     given = place.folder, layout, part, parts, Participants(place.folder, layout, ranges)
     prefixes = [(fingerprints, owners) for _, (fingerprints,), owners in rows_in_range(tables.PREFIXES, *given)]
     none = np.empty(0, np.uint64), np.empty(0, np.int64)
