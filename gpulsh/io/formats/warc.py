@@ -305,4 +305,4 @@ def _date(file: File, record: Record) -> Instant | None:
     try:
         return None if value is None else instant(value)
     except ValueError as error:
-        raise InputError(f"{file.name}: byte {record.offset}: WARC-Date is {value!r}, no date") from error
+        raise InputError(f"{file.name}: byte {record.offset}: WARC-Date is {value!r}, not a date") from error
