@@ -39,7 +39,7 @@ def test_a_library_that_is_missing_is_named(
     library: str, result: gpulsh.Decision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(gpulsh.BackendError, match=f"needs {library}: pip install {library}, or ask for to_arrow"):
+    with pytest.raises(gpulsh.BackendError, match=f"needs {library}: pip install {library}, or use to_arrow"):
         getattr(result, f"to_{library}")()
 
 

@@ -66,7 +66,7 @@ def test_what_cannot_be_counted(result: FilesResult, monkeypatch: pytest.MonkeyP
     with pytest.raises(InputError, match=r"column 'of' is list<.*>; name one of texts, numbers or dates"):
         result.shares("of")
     monkeypatch.setattr(originals, "MOST", 3)
-    with pytest.raises(ParameterError, match="'lang' has more than 3 values; name one of few"):
+    with pytest.raises(ParameterError, match="'lang' has more than 3 values; name a column with fewer"):
         result.shares("lang")
     with Path("b.jsonl").open("a") as file:
         file.write("\n")

@@ -242,7 +242,7 @@ def test_wrong_options_give_one_line_and_status_2(corpus: str, capsys: pytest.Ca
         ("compare CORPUS --methods minhush:128", "method is 'minhush:128'; give names out of affine32,"),
         ("compare CORPUS --methods b-bit:x", "method is 'b-bit:x'; give b-bit or b-bit:1"),
         ("compare CORPUS --methods md5:3", "method is 'md5:3'; give md5"),
-        ("compare CORPUS --methods simhash:64:3:1", "names no bits"),
+        ("compare CORPUS --methods simhash:64:3:1", "has no bits"),
         ("compare CORPUS --verify maybe", "verify is 'maybe'"),
         ("compare CORPUS --threshold 2", "threshold is 2.0"),
         ("curve --study CORPUS --recall 2", "the probability of threshold and recall is 2.0"),

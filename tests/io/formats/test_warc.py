@@ -89,7 +89,7 @@ def test_headers_are_columns(tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match=r"a\.wet: has no column 'WARC-Color'.*warc-date"):
         run(tmp_path / "a.wet", tmp_path / "out2", id_column="WARC-Color")
-    with pytest.raises(InputError, match=r"keep takes WARC-Date, not 'Content-Length'"):
+    with pytest.raises(InputError, match=r"keep takes its header WARC-Date, not 'Content-Length'"):
         run(tmp_path / "a.wet", tmp_path / "out2", keep="Content-Length")
 
 
