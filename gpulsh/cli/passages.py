@@ -14,6 +14,7 @@ from gpulsh.cli.options import (
     backend_options,
     choice,
     engine_options,
+    method_options,
     on_error,
     parsed,
     protecting,
@@ -130,11 +131,7 @@ _machine = together(backend_options, engine_options)
     "With --protect: windows of N words, such as 13. contamination.parquet lists the items that documents hold.",
 )
 @click.option("--symbols", is_flag=True, help="Also treat each symbol as a token.")
-@click.option(
-    "--normalize",
-    type=click.Choice(["NFC", "NFKC"]),
-    help="Unicode normal form for comparison.  [default: none]",
-)
+@method_options("normalize")
 @click.option("--cut", is_flag=True, help="Also write data/ without the passages, as gpulsh cut does.")
 @_cutting
 @_machine

@@ -79,18 +79,8 @@ def own_folders(origins: Iterable[Origin]) -> Mapping[Origin, str]:
             lengths[folder] += 1
 
 
-def _above_all(origins: Iterable[Origin]) -> Origin:
-    """The deepest folder that is, or contains, all of them."""
-    return tuple(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*origins, strict=False)))
-
-
 def _plain(path: str) -> Origin:
     return tuple(part for part in path.split("/") if part not in ("", ".", ".."))
-
-
-def _in_folder(folder: str, file: File) -> File:
-    """The file with its place in a folder below `data/`."""
-    return replace(file, relative=posixpath.join(folder, file.relative))
 
 
 def distinct_names(files: Sequence[File]) -> list[File]:
@@ -165,13 +155,15 @@ def with_places(files: Sequence[File], protected: Sequence[str]) -> list[File]:
     whole = {origins[id(file)] for file in written if file.name != file.source}  # taken or searched
     if len(whole) < 2 and _clash(written) is None:
         return list(files)
-    top = _above_all(origins.values())
+    together = takewhile(lambda parts: len(set(parts)) == 1, zip(*origins.values(), strict=False))
+    top = tuple(parts[0] for parts in together)  # the deepest folder that is, or contains, all of them
     if top in whole:
         top = ()
     folders = own_folders({found for found in origins.values() if found != top})
-    placed = [
-        _in_folder(folders[origins[id(file)]], file) if origins.get(id(file), top) != top else file for file in files
-    ]
+    placed = []
+    for file in files:
+        own = origins.get(id(file), top)
+        placed.append(file if own == top else replace(file, relative=posixpath.join(folders[own], file.relative)))
     for file in placed:
         refuse_outside(file)
     clash = _clash([file for file in placed if file.source not in protected])

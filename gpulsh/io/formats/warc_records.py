@@ -90,7 +90,7 @@ def warc_records(
                         del record  # before the next one is read
         except DamagedMember as error:
             report(error.offset, error.message)
-            start = next_member(source, error.offset + 1, GZIP, _is_record)
+            start = next_member(source, error.offset + 1, GZIP, lambda packed: gzip_begin(packed, len(FIRST)) == FIRST)
 
 
 def record_bytes(source: BinaryIO, compressed: bool, record: Record) -> Iterator[bytes]:
@@ -245,10 +245,6 @@ def _blocks(source: BinaryIO, compressed: bool, start: int, checked: bool = Fals
         if block and shown:
             yield begin, block
     yield source.tell(), b""
-
-
-def _is_record(packed: bytes) -> bool:
-    return gzip_begin(packed, len(FIRST)) == FIRST
 
 
 def _record(content: _Content, wanted: Wanted) -> Record:

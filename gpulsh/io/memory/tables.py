@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpulsh.errors import InputTypeError, nearest
@@ -64,7 +63,7 @@ def column_of(table: Any, text_column: object, parameter: str = "text_column") -
                 f" {', '.join(map(str, present))}{near}"
             )
     if kind == "IterableDataset":
-        return _streamed(table, columns)
+        return (_texts(rows, columns) for rows in table.with_format("arrow").iter(ROWS))
     chosen = _chosen(table, names)
     if columns.texts == ((names[0],),):
         return chosen[names[0]]
@@ -87,11 +86,6 @@ def _chosen(table: Any, names: list[str]) -> Any:
         table = table.select(names)
         return table.collect() if hasattr(table, "collect") else table
     return table[names]
-
-
-def _streamed(table: Any, columns: Columns) -> Iterator[pa.ChunkedArray]:
-    for rows in table.with_format("arrow").iter(ROWS):
-        yield _texts(rows, columns)
 
 
 def _arrow(table: Any) -> pa.Table:
