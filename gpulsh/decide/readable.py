@@ -115,11 +115,11 @@ class ShingledTexts(Readable):
     @property
     def on_device(self) -> bool:
         """Whether a device holds the texts."""
-        return not isinstance(self.texts.sizes(), np.ndarray)
+        return not isinstance(self.texts.sizes, np.ndarray)
 
     def text_sizes(self) -> Array:
         """int64 [places]: bytes of UTF-8."""
-        return self.ops.asarray(self.texts.sizes())[self.ops.asarray(self.chosen)]
+        return self.ops.asarray(self.texts.sizes)[self.ops.asarray(self.chosen)]
 
     def fingerprints(self, places: Array) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""

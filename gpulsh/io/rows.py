@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,27 +62,19 @@ class Rows(Protocol):
 class ChosenTexts(Protocol):
     """Documents that can be read in any order, any number of times; places and sizes are in one memory."""
 
-    def take(self, places: Array) -> TextBatch:
-        """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
-
+    @property
     def sizes(self) -> Array:
         """int64 [chosen]: UTF-8 bytes of each document of the choice."""
 
+    def take(self, places: Array, /) -> TextBatch:
+        """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
 
-@dataclass(frozen=True, eq=False)
-class Chosen:
+
+class Chosen(NamedTuple):
     """`ChosenTexts` that are gathered when they are taken."""
 
-    _sizes: Array
-    _gather: Callable[[Array], TextBatch]
-
-    def take(self, places: Array) -> TextBatch:
-        """The documents at `places`."""
-        return self._gather(places)
-
-    def sizes(self) -> Array:
-        """Bytes of each document."""
-        return self._sizes
+    sizes: Array
+    take: Callable[[Array], TextBatch]
 
 
 class TextSource(Protocol):

@@ -174,7 +174,7 @@ def deduplicate(
     ops = select_backend(backend, threads=threads, devices=devices)
     source = open_texts(texts if text_column is None else column_of(texts, text_column), ops)
     if priority is None and (keep == "longest" or (keep is None and measure == "containment")):
-        priority = source.choose(np.arange(len(source))).sizes()
+        priority = source.choose(np.arange(len(source))).sizes
     order = None if priority is None else decision_order(priority, len(source))
     sightings = None
     if source_column is not None or date_column is not None:
@@ -274,7 +274,7 @@ def decide(
     with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
         chosen = signed.texts.choose(involved if is_read(method, len(met.in_large)) else involved[:0])
         with ops.here():
-            progress.count(size=int(chosen.sizes().sum()))
+            progress.count(size=int(chosen.sizes.sum()))
     case = Undecided(funnel.documents, met, copies, first, rank, ALL, chosen, method, keys, ops)
     decision = replace(case.decide(funnel, progress), sightings=sightings)
     if len(same):

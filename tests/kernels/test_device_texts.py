@@ -141,10 +141,10 @@ def check(ops: CudaBackend, given: Any, wanted: list[str | None], max_bytes: int
     assert found.nulls() == (wanted.count(None) if nulls else 0)
     places = np.array([place for place in (4, 0, 0, 1) if place < (len(plain) + 1) // 2], np.int64)
     chosen = found.choose(np.arange(len(plain))[::2])
-    assert chosen.sizes().tolist() == [len(document) for document in plain[::2]]
+    assert chosen.sizes.tolist() == [len(document) for document in plain[::2]]
     assert documents(chosen.take(places)) == [plain[::2][place] for place in places]
     on_device = found.choose(device_array(ops, np.arange(len(plain))[::2].copy()))
-    assert on_device.sizes().get().tolist() == chosen.sizes().tolist()
+    assert on_device.sizes.get().tolist() == chosen.sizes.tolist()
     assert documents(on_device.take(device_array(ops, places))) == documents(chosen.take(places))
 
 

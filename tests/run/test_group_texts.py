@@ -50,7 +50,7 @@ def test_texts_are_read_in_any_order(tmp_path: Path) -> None:
     orders = [[], [0], list(range(PARTS * ROWS)), list(range(PARTS * ROWS))[::-1], [5, 5, 4, 59, 0]]
     for places in [*orders, *(chance.choices(range(PARTS * ROWS), k=chance.randrange(30)) for _ in range(40))]:
         assert taken(group, places) == [wanted[place] for place in places]
-    assert group.sizes().tolist() == [len(text) for text in wanted]
+    assert group.sizes.tolist() == [len(text) for text in wanted]
 
 
 def test_a_file_that_ends_early_is_told(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ class ResidentTexts:
 
 def _joined(first: Chosen, rest: ChosenTexts, count: int, ops: Backend) -> Chosen:
     """`count` documents of the device, then the others."""
-    sizes = np.concatenate([first.sizes(), ops.asarray(rest.sizes())])
+    sizes = np.concatenate([first.sizes, ops.asarray(rest.sizes)])
 
     def take(places: Array) -> TextBatch:
         places = ops.asarray(places)

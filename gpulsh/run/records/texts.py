@@ -55,17 +55,13 @@ class GroupTexts:
             for found, column in ((documents, there.document), (sizes, there.size), (begins, there.offset)):
                 found.append(np.array(column[rows]))
             files.append(np.full(len(sizes[-1]), number))
-        self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
+        self.documents, self.sizes = np.concatenate(documents), np.concatenate(sizes)
         self._files, self._offsets = np.concatenate(files), np.concatenate(begins)
         self._folder = folder
 
-    def sizes(self) -> Numbers:
-        """int64 [documents]: bytes of each text."""
-        return self._sizes
-
     def take(self, places: Numbers) -> TextBatch:
         """The documents at `places` [m], in that order, as a batch."""
-        size = self._sizes[places]
+        size = self.sizes[places]
         offset = offsets(size)
         data = np.empty(int(offset[-1]), np.uint8)
         file, begin = self._files[places], self._offsets[places]

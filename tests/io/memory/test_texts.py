@@ -79,7 +79,7 @@ def test_all_kinds_read_alike(kind: str) -> None:
         assert all(len(batch) == 1 or sum(map(len, batch)) <= max_bytes for batch in batches)
 
     chosen = texts.choose(np.array([1, 2, 3, 6, 8]))
-    assert chosen.sizes().tolist() == [len(WANTED[place]) for place in (1, 2, 3, 6, 8)]
+    assert chosen.sizes.tolist() == [len(WANTED[place]) for place in (1, 2, 3, 6, 8)]
     assert documents(chosen.take(np.array([4, 0, 0, 1]))) == [WANTED[8], WANTED[1], WANTED[1], b""]
     assert documents(chosen.take(np.array([], np.int64))) == []
 
@@ -179,14 +179,14 @@ def test_cudf_through_its_own_methods() -> None:
     assert (len(texts), texts.nulls()) == (9, 2)
     assert [document for batch in texts.batches(30) for document in documents(batch)] == WANTED
     chosen = texts.choose(np.array([1, 2, 3, 6, 8]))
-    assert chosen.sizes().tolist() == [len(WANTED[place]) for place in (1, 2, 3, 6, 8)]
+    assert chosen.sizes.tolist() == [len(WANTED[place]) for place in (1, 2, 3, 6, 8)]
     assert documents(chosen.take(np.array([4, 0, 0, 1]))) == [WANTED[8], WANTED[1], WANTED[1], b""]
     with pytest.raises(InputTypeError, match="cuDF Series of int64"):
         open_texts(Series(pa.array([1])))
 
 
 def test_choosing_works_before_the_first_pass() -> None:
-    assert open_texts(["one", None, "three"]).choose(np.array([2])).sizes().tolist() == [5]
+    assert open_texts(["one", None, "three"]).choose(np.array([2])).sizes.tolist() == [5]
 
 
 def test_fixed_width_numpy_strings() -> None:
@@ -219,7 +219,7 @@ def test_null_rows_that_cover_bytes_are_empty() -> None:
     array = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x05"), offsets, data])
     texts = open_texts(array)
     assert [document for batch in texts.batches(100) for document in documents(batch)] == [b"one", b"", b"two"]
-    assert texts.choose(np.array([1, 2])).sizes().tolist() == [0, 3]
+    assert texts.choose(np.array([1, 2])).sizes.tolist() == [0, 3]
     assert documents(texts.choose(np.array([1, 2])).take(np.array([0, 1]))) == [b"", b"two"]
 
 
