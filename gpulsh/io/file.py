@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, BinaryIO
 
@@ -90,21 +92,18 @@ class File:
         return (self.path, *self.stamp()) if self.filesystem is None else None
 
 
-class RealPaths:
-    """`os.path.realpath` of many files, each folder resolved once."""
+def real_paths() -> Callable[[str], str]:
+    """`os.path.realpath` for many files: each folder is resolved once."""
+    real_folder = cache(os.path.realpath)
 
-    def __init__(self) -> None:
-        self._folders: dict[str, str] = {}
-
-    def of(self, path: str) -> str:
-        """The path of a file without links."""
+    def real(path: str) -> str:
         folder, name = os.path.split(path)
         if name in ("", ".", ".."):
             return os.path.realpath(path)
-        if folder not in self._folders:
-            self._folders[folder] = os.path.realpath(folder)
-        found = os.path.join(self._folders[folder], name)
+        found = os.path.join(real_folder(folder), name)
         return os.path.realpath(found) if os.path.islink(found) else found
+
+    return real
 
 
 class reading:  # a class, for a small file is read in several, and those of contextlib take longer

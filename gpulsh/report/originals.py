@@ -45,7 +45,7 @@ class Originals:
         ]
         self.unprotected = [number for number, source in enumerate(sources) if not source["protected"]]
         self._parameters, self._stamps = report["parameters"], report["job"]["inputs"]
-        self._form = Form.restored(self._parameters)
+        self._form = Form.taken(dict(self._parameters))
         self._known: dict[str, dict[str, File]] = {}
 
     def find(self, number: int) -> File:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import posixpath
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any, Self
@@ -35,11 +34,6 @@ class Form:
         object.__setattr__(self, "as_text", _patterns(self.as_text))
         object.__setattr__(self, "delimiter", _delimiter(self.delimiter))
         object.__setattr__(self, "encoding", _encoding(self.encoding, self.delimiter or ""))
-
-    @classmethod
-    def restored(cls, parameters: Mapping[str, Any]) -> Self:
-        """From the parameters of a report."""
-        return cls(**{own.name: parameters[own.name] for own in fields(cls) if own.name in parameters})
 
     @classmethod
     def taken(cls, parameters: dict[str, Any]) -> Self:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.file import File, RealPaths, cannot_open
+from gpulsh.io.file import File, cannot_open, real_paths
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.no_documents import nothing_left, refuse_results, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
@@ -279,10 +279,10 @@ def _below(key: str, folder: str) -> str:
 
 
 def _refuse_twice(files: Sequence[File]) -> None:
-    real = RealPaths()
+    real = real_paths()
     seen: dict[tuple[int, str], File] = {}
     for file in files:
-        path = real.of(file.path) if file.filesystem is None else file.path
+        path = real(file.path) if file.filesystem is None else file.path
         other = seen.setdefault((id(file.filesystem), path), file)  # fsspec has one object for each store
         if other is not file:
             how = "" if other.name == file.name else f", as {other.name} too"

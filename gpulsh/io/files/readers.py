@@ -78,7 +78,8 @@ class _DeviceFileTexts(FileTexts):
             file = self.files[number]
             facts.rows[number] = 0
             if self.columns.key is not None:
-                facts.keys += Parquet().keys(file, self.columns.key)
+                keys = Columns(self.columns.text, key=self.columns.key, unread=True)
+                facts.keys += [block.key for block in Parquet().read(file, keys) if block.key is not None]
             groups = Parquet().groups(file, self.columns)
             for first, last in cuts(offsets([size for _, size in groups]), GROUP_BYTES):
                 rows = sum(count for count, _ in groups[first:last])

@@ -6,7 +6,7 @@ Keys from columns without a type are numbers, or dates as text.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ DATE = re.compile(
     r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?([Zz]|[+-]\d\d(:?\d\d)?)?)?",
     re.ASCII,
 )
-EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANTS = pa.timestamp("us", "UTC")
 SHOWN = 40  # characters of a value
 
@@ -100,8 +100,8 @@ def parsed_key(text: str) -> int | float | str:
 def instant(text: str) -> Instant:
     """A date or a time of ISO 8601; ValueError where it is none."""
     found = datetime.fromisoformat(text.upper())
-    offset = found.utcoffset() or timedelta()
-    return Instant((found.replace(tzinfo=None) - EPOCH - offset) // MICROSECOND)
+    since = (found if found.tzinfo else found.replace(tzinfo=UTC)) - EPOCH
+    return Instant((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
 
 
 def typed_keys(keys: list[Key]) -> Keys:

@@ -33,7 +33,6 @@ from gpulsh.io.format import (
     STRICT,
     Block,
     Format,
-    Keys,
     Known,
     Mask,
     Part,
@@ -106,16 +105,6 @@ class Parquet(Format):
             check_columns(file, source.schema_arrow, columns)
             alone = (_part(source, columns, run) for run in _each_alone(source, range(source.num_row_groups), 0))
             return [(part.rows, part.size) for part in alone]
-
-    def keys(self, file: File, column: str) -> list[Keys]:
-        """The keys that `--keep` orders by, batch by batch."""
-        found: list[Keys] = []
-        keys, start = KeyColumn(file, column, "row"), 0
-        with reading(file), _opened(file) as source:
-            for batch in source.iter_batches(MAX_BATCH_ROWS, columns=[column]):
-                found.append(keys.read(check_values(file, column, column_named(batch, column)), start))
-                start += len(batch)
-        return found
 
     def kind(self, file: File, column: str) -> pa.DataType:
         """The type of the column, from the footer."""

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from gpulsh import __version__
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.io.file import File, RealPaths
+from gpulsh.io.file import File, real_paths
 from gpulsh.io.files.no_documents import MARK
 from gpulsh.params import checked_folder
 
@@ -83,10 +83,10 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
             refuse_inside(path, given, "input")
     if not remote and not os.path.exists(target):  # it can hold no file
         return
-    real = RealPaths()
+    real = real_paths()
     for file in files:
         if remote or file.filesystem is None or "file" in tuple(file.filesystem.protocol):
-            place = _place(file.name) if remote else real.of(file.path)
+            place = _place(file.name) if remote else real(file.path)
             if place == target:
                 raise OutputError(f"{path}: is the input {file.name}; give another path")
             if _inside(place, target):
