@@ -16,7 +16,9 @@ struct First {  // digest of a block: its document and band
 
 template <typename Value>
 __device__ __forceinline__ void digests_of(const Value* __restrict__ signatures, i64 documents, i32 columns, i32 bands,
-                                           i32 rows, u64* __restrict__ digests, u64 (&keys)[BAND_KEYS], First& first) {
+                                           i32 rows, u64* __restrict__ digests) {
+    __shared__ u64 keys[BAND_KEYS];
+    __shared__ First first;
     band_keys(rows, keys);
     const i64 begin = (i64)blockIdx.x * blockDim.x;
     if (threadIdx.x == 0) {  // the one division of 64 bits
@@ -37,15 +39,11 @@ __device__ __forceinline__ void digests_of(const Value* __restrict__ signatures,
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     band_digests(const u32* __restrict__ signatures, i64 documents, i32 columns, i32 bands, i32 rows,
                  u64* __restrict__ digests) {
-    __shared__ u64 keys[BAND_KEYS];
-    __shared__ First first;
-    digests_of(signatures, documents, columns, bands, rows, digests, keys, first);
+    digests_of(signatures, documents, columns, bands, rows, digests);
 }
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     wide_band_digests(const u64* __restrict__ signatures, i64 documents, i32 columns, i32 bands, i32 rows,
                       u64* __restrict__ digests) {
-    __shared__ u64 keys[BAND_KEYS];
-    __shared__ First first;
-    digests_of(signatures, documents, columns, bands, rows, digests, keys, first);
+    digests_of(signatures, documents, columns, bands, rows, digests);
 }

@@ -14,14 +14,9 @@
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     bitmaps(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents, i32 items, i32 words,
             u64* __restrict__ bitmaps) {
-    __shared__ i64 range[2];
     const i32 shift = 58 - (31 - __clz(words));
-    const i64 begin = offset[0] + (i64)blockIdx.x * blockDim.x * items;
-    const i64 end = min(begin + (i64)blockDim.x * items, offset[documents]);
-    block_range(offset, documents, begin, end - 1, range);
-    for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
-        const i64 document = upper_bound(offset, range[0], range[1], i) - 1;
+    for_positions(offset, documents, items, [=](i64 i, i64 document) {
         const u32 bit = (u32)(values[i] >> shift);
         atomicXor(&bitmaps[document * words + (bit >> 6)], (u64)1 << (bit & 63));
-    }
+    });
 }

@@ -15,7 +15,8 @@
 template <i32 COLUMNS>
 __device__ __forceinline__ void minhash(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents,
                                         const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns,
-                                        i32 span, u32* __restrict__ signatures, Four (*stages)[MAX_SPAN / 4]) {
+                                        i32 span, u32* __restrict__ signatures) {
+    __shared__ Four stages[MAX_WARPS][MAX_SPAN / 4];
     const i32 lane = threadIdx.x & 31;
     Rows rows(offset, documents, span);
     u32* stage = reinterpret_cast<u32*>(stages[threadIdx.x >> 5]);
@@ -44,22 +45,19 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
     minhash_2_columns(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents,
                       const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns, i32 span,
                       u32* __restrict__ signatures) {
-    __shared__ Four stages[MAX_WARPS][MAX_SPAN / 4];
-    minhash<2>(values, offset, documents, multiplier, addend, columns, span, signatures, stages);
+    minhash<2>(values, offset, documents, multiplier, addend, columns, span, signatures);
 }
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
     minhash_4_columns(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents,
                       const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns, i32 span,
                       u32* __restrict__ signatures) {
-    __shared__ Four stages[MAX_WARPS][MAX_SPAN / 4];
-    minhash<4>(values, offset, documents, multiplier, addend, columns, span, signatures, stages);
+    minhash<4>(values, offset, documents, multiplier, addend, columns, span, signatures);
 }
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
     minhash_8_columns(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents,
                       const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns, i32 span,
                       u32* __restrict__ signatures) {
-    __shared__ Four stages[MAX_WARPS][MAX_SPAN / 4];
-    minhash<8>(values, offset, documents, multiplier, addend, columns, span, signatures, stages);
+    minhash<8>(values, offset, documents, multiplier, addend, columns, span, signatures);
 }

@@ -11,12 +11,6 @@
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     pack_rows(const u64* __restrict__ loose, const i64* __restrict__ offset, const i64* __restrict__ packed_offset,
               i64 rows, i32 items, u64* __restrict__ packed) {
-    __shared__ i64 range[2];
-    const i64 begin = (i64)blockIdx.x * blockDim.x * items;
-    const i64 end = min(begin + (i64)blockDim.x * items, packed_offset[rows]);
-    block_range(packed_offset, rows, begin, end - 1, range);
-    for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
-        const i64 row = upper_bound(packed_offset, range[0], range[1], i) - 1;
-        packed[i] = loose[offset[row] - offset[0] + i - packed_offset[row]];
-    }
+    for_positions(packed_offset, rows, items,
+                  [=](i64 i, i64 row) { packed[i] = loose[offset[row] - offset[0] + i - packed_offset[row]]; });
 }

@@ -35,6 +35,18 @@ __device__ __forceinline__ void block_range(const i64* __restrict__ array, i64 s
     __syncthreads();
 }
 
+// `work(position, row)` at each position of a block's tile: `items` a thread, flat over all rows of offset[0, rows].
+template <typename Work>
+__device__ __forceinline__ void for_positions(const i64* __restrict__ offset, i64 rows, i32 items, Work work) {
+    __shared__ i64 range[2];
+    const i64 begin = offset[0] + (i64)blockIdx.x * blockDim.x * items;
+    const i64 end = min(begin + (i64)blockDim.x * items, offset[rows]);
+    block_range(offset, rows, begin, end - 1, range);
+    for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
+        work(i, upper_bound(offset, range[0], range[1], i) - 1);
+    }
+}
+
 // Whether the ascending values[low, high) hold `value`.
 __device__ __forceinline__ bool contains(const u64* __restrict__ values, i64 low, i64 high, u64 value) {
     while (low < high) {

@@ -91,7 +91,8 @@ struct Sketch {
     }
 
     template <i32 COLUMNS>
-    __device__ __forceinline__ void run(Shared& shared) {
+    __device__ __forceinline__ void run() {
+        __shared__ Shared shared;
 #pragma unroll 1
         for (i32 i = threadIdx.x; i < size; i += blockDim.x) shared.shingle_keys[i] = key(STREAM_SHINGLE, i);
         ::band_keys(rows, shared.band_keys);
@@ -159,10 +160,9 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
                      i32 size, const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns,
                      i32 bands, i32 rows, i32 span, u64* __restrict__ digests, u32* __restrict__ minima,
                      i64* __restrict__ straddlers) {
-    __shared__ Shared shared;
     Sketch sketch = {sums,    tokens, starts, documents, skip,    size,   multiplier, addend,
                      columns, bands,  rows,   span,      digests, minima, straddlers};
-    sketch.run<2>(shared);
+    sketch.run<2>();
 }
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
@@ -170,10 +170,9 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
                      i32 size, const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns,
                      i32 bands, i32 rows, i32 span, u64* __restrict__ digests, u32* __restrict__ minima,
                      i64* __restrict__ straddlers) {
-    __shared__ Shared shared;
     Sketch sketch = {sums,    tokens, starts, documents, skip,    size,   multiplier, addend,
                      columns, bands,  rows,   span,      digests, minima, straddlers};
-    sketch.run<4>(shared);
+    sketch.run<4>();
 }
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
@@ -181,10 +180,9 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS, 8)
                      i32 size, const u32* __restrict__ multiplier, const u32* __restrict__ addend, i32 columns,
                      i32 bands, i32 rows, i32 span, u64* __restrict__ digests, u32* __restrict__ minima,
                      i64* __restrict__ straddlers) {
-    __shared__ Shared shared;
     Sketch sketch = {sums,    tokens, starts, documents, skip,    size,   multiplier, addend,
                      columns, bands,  rows,   span,      digests, minima, straddlers};
-    sketch.run<8>(shared);
+    sketch.run<8>();
 }
 
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)

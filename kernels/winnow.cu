@@ -12,12 +12,7 @@
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     winnow(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents, i64 size, i32 items,
            u8* __restrict__ chosen) {
-    __shared__ i64 range[2];
-    const i64 begin = offset[0] + (i64)blockIdx.x * blockDim.x * items;
-    const i64 end = min(begin + (i64)blockDim.x * items, offset[documents]);
-    block_range(offset, documents, begin, end - 1, range);
-    for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
-        const i64 document = upper_bound(offset, range[0], range[1], i) - 1;
+    for_positions(offset, documents, items, [=](i64 i, i64 document) {
         const u64 value = values[i];
         const i64 first = max(offset[document], i - size + 1);
         i64 left = i;
@@ -26,5 +21,5 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
         i64 right = i + 1;
         while (right < last && values[right] > value) ++right;
         chosen[i - offset[0]] = right - left == size;
-    }
+    });
 }

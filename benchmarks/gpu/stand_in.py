@@ -77,7 +77,7 @@ class StandIn(CudaBackend):
     """The operations of a CPU on a device's arrays; texts go through the staging of a device."""
 
     def sizes(self) -> Sizes:
-        return text_sizes(FREE, LANES, Geometry().text_bytes)
+        return text_sizes(FREE, Geometry().text_bytes)
 
 
 class _Shared(Shared):

@@ -212,7 +212,7 @@ def test_what_is_kept_is_a_copy_on_the_host_where_there_is_no_room() -> None:
 
 @pytest.mark.parametrize("free", [1 << 20, 1 << 30, 8 << 30, 139 << 30])
 def test_sizes_follow_free_memory(free: int) -> None:
-    sizes = text_sizes(free, 3, 256 << 20)
+    sizes = text_sizes(free, 256 << 20)
     assert SMALLEST <= sizes.tile <= sizes.batch <= 256 << 20
     assert 3 * 20 * sizes.batch <= free or sizes.batch == SMALLEST
 
@@ -220,7 +220,7 @@ def test_sizes_follow_free_memory(free: int) -> None:
 @pytest.mark.parametrize("memory", [512 << 20, 1 << 30, 8 << 30, 64 << 30])
 @pytest.mark.parametrize("devices", [1, 8])
 def test_sizes_follow_the_budget_of_the_host(memory: int, devices: int) -> None:
-    sizes = text_sizes(139 << 30, 3, 256 << 20, memory, devices)
+    sizes = text_sizes(139 << 30, 256 << 20, memory, devices)
     assert sizes.tile <= sizes.batch <= 256 << 20 and sizes.ahead is not None
     batches = (3 * devices + 2) * sizes.batch
     assert batches + sizes.pinned <= memory // 8 or sizes.batch == SMALLEST

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.cuda.launcher import Argument, Geometry, Launcher
-from gpulsh.backends.cuda.memory import LANES, MEMORY, done, free_bytes, text_sizes, wait
+from gpulsh.backends.cuda.memory import MEMORY, done, free_bytes, text_sizes, wait
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.hashing import public_words
 from gpulsh.backends.protocol import Keys, Sizes
@@ -93,7 +93,7 @@ class Machine:
 
     def sizes(self) -> Sizes:
         """How much text to hand over at once."""
-        return text_sizes(free_bytes(self.arrays), LANES, self.geometry.text_bytes, *self.budget)
+        return text_sizes(free_bytes(self.arrays), self.geometry.text_bytes, *self.budget)
 
     def keys(self, keys: Keys) -> DeviceKeys:
         """The keys of evidence, or the public ones."""

@@ -43,19 +43,19 @@ def free_bytes(arrays: ModuleType) -> int:
     return int(free) + int(arrays.get_default_memory_pool().free_bytes())
 
 
-def text_sizes(free: int, lanes: int, most: int, memory: int = MEMORY, devices: int = 1) -> Sizes:
-    """How much text to take at once, at most `most`, where `lanes` batches or tiles share `free` bytes of a device.
+def text_sizes(free: int, most: int, memory: int = MEMORY, devices: int = 1) -> Sizes:
+    """How much text to take at once, at most `most`, where LANES batches or tiles share `free` bytes of a device.
 
     On the host, the texts of all `devices` and their pinned copies take an eighth of `memory` bytes, and what is read
     ahead another eighth.
     """
     share = memory // HOST_SHARE
     # A batch for each lane, its pinned memory, and two batches that are being made.
-    lanes_of_all = lanes * devices
+    lanes_of_all = LANES * devices
     host = max(share // (2 * lanes_of_all + 2), (share - MOST_PINNED * lanes_of_all) // (lanes_of_all + 2))
 
     def size(factor: int, host: int, most: int) -> int:
-        return min(max(min(int(free * USED) // (factor * lanes), host), SMALLEST), most)
+        return min(max(min(int(free * USED) // (factor * LANES), host), SMALLEST), most)
 
     batch, tile = size(SIGN_FACTOR, host, most), size(TILE_FACTOR, host, most)
     resident = size(SIGN_FACTOR, free, RESIDENT_BATCHES * most)
@@ -74,7 +74,7 @@ def text_sizes(free: int, lanes: int, most: int, memory: int = MEMORY, devices: 
 
 def most_sizes(memory: int, devices: int) -> Sizes:
     """`text_sizes` for devices that have memory enough."""
-    return text_sizes(1 << 50, LANES, TEXT_BYTES, memory, devices)
+    return text_sizes(1 << 50, TEXT_BYTES, memory, devices)
 
 
 def wait(arrays: ModuleType, stream: Any = None) -> None:
