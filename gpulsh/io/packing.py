@@ -10,7 +10,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, Protocol
@@ -40,15 +40,13 @@ class Sink(Protocol):
         """Write more of it."""
 
 
-def packed_writer(target: str, compression: Compression, level: int | None = None) -> AbstractContextManager[Sink]:
-    """A file for writing; the same content gives the same bytes (no time, no name in the header) at the same level."""
-    return _packed_writer(target, compression, level) if compression else open(target, "wb")
-
-
 @contextmanager
-def _packed_writer(target: str, compression: Compression, level: int | None) -> Iterator[Sink]:
+def packed_writer(target: str, compression: Compression, level: int | None = None) -> Iterator[Sink]:
+    """A file for writing; the same content gives the same bytes (no time, no name in the header) at the same level."""
     with open(target, "wb") as raw:
-        if compression in ("gz", "bz2"):
+        if compression == "":
+            yield raw
+        elif compression in ("gz", "bz2"):
             pack = partial(gzip_member, level=level or USUAL_GZIP)
             if compression == "bz2":
                 import bz2

@@ -86,17 +86,8 @@ def _picture(
         "ticks": [(_x(part), label) for part, label in ticks],
         "levels": [(_y(part), name) for part, name in levels],
     }
-    return {
-        "title": title,
-        "axis": axis,
-        "bars": bars,
-        "mark": {},
-        "line": {},
-        "one": "",
-        "broken": {},
-        **frame,
-        **marks,
-    }
+    absent = {"mark": {}, "line": {}, "one": "", "broken": {}}  # unless the picture has them
+    return {"title": title, "axis": axis, "bars": bars, **absent, **frame, **marks}
 
 
 def _brief(count: float) -> str:

@@ -451,7 +451,7 @@ def _results(
     write_report(folder.work / REPORT, report)
     if no_page is None:
         write_page(folder.work / PAGE, report)
-    job.stamps.check_all()
+    job.stamps.check()
     folder.commit()
     return report
 

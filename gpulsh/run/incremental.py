@@ -190,7 +190,7 @@ class Admission:
                 "ids": [part.facts["ids"] for part in made],
             }
             files = {name: fact for part in (*source.made, *made) for name, fact in part.files.items()}
-            job.stamps.check_all()  # for the index cannot be rolled back
+            job.stamps.check()  # for the index cannot be rolled back
             self.manifest.add(ADMIT, files, facts)
             if taken_in is None:
                 collection.forget(numbers.start + source.numbers(self._rejected(layout)))

@@ -85,17 +85,14 @@ class LeanMinHash(MinHash):
 
     def bytesize(self, byteorder: str = "@") -> int:
         """How many bytes `serialize` writes in a byte order of the module struct."""
-        return struct.calcsize(self._layout(byteorder))
-
-    def _layout(self, byteorder: str) -> str:
-        return _layout(byteorder, len(self), self.scheme)
+        return struct.calcsize(_layout(byteorder, len(self), self.scheme))
 
     def serialize(self, buf: Any, byteorder: str = "@") -> None:
         """Write into a buffer of at least `bytesize(byteorder)` bytes."""
         if len(buf) < self.bytesize(byteorder):
             raise ParameterError(f"buf has {len(buf)} bytes; give one of {self.bytesize(byteorder)} or more")
         head = [len(self)] if self.scheme == "legacy" else [-len(self), CODES[self.scheme]]
-        struct.pack_into(self._layout(byteorder), buf, 0, self.seed, *head, *self.hashvalues)
+        struct.pack_into(_layout(byteorder, len(self), self.scheme), buf, 0, self.seed, *head, *self.hashvalues)
 
     @classmethod
     def deserialize(cls: type[Same], buf: Any, byteorder: str = "@") -> Same:

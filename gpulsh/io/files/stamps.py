@@ -47,9 +47,9 @@ class Stamps:
             raise
         self.check(numbers)
 
-    def check(self, numbers: Iterable[int]) -> None:
-        """ChangedInputError if one of the files has changed since the run began."""
-        wanted = list(dict.fromkeys(numbers))
+    def check(self, numbers: Iterable[int] | None = None) -> None:
+        """ChangedInputError if one of the files, by default of all, has changed since the run began."""
+        wanted = list(dict.fromkeys(range(len(self.files)) if numbers is None else numbers))
         remote = [number for number in wanted if self.files[number].filesystem is not None]
         for number in wanted:
             if self.files[number].filesystem is None:
@@ -58,10 +58,6 @@ class Stamps:
             with ThreadPoolExecutor(ASKED) as pool:
                 for _ in pool.map(self._check, remote):
                     pass
-
-    def check_all(self) -> None:
-        """Check every file."""
-        self.check(range(len(self.files)))
 
     def _check(self, number: int) -> None:
         file, before = self.files[number], self.known[number]

@@ -84,7 +84,7 @@ class FileRun(Generic[Made]):
                 if PAGE in report["outputs"]:
                     write_passages_page(folder.work / PAGE, report)
             write_report(folder.work / REPORT, report)
-            own.stamps.check_all()
+            own.stamps.check()
             if self.earlier is not None:
                 self.earlier.commit(manifest)
             folder.commit()

@@ -21,24 +21,24 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_differs(path: Path) -> None:
     stamps = Stamps.of(find_files([str(path)]))
-    stamps.check_all()
+    stamps.check()
     before = path.stat()
     path.write_bytes(b"another text")
     with pytest.raises(ChangedInputError, match="it had 9 bytes and has 12; restore it, or start again"):
-        stamps.check_all()
+        stamps.check()
     path.write_bytes(b"same size")
     with pytest.raises(ChangedInputError, match="it was written to"):
-        stamps.check_all()
+        stamps.check()
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    stamps.check_all()  # that size and time were set back is not noticed
+    stamps.check()  # that size and time were set back is not noticed
     (path.parent / "new").write_bytes(b"other one")
     os.utime(path.parent / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
     os.replace(path.parent / "new", path)
     with pytest.raises(ChangedInputError, match="it was written to"):
-        stamps.check_all()
+        stamps.check()
     path.unlink()
     with pytest.raises(ChangedInputError, match="is not there any more"):
-        stamps.check_all()
+        stamps.check()
 
 
 def test_a_change_says_more_than_the_error_it_causes(path: Path) -> None:
