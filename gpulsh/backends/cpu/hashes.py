@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.kernel import kernel, subroutine
-from gpulsh.backends.cpu.vectors import I8, I32, I64, all_of, everywhere, load, lowered, store
+from gpulsh.backends.cpu.vectors import I8, I32, I64, all_of, everywhere, get, load, lowered, store
 
 LANES = 16  # texts, and as many words are a block
 BLOCK_SIZE = 64  # bytes
@@ -30,8 +30,8 @@ _lanes, _bytes = ir.VectorType(I32, LANES), ir.VectorType(I8, BLOCK_SIZE)
 _V0, _V1 = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)
 _V2, _V3 = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
 _FIRST, _SECOND, _ZERO = np.uint64(0xEE), np.uint64(0xDD), np.uint64(0)
-_8, _13, _16, _17, _21, _24 = (np.uint64(bits) for bits in (8, 13, 16, 17, 21, 24))
-_32, _43, _47, _48, _51, _56 = (np.uint64(bits) for bits in (32, 43, 47, 48, 51, 56))
+_8, _13, _16, _17, _21, _32 = (np.uint64(bits) for bits in (8, 13, 16, 17, 21, 32))
+_43, _47, _48, _51, _56 = (np.uint64(bits) for bits in (43, 47, 48, 51, 56))
 
 
 @subroutine
@@ -49,15 +49,6 @@ def _round(v0, v1, v2, v3):
     return v0, v1, v2, v3
 
 
-@subroutine
-def _word(values, at):
-    low = np.uint64(values[at]) | np.uint64(values[at + 1]) << _8
-    low |= np.uint64(values[at + 2]) << _16 | np.uint64(values[at + 3]) << _24
-    high = np.uint64(values[at + 4]) | np.uint64(values[at + 5]) << _8
-    high |= np.uint64(values[at + 6]) << _16 | np.uint64(values[at + 7]) << _24
-    return low | high << _32
-
-
 @kernel
 def hash_rows(values, offset, key_0, key_1, hashes):
     for row in range(offset.size - 1):
@@ -66,7 +57,7 @@ def hash_rows(values, offset, key_0, key_1, hashes):
         v2, v3 = _V2 ^ key_0, _V3 ^ key_1
         last = np.uint64(stop - at) << _56
         while at + 8 <= stop:
-            word = _word(values, at)
+            word = get(values.ctypes.data + at)
             v3 ^= word
             v0, v1, v2, v3 = _round(v0, v1, v2, v3)
             v0, v1, v2, v3 = _round(v0, v1, v2, v3)
