@@ -470,7 +470,7 @@ class NearBits(Parameters):
 
     @property
     def blocks(self) -> int:
-        """The number of blocks of bits, of which `distance` may differ."""
+        """The number of blocks of bits; `distance` of them may differ."""
         return self.distance + self.agree
 
     @property

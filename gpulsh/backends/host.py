@@ -1,4 +1,4 @@
-"""What readers and writers do by the CPU's kernels, whatever the backend: records, strings, keyed hashes of values.
+"""Work of readers and writers on the CPU's kernels, for every backend: records, strings, keyed hashes of values.
 
 The kernels load Numba, so they are imported when they are needed.
 

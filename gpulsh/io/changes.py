@@ -1,4 +1,4 @@
-"""What a copy of a file has that the file has not: columns behind its own, made for some rows at a time, and cut texts.
+"""Changes in the copy of a file: more columns after its own, made for some rows at a time, and cut texts.
 
 The members of a row's JSON object are joined by Arrow's kernels, because a Python value for each would take longer than
 to read the row.

@@ -102,10 +102,10 @@ class Supershingles(Parameters):
     collide by a digest of each choice of `agree` groups, so pairs that agree in fewer never arise (megashingles:
     Fetterly, Manasse, Najork 2003, *On the evolution of clusters of near-duplicate web pages*).
 
-    The defaults, 84 minima in 6 groups of 14 of which 2 agree, are algorithm B of Henzinger 2006, *Finding
-    near-duplicate web pages: a large-scale evaluation of algorithms*. Her algorithm C is `SimHash` of all *tokens*,
-    384 bits by counts, of which 372 agree. Her combination keeps pairs of B with 355 such bits alike; `gpulsh.compare`
-    runs it as `henzinger`.
+    The defaults are algorithm B of Henzinger 2006, *Finding near-duplicate web pages: a large-scale evaluation of
+    algorithms*: 84 minima in 6 groups of 14, and 2 groups agree. Her algorithm C is `SimHash` of all *tokens* by
+    counts: 372 of 384 bits agree. Her combination keeps pairs of B with 355 such bits alike; `gpulsh.compare` runs it
+    as `henzinger`.
 
     Raises ParameterError for `groups` and `of` outside 1 to 65,536 and `agree` outside 1 to `groups`.
 

@@ -1,4 +1,4 @@
-"""What it takes to repeat a run: its method in words, its command, its machine, and the versions of libraries."""
+"""The facts to repeat a run: its method in words, its command, its machine, and the versions of libraries."""
 
 from __future__ import annotations
 

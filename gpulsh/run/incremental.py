@@ -48,7 +48,7 @@ EVIDENCE = "evidence"
 class EarlierRuns:
     """The index of earlier runs, or of this first one; `where` are the parameters of `Index` that affect no result.
 
-    `evidence` is that of the index, or None for that of an existing one.
+    `evidence` is the kind of the index; None: the kind of an existing one, or "index".
 
     Raises InputError if the index is damaged, ParameterError if it was made with other parameters.
     """

@@ -1,7 +1,7 @@
-"""`--key`: documents with equal values of a column are copies, whatever their texts, before texts are compared.
+"""`--key`: documents with equal values in a column are copies, before texts are compared.
 
-Of each value the first document in decision order stays, and the others are dropped for it. Null and empty values are
-equal to nothing. Values are compared by 128 bits of a hash whose key is secret (`backends.host`).
+For each value, the first document in decision order stays, and the others are dropped for it. Null and empty values
+equal no other value. Values are compared by 128 bits of a hash whose key is secret (`backends.host`).
 """
 
 from __future__ import annotations

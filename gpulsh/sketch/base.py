@@ -179,11 +179,11 @@ class SetSketch(TextSketch[Signatures], SignatureSketch):
     ) -> Signatures:
         """Signatures [n, num_perm] of Fingerprints of n rows; all ones where the document is empty.
 
-        A sketch takes fingerprints for random numbers, as `gpulsh.shingle` and `gpulsh.fingerprint` make them. Where it
+        A sketch treats fingerprints as random numbers, as `gpulsh.shingle` and `gpulsh.fingerprint` make them. If it
         reads a half of each, it refuses plain numbers: three or more distinct values with at most half as many distinct
-        halves; two values whose halves are both 0; one value below 2^16 (such as 7), or, where it reads lower halves,
-        one that is a multiple of 2^48. It refuses random values in less than one call in 10^14. Raises ParameterError
-        for these, and for any other object.
+        halves; two values whose halves are both 0; a single value below 2^16 (such as 7), or for lower halves a single
+        multiple of 2^48. It refuses random values in less than one call in 10^14. Raises ParameterError for these, and
+        for any other object.
         """
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
@@ -213,8 +213,8 @@ def check_mixed(fingerprints: Fingerprints, family: Family, ops: Backend) -> Non
     for half, families, shift in (("upper", UPPER, np.right_shift), ("lower", LOWER, np.left_shift)):
         if family.name in families and _repeat(values, shift):
             raise ParameterError(
-                f"the {half} 32 bits of fingerprints repeat, so are not hashes, and {family.name} would call unlike"
-                " sets equal; give gpulsh.fingerprint(sets)"
+                f"the {half} 32 bits of fingerprints repeat, so they are not hashes, and {family.name} would call"
+                " unlike sets equal; give gpulsh.fingerprint(sets)"
             )
 
 

@@ -87,7 +87,7 @@ class BitSketch:
     ) -> Array:
         """Estimate the angle of each pair of rows in radians, float64 [m]: pi * hamming / bits.
 
-        Raises ParameterError if another sketch made the signatures, they have another number of bits, or `pairs` are
+        Raises ParameterError if another sketch made the signatures, they have another number of bits, or `pairs` name
         no rows of them.
         """
         check_type("bit_signatures", bit_signatures, BitSignatures)

@@ -38,16 +38,16 @@ class Tree(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EarthMover(Arrays):
-    """Labels of distributions, a point a tree; their mean distance estimates the earth mover's distance.
+    """Labels of distributions, one point per tree; their mean distance estimates the earth mover's distance.
 
-    `distances` [points, points] are a metric: symmetric, 0 on the diagonal, and never greater than a way round. Each
-    tree is drawn from it as Fakcharoenphol, Rao and Talwar do, and a distribution goes down from the root. At each
-    cluster it draws pairs of a part and a height, the same for every distribution, until the height is below the part's
-    share of the cluster's probability (the rounding of Kleinberg and Tardos). It ends at its label, a point, with the
-    probability that the distribution gives that point. So the labels of two distributions move one to the other. Their
-    mean distance is in expectation at least the earth mover's, and at most O(log n) times that for n points: within the
-    O(log n log log n) of Charikar 2002, who used an earlier embedding. Probabilities are rounded to multiples of 2^-30.
-    A tree takes about points^2 steps a level, and a row about as many draws a level as its cluster has parts.
+    `distances` [points, points] are a metric: symmetric, 0 on the diagonal, and never greater than the sum over a third
+    point. Fakcharoenphol, Rao and Talwar's method draws each tree from the metric. A distribution goes down from the
+    root. At each cluster it draws pairs of a part and a height, the same for every distribution, until the height is
+    below the part's share of the cluster's probability (the rounding of Kleinberg and Tardos). It ends at its label, a
+    point, with the probability of that point in the distribution. So the labels define a way to move one distribution
+    to another. Their mean distance is in expectation at least the earth mover's, and at most O(log n) times as much for
+    n points. Charikar 2002, with an earlier embedding, has O(log n log log n). Probabilities are rounded to multiples
+    of 2^-30. A tree takes about points^2 steps a level, and a row about as many draws a level as its cluster has parts.
     Sources: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 4; Fakcharoenphol, Rao,
     Talwar 2003, *A tight bound on approximating arbitrary metrics by tree metrics*. Raises ParameterError for distances
     that are not a metric, `num_trees` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.

@@ -44,17 +44,18 @@ class MinHash(SetSketch):
     To `affine61`, fingerprints that differ by a multiple of 2^61 - 1 are the same; two random ones do with a
     probability of 2^-61.
 
-    Masks keep a set's binary trie. Under `xor` an element is the minimum with probability 2^-(branchings on its way
-    from the root), not 1 / |set|. So the estimate of two given sets tends to another number than their similarity, and
-    their bands meet by that number, not by the `SCurve` of their similarity. Over random sets the estimate is unbiased.
-    `.standard_deviation(value, size)` includes the variance of that number; longer signatures do not reduce it.
+    Masks keep a set's binary trie. So under `xor`, an element is the minimum with probability 2^-(branchings on its way
+    from the root), not 1 / |set|. The estimate of two given sets tends to another number than their similarity, and
+    their bands meet by that number, not by the `SCurve` of their similarity. Over random sets, the estimate is
+    unbiased. `.standard_deviation(value, size)` includes the variance of that number; longer signatures do not reduce
+    it.
 
-    No other family errs beyond chance for random numbers, which fingerprints are taken for. For numbers in arithmetic
-    progression `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly does (by the record
-    `families.md`, in `benchmarks/record`). `.epsilon(sets)` measures the error for your own sets.
-    Source: Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*, with one minimum of each
-    function. Broder 1997, *On the resemblance and containment of documents*, uses one permutation, as `BottomS` does.
-    Raises ParameterError for another `family`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
+    For random numbers, such as fingerprints, no other family errs beyond chance. For numbers in arithmetic progression,
+    `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly does (the record `families.md` in
+    `benchmarks/record`). `.epsilon(sets)` measures the error for your own sets. Source: Broder, Charikar, Frieze,
+    Mitzenmacher 2000, *Min-wise independent permutations*, with one minimum of each function. Broder 1997, *On the
+    resemblance and containment of documents*, uses one permutation, as `BottomS` does. Raises ParameterError for
+    another `family`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> from gpulsh.text.documents import shingle
     >>> signatures = MinHash(num_perm=128, seed=1)(shingle(["a text", "A  text!"]), backend="cpu")

@@ -1,4 +1,4 @@
-"""`gpulsh.SimHash`: bits in which two documents differ the more often, the wider the angle between their weights is.
+"""`gpulsh.SimHash`: bits that differ more often, the wider the angle between the weights of two documents.
 
 `DocumentFrequencies` counts the documents of each shingle, for weights by rarity in whole numbers, which are the same
 on every machine.

@@ -2,8 +2,8 @@
 
 `gpulsh.WeightedMinHash` throws darts (Christiani 2020), which costs a few hash functions a weight and about num_perm *
 ln(num_perm) darts a row. Consistent weighted sampling (Ioffe 2010) estimates the same, but needs num_perm logarithms a
-weight, and those of libraries differ in their last bits; darts are compared as integers. `gpulsh.KleinbergTardos` is
-the rounding of Kleinberg and Tardos, as a sketch.
+weight, and logarithms of libraries differ in their last bits; darts are compared as integers. `gpulsh.KleinbergTardos`
+is the rounding of Kleinberg and Tardos, as a sketch.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def compare(
     """Run `methods` on a sample of `texts`, and count the pairs at or above `threshold` that each finds.
 
     `texts` is any kind that `deduplicate` takes. `sample` of them, from 2 to 65,536, are drawn by `seed`. Methods have
-    the names of the option `--sketch`, as "minhash:256" or "simhash:64:9". There are also `affine32`, `affine61`,
+    the names of the option `--sketch`, such as "minhash:256" or "simhash:64:9". There are also `affine32`, `affine61`,
     `multiply-shift`, `xor`, `tabulation` and `weighted-minhash`, each with a number of values; `b-bit:BITS`;
     `bottom-s:SIZE`; `mod-m:MODULUS`; `simhash-count` and `simhash-idf` with bits and distance; `supershingles`;
     `henzinger`, which keeps pairs of supershingles whose SimHash of words is near; `md5`; `text-profile`.
@@ -101,8 +101,9 @@ def compare(
     Jaccard similarity), or whose exact Jaccard similarity does ("exact"). Empty documents are in no pair. All
     candidates are held in memory, 16 bytes each.
 
-    True pairs are all pairs of the sample with exact Jaccard similarity >= `threshold`, found by brute force, or those
-    in `truth`, int64 [m, 2], positions in `texts`. Returns a Comparison. Raises ParameterError and InputTypeError.
+    True pairs are all pairs of the sample with exact Jaccard similarity >= `threshold`, found by brute force, or the
+    pairs in `truth`, int64 [m, 2], positions in `texts`. Returns a Comparison. Raises ParameterError and
+    InputTypeError.
 
     >>> texts = [
     ...     "one two three four five six",

@@ -129,8 +129,8 @@ def study(
     `texts` is any kind that `deduplicate` takes. `sample` of them, from 2 to 65,536, are drawn by `seed`. The study
     recommends a banding of at most `num_perm` values that finds a pair at `threshold` with probability `recall` or
     more: the one with the fewest expected candidates below `threshold` on this text. `capture` and `reject` are
-    requirements as in `choose_banding`; `capture` replaces the one of `threshold` and `recall`. The study also has the
-    default bandings for thresholds from 0.5 to 0.9, and the one of `bands` and `rows`. Candidates come from `MinHash`.
+    requirements as in `choose_banding`; `capture` replaces `threshold` and `recall`. The study also has the default
+    bandings for thresholds from 0.5 to 0.9, and the banding of `bands` and `rows`. Candidates come from `MinHash`.
 
     A sample has few of a corpus's duplicates: n documents out of N have (n / N)^2 of the pairs. But it shows how
     similar unrelated documents are, and so how many candidates are wasted.

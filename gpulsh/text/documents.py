@@ -114,10 +114,10 @@ def weigh(
 ) -> WeightedFingerprints:
     """The distinct fingerprints of every document's shingles, ascending, with a weight each.
 
-    `texts` is any kind that `deduplicate` takes. "count" weighs a shingle by its occurrences in the document, and "idf"
-    by these times ln((n + 1) / df), where df of all n documents, nulls and empty ones included, have it. That is tf-idf
-    (Salton, Buckley 1988) with one more document, so that a shingle of all documents has a weight. `SimHash` weighs by
-    the same names, with another base and rounding of the logarithm. Returns WeightedFingerprints: `values` uint64
+    `texts` is any kind that `deduplicate` takes. "count" weighs a shingle by its occurrences in the document. "idf"
+    multiplies these by ln((n + 1) / df), where df of all n documents, including null and empty ones, have the shingle.
+    That is tf-idf (Salton, Buckley 1988) with one more document, so a shingle of all documents has a weight. `SimHash`
+    uses the same names, with another base and rounding of the logarithm. Returns WeightedFingerprints: `values` uint64
     [nnz], `weight` float64 [nnz], `offset` int64 [n + 1], on the backend's device; a null document has an empty row.
 
     Raises InputTypeError if a row is not a text, and BackendError if CUDA is requested and does not work.

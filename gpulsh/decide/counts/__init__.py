@@ -1,1 +1,1 @@
-"""Uses of duplicates other than to drop them: counts of what a kept document stands for, and marks."""
+"""Uses of duplicates other than to drop them: counts of the documents that a kept one represents, and marks."""
