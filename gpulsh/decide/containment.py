@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend, least_share
-from gpulsh.decide.readable import Readable, in_runs, row_sizes
+from gpulsh.decide.readable import Readable, in_runs
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, sorted_distinct, within_runs
 
@@ -43,12 +43,12 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend, *, either:
         every, text_sizes, at_once, lambda some: texts.prefixes(some, counts, rare=0, share=share)
     ):
         sizes[places] = ops.asnumpy(numbers)
-        owners.append(np.repeat(places, row_sizes(prefixes, ops)))
+        owners.append(np.repeat(places, ops.asnumpy(prefixes.lengths)))
         owned.append(ops.asnumpy(prefixes.values))
     owned_by = Owners(np.concatenate(owned), np.concatenate(owners))
     found = [np.empty(0, np.uint64)]
     for places, rows in in_runs(every, text_sizes, at_once, texts.fingerprints):
-        holders = np.repeat(places, row_sizes(rows, ops))
+        holders = np.repeat(places, ops.asnumpy(rows.lengths))
         for holder, owner in owned_by.met_by(ops.asnumpy(rows.values), holders):
             may = (holder != owner if either else holder < owner) & (sizes[holder] >= share * sizes[owner])
             pairs = np.sort(np.stack([holder[may], owner[may]], axis=1), axis=1)

@@ -29,7 +29,7 @@ from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare import BOUNDS_AT_ONCE, bounds_allow, compare, measure_of, sizes_allow, unmeasured, words_for
 from gpulsh.decide.prefixes import Entries, Prefixes, PrefixIndex
-from gpulsh.decide.readable import Readable, in_runs, row_sizes
+from gpulsh.decide.readable import Readable, in_runs
 from gpulsh.decide.relation import ALL, Edges, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
@@ -235,7 +235,7 @@ class Bitmaps:
         for places, fingerprints in in_runs(missing, self._text_sizes, TEXT_AT_ONCE, self._texts.fingerprints):
             if self._bitmaps is None or self._sizes is None:
                 documents = len(self._made)
-                words = words_for(row_sizes(fingerprints, self._ops), documents, self._threshold)
+                words = words_for(self._ops.asnumpy(fingerprints.lengths), documents, self._threshold)
                 self._bitmaps = self._ops.asarray(np.zeros((documents, words), np.uint64))
                 self._sizes = self._ops.asarray(np.zeros(documents, np.int64))
             rows = self._ops.asarray(places)

@@ -89,12 +89,6 @@ def in_runs(
         yield from in_fitting_halves(places[first:last], read, halves_of_numbers)
 
 
-def row_sizes(fingerprints: Fingerprints, ops: Backend) -> Numbers:
-    """int64 [n]: the number of fingerprints of each row."""
-    sizes: Numbers = ops.asnumpy(fingerprints.lengths)
-    return sizes
-
-
 @dataclass(frozen=True)
 class ShingledTexts(Readable):
     """Documents of a choice of texts, shingled again by the backend's fused passes.

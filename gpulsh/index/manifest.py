@@ -11,7 +11,6 @@ import json
 import os
 import re
 import stat
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,8 +20,8 @@ from gpulsh.errors import InputError
 from gpulsh.index.evidence.places import Source
 from gpulsh.index.segment import StoredSegment, file_name
 from gpulsh.params import SCHEME, EvidenceName
-from gpulsh.store.durable import FileFact, durable_file, fact_of
-from gpulsh.store.manifest import file_facts
+from gpulsh.store.durable import FileFact, fact_of
+from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
 NAME = "index.json"
 LOCK = "lock"
@@ -74,18 +73,14 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / NAME
     _refuse_link(path)
     try:
-        data = path.read_bytes()
+        found = json.loads(read_checked(path))
     except (FileNotFoundError, NotADirectoryError):
         if os.path.lexists(folder) and not os.path.isdir(folder):
             raise InputError(f"{folder}: is not a folder; give the folder of an index") from None
-        found = "is not an index" if os.path.isdir(folder) else "no such folder"
-        raise InputError(f"{folder}: {found}; make an index with `gpulsh index build`, or Index.save") from None
+        what = "is not an index" if os.path.isdir(folder) else "no such folder"
+        raise InputError(f"{folder}: {what}; make an index with `gpulsh index build`, or Index.save") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {os.strerror(error.errno or 0)}") from error
-    checksum, _, content = data.partition(b"\n")
-    if checksum != _checksum(content):
-        raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
-    found = json.loads(content)
     for name, own in (("format", (FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE)), ("scheme", (SCHEME,))):
         if found[name] not in own:
             raise InputError(
@@ -124,9 +119,7 @@ def commit_manifest(folder: Path, manifest: Manifest, version: str) -> None:
     elif "measure" in manifest.parameters:
         form = OF_CONTAINMENT
     written = {"version": version, "format": form, "scheme": SCHEME, "checksum": "crc32", **asdict(manifest)}
-    content = json.dumps(written, sort_keys=True, indent=1).encode() + b"\n"
-    with durable_file(folder / NAME, private=True) as file:
-        file.write(_checksum(content) + b"\n" + content)
+    write_checked(folder / NAME, json.dumps(written, sort_keys=True, indent=1).encode() + b"\n")
 
 
 def damage(path: Path, fact: FileFact, *, contents: bool) -> str | None:
@@ -155,7 +148,3 @@ def _refuse_link(path: Path) -> None:
     if not stat.S_ISREG(with_link):
         kind = "a link" if stat.S_ISLNK(with_link) else "not a file"
         raise InputError(f"{path}: is {kind}, which gpulsh did not make; put the file itself there")
-
-
-def _checksum(content: bytes) -> bytes:
-    return b"crc32 %08x" % zlib.crc32(content)

@@ -83,9 +83,6 @@ class TextSource(Protocol):
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
 
-    def nulls(self) -> int:
-        """How many documents were null; complete after `batches` is exhausted."""
-
 
 def byte_values(content: Bytes | pa.Buffer | None) -> NDArray[np.uint8]:
     """The bytes as values of a batch; read-only, so that all batches have one type for a compiler."""

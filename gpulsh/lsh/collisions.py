@@ -144,12 +144,6 @@ class SmallBuckets:
         return np.searchsorted(involved, self.ids), involved
 
 
-def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[Array, Memberships]:
-    """All pairs [m, 2] of the small buckets, i < j, lexicographic, and the members of large ones."""
-    small, large = bucketed(digests, ops, advance)
-    return small.pairs(), large
-
-
 def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Memberships]:
     """The small buckets of all bands, and the members of the large ones."""
     members: list[Array] = []

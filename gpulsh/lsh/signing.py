@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -72,19 +71,13 @@ def words_and_digests(
     return words, Signed(np.stack(columns, axis=1), signed.exact, signed.shingles)
 
 
-@dataclass(frozen=True)
-class SignedSets:
-    """A batch: exact hashes without digests, and unique fingerprints in NumPy arrays, in ranges where they are many.
+def sign_sets(
+    batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend
+) -> tuple[Signed, Sequence[Fingerprints]]:
+    """One batch: exact hashes without digests, and unique fingerprints in NumPy arrays, in ranges where they are many.
 
     The fingerprints are public: they propose pairs, and prove nothing.
     """
-
-    signed: Signed
-    sets: Sequence[Fingerprints]
-
-
-def sign_sets(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend) -> SignedSets:
-    """One batch, with all its fingerprints."""
     least = ops.sign(batch, method.reading, *LEAST, keys)
     size, whole = int(batch.offset[-1] - batch.offset[0]), ops.sizes().whole
 
@@ -94,4 +87,4 @@ def sign_sets(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend
         return [ops.shingle_part(batch, method.reading, part, parts).moved(ops.asnumpy) for part in range(parts)]
 
     found, _ = in_fitting_parts(sets, -(-size // whole) if whole else 1)
-    return SignedSets(Signed(least.digests[:, :0], least.exact, least.shingles), found)
+    return Signed(least.digests[:, :0], least.exact, least.shingles), found

@@ -18,7 +18,7 @@ from gpulsh.run.job import Job, Layout, Made, Runner, Stage, Task, step_of, tall
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import rejected
-from gpulsh.run.records.ids import IdColumn, declared_types
+from gpulsh.run.records.ids import IdColumn
 from gpulsh.run.records.tables import Ranges, Table
 from gpulsh.run.records.texts import GatheredTexts
 from gpulsh.run.stages.arrange import gather, route
@@ -27,8 +27,7 @@ from gpulsh.run.stages.connect import group
 from gpulsh.run.stages.containment import POSTING_COST, WEIGH, join, prefix, weigh
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
 from gpulsh.run.stages.evidence import clusters, evidence
-from gpulsh.run.stages.sight import sight
-from gpulsh.run.stages.sign import sign
+from gpulsh.run.stages.sign import sight, sign
 from gpulsh.run.stages.verify import compare, verify
 from gpulsh.run.stages.write import collect, runs_of, step_of_run, write, written
 from gpulsh.stats.counts import TALLIED
@@ -259,9 +258,8 @@ class _Run:
         job, layout = self.job, decided.layout
         ids = None
         if job.added():
-            bad = rejected(self.folder, layout)
-            kind = IdColumn.of(self.folder, layout, decided.id_files, declared_types(job, layout, bad)).kind
-            ids = decided.id_files, kind
+            known = IdColumn.of(job, self.folder, layout, decided.id_files, rejected(self.folder, layout))
+            ids = decided.id_files, known.kind
         tasks = [Task(step_of_run(run), write, (layout, run, ids)) for run in runs_of(job)]
         if job.earlier is None:
             tasks.append(Task("clusters", clusters, (layout, decided.id_files)))

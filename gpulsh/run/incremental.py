@@ -170,23 +170,17 @@ class Admission:
                 numbers = taken_in
                 recorded = self.manifest.find(ADMIT)
                 before = recorded.facts["funnel"] if recorded else {}
-            layout = job.layout([made.facts for made in source.made])
+            read = [made.facts for made in source.made]
+            layout = job.layout(read)
             release_memory()
             decisions = _Decisions(collection, source.decisions(collection, numbers), numbers, layout)
             made = [self._written(decisions, number) for number in range(len(source.made))]
-            counts = {
-                **before,
-                "bytes": source.bytes,
-                "nulls": source.nulls(),
-                **{name: tallied([part.facts for part in source.made], name) for name in ("not_utf8", "stray_bytes")},
-                "wordless": before.get("empty", 0) - source.nulls(),
-                "dropped": decisions.dropped,
-                "earlier": decisions.earlier,
-                "kept": len(layout) - decisions.dropped,
-            }
+            counts = {name: tallied(read, name) for name in ("bytes", "nulls", "not_utf8", "stray_bytes")}
+            decided = {"dropped": decisions.dropped, "earlier": decisions.earlier}
+            kept, wordless = len(layout) - decisions.dropped, before.get("empty", 0) - counts["nulls"]
             facts = {
-                "funnel": counts,
-                "partitions": [dict(part.facts) for part in source.made],
+                "funnel": {**before, **counts, **decided, "wordless": wordless, "kept": kept},
+                "partitions": read,
                 "ids": [part.facts["ids"] for part in made],
             }
             files = {name: fact for part in (*source.made, *made) for name, fact in part.files.items()}

@@ -38,7 +38,7 @@ from gpulsh.params import checked_folder
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.output.paths import marked, refuse_inside, refuse_overlap, refuse_present, refuse_url
 from gpulsh.run.progress import open_progress
-from gpulsh.stats.stages import OF_INDEX, Progress
+from gpulsh.stats.stages import OF_INDEX, Progress, with_progress
 from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
@@ -328,9 +328,4 @@ class _Watched:
         self._texts, self._progress = texts, progress
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        for batch in self._texts.batches(max_bytes):
-            yield batch
-            self._progress.advance(int(batch.offset[-1] - batch.offset[0]))
-
-    def nulls(self) -> int:
-        return self._texts.nulls()
+        return with_progress(self._texts.batches(max_bytes), self._progress)

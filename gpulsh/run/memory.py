@@ -35,7 +35,7 @@ from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.io.memory.held import ResidentTexts
 from gpulsh.io.memory.tables import column_of, has_columns
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
-from gpulsh.lsh.collisions import Collisions, Memberships, collide
+from gpulsh.lsh.collisions import Collisions, Memberships, bucketed
 from gpulsh.lsh.pairs import order_by
 from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
@@ -266,7 +266,9 @@ def decide(
             signed.digests.join(ops)
             signed.digests.fill(np.sort(np.concatenate([copies, same])), np.uint64(NO_DIGEST), ops)
             digests = DigestsByBand(signed.digests, method.banding.bands, funnel.documents, ops)
-            met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
+            small, large = bucketed(digests, ops, progress.advance)
+            met = Collisions.of(small.pairs(), large, method.banding.bands)
+            del small  # as large as the pairs
         signed.digests.release()
         funnel.crowded = len(met.in_large)
     with ops.here():

@@ -22,13 +22,12 @@ from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.rows import cut
 from gpulsh.run.driver import Stages
 from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files, origin_of
-from gpulsh.run.job import Made, Task, Workplace, step_of, tallied
+from gpulsh.run.job import Made, Task, Workplace, step_of
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records.documents import RejectionsFile, write_facts
 from gpulsh.run.records.tables import RANKS
 from gpulsh.run.records.texts import GroupTexts
 from gpulsh.run.stages.arrange import RANK, gather, rank, survey
-from gpulsh.stats.stages import with_progress
 from gpulsh.store.manifest import Manifest
 
 Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these numbers, in order, some at a time
@@ -40,8 +39,6 @@ class OrderedInput:
     Facts of a partition are written once it was read.
     """
 
-    bytes = 0  # of text
-
     def __init__(self, place: Workplace, partitions: Sequence[Partition]) -> None:
         self._place, self._partitions = place, partitions
         self.made: list[Made] = []  # of each partition that was read: the facts of its documents
@@ -51,23 +48,17 @@ class OrderedInput:
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once."""
-        texts = self._place.texts()
         for partition in self._partitions:
             with RejectionsFile(self._place.folder, partition.number) as rejected:
                 facts = PartitionFacts(rejected=rejected)
-                yield from with_progress(texts.read(partition.pieces, max_bytes, facts), self._place.progress)
-                self.bytes += facts.bytes
+                yield from self._place.read(partition.pieces, facts, most=max_bytes)
                 self.made.append(write_facts(self._place, partition, facts, rejected))
-            self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls))
+            self._named.add(facts)
 
     def read_again(self) -> None:
         """Find the facts of documents again that the index has added."""
         for _ in self.batches(self._place.ops.sizes().batch):
             pass
-
-    def nulls(self) -> int:
-        """How many documents were null."""
-        return self._named.nulls()
 
     def keys(self) -> Iterator[pa.Array]:
         """Their keys, when all were read."""
@@ -111,10 +102,9 @@ class InDecisionOrder(OrderedInput):
             check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.key)
         for facts in surveyed:
             rows = {int(number): count for number, count in facts["rows"].items()}
-            self._named.add(PartitionFacts(rows=rows, nulls=facts["nulls"]))
+            self._named.add(PartitionFacts(rows=rows))
         steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))
         self.made = [Made(step.files, step.facts) for step in steps if step]
-        self.bytes = tallied(surveyed, "bytes")
         layout = job.layout(surveyed)
         (facts,) = stages.tasks("arrange", [Task(RANK, rank, (layout,))], 1)
         self._groups = int(facts["groups"])

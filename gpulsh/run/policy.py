@@ -197,7 +197,9 @@ def highest_first(keys: Keys, column: str, where: Callable[[int], str]) -> Order
     elif isinstance(keys, pa.Array):
         mask = null_mask(keys)
         null = np.zeros(len(keys), np.bool_) if mask is None else mask
-        nearest, rest = _nearest(np.where(null, 0, _as_numbers(keys)))
+        if pa.types.is_temporal(keys.type):  # dates and times are integers below
+            keys = keys.view(pa.int32() if keys.type.bit_width == 32 else pa.int64())
+        nearest, rest = _nearest(np.where(null, 0, numbers(keys)))
     else:
         null = np.array([key is None for key in keys], np.bool_)
         nearest, rest = _nearest_each(keys, column, where)
@@ -210,12 +212,6 @@ def highest_first(keys: Keys, column: str, where: Callable[[int], str]) -> Order
     major = np.where(bits >> SIGN, bits, bits ^ BELOW_SIGN)  # descending
     minor = ~(rest.view(np.uint64) ^ (ONE << SIGN))
     return Order(np.where(null, LAST, major), np.where(null, LAST, minor))
-
-
-def _as_numbers(keys: pa.Array) -> Values:
-    if pa.types.is_temporal(keys.type):  # dates and times are integers below
-        keys = keys.view(pa.int32() if keys.type.bit_width == 32 else pa.int64())
-    return numbers(keys)
 
 
 def _nearest(values: Values) -> tuple[NDArray[np.float64], Numbers]:

@@ -53,8 +53,13 @@ OF_FILES = _table(
     StageRow("write", "write kept rows and evidence", "documents", "bytes of text"),
 )
 
-# With --key, before "copies".
-OF_KEYS = _table(StageRow("keys", "find documents with equal keys", "ranges"))
+# With some options: --key; --source-column or --date-column; an index and a --keep other than "first".
+OF_OPTIONS = _table(
+    StageRow("keys", "find documents with equal keys", "ranges"),
+    StageRow("sight", "read the sources and dates of documents", "partitions"),
+    StageRow("survey", "read every document for its place by --keep", "B"),
+    StageRow("arrange", "bring the texts into that order", "documents"),
+)
 
 # With --passages, before the others; also of `passages_files`.
 OF_ITEMS = _table(
@@ -73,15 +78,6 @@ OF_CONTAINMENT = _table(
 OF_FILES_WITH_INDEX = _table(
     StageRow("admit", "compare every document with earlier ones, decide, add it to the index", "B"), OF_FILES["write"]
 )
-
-# Before the others, with a --keep other than "first".
-OF_ORDER = _table(
-    StageRow("survey", "read every document for its place by --keep", "B"),
-    StageRow("arrange", "bring the texts into that order", "documents"),
-)
-
-# After "sign", with --source-column or --date-column.
-OF_SIGHTINGS = _table(StageRow("sight", "read the sources and dates of documents", "partitions"))
 
 # `deduplicate`.
 OF_MEMORY = _table(
@@ -118,7 +114,7 @@ OF_PASSAGES = _table(
 )
 
 # All stages that a report may have.
-REPORTED = {**OF_ITEMS, **OF_FILES, **OF_KEYS, **OF_SIGHTINGS, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
+REPORTED = {**OF_ITEMS, **OF_FILES, **OF_OPTIONS, **OF_CONTAINMENT, **OF_FILES_WITH_INDEX}
 KNOWN = {**OF_PASSAGES, **REPORTED}  # by `run.driver.Stages`
 # The stages that `gpulsh plan` estimates, in order.
 COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}

@@ -53,7 +53,7 @@ class ColumnsFile:
         self._writer.close()
         return self._file.fact()
 
-    def finish_named(self) -> dict[str, FileFact]:
+    def finish_by_name(self) -> dict[str, FileFact]:
         """The same, by the file's name."""
         return {self._path.name: self.finish()}
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from gpulsh.errors import OutputError
+from gpulsh.errors import InputError, OutputError
 from gpulsh.secret import SECRET_BYTES
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_file
 
@@ -89,7 +89,8 @@ class Manifest:
     def finished(self, step: str) -> Mapping[str, Any] | None:
         """The facts of a finished step, its files intact; None where it must be done, or done again."""
         found = self.find(step)
-        lost = damaged(self.folder, found.files) if found else None
+        files = found.files if found else {}
+        lost = next((name for name, fact in files.items() if fact_of(self.folder / name) != fact), None)
         if lost is not None:
             _log.warning("%s is missing or damaged; it is computed again", lost)
         return found.facts if found and lost is None else None
@@ -114,9 +115,19 @@ class Manifest:
         self._steps[step] = Step(dict(files), dict(facts))
 
 
-def damaged(folder: Path, files: Mapping[str, FileFact]) -> str | None:
-    """The first of `files` that is missing in `folder` or changed; None where all are intact."""
-    return next((name for name, fact in files.items() if fact_of(folder / name) != fact), None)
+def write_checked(path: Path, content: bytes) -> None:
+    """Replace a file as a whole by `content` behind its checksum; only the owner may read it."""
+    with durable_file(path, private=True) as file:
+        file.write(b"crc32 %08x\n" % zlib.crc32(content) + content)
+
+
+def read_checked(path: Path) -> bytes:
+    """The content of such a file; InputError if it is damaged, FileNotFoundError if there is none."""
+    with open_file(path) as file:
+        checksum, _, content = file.read().partition(b"\n")
+    if checksum != b"crc32 %08x" % zlib.crc32(content):
+        raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
+    return content
 
 
 def file_facts(facts: Mapping[str, Mapping[str, int]]) -> dict[str, FileFact]:

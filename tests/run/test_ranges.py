@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from gpulsh.ragged import offsets
+from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout
 from gpulsh.run.passages import documents
 from gpulsh.run.passages.documents import PlacedRows
-from gpulsh.run.passages.job import FIRSTS, FOUND, SAMPLES, FoundRows, PlaceRows, SampleRows
+from gpulsh.run.passages.job import FIRSTS, FOUND, SAMPLES, PlaceRows, SampleRows
 from gpulsh.run.records.ranges import whole_range
 from gpulsh.store.columns import range_order
 from tests.support.traced import at_most
@@ -56,7 +57,7 @@ def test_rows_of_places(tmp_path: Path) -> None:
     for step in range(4):
         with FOUND.create(tmp_path, step) as out:
             for run in runs[3 * step : 3 * step + 3]:
-                out.append(FoundRows(run, run - 1, run % 7))
+                out.append(Repeats(run, run - 1, run % 7))
             out.finish()
     rows = PlacedRows(FOUND, tmp_path, range(4), 500, 2000)
     for start, stop in [(500, 2000), (500, 501), (777, 1500), (1999, 2000), (600, 600)]:

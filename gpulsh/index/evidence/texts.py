@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -67,7 +66,8 @@ class TextsAgain:
         found = self._from_places(segment, rows, ops) if self.read is None else self._from_caller(segment, rows, ops)
         batch = normalized(found, self.method.folding.form)
         with ops.here():
-            parts = [ops.asnumpy(ops.sign(part, reading, *LEAST, self.keys).exact) for part in cut(batch, _most(ops))]
+            pieces = cut(batch, ops.sizes().batch)
+            parts = [ops.asnumpy(ops.sign(piece, reading, *LEAST, self.keys).exact) for piece in pieces]
         others = np.flatnonzero(~segment.has_hashes(rows, np.concatenate(parts)))
         if len(others):
             raise self._changed(segment, rows[others[:1]])
@@ -105,7 +105,7 @@ class TextsAgain:
             raise ParameterError(
                 f"read gave {len(source)} texts for {len(keys)} keys; give a text for each key, in their order"
             )
-        return concatenated([*source.batches(_most(ops)), *open_texts([]).batches(1)])
+        return concatenated([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])
 
     def _changed(self, segment: Segment, row: Numbers) -> ChangedInputError:
         assert segment.places is not None
@@ -117,10 +117,6 @@ class TextsAgain:
             f"{where}: is not the text that was added to the index; bring that text back, or remove {key!r} from the"
             " index"
         )
-
-
-def _most(ops: Backend) -> int:
-    return ops.sizes().batch
 
 
 def texts_at(source: Source, rows: Numbers) -> list[bytes]:
@@ -177,15 +173,11 @@ def fingerprint_sets(
     def whole(part: TextBatch) -> Fingerprints:
         return ops.shingle_sets(part, shingling, keys).moved(ops.asnumpy)
 
-    by_range = partial(_by_range, shingling=shingling, keys=keys, ops=ops)
+    def by_range(one: TextBatch) -> Fingerprints:
+        def found(parts: int) -> list[Array]:
+            return [ops.asnumpy(ops.shingle_part(one, shingling, part, parts, keys).values) for part in range(parts)]
+
+        values = np.concatenate(in_fitting_parts(found, 2)[0])  # of ranges, which ascend
+        return Fingerprints(values, np.array([0, len(values)], np.int64))
+
     return end_to_end([sets for _, sets in in_fitting_halves(texts, whole, halves_of_batch, by_range)])
-
-
-def _by_range(batch: TextBatch, shingling: Shingling, keys: EvidenceKeys, ops: Backend) -> Fingerprints:
-    """One document in ranges of fingerprints, which ascend."""
-
-    def found(parts: int) -> list[Array]:
-        return [ops.asnumpy(ops.shingle_part(batch, shingling, part, parts, keys).values) for part in range(parts)]
-
-    values = np.concatenate(in_fitting_parts(found, 2)[0])
-    return Fingerprints(values, np.array([0, len(values)], np.int64))

@@ -32,6 +32,9 @@ class MemoryTexts(TextSource, Protocol):
 
     def __len__(self) -> int: ...
 
+    def nulls(self) -> int:
+        """How many documents were null; complete after `batches` is exhausted."""
+
     def choose(self, ids: Array) -> ChosenTexts:
         """The documents `ids` [chosen], ascending positions, for reading again. Called after `batches`."""
 

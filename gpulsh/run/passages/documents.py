@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -39,7 +40,7 @@ def bases(place: PassagesPlace, places: Layout, partition: int) -> Numbers:
     if held is None or partition >= len(held.partitions):
         taken = PLACES.read(place.folder, partition).places
     else:
-        run = held.run_of(partition)
+        run = held.runs[bisect_right(held.runs, partition, key=lambda run: run.first) - 1]
         runs = MappedColumns(run.places, TakenPlaces).runs()
         (taken,) = next(islice(runs, partition - run.first, None))
     base: Numbers = offsets(taken) + places.partitions[partition]
@@ -68,22 +69,21 @@ def read_documents(
         found.append(distinct(np.searchsorted(base, wanted(low, high), side="right") - 1))
     rows, done = distinct(np.concatenate(found)), 0
     documents = rows + layout.partitions[partition.number]
-    read = _held_texts if partition.number < place.job.earlier_partitions else _own_texts
-    texts = (joined(pieces) for pieces in read(place, layout, partition, documents))
+    if partition.number < place.job.earlier_partitions:
+        found_texts = _held_texts(place, layout, partition, documents)
+    else:
+        found_texts = chosen_texts(place.texts(), layout, partition, documents)
+    texts = map(joined, found_texts)
     for text in packed(texts, place.ops.sizes().batch):
         here = rows[done : done + len(text)]
         done += len(text)
         yield Some(here, text)
 
 
-def _own_texts(place: PassagesPlace, layout: Layout, partition: Partition, documents: Numbers) -> Iterator[list[Bytes]]:
-    return chosen_texts(place.texts(), layout, partition, documents)
-
-
 def _held_texts(
     place: PassagesPlace, layout: Layout, partition: Partition, documents: Numbers
 ) -> Iterator[list[Bytes]]:
-    """The same of an earlier run, which may have skipped bad records: these are in none of the documents."""
+    """The texts of documents of an earlier run. It may have skipped bad records, which are no documents."""
     held, texts = place.job.held, replace(place.job, on_error="skip").texts(place.ops, place.parallel)
     assert held is not None
     for piece, here in chosen_pieces(layout, partition, documents):

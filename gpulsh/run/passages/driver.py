@@ -14,12 +14,10 @@ from gpulsh.ragged import offsets
 from gpulsh.run.driver import Stages, partitions_of
 from gpulsh.run.job import Layout, Task, tallied
 from gpulsh.run.passages import parts
-from gpulsh.run.passages.evidence import LIST, collect, write_list
+from gpulsh.run.passages.evidence import LIST, LISTED, apart, collect, most_frequent, write_list
 from gpulsh.run.passages.find import meet, repeat, sample, window
-from gpulsh.run.passages.frequent import LISTED, apart, most_frequent
-from gpulsh.run.passages.items import hold
 from gpulsh.run.passages.job import PassagesJob
-from gpulsh.run.passages.mark import CLASSES, locate, mark
+from gpulsh.run.passages.mark import CLASSES, hold, locate, mark
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
 
 # Memory, in digests, for a sample, one of a run with an index, a window, and a line or paragraph.

@@ -2,25 +2,31 @@
 
 collect      a partition: its passages with the documents of first occurrences -> PASSAGES, and its documents' ids
 list         all: `passages.parquet`, a row a passage in input order
+
+A report shows those that take up most tokens, with the beginning of the text of each: an entry has occurrences, tokens,
+first place, document, start, stop and text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from gpulsh.io.arrow.buffers import to_arrow
+from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.output.paths import marked
-from gpulsh.run.passages.job import BYTES, FIRST_PLACES, PASSAGES, Passages, PassagesPlace
+from gpulsh.run.passages.job import BYTES, FIRST_PLACES, PASSAGES, ByteStretches, Passages, PassagesPlace
 from gpulsh.run.records.documents import rejected, write_rejected
-from gpulsh.run.records.ids import IdColumn, declared_types
+from gpulsh.run.records.ids import IdColumn
 from gpulsh.run.records.results import write_result
+from gpulsh.run.records.texts import chosen_texts
 from gpulsh.run.stages.write import write_ids
 
 LIST = "list"  # the step
@@ -28,6 +34,9 @@ FILE = "passages.parquet"
 PARAMETERS = b"gpulsh.passages"  # of the schema's metadata
 COLUMNS = ("file", "row", "id", "start", "stop", "first_file", "first_row", "first_start", "tokens", "occurrences")
 ROWS_AT_ONCE = 1 << 16
+FREQUENT, LISTED, SHOWN = 60, 20, 400  # passages that may be among those of the report, those, and bytes of each
+
+Entry = list[Any]
 
 
 def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int) -> Made:
@@ -47,7 +56,7 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
             out.append(Passages(*columns))
             named.append(sorted_distinct(run.document))
             first_earlier += int(((document >= 0) & (document < layout.partitions[place.job.earlier_partitions])).sum())
-        made = out.finish_named()
+        made = out.finish_by_name()
     ids = write_ids(place, layout, partition, np.concatenate(named))
     return Made(made | ids, {"ids": len(ids), "first_earlier": first_earlier})
 
@@ -55,7 +64,7 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
 def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) -> Made:
     """Write all passages; `id_files` is the number of files of ids of each partition."""
     job, bad = place.job, rejected(place.folder, layout)
-    ids = IdColumn.of(place.folder, layout, id_files, declared_types(job, layout, bad))
+    ids = IdColumn.of(job, place.folder, layout, id_files, bad)
     kinds = {"file": pa.string(), "first_file": pa.string(), "id": ids.type}
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in COLUMNS])
     parameters = replace(job, index=None).parameters()  # the bytes do not tell where the index is
@@ -82,3 +91,55 @@ def _runs(place: PassagesPlace, partitions: Sequence[int]) -> Iterator[Passages]
         for run in PASSAGES.open(place.folder, partition).runs():
             for start in range(0, len(run.document), ROWS_AT_ONCE):
                 yield PASSAGES.rows(run, slice(start, start + ROWS_AT_ONCE))
+
+
+def candidates(passages: ByteStretches) -> list[Entry]:
+    """Passages that may be among the most frequent, without texts; the longest for each first occurrence."""
+    repeats = np.flatnonzero(passages.first >= 0)
+    weight = passages.occurrences[repeats] * passages.tokens[repeats]
+    order = repeats[np.argsort(-weight, kind="stable")]
+    _, at = np.unique(passages.first[order], return_index=True)
+    chosen = order[np.sort(at)[:FREQUENT]]
+    columns = (
+        *(passages.occurrences, passages.tokens, passages.first),
+        *(passages.document, passages.start, passages.stop),
+    )
+    return [[*numbers, ""] for numbers in zip(*(column[chosen].tolist() for column in columns), strict=True)]
+
+
+def with_texts(entries: Sequence[Entry], text_of: Callable[[int], Any]) -> list[Entry]:
+    """The same, with their texts; `text_of` a document, by position, gives its bytes."""
+    found = []
+    for *numbers, _ in entries:
+        document, start, stop = numbers[3:]
+        text = bytes(text_of(document)[start : min(stop, start + SHOWN)])
+        found.append([*numbers, text.decode("utf-8", "replace")])
+    return found
+
+
+def with_texts_again(
+    entries: Sequence[Entry], place: PassagesPlace, layout: Layout, partition: Partition
+) -> list[Entry]:
+    """The same of documents of a partition, which are read again."""
+    documents = sorted_distinct(np.array([one[3] for one in entries], np.int64))
+    with place.unchanged(piece.file for piece in partition.pieces):
+        texts = [text for some in chosen_texts(place.texts(), layout, partition, documents) for text in some]
+    return with_texts(entries, lambda document: texts[int(np.searchsorted(documents, document))])
+
+
+def most_frequent(entries: Sequence[Entry]) -> list[Entry]:
+    """The passages that take up most tokens; the longest, then the first, for each first occurrence."""
+    found: dict[int, Entry] = {}
+    for one in sorted(entries, key=lambda one: (-one[0] * one[1], one[3], one[4])):
+        found.setdefault(one[2], one)
+    return list(found.values())[:FREQUENT]
+
+
+def apart(entries: Sequence[Entry]) -> list[Entry]:
+    """The first LISTED passages of a list whose first occurrences do not overlap: windows of one text are one entry."""
+    found: list[Entry] = []
+    for one in entries:
+        first, stop = one[2], one[2] + one[1]
+        if all(stop <= other[2] or other[2] + other[1] <= first for other in found):
+            found.append(one)
+    return found[:LISTED]

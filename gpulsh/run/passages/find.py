@@ -45,7 +45,6 @@ from gpulsh.repeats.windows import (
 )
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import PlacedRows, Some, bases, read_documents, unchanged
-from gpulsh.run.passages.held import Held
 from gpulsh.run.passages.job import (
     FOLLOWERS,
     FOUND,
@@ -56,7 +55,7 @@ from gpulsh.run.passages.job import (
     SAMPLES,
     WINDOWS,
     Followers,
-    FoundRows,
+    Held,
     PassagesPlace,
     PlaceRows,
     SampleRows,
@@ -64,7 +63,7 @@ from gpulsh.run.passages.job import (
     WindowRows,
 )
 from gpulsh.run.records.documents import RejectionsFile, read_facts
-from gpulsh.run.records.ranges import bundles, file_range, whole_range
+from gpulsh.run.records.ranges import bundles, rows_of_file, whole_range
 from gpulsh.run.records.tables import Table
 from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order
 
@@ -95,7 +94,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
             return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens, place.keys))
         return list(_on_host(ops, [sample_windows(ops, text, job.windows, job.tokens)]))
 
-    def placed() -> Iterator[Samples]:
+    def all_samples() -> Iterator[Samples]:
         nonlocal start
         most = ops.sizes().batch // (WIDTH if job.of_bytes else 1)
         how = partial(read_text, folding=job.folding, of_bytes=job.of_bytes)
@@ -108,12 +107,12 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
     with rejected, ExitStack() as files:
         outs = [files.enter_context(table.create(folder, number)) for table in tables]
         with place.unchanged(piece.file for piece in partition.pieces), ops.here():
-            for run in bundles(placed(), RUN_SAMPLES, lambda found: len(found.place)):
+            for run in bundles(all_samples(), RUN_SAMPLES, lambda found: len(found.place)):
                 samples += _write_samples(ops, run, *outs)
         bad = rejected.finish()
         made = PLACES.write(folder, number, TakenPlaces(np.concatenate(lengths))) | bad
         for out in outs:
-            made |= out.finish_named()
+            made |= out.finish_by_name()
     pieces = {} if job.index is None else {"pieces": [list(piece) for piece in partition.pieces]}
     return Made(made, {**read_facts(facts, bad), "places": start, "samples": samples, **pieces})
 
@@ -163,7 +162,7 @@ def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
             _, at = found_in(known, samples.value)
             met = sorted_distinct(np.concatenate([met, samples.place[again[at]]]))
         out.append(PlaceRows(met))
-        return Made(out.finish_named(), {"earlier": np.flatnonzero(there).tolist()})
+        return Made(out.finish_by_name(), {"earlier": np.flatnonzero(there).tolist()})
 
 
 def _met_earlier(
@@ -174,7 +173,7 @@ def _met_earlier(
     def found() -> Iterator[Numbers]:
         for run in earlier.runs:
             start = int(places.partitions[run.first])
-            for (value,), where in file_range(MappedColumns(run.samples, SampleRows), start, part, parts):
+            for _, (value,), where in rows_of_file(MappedColumns(run.samples, SampleRows), start, part, parts):
                 rows, at = found_in(known, value)
                 again[at] = True
                 yield where[rows]
@@ -221,7 +220,7 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
             found = chain.from_iterable(ops.pipelined_map(texts, hashed))
             for run in bundles(found, RUN_WINDOWS, lambda some: len(some.place)):
                 windows += _write_windows(run, origin, windows_out, followers_out)
-        return Made(windows_out.finish_named() | followers_out.finish_named(), {"windows": windows})
+        return Made(windows_out.finish_by_name() | followers_out.finish_by_name(), {"windows": windows})
 
 
 def _write_windows(held: list[Windows], origin: int, windows_out: ColumnsFile, followers_out: ColumnsFile) -> int:
@@ -242,5 +241,4 @@ def _write_windows(held: list[Windows], origin: int, windows_out: ColumnsFile, f
 def repeat(place: PassagesPlace, places: Layout, partitions: Sequence[int], part: int, parts: int) -> Made:
     """Find the windows of `partitions` that occur more than once, in one of `parts` equal ranges."""
     proposed, proven, equal, where = whole_range(WINDOWS, place.folder, places, part, parts, partitions)
-    found = find_repeats(proposed, proven, where, equal)
-    return Made(FOUND.write(place.folder, part, FoundRows(*found)))
+    return Made(FOUND.write(place.folder, part, find_repeats(proposed, proven, where, equal)))

@@ -14,10 +14,9 @@ import json
 import os
 import re
 import secrets
-import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,11 +31,10 @@ from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.format import Part
 from gpulsh.params import SCHEME
 from gpulsh.run.job import JOIN
-from gpulsh.run.passages.held import Held, HeldRun
-from gpulsh.run.passages.job import PLACES, REST, SAMPLES, PassagesJob, SampleRows
+from gpulsh.run.passages.job import PLACES, REST, SAMPLES, Held, HeldRun, PassagesJob, SampleRows
 from gpulsh.store.columns import columns_file
-from gpulsh.store.durable import FileFact, durable_file, open_file, sync, writing
-from gpulsh.store.manifest import Manifest, file_facts
+from gpulsh.store.durable import FileFact, sync, writing
+from gpulsh.store.manifest import Manifest, file_facts, read_checked, write_checked
 
 NAME, LOCK, FORMAT = "passages.json", "lock", 1
 RUN = "run"  # the step that gives a run its name
@@ -134,7 +132,7 @@ class PassagesIndex:
                 partitions.append(_renumbered({**facts, "samples": count}, -job.earlier_files))
                 places.append(PLACES.read(work, number))
                 start += int(facts["places"])
-            files = samples.finish_named() | places.finish_named()
+            files = samples.finish_by_name() | places.finish_by_name()
         own = slice(job.earlier_files, None)
         sources = [Source.of(file, job.columns.text) for file in job.files[own]]
         self._runs.append(Joined(self._name, sources, job.stamps.known[own], partitions, files))
@@ -145,21 +143,11 @@ class PassagesIndex:
             return
         if manifest.find(JOIN) is None:
             manifest.add(JOIN, {}, {})  # from here on the work folder stays after an error
-        runs = [
-            {
-                "name": run.name,
-                "sources": [list(source) for source in run.sources],
-                "stamps": list(run.stamps),
-                "partitions": list(run.partitions),
-                "files": {name: vars(fact) for name, fact in run.files.items()},
-            }
-            for run in self._runs
-        ]
+        runs = [asdict(run) for run in self._runs]
         made_by = {"gpulsh": __version__, "format": FORMAT, "scheme": SCHEME}
         content = json.dumps({**made_by, "parameters": self._parameters, "runs": runs}).encode() + b"\n"
         with writing(self._path):
-            with durable_file(self._path / NAME, private=True) as file:
-                file.write(_checksum(content) + b"\n" + content)
+            write_checked(self._path / NAME, content)
             self._sweep()
 
     def _refuse_strange(self) -> None:
@@ -170,15 +158,10 @@ class PassagesIndex:
             )
 
     def _read(self) -> None:
-        path = self._path / NAME
         try:
-            with open_file(path) as file:
-                checksum, _, content = file.read().partition(b"\n")
+            found = json.loads(read_checked(self._path / NAME))
         except FileNotFoundError:
             return
-        if checksum != _checksum(content):
-            raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
-        found = json.loads(content)
         for name, own in {"format": FORMAT, "scheme": SCHEME}.items():
             if found[name] != own:
                 raise InputError(
@@ -251,7 +234,3 @@ def _renumbered(facts: Mapping[str, Any], by: int) -> Mapping[str, Any]:
         "rows": {str(int(number) + by): rows for number, rows in facts["rows"].items()},
         "pieces": [[number + by, part] for number, part in facts["pieces"]],
     }
-
-
-def _checksum(content: bytes) -> bytes:
-    return b"crc32 %08x" % zlib.crc32(content)

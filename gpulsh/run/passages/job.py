@@ -1,23 +1,33 @@
-"""The job of `passages_files`, and the tables that its tasks hand on in the work folder."""
+"""The job of `passages_files`, and the tables that its tasks hand on in the work folder.
+
+With `--index`, documents of earlier runs (`Held`) come before those of the run. So a place, or a position, means the
+same in all stages; only new partitions are sampled, marked and listed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.errors import ChangedInputError, InputError
 from gpulsh.io.conversion import FormatName
+from gpulsh.io.file import File, Stamp
+from gpulsh.io.files.file_texts import Partition
+from gpulsh.io.files.stamps import Stamps
 from gpulsh.params import Folding, Shingling
 from gpulsh.repeats import byte_text
 from gpulsh.repeats.benchmark import Overlap
-from gpulsh.repeats.copies import Part
-from gpulsh.repeats.marks import Keep
+from gpulsh.repeats.copies import Copies, Part
+from gpulsh.repeats.marks import Keep, TokenSpans
+from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import FileJob, Place
-from gpulsh.run.passages.held import Held
 from gpulsh.run.policy import Screening
 from gpulsh.run.records.tables import Table
 
@@ -29,6 +39,39 @@ class Cutting:
     min_left: int  # tokens that a document must have left
     min_occurrences: int  # of passages that are cut
     format: FormatName | None = None  # None: as the inputs
+
+
+@dataclass(frozen=True)
+class HeldRun:
+    """The files of an earlier run, in the index."""
+
+    first: int  # of its partitions
+    samples: Path  # all of its samples, in runs as SAMPLES; from its first place on
+    places: Path  # PLACES, a run for each of its partitions
+
+
+@dataclass(frozen=True)
+class Held:
+    """All that an index held when a run began."""
+
+    index: Path
+    files: tuple[File, ...]
+    stamps: tuple[Stamp, ...]  # of the files, when they were taken in
+    partitions: tuple[Partition, ...]
+    facts: tuple[Mapping[str, Any], ...]  # of each partition, as `find.sample` gives them
+    runs: tuple[HeldRun, ...]
+
+    @contextmanager
+    def unchanged(self, file: int) -> Iterator[None]:
+        """InputError if a file of an earlier run has changed before the context is left."""
+        try:
+            with Stamps(self.files, self.stamps).unchanged([file]):
+                yield
+        except ChangedInputError as error:
+            raise InputError(
+                f"{self.files[file].path}: is gone or changed, and {self.index} needs it; restore it, or"
+                " start a new index"
+            ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,14 +218,6 @@ class Followers(NamedTuple):
     first: Numbers
 
 
-class FoundRows(NamedTuple):
-    """Windows of `WindowRows` that occur more than once, ascending."""
-
-    place: Numbers
-    first: Numbers
-    occurrences: Numbers
-
-
 class PartRows(NamedTuple):
     """Lines or paragraphs, one for all equal ones of a run, in runs ordered by the first as `store.columns` has it."""
 
@@ -209,26 +244,8 @@ class Spots(NamedTuple):
     tokens: Numbers
 
 
-class Counted(NamedTuple):
-    """Rows of `PartRows` that occur more than once, ascending."""
-
-    number: Numbers
-    first: Numbers
-    earlier: Numbers  # how many equal ones come before
-    occurrences: Numbers
-
-
-class Stretches(NamedTuple):
-    """Marked stretches, as `repeats.marks.TokenSpans`, in runs of documents."""
-
-    start: Numbers
-    stop: Numbers
-    first: Numbers
-    occurrences: Numbers
-
-
 class ByteStretches(NamedTuple):
-    """The same of documents by position, in bytes of their texts; `first` is a place of a token, or -1."""
+    """Marked stretches of documents by position, in bytes of their texts; `first` is a place of a token, or -1."""
 
     document: Numbers
     start: Numbers
@@ -266,12 +283,12 @@ PLACES = Table("sample", "places", TakenPlaces)  # window, mark, locate
 MET = Table("meet", "met", PlaceRows)  # window
 WINDOWS = Table("window", "windows", WindowRows)  # repeat
 FOLLOWERS = Table("window", "followers", Followers)  # mark
-FOUND = Table("repeat", "found", FoundRows)  # mark
+FOUND = Table("repeat", "found", Repeats)  # mark
 PARTS = Table("part", "hashes", PartRows)  # count
 COPIES_HERE = Table("part", "copies", CopiesHere)  # pick
 SPOTS = Table("part", "spots", Spots)  # pick
-COUNTED = Table("count", "counted", Counted)  # pick
-STRETCHES = Table("mark", "stretches", Stretches)  # locate
+COUNTED = Table("count", "counted", Copies)  # pick
+STRETCHES = Table("mark", "stretches", TokenSpans)  # locate; in runs of documents
 FIRSTS = Table("mark", "firsts", PlaceRows)  # locate
 KEPT = Table("mark", "kept", PlaceRows)  # locate
 BYTES = Table("locate", "bytes", ByteStretches)  # collect; of lines and paragraphs by `pick`

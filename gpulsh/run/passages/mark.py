@@ -2,6 +2,9 @@
 
 mark         a partition: its marked stretches -> STRETCHES, FIRSTS, KEPT
 locate       a partition, also of earlier runs: the bytes of stretches and first occurrences -> BYTES, FIRST_PLACES
+hold         a partition, with `--protect` instead of both: text that items of a test set cover -> PASSAGES, and the ids
+             of its documents that hold some. The stages `protect`, `screen` and `contamination` are the same as in a
+             run that drops the documents
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import found_in, sorted_distinct, stable_order
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
-from gpulsh.repeats.marks import Marker, TokenSpans
+from gpulsh.repeats.marks import Marker
 from gpulsh.repeats.places import byte_bounds_of
 from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import PlacedRows, Some, bases, place_ranges, read_documents, unchanged
-from gpulsh.run.passages.frequent import Entry, candidates, most_frequent, with_texts
+from gpulsh.run.passages.evidence import Entry, candidates, most_frequent, with_texts, with_texts_again
 from gpulsh.run.passages.job import (
     BYTES,
     FIRST_PLACES,
@@ -30,15 +33,17 @@ from gpulsh.run.passages.job import (
     FOLLOWERS,
     FOUND,
     KEPT,
+    PASSAGES,
     STRETCHES,
     ByteStretches,
     FirstPlaces,
     Followers,
-    FoundRows,
+    Passages,
     PassagesPlace,
     PlaceRows,
-    Stretches,
 )
+from gpulsh.run.records.tables import HELD, HELD_SPANS
+from gpulsh.run.stages.write import write_ids
 from gpulsh.store.columns import ColumnsFile
 from gpulsh.text.documents import TextReading
 
@@ -65,7 +70,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
         for low, high in [*place_ranges(*here), (here[1], FAR)]:
             spans, windows, apart = marker.add(_windows(found, followers, low, high), high)
             if len(spans.start):
-                out.append(Stretches(*spans))
+                out.append(spans)
             first = sorted_distinct(spans.first[spans.first >= 0])
             waiting.append(first)
             if sum(map(len, waiting)) >= RUN_FIRSTS:
@@ -80,7 +85,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
                 often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
             counts.update(windows=len(windows.place), stretches=len(spans.start))
         _write_firsts(firsts, waiting)
-        made = out.finish_named() | firsts.finish_named() | kept.finish_named()
+        made = out.finish_by_name() | firsts.finish_by_name() | kept.finish_by_name()
     lists = {**{name: number.tolist() for name, number in often.items()}, "earlier": np.flatnonzero(there).tolist()}
     return Made(made, {**counts, **lists})
 
@@ -97,7 +102,7 @@ def kinds_of(occurrences: Numbers) -> Numbers:
     return kinds
 
 
-def _windows(found: PlacedRows[FoundRows], followers: PlacedRows[Followers], start: int, stop: int) -> Repeats:
+def _windows(found: PlacedRows[Repeats], followers: PlacedRows[Followers], start: int, stop: int) -> Repeats:
     """All windows of a range of places that occur more than once."""
     windows, others = found.between(start, stop), followers.between(start, stop)
     wanted, at = np.unique(others.first, return_inverse=True)
@@ -132,7 +137,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         with unchanged(place, partition), place.ops.here():
             for some in read_documents(place, layout, partition, base, wanted):
                 low, high = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
-                lines = WholeLines.none(TokenSpans(*own.between(low, high)))
+                lines = WholeLines.none(own.between(low, high))
                 if job.whole_lines and len(lines.spans.start):
                     windows = kept.between(low, high).place
                     windows = windows[np.isin(np.searchsorted(base, windows, side="right") - 1, some.rows)]
@@ -146,7 +151,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
                 counts.update(counts_of(passages))
                 found = with_texts(candidates(passages), partial(_text, some, int(position)))
                 frequent = most_frequent([*frequent, *found])
-        return Made(out.finish_named() | firsts_out.finish_named(), {**counts, "frequent": frequent})
+        return Made(out.finish_by_name() | firsts_out.finish_by_name(), {**counts, "frequent": frequent})
 
 
 def counts_of(passages: ByteStretches) -> dict[str, int]:
@@ -177,3 +182,28 @@ def _text(some: Some, position: int, document: int) -> NDArray[np.uint8]:
     text: NDArray[np.uint8] = some.text.values
     start, stop = some.text.offset[int(np.searchsorted(some.rows, document - position)) :][:2].tolist()
     return text[start:stop]
+
+
+def hold(place: PassagesPlace, layout: Layout, partition: Partition) -> Made:
+    """Mark the stretches of a partition's documents that items cover."""
+    number = partition.number
+    spans = HELD_SPANS.read(place.folder, number)
+    document = spans.row + layout.partitions[number]
+    occurrences = 1 + _holding(place, len(layout.partitions) - 1, spans.item)
+    columns = document, spans.start, spans.stop, spans.item, np.zeros_like(spans.item), spans.tokens, occurrences
+    made = PASSAGES.write(place.folder, number, Passages(*columns))
+    documents = sorted_distinct(document)
+    ids = write_ids(place, layout, number, documents)
+    passages = ByteStretches(document, spans.start, spans.stop, spans.item, spans.tokens, occurrences)
+    frequent = with_texts_again(candidates(passages), place, layout, partition)
+    return Made(made | ids, {"ids": len(ids), **counts_of(passages), "frequent": frequent})
+
+
+def _holding(place: PassagesPlace, partitions: int, items: Numbers) -> Numbers:
+    """How many documents of all partitions hold each of `items`."""
+    wanted = sorted_distinct(items)
+    counts = np.zeros(len(wanted), np.int64)
+    for partition in range(partitions) if len(wanted) else ():
+        _, at = found_in(wanted, HELD.read(place.folder, partition).item)
+        counts += np.bincount(at, minlength=len(counts))
+    return counts[np.searchsorted(wanted, items)]

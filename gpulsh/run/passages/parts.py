@@ -26,10 +26,10 @@ from gpulsh.io.arrow.buffers import null_mask
 from gpulsh.io.arrow.identities import columns_of
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.ragged import first_of_runs
-from gpulsh.repeats.copies import Parts, parts_of_batch
+from gpulsh.repeats.copies import Copies, Parts, parts_of_batch
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages.documents import PlacedRows
-from gpulsh.run.passages.frequent import candidates, most_frequent, with_texts_again
+from gpulsh.run.passages.evidence import candidates, most_frequent, with_texts_again
 from gpulsh.run.passages.job import (
     BYTES,
     COPIES_HERE,
@@ -39,7 +39,6 @@ from gpulsh.run.passages.job import (
     SPOTS,
     ByteStretches,
     CopiesHere,
-    Counted,
     FirstPlaces,
     PartRows,
     PassagesPlace,
@@ -85,7 +84,7 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
         assert job.part is not None
         return len(text), parts_of_batch(ops, job.shingling, job.folding.form, text, job.part, place.keys)
 
-    def placed() -> Iterator[tuple[Values, Spots]]:
+    def all_parts() -> Iterator[tuple[Values, Spots]]:
         nonlocal documents
         for count, found in map_batches(place.ops, place.read(partition.pieces, facts), hashed):
             hashes = found.hashes if groups is None else found.hashes + groups.take(count)[found.row]
@@ -99,7 +98,7 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
         SPOTS.create(folder, number) as spots_out,
     ):
         with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
-            for run in bundles(placed(), RUN_PARTS, lambda one: len(one[0])):
+            for run in bundles(all_parts(), RUN_PARTS, lambda one: len(one[0])):
                 hashes = np.concatenate([one for one, _ in run])
                 rows, copies = _equal(hashes, parts)
                 out.append(rows)
@@ -107,7 +106,7 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
                 spots_out.append(SPOTS.joined(spots for _, spots in run))
                 parts += len(hashes)
         bad = rejected.finish()
-        made = out.finish_named() | copies_out.finish_named() | spots_out.finish_named()
+        made = out.finish_by_name() | copies_out.finish_by_name() | spots_out.finish_by_name()
     return Made(made | bad, {**read_facts(facts, bad), "parts": parts})
 
 
@@ -141,10 +140,10 @@ def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     before = np.cumsum(equal) - equal
     total = np.add.reduceat(equal, begins) if len(begins) else equal
     earlier = before - np.repeat(before[begins], sizes)
-    rows = Counted(number, np.repeat(number[begins], sizes), earlier, np.repeat(total, sizes))
+    rows = Copies(number, np.repeat(number[begins], sizes), earlier, np.repeat(total, sizes))
     often = np.flatnonzero(rows.occurrences > 1)
     often = often[np.argsort(number[often])]
-    return Made(COUNTED.write(place.folder, part, Counted(*(column[often] for column in rows))))
+    return Made(COUNTED.write(place.folder, part, COUNTED.rows(rows, often)))
 
 
 def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
@@ -160,10 +159,10 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
         spots_of, copies_of = SPOTS.open(folder, number), COPIES_HERE.open(folder, number)
         for spots, copies in zip(spots_of.runs(), copies_of.runs(), strict=True):
             all_ = _with_copies(counted.between(start, start + len(spots.document)), copies, origin)
-            at = all_.number - start
+            at = all_.part - start
             document = spots.document[at] + position
-            is_first, stays = all_.number == all_.first, all_.earlier < job.max_copies
-            firsts_out.append(FirstPlaces(all_.number[is_first], document[is_first], spots.start[at[is_first]]))
+            is_first, stays = all_.part == all_.first, all_.earlier < job.max_copies
+            firsts_out.append(FirstPlaces(all_.part[is_first], document[is_first], spots.start[at[is_first]]))
             rows = document, spots.start[at], spots.stop[at], all_.first, spots.tokens[at], all_.occurrences
             picked = ByteStretches(*(np.asarray(column)[~stays] for column in rows))
             out.append(picked)
@@ -173,17 +172,17 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
             counts.update(windows=len(at), stretches=len(picked.document), **counts_of(picked))
             frequent = most_frequent([*frequent, *candidates(picked)])
             start += len(spots.document)
-        made = out.finish_named() | firsts_out.finish_named()
+        made = out.finish_by_name() | firsts_out.finish_by_name()
     facts = {**counts, **{name: numbers.tolist() for name, numbers in often.items()}}
     return Made(made, {**facts, "frequent": with_texts_again(frequent, place, layout, partition)})
 
 
-def _with_copies(counted: Counted, copies: CopiesHere, origin: int) -> Counted:
+def _with_copies(counted: Copies, copies: CopiesHere, origin: int) -> Copies:
     """The ones of a run that occur more than once, ascending; the partition begins with the number `origin`."""
-    order = np.argsort(counted.number)
-    known = Counted(*(column[order] for column in counted))
-    at = np.searchsorted(known.number, copies.first + origin)
-    others = Counted(copies.number + origin, known.first[at], known.earlier[at] + copies.rank, known.occurrences[at])
+    order = np.argsort(counted.part)
+    known = COUNTED.rows(counted, order)
+    at = np.searchsorted(known.part, copies.first + origin)
+    others = Copies(copies.number + origin, known.first[at], known.earlier[at] + copies.rank, known.occurrences[at])
     both = [np.concatenate(pair) for pair in zip(known, others, strict=True)]
     order = np.argsort(both[0])
-    return Counted(*(column[order] for column in both))
+    return Copies(*(column[order] for column in both))

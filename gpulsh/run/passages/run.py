@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import cut
@@ -19,25 +19,12 @@ from gpulsh.run.engines import Machine
 from gpulsh.run.files import system_errors_as_output_errors
 from gpulsh.run.job import FileJob
 from gpulsh.run.output.folder import PAGE, OutputFolder, finished, read_report, write_report
+from gpulsh.run.passages.index import PassagesIndex
 from gpulsh.run.progress import Show, open_progress
 from gpulsh.run.report import Start
 from gpulsh.stats.stages import OF_PASSAGES
-from gpulsh.store.manifest import Manifest
 
 Made = TypeVar("Made", bound=FileJob)
-
-
-class Earlier(AbstractContextManager["Earlier[Made]"], Protocol[Made]):
-    """The data of earlier runs, which a run reads and extends."""
-
-    def begin(self, job: Made, manifest: Manifest) -> Made:
-        """The job with the data of earlier runs."""
-
-    def prepare(self, job: Made, manifest: Manifest, work: Path) -> None:
-        """Write the data of this run."""
-
-    def commit(self, manifest: Manifest) -> None:
-        """Let the run join, once its results are there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +41,7 @@ class FileRun(Generic[Made]):
     machine: Machine
     stages: Callable[[Made, Backend, Stages, Path], Mapping[str, Any]]
     start: Start
-    earlier: Earlier[Made] | None = None
+    earlier: PassagesIndex | None = None  # only of a PassagesJob
 
     def report(self) -> dict[str, Any]:
         """Run, or finish, or find it finished; the report."""
@@ -63,7 +50,8 @@ class FileRun(Generic[Made]):
             if self.resume and (report := finished(self.output, self.job.to_json())) is not None:
                 return report
             engine = stack.enter_context(self.machine.opened())
-            own = job = replace(self.job, cut=cut(engine.memory, engine.ops.sizes()))
+            own: Any = replace(self.job, cut=cut(engine.memory, engine.ops.sizes()))
+            job = own
             folder = stack.enter_context(OutputFolder(self.output, overwrite=self.overwrite, resume=self.resume))
             manifest = folder.manifest(job.steps(), self.secret)
             if folder.is_committed():

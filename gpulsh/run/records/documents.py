@@ -55,26 +55,14 @@ def read_facts(facts: PartitionFacts, bad: Mapping[str, FileFact]) -> dict[str, 
 
 def sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:
     """int64 [m]: bytes of text of the documents at ascending `positions`."""
-    (found,) = _looked_up(tables.SIZES, positions, folder, layout)
-    return found
+    return looked_up(tables.SIZES, positions, folder, layout).size
 
 
-def set_sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:
-    """int64 [m]: how many fingerprints each of the documents at ascending `positions` has."""
-    (found,) = _looked_up(tables.SET_SIZES, positions, folder, layout)
-    return found
-
-
-def sizes_in(partition: int, rows: slice, folder: Path) -> int:
-    """Bytes of text of some rows of a partition, in all."""
-    return int(tables.SIZES.read(folder, partition).size[rows].sum())
-
-
-def ranks_of(positions: Numbers, by_position: bool, folder: Path, layout: Layout) -> Numbers:
+def ranks_of(positions: Numbers, place: Workplace, layout: Layout) -> Numbers:
     """int64 [m]: the place of each of ascending `positions` in the decision order of them all."""
-    if by_position:  # protected documents come first by that, too
+    if place.job.policy.keep == "first":  # protected documents come first by that, too
         return np.arange(len(positions))
-    return _looked_up(tables.ORDER, positions, folder, layout).rank(positions < layout.protected)
+    return looked_up(tables.ORDER, positions, place.folder, layout).rank(positions < layout.protected)
 
 
 def relation_of(positions: Numbers, policy: Policy, layout: Layout) -> Relation:
@@ -83,7 +71,8 @@ def relation_of(positions: Numbers, policy: Policy, layout: Layout) -> Relation:
     return Relation(source, int(np.searchsorted(positions, layout.protected)), policy.across)
 
 
-def _looked_up(table: Table[Row], positions: Numbers, folder: Path, layout: Layout) -> Row:
+def looked_up(table: Table[Row], positions: Numbers, folder: Path, layout: Layout) -> Row:
+    """The rows of the documents at ascending `positions` in a table with a row a document."""
     found = table.empty(len(positions))
     for number, part in layout.by_partition(positions):
         start = int(layout.partitions[number])

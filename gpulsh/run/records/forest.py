@@ -83,7 +83,7 @@ def write_met(
             forest.add(pairs)
             forest.count(pairs[:, 0])
             out.append(Pairs(*np.ascontiguousarray(pairs.T)))
-        made = out.finish_named()
+        made = out.finish_by_name()
     forest.add(np.stack([memberships.bucket, memberships.document], axis=1))
     made |= MEMBERSHIPS.write(place.folder, part, memberships)
     return made | FOREST.write(place.folder, part, forest.columns())

@@ -22,7 +22,7 @@ from gpulsh.run.job import FileJob, Layout
 from gpulsh.run.records.tables import Ids, ids_table
 
 
-def declared_types(job: FileJob, layout: Layout, bad: Rejected) -> list[pa.DataType]:
+def _declared_types(job: FileJob, layout: Layout, bad: Rejected) -> list[pa.DataType]:
     """The type of the id column in each file of this run that declares one."""
     if job.columns.id is None:
         return []
@@ -63,11 +63,19 @@ class IdColumn:
         self.largest = 0  # bytes of an id, if they were all looked at
 
     @classmethod
-    def of(cls, folder: Path, layout: Layout, files: Sequence[int], declared: Sequence[pa.DataType]) -> Self:
-        """Looks at all of them."""
+    def of(
+        cls,
+        job: FileJob,
+        folder: Path,
+        layout: Layout,
+        files: Sequence[int],
+        bad: Rejected,
+        more: Sequence[pa.DataType] = (),
+    ) -> Self:
+        """Looks at all of them; the type has room for `more` types, too."""
         found = cls(folder, layout, files, IdKind(pa.null(), False))
         kinds = [known.id.type for known in found._all()]
-        kind = common_type([*declared, *kinds])
+        kind = common_type([*_declared_types(job, layout, bad), *more, *kinds])
         in_json = kind is None or not in_parquet(kind) or not all(values_in_parquet(ids.id) for ids in found._all())
         found.kind = IdKind(pa.string() if in_json else parquet_type(kind), in_json)
         found.largest = max((int(_lengths(known.id).max(initial=0)) for known in found._all()), default=0)

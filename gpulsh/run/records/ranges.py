@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers, Values
+from gpulsh.arrays import Array, Values
 from gpulsh.backends.parts import in_part
 from gpulsh.ragged import stable_order
 from gpulsh.run.job import Layout
@@ -65,7 +65,7 @@ class PostingsFile:
     def finish(self) -> dict[str, FileFact]:
         """The file's name and fact, when all are there."""
         self._write()
-        return self._out.finish_named()
+        return self._out.finish_by_name()
 
     def _write(self) -> None:
         if self._count:
@@ -116,17 +116,18 @@ def rows_in_range(
     for number in range(len(layout.partitions) - 1):
         start = int(layout.partitions[number])
         takes_part = None if participants is None else participants.of(number)
-        yield from _rows_in_range(table.open(folder, number), start, part, parts, takes_part, there)
+        yield from rows_of_file(table.open(folder, number), start, part, parts, takes_part, there)
 
 
-def _rows_in_range(
+def rows_of_file(
     file: MappedColumns[Row],
     start: int,
     part: int,
     parts: int,
-    takes_part: NDArray[np.bool_] | None,
+    takes_part: NDArray[np.bool_] | None = None,
     there: Moved = np.asarray,
 ) -> Iterator[tuple[int, list[Array], Array]]:
+    """The same of one file, whose last column counts from `start` on."""
     takes_part, looked_at = None if takes_part is None else there(takes_part), 0
     for at, both in enumerate(file.runs()):
         rows = range_rows(both[0], part, parts)
@@ -143,11 +144,6 @@ def _rows_in_range(
             if looked_at > RELEASED:  # often would cost more than to read: the system stops all threads for it
                 file.release()
                 looked_at = 0
-
-
-def file_range(file: MappedColumns[Row], start: int, part: int, parts: int) -> Iterator[tuple[list[Values], Numbers]]:
-    """The same of one file, whose last column counts from `start` on."""
-    return ((columns, numbers) for _, columns, numbers in _rows_in_range(file, start, part, parts, None))
 
 
 def whole_range(

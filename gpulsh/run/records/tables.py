@@ -140,7 +140,7 @@ class HeldSpans(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Bytes of text, a row a document of the partition."""
+    """Bytes of text, or numbers of fingerprints, a row a document of the partition."""
 
     size: Numbers
 
@@ -163,12 +163,6 @@ class Weights(NamedTuple):
     """How many documents have each slot of fingerprints, at most 255."""
 
     documents: NDArray[np.uint8]
-
-
-class SetSizes(NamedTuple):
-    """How many fingerprints each document of the partition has; 0 of copies."""
-
-    fingerprints: Numbers
 
 
 class Copies(NamedTuple):
@@ -313,7 +307,7 @@ TWINS = Table("copies", "twins", Copies)  # route
 POSTINGS = Table("sign", "postings", PostingRows)  # weigh, prefix, join
 WEIGHTS = Table("weigh", "weights", Weights)  # prefix
 PREFIXES = Table("prefix", "prefixes", PostingRows)  # join
-SET_SIZES = Table("prefix", "sizes", SetSizes)  # join
+SET_SIZES = Table("prefix", "sizes", Sizes)  # join; of fingerprints, 0 of copies
 PAIRS = Table("collide", "pairs", Pairs)  # route
 MEMBERSHIPS = Table("collide", "memberships", Memberships)  # route
 FOREST = Table("collide", "forest", ForestRows)  # connect

@@ -43,7 +43,7 @@ def route(place: Workplace, table: Table[Row], number: int) -> Made:
                 order = np.argsort(group, kind="stable")
                 out.append([group[order], *(column[order] for column in part)])
             source.release()
-        return Made(out.finish_named())
+        return Made(out.finish_by_name())
 
 
 def gather(place: Workplace, layout: Layout, partition: Partition, step: str) -> Made:
@@ -118,7 +118,7 @@ def survey(place: Workplace, partition: Partition) -> Made:
 def rank(place: Workplace, layout: Layout) -> Made:
     """Put all documents in decision order, and cut that into groups of a batch each."""
     documents = np.arange(len(layout))
-    ranks = ranks_of(documents, False, place.folder, layout)
+    ranks = ranks_of(documents, place, layout)
     ordered = np.argsort(ranks)
     sizes = offsets(sizes_of(documents, place.folder, layout)[ordered])
     cuts = [start for start, _ in batch_cuts(sizes, place.ops.sizes().batch)]

@@ -107,7 +107,7 @@ class _Hashed:
         place, position = self._place, self._position[self._place.ops.asnumpy(rows)]
         ascending = np.argsort(position)
         ranks = np.empty(len(rows), np.int64)
-        ranks[ascending] = ranks_of(position[ascending], place.job.policy.keep == "first", place.folder, self._layout)
+        ranks[ascending] = ranks_of(position[ascending], place, self._layout)
         return place.ops.asarray(ranks)
 
 

@@ -24,7 +24,7 @@ from gpulsh.lsh.pairs import packed, renumbered, unpacked
 from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records import tables
-from gpulsh.run.records.documents import ranks_of, set_sizes_of
+from gpulsh.run.records.documents import looked_up, ranks_of
 from gpulsh.run.records.forest import write_met
 from gpulsh.run.records.ranges import Participants, bundles, postings_file, rows_in_range
 from gpulsh.run.records.tables import Ranges
@@ -71,7 +71,7 @@ def prefix(place: Workplace, layout: Layout, ranges: Ranges, partition: int) -> 
             out.add(values, np.repeat(documents, of))
             chosen += len(values)
         made = out.finish()
-    made |= tables.SET_SIZES.write(place.folder, partition, tables.SetSizes(sizes))
+    made |= tables.SET_SIZES.write(place.folder, partition, tables.Sizes(sizes))
     return Made(made, {"chosen": chosen})
 
 
@@ -116,8 +116,8 @@ def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Number
     job, others = place.job, holders != owners
     met = unpacked(sorted_distinct(packed(holders[others], owners[others])))
     documents, pairs = renumbered(met, len(layout))
-    rank = ranks_of(documents, job.policy.keep == "first", place.folder, layout)
-    size = set_sizes_of(documents, place.folder, layout)
+    rank = ranks_of(documents, place, layout)
+    size = looked_up(tables.SET_SIZES, documents, place.folder, layout).size
     holder, owner = pairs.T
     may = size[holder] >= least_share(job.method.threshold) * size[owner]
     if job.method.drop_contained_only:

@@ -22,7 +22,7 @@ from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import found_in, offsets
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import EarlierKeys, rejected, write_rejected
-from gpulsh.run.records.ids import IdColumn, declared_types
+from gpulsh.run.records.ids import IdColumn
 from gpulsh.run.records.results import MarkedRows, types_of, write_result
 from gpulsh.run.records.tables import COPIES, DECISIONS, KEY_COPIES, Ranges
 from gpulsh.stats.counts import CLUSTERS, DUPLICATES, REASON, WEIGHT
@@ -38,8 +38,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
     job, bad = place.job, rejected(place.folder, layout)
     partitions = len(layout.partitions) - 1
     earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
-    declared = [*declared_types(job, layout, bad), *(earlier.kinds() if earlier else [])]
-    ids = IdColumn.of(place.folder, layout, id_files, declared)
+    ids = IdColumn.of(job, place.folder, layout, id_files, bad, earlier.kinds() if earlier else ())
     rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
     schema = types_of(rows, ids.type)
     reasons = _Reasons(place.folder, ranges)
@@ -117,8 +116,7 @@ def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: IdColumn) -> Iter
 def clusters(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
     """Write the counts; `id_files` as in `evidence`."""
     job, partitions = place.job, len(layout.partitions) - 1
-    bad = rejected(place.folder, layout)
-    ids = IdColumn.of(place.folder, layout, id_files, declared_types(job, layout, bad))
+    ids = IdColumn.of(job, place.folder, layout, id_files, rejected(place.folder, layout))
     marked = MarkedRows(job, place.folder, layout, id_files, ids.kind)
     rows = (*CLUSTERS, *([WEIGHT] if job.counting.weights is not None else []))
     schema = types_of(rows, ids.type)

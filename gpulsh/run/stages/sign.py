@@ -1,31 +1,38 @@
-"""sign: sign the documents of a partition, and record facts about them.
+"""Sign the documents of a partition, and record facts about them.
 
-Makes DIGESTS, a record batch for each run and band, or POSTINGS where the measure is containment; EXACT, one for each
-run; SIZES, and ORDER unless that is by position; KEYS with --key; and a file of rejected records, if there are any.
-With --key-only nothing is signed.
+sign         a partition: DIGESTS, a record batch for each run and band, or POSTINGS where the measure is containment;
+             EXACT, one for each run; SIZES, and ORDER unless that is by position; KEYS with --key; and a file of
+             rejected records, if there are any. With --key-only nothing is signed
+sight        a partition: the sources and the dates of its documents -> SIGHTINGS
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, Signed, Values
+from gpulsh.arrays import Fingerprints, Numbers, Signed, Values
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend
+from gpulsh.decide.counts.counts import NO_DATE
+from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.lsh.signing import SignedSets, sign_batches, sign_by_method, sign_sets
-from gpulsh.run.job import Made, Workplace
+from gpulsh.io.files.rejected import Rejected
+from gpulsh.io.formats.endings import format_of
+from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
+from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.key_rule import KeyHashes
-from gpulsh.run.records.documents import RejectionsFile, contaminated_in, write_facts
+from gpulsh.run.records.documents import RejectionsFile, contaminated_in, rejected, write_facts
 from gpulsh.run.records.ranges import PostingsFile, postings_file
-from gpulsh.run.records.tables import DIGESTS, EXACT, KEYS, POSTINGS, DigestRows, ExactRows
+from gpulsh.run.records.sightings import instants, source_texts
+from gpulsh.run.records.tables import DIGESTS, EXACT, KEYS, POSTINGS, SIGHTINGS, DigestRows, ExactRows, SightingRows
 from gpulsh.stats.stages import Funnel, with_progress
 from gpulsh.store.columns import ColumnsFile, range_order
 from gpulsh.store.durable import FileFact
@@ -41,8 +48,8 @@ def sign(place: Workplace, partition: Partition) -> Made:
     left_out = contaminated_in(place, partition.number)
     is_signed = rule is None or not rule.only
     texts = place.texts() if is_signed else place.job.others(place.ops, place.parallel)
-    with RejectionsFile(place.folder, partition.number) as rejected:
-        facts = PartitionFacts(rejected=rejected)
+    with RejectionsFile(place.folder, partition.number) as bad:
+        facts = PartitionFacts(rejected=bad)
         made: dict[str, FileFact] = {}
         hashes = None if rule is None else KeyHashes(place.keys, rule.normalize_url)
         if hashes is not None:
@@ -65,7 +72,7 @@ def sign(place: Workplace, partition: Partition) -> Made:
                 made, counts = _write_runs(*where, signed, place.job.method.banding.bands, place.ops, left_out)
         if hashes is not None:
             made |= _write_keys(*where, *hashes.whole(), left_out)
-        known = write_facts(place, partition, facts, rejected)
+        known = write_facts(place, partition, facts, bad)
     return Made({**made, **known.files}, {**known.facts, **counts})
 
 
@@ -80,16 +87,18 @@ def _write_keys(
     return KEYS.write(folder, partition, ExactRows(first[order], hashes[order, 1], rows[order].astype(np.uint32)))
 
 
-def _without_sets(found: Iterable[SignedSets], postings: PostingsFile, left_out: Numbers) -> Iterator[Signed]:
+def _without_sets(
+    found: Iterable[tuple[Signed, Sequence[Fingerprints]]], postings: PostingsFile, left_out: Numbers
+) -> Iterator[Signed]:
     """The signed batches; their fingerprints go to `postings`, but of rows that are `left_out`."""
     documents = 0
-    for part in found:
-        for sets in part.sets:
+    for signed, parts in found:
+        for sets in parts:
             rows = np.repeat(documents + np.arange(len(sets)), sets.lengths)
             takes_part = ~np.isin(rows, left_out)
             postings.add(sets.values[takes_part], rows[takes_part])
-        documents += len(part.signed.exact)
-        yield part.signed
+        documents += len(signed.exact)
+        yield signed
 
 
 def _write_runs(
@@ -117,7 +126,7 @@ def _write_runs(
                     do(partial(run.write, digests_out, exact_out, threads))
                     run = _Run(bands)
             do(partial(run.write, digests_out, exact_out, threads))
-        made = digests_out.finish_named() | exact_out.finish_named()
+        made = digests_out.finish_by_name() | exact_out.finish_by_name()
     return made, {"shingles": shingles, "empty": empty}
 
 
@@ -188,3 +197,42 @@ def background_writer(beside: bool) -> Iterator[Callable[[Work], None]]:
         yield do
         while doing:
             doing.pop().result()
+
+
+def sight(place: Workplace, layout: Layout, partition: int) -> Made:
+    """Read the sources and the dates of a partition."""
+    start, stop = layout.partitions[partition : partition + 2].tolist()
+    found = []
+    if start < stop:
+        first, last = layout.file_of(np.array([start, stop - 1])).tolist()
+        bad = rejected(place.folder, layout, range(first, last + 1))
+        for number in range(first, last + 1):
+            begin, end = layout.files[number : number + 2].tolist()
+            here = max(start, begin) - begin, min(stop, end) - begin
+            found.append(_of_file(place, number, *here, end - begin, bad))
+    return Made(SIGHTINGS.write(place.folder, partition, SIGHTINGS.joined(found)))
+
+
+def _of_file(place: Workplace, number: int, start: int, stop: int, count: int, bad: Rejected) -> SightingRows:
+    """The rows from `start` to before `stop` of a file of `count`; rejected ones have neither source nor date."""
+    job, file = place.job, place.job.files[number]
+    usable = np.flatnonzero(bad.left_out(np.ones(count, bool), number)[start:stop]) + start
+    source, date = pa.nulls(stop - start, pa.string()), np.full(stop - start, NO_DATE)
+    with job.stamps.unchanged([number]):
+        if job.counting.source is not None:
+            values = source_texts(_values(place, number, job.counting.source, usable))
+            at = np.full(stop - start, -1)
+            at[usable - start] = np.arange(len(usable))
+            source = values.take(to_arrow(at, at < 0))
+        if job.counting.date is not None:
+            values = _values(place, number, job.counting.date, usable)
+            where = lambda row: f"{file.name}: row {usable[row]}"  # noqa: E731
+            date[usable - start] = instants(values, job.counting.date, where)
+    return SightingRows(source, date)
+
+
+def _values(place: Workplace, number: int, column: str, rows: Numbers) -> pa.Array:
+    file = place.job.files[number]
+    if not len(rows):
+        return pa.nulls(0)
+    return format_of(file).values(file, column, rows, place.job.limit(place.parallel))

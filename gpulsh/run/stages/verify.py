@@ -41,7 +41,7 @@ def compare(place: Workplace, layout: Layout, ranges: Ranges, share: int) -> Mad
     group, start, stop = (int(column[share]) for column in tables.SHARES.read(place.folder, CONNECT))
     job, met = place.job, rows_of(tables.PAIRS, place.folder, ranges.met, group, (start, stop))
     members = sorted_distinct(np.concatenate(met))
-    rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
+    rank = ranks_of(members, place, layout)
     candidates = unpacked(sorted_distinct(packed(*(np.searchsorted(members, column) for column in met))))
     involved, there = np.argsort(rank), place.ops.asarray
     wanted = ((number, members[part]) for number, part in layout.by_partition(members))
@@ -88,7 +88,7 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
     )
     order = np.argsort(later)
     later, first = later[order], first[order]
-    rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
+    rank = ranks_of(members, place, layout)
     draw = Draw(members)
     case = Undecided(
         len(members),

@@ -29,10 +29,21 @@ from gpulsh.io.format import Known, Part, Writing
 from gpulsh.io.formats.endings import format_of
 from gpulsh.ragged import cuts, offsets, sorted_distinct
 from gpulsh.run.job import FileJob, Job, Layout, Made, Place, Workplace, step_of
-from gpulsh.run.records.documents import contaminated_in, rejected, sizes_in
+from gpulsh.run.records.documents import contaminated_in, rejected
 from gpulsh.run.records.ids import IdKind
 from gpulsh.run.records.results import MarkedRows
-from gpulsh.run.records.tables import DECIDED, DECISIONS, SEEN, SEEN_IN_GROUP, Decisions, Ids, Row, Table, ids_table
+from gpulsh.run.records.tables import (
+    DECIDED,
+    DECISIONS,
+    SEEN,
+    SEEN_IN_GROUP,
+    SIZES,
+    Decisions,
+    Ids,
+    Row,
+    Table,
+    ids_table,
+)
 from gpulsh.store.durable import FileFact, Together, naming
 
 
@@ -138,7 +149,8 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
         contaminated = contaminated_in(place, partition) + layout.partitions[partition]
         keep[contaminated[slice(*np.searchsorted(contaminated, [start, stop]))] - start] = False
         begin, end = layout.partitions[partition : partition + 2].tolist()
-        size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
+        here = slice(max(start, begin) - begin, min(stop, end) - begin)
+        size += int(SIZES.read(place.folder, partition).size[here].sum())
     bad = rejected(place.folder, layout, numbers)
     marked = MarkedRows(job, place.folder, layout, *ids) if ids is not None else None
     needs_sound = job.write == "marked" or job.format is not None
