@@ -77,21 +77,18 @@ def item_parts(sets: object) -> Iterator[tuple[pa.Array, Numbers]]:
     """The items of some sets end to end, and the offset of each set."""
     import pyarrow as pa
 
-    if isinstance(sets, (pa.Array, pa.ChunkedArray)):
+    if isinstance(sets, pa.ChunkedArray):
         column = sets
     elif hasattr(sets, "__arrow_c_stream__"):
         column = pa.chunked_array(sets)
     elif hasattr(sets, "__arrow_c_array__"):
-        column = pa.array(sets)
+        column = pa.chunked_array([sets if isinstance(sets, pa.Array) else pa.array(sets)])
     elif not _several(sets):
         raise InputTypeError(f"sets is of type {type(sets).__name__}; {ALLOWED}")
     else:
         yield _of_python(sets)
         return
-    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        yield _of_arrow(chunk)
-    if isinstance(column, pa.ChunkedArray) and not column.num_chunks:
-        yield _of_arrow(pa.array([], column.type))
+    yield from map(_of_arrow, column.chunks or [pa.array([], column.type)])
 
 
 def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:

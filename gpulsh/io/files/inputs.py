@@ -6,7 +6,7 @@ import glob
 import logging
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
@@ -252,24 +252,22 @@ def _found(given: str, filesystem: Any, path: str, form: Form) -> Iterator[File]
 
 
 def _known(given: str, folder: str, filesystem: Any, form: Form) -> list[str]:
-    """The keys in a folder that are read; InputError if there are none."""
-    below = {key: _below(key, folder) for key in _without_climbing(given, folder, filesystem.find(folder))}
+    """The keys in a folder that are read; InputError if there are none.
+
+    Those with a part `..` are skipped with a warning, for nobody names a file so by accident.
+    """
+    below: dict[str, str] = {}
+    for key in filesystem.find(folder):
+        path = _below(key, folder)
+        if climbs(path):
+            _log.warning("%s: skips %s, whose path leads out of its folder", given, key)
+        else:
+            below[key] = path
     seen = [key for key, path in below.items() if not any(_skipped(part, form) for part in path.split("/"))]
     keys = [key for key in seen if _counts(below[key], form)]
     if not keys:
         raise _none_counts(given, form, seen)
     return keys
-
-
-def _without_climbing(given: str, folder: str, found: Iterable[str]) -> Iterator[str]:
-    """The keys in a folder without a part `..`. Others are skipped with a warning, for nobody names a file so by
-    accident.
-    """
-    for key in found:
-        if climbs(_below(key, folder)):
-            _log.warning("%s: skips %s, whose path leads out of its folder", given, key)
-        else:
-            yield key
 
 
 def _below(key: str, folder: str) -> str:

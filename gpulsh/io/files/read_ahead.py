@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Generic, NamedTuple, TypeVar
 
@@ -27,7 +28,7 @@ def read_ahead(
     Waiting blocks have `most_bytes` together, and one more block where the reader waits for it. An error of `read` is
     raised in its place. When the reader stops, the threads stop.
     """
-    ahead: _Ahead[Piece, Block] = _Ahead(pieces, read, size, most_bytes)
+    ahead: _Ahead[Piece, Block] = _Ahead(iter(pieces), read, size, most_bytes)
     workers = [Thread(target=ahead.serve, daemon=True) for _ in range(threads)]
     for worker in workers:
         worker.start()
@@ -45,41 +46,38 @@ class _End(NamedTuple):
     error: BaseException | None
 
 
+@dataclass(eq=False)
 class _Ahead(Generic[Piece, Block]):
     """The pieces that were begun and not yet handed over, each a queue of blocks with their sizes, under one lock."""
 
-    def __init__(
-        self,
-        pieces: Iterable[Piece],
-        read: Callable[[Piece], Iterator[Block]],
-        size: Callable[[Block], int],
-        most_bytes: int,
-    ) -> None:
-        self._pieces, self._read, self._size, self._most_bytes = iter(pieces), read, size, most_bytes
-        self._changed = Condition()
-        self._begun: deque[deque[tuple[Block | _End, int]]] = deque()
-        self._waiting = 0  # bytes
-        self._ended = False  # no piece is left
-        self._closed = False  # the reader has stopped
+    pieces: Iterator[Piece]
+    read: Callable[[Piece], Iterator[Block]]
+    size: Callable[[Block], int]
+    most_bytes: int
+    changed: Condition = field(default_factory=Condition)
+    begun: deque[deque[tuple[Block | _End, int]]] = field(default_factory=deque)
+    waiting: int = 0  # bytes
+    ended: bool = False  # no piece is left
+    closed: bool = False  # the reader has stopped
 
     def serve(self) -> None:
         """Read until no piece is left."""
-        while not self._closed:
-            with self._changed:
+        while not self.closed:
+            with self.changed:
                 # Many pieces of small blocks must not be read without end, either.
-                self._changed.wait_for(lambda: self._closed or not self._begun or self._waiting < self._most_bytes)
+                self.changed.wait_for(lambda: self.closed or not self.begun or self.waiting < self.most_bytes)
                 try:
-                    piece = next(self._pieces)
+                    piece = next(self.pieces)
                 except StopIteration:
-                    self._ended = True
-                    self._changed.notify_all()
+                    self.ended = True
+                    self.changed.notify_all()
                     return
                 blocks: deque[tuple[Block | _End, int]] = deque()
-                self._begun.append(blocks)
+                self.begun.append(blocks)
             end = _End(None)
             try:
-                for block in self._read(piece):
-                    if not self._put(blocks, block, self._size(block)):
+                for block in self.read(piece):
+                    if not self._put(blocks, block, self.size(block)):
                         return
                     del block
             except BaseException as error:
@@ -90,36 +88,36 @@ class _Ahead(Generic[Piece, Block]):
         """Add a block to its piece when there is room; False when the reader has stopped."""
 
         def has_room() -> bool:
-            is_awaited = not blocks and blocks is self._begun[0]
-            return self._closed or not size or self._waiting + size <= self._most_bytes or is_awaited
+            is_awaited = not blocks and blocks is self.begun[0]
+            return self.closed or not size or self.waiting + size <= self.most_bytes or is_awaited
 
-        with self._changed:
-            self._changed.wait_for(has_room)
+        with self.changed:
+            self.changed.wait_for(has_room)
             blocks.append((block, size))
-            self._waiting += size
-            self._changed.notify_all()
-            return not self._closed
+            self.waiting += size
+            self.changed.notify_all()
+            return not self.closed
 
     def blocks(self) -> Iterator[Block]:
         """Each block when it is its turn."""
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._begun[0] if self._begun else self._ended)
-                if not self._begun:
+            with self.changed:
+                self.changed.wait_for(lambda: self.begun[0] if self.begun else self.ended)
+                if not self.begun:
                     return
-                block, size = self._begun[0].popleft()
+                block, size = self.begun[0].popleft()
                 if isinstance(block, _End):
                     if block.error is not None:
                         raise block.error
-                    self._begun.popleft()
-                self._waiting -= size
-                self._changed.notify_all()
+                    self.begun.popleft()
+                self.waiting -= size
+                self.changed.notify_all()
             if not isinstance(block, _End):
                 yield block
             del block
 
     def close(self) -> None:
         """Stop all threads."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
