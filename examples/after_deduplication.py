@@ -1,4 +1,4 @@
-"""What to do with duplicates besides dropping them: count, keep what sources share, weigh, and decide later.
+"""Uses of duplicates other than to drop them: count, keep documents of several sources, weight, and decide later.
 
     python examples/after_deduplication.py INPUT... OUT
 

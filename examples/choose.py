@@ -1,4 +1,4 @@
-"""Choosing a threshold, a banding and a sketch, on a sample of one's own texts.
+"""Choose a threshold, a banding and a sketch, on a sample of your own texts.
 
     python examples/choose.py INPUT... OUT
 

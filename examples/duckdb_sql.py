@@ -1,4 +1,4 @@
-"""DuckDB: near-duplicates left out of a table, and gpulsh's functions in SQL, for joins of one's own.
+"""DuckDB: a table without near-duplicates, and gpulsh's functions in SQL for your own joins.
 
     python examples/duckdb_sql.py INPUT... OUT
 

@@ -1,8 +1,8 @@
-"""Files to files: every kept row with all its columns, and a table that says what was dropped for what.
+"""Files to files: every kept row with all its columns, and a table of dropped rows with their kept duplicates.
 
     python examples/files.py INPUT... OUT       # Parquet, Arrow, JSON lines, WARC or text files, folders or globs
 
-Memory stays within `memory` whatever the inputs' size. After a kill or Ctrl-C, run it again: `resume` goes on from the
+Memory stays within `memory` for inputs of any size. After a kill or Ctrl-C, run it again: `resume` continues from the
 last finished step, and leaves a finished run as it is.
 """
 

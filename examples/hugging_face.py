@@ -1,4 +1,4 @@
-"""Hugging Face datasets: a column of signatures by `map`, and near-duplicates dropped of the whole dataset.
+"""Hugging Face datasets: a column of signatures by `map`, and a whole dataset without near-duplicates.
 
     python examples/hugging_face.py INPUT... OUT
 

@@ -1,4 +1,4 @@
-"""Texts in memory: which are near-duplicates, of what, and how similar.
+"""Near-duplicates of texts in memory, with their kept duplicates and similarities.
 
     python examples/in_memory.py INPUT... OUT
 
