@@ -34,7 +34,7 @@ def read_text(text: TextBatch, folding: Folding, of_bytes: bool) -> TextBatch:
 def chosen_batches(documents: Documents, rows: Numbers) -> Iterator[tuple[slice, TextBatch]]:
     """The texts of documents `rows`, ascending, in batches, each with its slice of `rows`."""
     chosen = documents.source.choose(rows)
-    for start, stop in batch_cuts(offsets(documents.ops.asnumpy(chosen.sizes())), documents.ops.sizes().tile):
+    for start, stop in batch_cuts(offsets(documents.ops.asnumpy(chosen.sizes)), documents.ops.sizes().tile):
         yield slice(start, stop), chosen.take(np.arange(start, stop))
 
 
