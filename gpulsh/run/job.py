@@ -6,6 +6,7 @@ the job and the task alone, so it may run again, anywhere, at any time.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -83,6 +84,8 @@ class FileJob(ABC):
         # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
         if places := {file.name: file.relative for file in self.files if "/" in file.relative}:
             found["places"] = places
+        if (names := list(inputs)) != sorted(names):  # the keys of a manifest have no order
+            found["order"] = hashlib.sha256(json.dumps(names).encode()).hexdigest()
         return found
 
     @cached_property

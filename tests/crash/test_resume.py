@@ -246,7 +246,7 @@ def interrupted(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def interrupt(given: Path, out: Path) -> None:
+def interrupt(given: Path | list[str], out: Path) -> None:
     """A run that is interrupted where its evidence would be written."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.driver.evidence", interrupted)
@@ -272,6 +272,18 @@ def test_a_finished_run_or_another_job_opens_no_engine(
     with pytest.raises(OutputError, match=r"b\.jsonl is no longer an input"):
         gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
     assert results(out) == before
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_the_order_of_inputs_is_part_of_a_run(step: int, inputs: Path, tmp_path: Path) -> None:
+    """What an unfinished run has found belongs to positions, and another order would give it to other documents."""
+    out, given = tmp_path / "out", sorted(map(str, inputs.iterdir()))[::step]
+    interrupt(given, out)
+    with pytest.raises(OutputError, match="another run: its inputs are in another order"):
+        gpulsh.deduplicate_files(given[::-1], out, resume=True, **OPTIONS)
+    gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
+    gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
+    assert results(out) == results(tmp_path / "whole")
 
 
 def test_an_unfinished_run_is_left_alone_without_resume_or_its_secret(inputs: Path, tmp_path: Path) -> None:

@@ -296,6 +296,8 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
                 yield from _changes(old, new)
                 return  # the places and sources of files follow from which there are
             yield from _differences(old, new)
+        elif old != new and name == "order":
+            yield "its inputs are in another order"
         elif old != new:
             yield f"{name} was {_value(before, name)} and is {_value(now, name)} now"
 
