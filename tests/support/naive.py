@@ -229,8 +229,7 @@ def greedy(
     """The definition of the decision, one document after another.
 
     The first `protected` documents come first and are never dropped; with `sources` only documents of one are
-    duplicates, or with `across` only those of two: then a copy is what the first copy of its source is. Protected ones
-    are compared with all sources.
+    duplicates, or with `across` only those of two: then a copy is what the first copy of its source is.
     """
     count = len(documents.sequences)
     order = list(range(count))
@@ -241,8 +240,7 @@ def greedy(
     similarity = cache(documents.similarity)
 
     def allowed(earlier: int, later: int) -> bool:
-        related = sources is None or earlier < protected or (sources[earlier] != sources[later]) == across
-        return later >= protected and related
+        return later >= protected and (sources is None or (sources[earlier] != sources[later]) == across)
 
     first_of: dict[Hashable, int] = {}
     copies: dict[int, int] = {}
