@@ -16,7 +16,7 @@ from gpulsh.arrays import Buckets, Fingerprints, TextBatch
 from gpulsh.backends.cuda import CudaBackend, buckets
 from gpulsh.backends.cuda.buckets import collisions, may_repeat
 from gpulsh.backends.cuda.launcher import Geometry
-from gpulsh.backends.cuda.machine import Machine
+from gpulsh.backends.cuda.machine import KEPT, Machine
 from gpulsh.backends.cuda.memory import MOST_PINNED, SMALLEST, text_sizes
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.backends.reference import ReferenceBackend
@@ -27,7 +27,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Method
 from gpulsh.params import Shingling
 from gpulsh.run.memory import decide, sign
-from gpulsh.secret import TOKEN_FAR, WORDS
+from gpulsh.secret import TOKEN_FAR, WORDS, evidence_keys
 from gpulsh.stats.stages import Progress
 from tests.kernels.cuts import assert_decisions, texts
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, current_device, scarce_memory
@@ -258,6 +258,13 @@ def test_a_run_on_cuda_gets_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def host(kernels_built: None) -> Machine:
     return Machine(DeviceModule(), HostLauncher(), Geometry())
+
+
+def test_a_machine_holds_few_secrets(host: Machine) -> None:
+    """Calls outside a run release nothing, and each run has a secret of its own."""
+    for number in range(3 * KEPT):
+        host.keys(evidence_keys(bytes([number]) * 32))
+    assert host.keys.cache_info().currsize == KEPT
 
 
 def test_few_digests_that_do_not_repeat_are_sorted(host: Machine) -> None:

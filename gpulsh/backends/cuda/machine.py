@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.errors import BackendError, DeviceMemoryError, GpulshError
 from gpulsh.params import Family, Reading
 
-KEPT = 8  # sketches of a lane for the next call
+KEPT = 8  # keys, and sketches: small, and used again and again
 MAX_BLOCKS = (2**31 - 1, 65535)
 # Messages of errors besides CuPy's own OutOfMemoryError: of a sort without memory to work in; of the runtime and the
 # driver, which need memory to load a kernel or to make an event or a stream.
@@ -60,8 +61,9 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.staging = Staging(self.arrays)
-        self.sketches: dict[Family, Any] = {}  # by use, the last one last
-        self._keys: dict[Keys, DeviceKeys] = {}
+        # Several threads may share a machine.
+        self.sketch = lru_cache(KEPT)(self._new_sketch)
+        self.keys = lru_cache(KEPT)(self._new_keys)
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -95,12 +97,13 @@ class Machine:
         """How much text to hand over at once."""
         return text_sizes(free_bytes(self.arrays), self.geometry.text_bytes, *self.budget)
 
-    def keys(self, keys: Keys) -> DeviceKeys:
+    def _new_sketch(self, make: Callable[[Machine, Family], Any], family: Family) -> Any:
+        return done(self.arrays, make(self, family))
+
+    def _new_keys(self, keys: Keys) -> DeviceKeys:
         """The keys of evidence, or the public ones."""
-        if keys not in self._keys:
-            words = self.arrays.asarray(public_words() if keys is None else keys.words)
-            self._keys[keys] = done(self.arrays, DeviceKeys(words, keys is not None))
-        return self._keys[keys]
+        words = self.arrays.asarray(public_words() if keys is None else keys.words)
+        return done(self.arrays, DeviceKeys(words, keys is not None))
 
     def table(self, reading: Reading) -> Table:
         """The Unicode table of a reading."""
@@ -111,11 +114,9 @@ class Machine:
         return self.tables[key]
 
     def release(self) -> None:
-        """Return pinned memory to CuPy's pool, and forget secrets and sketches, but the last ones."""
+        """Return pinned memory to CuPy's pool, and forget secrets."""
         self.staging.release()
-        self._keys = {keys: words for keys, words in self._keys.items() if keys is None}
-        for family in [*self.sketches][:-KEPT]:
-            del self.sketches[family]
+        self.keys.cache_clear()
 
     def number(self, array: Array) -> int:
         """The value of an array of one element, once it is computed."""

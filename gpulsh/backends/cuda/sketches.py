@@ -16,7 +16,6 @@ from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.buckets import band_digests
 from gpulsh.backends.cuda.launcher import LANES, Argument
 from gpulsh.backends.cuda.machine import Machine
-from gpulsh.backends.cuda.memory import done
 from gpulsh.backends.cuda.texts import TokenSums, shingle_sums
 from gpulsh.backends.hashing import FUNCTIONS, function_tables
 from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE, ROUND_SHIFT, THROWS, SketchFold
@@ -32,10 +31,7 @@ def set_sketch(machine: Machine, family: Family) -> SketchFold:
 
 def sketch_of(machine: Machine, family: Family) -> Minima:
     """The sketch of a family; its random words are uploaded once."""
-    found: Minima | None = machine.sketches.pop(family, None)
-    if found is None:
-        found = done(machine.arrays, SKETCHES[family.sketch](machine, family))
-    machine.sketches[family] = found  # as the last one
+    found: Minima = machine.sketch(SKETCHES[family.sketch], family)
     return found
 
 

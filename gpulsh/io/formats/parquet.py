@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from threading import Lock
 from typing import NamedTuple, Unpack
 
 import numpy as np
@@ -209,6 +210,7 @@ def _footer_size(file: File) -> int:
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
 _footers: dict[object, pq.FileMetaData] = {}
+_footers_lock = Lock()
 
 
 @contextmanager
@@ -218,9 +220,10 @@ def _opened_again(file: File) -> Iterator[pq.ParquetFile]:
     footer = _footers.get(key)
     with _opened(file, metadata=footer) as source:
         if key is not None and footer is None and source.num_row_groups >= MANY_GROUPS:
-            while len(_footers) >= MOST_FOOTERS:
-                _footers.pop(next(iter(_footers)), None)
-            _footers[key] = source.metadata
+            with _footers_lock:
+                while len(_footers) >= MOST_FOOTERS:
+                    del _footers[next(iter(_footers))]
+                _footers[key] = source.metadata
         yield source
 
 
