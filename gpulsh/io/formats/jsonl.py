@@ -279,12 +279,17 @@ class JsonLines(Streamed):
         lost: Lost = lambda detail: None,
         step: int = PLAIN_STEP,
     ) -> Iterator[Group]:
-        """The rows of each block.
+        """The rows of each block, or elements of an array.
 
         Of a file that is `intact_only`, `lost` is called for each stretch that is skipped. A line that the stretch cuts
         is dropped: the rest of a line is never a JSON object, and an object there is a whole line.
         """
         number, start = 1, 0
+        if file.unit == ELEMENT:
+            for elements in split_elements(file, self._blocks(file, source, STEP), limit):
+                yield Group(range(number, number + len(elements)), elements)
+                number += len(elements)
+            return
         with reading(file):
             while True:
                 intact = None
@@ -324,23 +329,6 @@ class Json(JsonLines):
                 source.seek(0)
             stack.pop_all()
         return replace(file, unit=ELEMENT) if begin.startswith(b"[") else file, source
-
-    def _groups(
-        self,
-        file: File,
-        source: BinaryIO,
-        limit: Limit | None = None,
-        lost: Lost = lambda detail: None,
-        step: int = PLAIN_STEP,
-    ) -> Iterator[Group]:
-        if file.unit != ELEMENT:
-            yield from super()._groups(file, source, limit, lost, step)
-            return
-        number = 1
-        for elements in split_elements(file, self._blocks(file, source, STEP), limit):
-            count = len(elements)
-            yield Group(range(number, number + count), elements)
-            number += count
 
 
 def _rejection(file: File, row: int, number: int, error: InputError) -> Rejection:
