@@ -21,7 +21,7 @@ from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend, least_share
 from gpulsh.decide.readable import Readable, in_runs
 from gpulsh.lsh.pairs import packed, unpacked
-from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, sorted_distinct, within_runs
+from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges, sorted_distinct
 
 SHINGLE_BYTES = 8  # of text, or fewer, for a slot of the table of frequencies
 FEWEST_BITS, MOST_BITS = 10, 28
@@ -73,8 +73,7 @@ class Owners:
         begin, counts = self._offset[slots], self._offset[slots + 1] - self._offset[slots]
         for start, stop in cuts(offsets(counts), LARGEST_JOIN):
             some = counts[start:stop]
-            which = np.repeat(begin[start:stop], some) + within_runs(some)
-            yield np.repeat(holders[start:stop], some), self._owners[which]
+            yield np.repeat(holders[start:stop], some), self._owners[ranges(begin[start:stop], some)]
 
 
 def _frequencies(texts: Readable, text_sizes: Numbers, ops: Backend) -> Array:

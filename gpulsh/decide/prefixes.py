@@ -29,7 +29,7 @@ from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
 from gpulsh.lsh.pairs import distinct_of, packed
-from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, runs_of, within_runs
+from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, ranges, runs_of
 
 SAMPLED = 32  # documents of which a sample counts one
 SAMPLE_BYTES = 2 << 20  # text of a sample, at least
@@ -126,7 +126,7 @@ class Matches:
         """Pairs (known, asking), packed, of at most `most` matches at a time."""
         for documents, asked, first, count in self.runs:
             for begin, end in cuts(offsets(count), most):
-                known = documents[np.repeat(first[begin:end], count[begin:end]) + within_runs(count[begin:end])]
+                known = documents[ranges(first[begin:end], count[begin:end])]
                 asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
                 yield distinct_of(known, asking)
 

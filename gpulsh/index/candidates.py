@@ -28,7 +28,7 @@ from gpulsh.index.snapshot import Snapshot
 from gpulsh.lsh.collisions import Collisions, Memberships, SmallBuckets
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.method import Method
-from gpulsh.ragged import chosen_rows, offsets, sorted_distinct, within_runs
+from gpulsh.ragged import chosen_rows, offsets, ranges, sorted_distinct, within_runs
 
 # A bucket of more documents is joined by prefixes instead of compared in all pairs. A run's `SMALL_BUCKET` is larger,
 # as it hands out all pairs of small buckets as evidence. An index hands out none, and no decision depends on this.
@@ -156,7 +156,7 @@ class _Buckets:
         bucket = self.held_bucket[small]
         count = self.new[bucket]
         starts = np.cumsum(self.new) - self.new
-        partner = self.rows[np.repeat(starts[bucket], count) + within_runs(count)]
+        partner = self.rows[ranges(starts[bucket], count)]
         found: NDArray[np.uint64] = packed(np.repeat(held[small], count), partner + base)
         several = ~self.is_large & (self.new > 1)
         if ops is None or not several.any():

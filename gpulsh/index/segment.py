@@ -35,7 +35,7 @@ from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.index.evidence.blocks import BlockRows, HeldRows
 from gpulsh.index.evidence.places import PlaceColumns, PlaceKeys, Places, Source
 from gpulsh.index.filters import Words, make_filter, passing, passing_own
-from gpulsh.ragged import run_bounds, runs_of, within_runs
+from gpulsh.ragged import ranges, run_bounds, runs_of
 from gpulsh.store.columns import MappedBatches, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
 
@@ -365,7 +365,7 @@ def matches(
     found, first, count = runs(known, values, words)
     if len(found) == 0:
         return found, first
-    return np.repeat(found, count), np.repeat(first, count) + within_runs(count)
+    return np.repeat(found, count), ranges(first, count)
 
 
 def runs(

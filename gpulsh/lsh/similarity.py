@@ -10,7 +10,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.lsh.pairs import share
 from gpulsh.params import check_type
-from gpulsh.ragged import cuts, offsets, within_runs
+from gpulsh.ragged import cuts, offsets, ranges
 from gpulsh.sketch.base import checked_pairs, estimates
 
 AT_ONCE = 1 << 20  # weights of rows of pairs that are looked up
@@ -105,7 +105,7 @@ def _weighted_cosine(rows: WeightedFingerprints, pairs: NDArray[np.int64]) -> ND
     for start, stop in cuts(offsets(rows.lengths[pairs[:, 0]]), AT_ONCE, AT_ONCE):
         one, other = pairs[start:stop].T
         sizes = rows.lengths[one]
-        entry = np.repeat(offset[one], sizes) + within_runs(sizes)
+        entry = ranges(offset[one], sizes)
         pair = np.repeat(np.arange(len(one)), sizes)
         sought = other[pair] * len(distinct) + place[entry]
         at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
