@@ -79,7 +79,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def _check(bench: Bench, jobs: list[Job]) -> list[dict[str, Any]]:
-    """All find the pairs that bit counts of Python's integers tell of."""
+    """All find the same pairs as bit counts of Python's integers."""
     words = [int(word) for word in made(CHECKED)]
     wanted, checks = None, []
     for job in jobs:

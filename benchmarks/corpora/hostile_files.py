@@ -114,7 +114,7 @@ def large_lines(write: Callable[[Path, Iterable[Run]], None]) -> Callable[[Path]
 
 
 def escaped_lines(path: Path) -> None:
-    """Lines of 120 MB of which every third character is an escape, or none is one byte in memory."""
+    """Lines of 120 MB: every third character is an escape, or no character is one byte in memory."""
     plain(
         path,
         itertools.chain(

@@ -223,7 +223,7 @@ def _wakes(work: Work, seconds: float) -> float:
 
 @contextmanager
 def _lock_given_up_by_no_one() -> Iterator[None]:
-    """Inside, a thread that runs Python is never asked for the interpreter's lock: only what gives it up by itself."""
+    """Inside, the interpreter never takes its lock from a running thread; only a thread that gives it up loses it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     try:
