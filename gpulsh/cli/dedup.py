@@ -157,7 +157,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 @click.option("--min-cluster", type=int, metavar="K", help="Drop documents only from clusters of K or more.")
 @click.option("--max-copies", type=int, metavar="K", help="Keep up to K copies of each document.")
 @click.option("--min-sources", type=int, metavar="K", help="Keep only documents from at least K sources, once each.")
-@click.option("--within", is_flag=True, help="Compare only documents of the same INPUT.")
+@click.option("--within", is_flag=True, help="Compare only documents of the same INPUT, and protected ones with all.")
 @click.option("--across", is_flag=True, help="Compare only documents of different INPUTs.")
 @click.option(
     "--index",

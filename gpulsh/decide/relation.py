@@ -54,8 +54,8 @@ class Relation:
     """The rules, for documents by position.
 
     With `source` int [n], only documents of the same source are duplicates, or, with `across`, only documents of
-    different sources. The first `protected` positions come first in decision order, and are never dropped. Documents
-    from position `asking` on are never a witness.
+    different sources. The first `protected` positions come first in decision order, and are never dropped; documents of
+    any source may be dropped for them. Documents from position `asking` on are never a witness.
     """
 
     source: Array | None = None
@@ -79,7 +79,8 @@ class Relation:
         """bool [m]: whether each later document may be dropped for the earlier one."""
         allowed = self.can_be_dropped(later) & self.can_be_witness(earlier)
         if self.source is not None:
-            allowed &= (self.source[earlier] != self.source[later]) == self.across
+            related = (self.source[earlier] != self.source[later]) == self.across
+            allowed &= related | (earlier < self.protected)
         return allowed
 
 

@@ -48,11 +48,16 @@ def copies_by_key(
 ) -> dict[int, int]:
     """Each document that an earlier one in decision order shares its key with, and the first of those."""
     first: dict[Any, int] = {}
+    guarded: dict[str, int] = {}  # by key, for documents of any source
     found = {}
     for i in sorted(range(len(keys)), key=lambda i: (i >= protected, -priority[i], i)):
         if keys[i] not in (None, "", b""):
-            of = first.setdefault((str(keys[i]), sources and sources[i]), i)
-            if of != i and i >= protected:
+            key = str(keys[i])
+            if i < protected:
+                guarded.setdefault(key, i)
+            elif key in guarded:
+                found[i] = guarded[key]
+            elif (of := first.setdefault((key, sources and sources[i]), i)) != i:
                 found[i] = of
     return found
 

@@ -229,7 +229,8 @@ def greedy(
     """The definition of the decision, one document after another.
 
     The first `protected` documents come first and are never dropped; with `sources` only documents of one are
-    duplicates, or with `across` only those of two: then a copy is what the first copy of its source is.
+    duplicates, or with `across` only those of two: then a copy is what the first copy of its source is. Protected ones
+    are compared with all sources.
     """
     count = len(documents.sequences)
     order = list(range(count))
@@ -240,7 +241,8 @@ def greedy(
     similarity = cache(documents.similarity)
 
     def allowed(earlier: int, later: int) -> bool:
-        return later >= protected and (sources is None or (sources[earlier] != sources[later]) == across)
+        related = sources is None or earlier < protected or (sources[earlier] != sources[later]) == across
+        return later >= protected and related
 
     first_of: dict[Hashable, int] = {}
     copies: dict[int, int] = {}

@@ -29,7 +29,10 @@ from gpulsh.run.records.tables import Ranges, Table
 
 def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     """Find the documents whose hashes of keys are in one of `parts` equal ranges, and which an earlier one has."""
-    found = _Hashed(place, layout, tables.KEYS, part, parts).copies(within=place.job.policy.within)
+    hashed, within = _Hashed(place, layout, tables.KEYS, part, parts), place.job.policy.within
+    found = hashed.copies(within=within)
+    if within and layout.protected:
+        found = _of_protected_first(found, hashed.copies(within=False), layout.protected)
     dropped = found.document >= layout.protected  # protected ones are compared, whatever their keys
     found = tables.KEY_COPIES.rows(found, dropped)
     facts, made = {"copies": len(found.document)}, tables.KEY_COPIES.write(place.folder, part, found)
@@ -58,6 +61,14 @@ def copies(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: i
         others = tables.TWINS.rows(all_found, ~np.isin(all_found.document, found.document))
         made |= tables.TWINS.write(place.folder, part, others)
     return Made(made)
+
+
+def _of_protected_first(found: tables.Copies, of_all: tables.Copies, protected: int) -> tables.Copies:
+    """The copies `of_all` sources whose first one is protected, and those `found` within sources that are not these."""
+    of_protected = tables.KEY_COPIES.rows(of_all, of_all.first < protected)
+    others = tables.KEY_COPIES.rows(found, ~np.isin(found.document, of_protected.document))
+    both = tables.Copies(*map(np.concatenate, zip(of_protected, others, strict=True)))
+    return tables.KEY_COPIES.rows(both, np.argsort(both.document))
 
 
 class _Hashed:

@@ -24,7 +24,7 @@ from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import EarlierKeys, rejected, write_rejected
 from gpulsh.run.records.ids import IdColumn
 from gpulsh.run.records.results import MarkedRows, types_of, write_result
-from gpulsh.run.records.tables import COPIES, DECISIONS, KEY_COPIES, Ranges
+from gpulsh.run.records.tables import COPIES, DECISIONS, KEY_COPIES, TWINS, Ranges
 from gpulsh.stats.counts import CLUSTERS, DUPLICATES, REASON, WEIGHT
 
 ROWS_AT_ONCE, CLUSTERS_AT_ONCE = 1 << 16, 1 << 14
@@ -41,7 +41,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
     ids = IdColumn.of(job, place.folder, layout, id_files, bad, earlier.kinds() if earlier else ())
     rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
     schema = types_of(rows, ids.type)
-    reasons = _Reasons(place.folder, ranges)
+    reasons = _Reasons(place.folder, ranges, by_source=job.policy.by_source())
 
     def where(positions: Numbers) -> list[pa.Array]:
         return [*job.file_and_row(layout, positions), ids.at(positions)]
@@ -73,21 +73,29 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
 
 
 class _Reasons:
-    """Why documents were dropped, by files of KEY_COPIES and COPIES."""
+    """Why documents were dropped, by files of KEY_COPIES, COPIES and TWINS."""
 
-    def __init__(self, folder: Path, ranges: Ranges) -> None:
+    def __init__(self, folder: Path, ranges: Ranges, *, by_source: bool) -> None:
         self._keyed = [file.whole() for file in KEY_COPIES.all(folder, ranges.keys)]
         self._copies = [file.whole() for file in COPIES.all(folder, ranges.copies)]
+        self._twins = [file.whole() for file in TWINS.all(folder, ranges.copies if by_source else 0)]
 
     def of(self, documents: Numbers, targets: Numbers) -> pa.Array:
         """A pyarrow.StringArray of REASON, of documents that are dropped for `targets`."""
-        found = np.full(len(documents), NEAR)
-        for tables, reason in ((self._copies, EXACT), (self._keyed, KEY)):
-            for known, first in tables:
-                rows, at = found_in(known, documents)
-                # A copy of a document that is not kept has other words than its witness.
-                found[rows if reason == KEY else rows[first[at] == targets[rows]]] = reason
+        found = np.where(self._first_of_words(documents) == self._first_of_words(targets), EXACT, NEAR)
+        for known, _ in self._keyed:
+            found[found_in(known, documents)[0]] = KEY
         return pa.array(REASONS).take(to_arrow(found))
+
+    def _first_of_words(self, documents: Numbers) -> Numbers:
+        """The first document with the words of each, of all sources."""
+        first = documents.copy()
+        for tables in (self._copies, self._twins):
+            known_first = first.copy()
+            for known, of in tables:
+                rows, at = found_in(known, known_first)
+                first[rows] = of[at]
+        return first
 
 
 def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Values]]]:
