@@ -152,10 +152,7 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
 
 
 def _of_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        column if column.type == field.type else of_type(column, field.type)
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
+    columns = [of_type(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.record_batch(columns, schema=schema)
 
 
@@ -225,7 +222,11 @@ def _is_string(column: pa.Array, is_document: bool) -> bool:
 
 
 def _values(column: pa.Array, is_document: bool) -> list[object]:
-    found = as_strings(column) if _is_string(column, is_document) else column.cast(_plain_type(column.type))
+    if _is_string(column, is_document):
+        found = as_strings(column)
+    else:
+        column = of_type(column, parquet_type(column.type))
+        found = column.cast(_plain_type(column.type))
     return found.to_pylist()  # type: ignore[no-any-return]
 
 

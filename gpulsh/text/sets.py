@@ -95,7 +95,7 @@ def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from gpulsh.io.arrow.buffers import numbers
+    from gpulsh.io.arrow.buffers import decoded, numbers
     from gpulsh.io.arrow.soundness import check_given
 
     kind, types = column.type, pa.types
@@ -103,9 +103,7 @@ def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
     if not any(is_list(kind) for is_list in lists):
         raise InputTypeError(f"sets is of Arrow type {kind}; {ALLOWED}")
     check_given(column, "sets")
-    items = column.flatten()  # without items under null rows
-    if types.is_dictionary(items.type):
-        items = items.dictionary_decode()
+    items = decoded(column.flatten())  # without items under null rows
     _check_nulls(items)
     lengths = pc.list_value_length(column).fill_null(0)
     return items, offsets(numbers(lengths))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -47,24 +48,30 @@ def passages_and_cut(inputs: Any, out: Path, **options: Any) -> Path:
     return cut.data
 
 
-@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "dictionary"])
-def test_parquet_and_arrow(tmp_path: Path, kind: str) -> None:
-    kinds = {
-        "string": pa.string(),
-        "large_string": pa.large_string(),
-        "binary": pa.binary(),
-        "dictionary": pa.dictionary(pa.int32(), pa.string()),
-    }
-    table = pa.table(
-        {"a": range(5), "text": pa.array(TEXTS, pa.string()).cast(kinds[kind]), "b": [[1], [], None] + [[2]] * 2}
-    )
-    pq.write_table(table, tmp_path / "x.parquet", row_group_size=2)
+def texts_of(kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return pa.array(TEXTS, pa.string()).dictionary_encode().cast(kind)
+    return pa.array(TEXTS, pa.string()).cast(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(pa.string(), pa.large_string(), pa.binary(), pa.string_view(), pa.binary_view()),
+        *(pa.dictionary(pa.int32(), kind) for kind in (pa.string(), pa.binary(), pa.string_view())),
+    ],
+    ids=str,
+)
+def test_parquet_and_arrow(tmp_path: Path, kind: pa.DataType) -> None:
+    table = pa.table({"a": range(5), "text": texts_of(kind), "b": [[1], [], None] + [[2]] * 2})
+    if "values=string_view" not in str(kind):  # Arrow cannot write it to Parquet
+        pq.write_table(table, tmp_path / "x.parquet", row_group_size=2)
     with pa.OSFile(str(tmp_path / "y.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
         out.write_table(table)
-    for name in ("x.parquet", "y.arrow"):
+    for name in {"x.parquet", "y.arrow"}.intersection(os.listdir(tmp_path)):
         data = passages_and_cut(tmp_path / name, tmp_path / name[0])
         found = pq.read_table(data / name) if name == "x.parquet" else pa.ipc.open_file(str(data / name)).read_all()
-        kept = table.take([0, 2, 3, 4])
+        kept = pa.concat_tables([table.slice(0, 1), table.slice(2)])
         assert found.schema.equals(table.schema) and found.drop(["text"]).equals(kept.drop(["text"]))
         texts = found["text"].to_pylist()
         assert [text.decode() if isinstance(text, bytes) else text for text in texts] == left()[0]

@@ -80,6 +80,22 @@ def chosen(column: pa.Array | pa.ChunkedArray, rows: Numbers) -> pa.Array:
     return pa.concat_arrays(taken.chunks) if taken.num_chunks else pa.nulls(0, column.type)
 
 
+def chosen_or_null(column: pa.Array, rows: Numbers, null: NDArray[np.bool_] | None) -> pa.Array:
+    """As `chosen`, but null where `null` [n] is true, whatever the row."""
+    if null is None:
+        return chosen(column, rows)
+    with_null = pa.concat_arrays([column, pa.nulls(1, column.type)])
+    return chosen(with_null, np.where(null, len(column), rows))
+
+
+def decoded(values: pa.Array) -> pa.Array:
+    """The values of a dictionary array; another array as it is."""
+    if not pa.types.is_dictionary(values.type):
+        return values
+    codes = values.indices
+    return chosen_or_null(values.dictionary, numbers(codes).astype(np.int64), null_mask(codes))
+
+
 def kept(table: pa.Table | pa.RecordBatch, keep: NDArray[np.bool_]) -> pa.Table | pa.RecordBatch:
     """The rows of a table or record batch where `keep` [rows] is true, as one of its kind."""
     if keep.all():

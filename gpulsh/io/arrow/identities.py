@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers, Values, on_host
 from gpulsh.errors import BackendError, ParameterError, install
+from gpulsh.io.arrow.buffers import decoded
 from gpulsh.io.arrow.rows import has_views, is_text
 from gpulsh.io.arrow.soundness import check_given
 from gpulsh.params import shown, shown_type
@@ -43,7 +44,7 @@ def identities(values: pa.Array) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return identities(values.storage)
     if pa.types.is_dictionary(kind):
-        return identities(values.dictionary_decode())
+        return identities(decoded(values))
     if pa.types.is_integer(kind):
         values = values.cast(pa.string())
     elif pa.types.is_fixed_size_binary(kind):

@@ -9,12 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gpulsh.io.arrow.buffers import decoded
+from gpulsh.io.arrow.rows import has_views
+
 DAY = 86_400_000  # milliseconds
 
 
 def one_type(parts: Sequence[pa.Array], declared: Sequence[pa.DataType]) -> pa.Array:
     """Arrays end to end, in the type common to them and to `declared`, otherwise each value as JSON text."""
-    parts = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
+    parts = list(map(decoded, parts))
     kind = common_type([*declared, *(part.type for part in parts)])
     if kind is not None and in_parquet(kind):
         kind = parquet_type(kind)
@@ -48,10 +51,10 @@ def in_parquet(kind: pa.DataType) -> bool:
 
 
 def parquet_type(kind: pa.DataType) -> pa.DataType:
-    """The Parquet type for values of `kind`: lists instead of lists of a fixed size.
+    """The type that Arrow can write to Parquet: lists instead of lists of a fixed size, no dictionaries of views.
 
     Parquet has no lists of a fixed size. Arrow converts lists to these again, but fails at size 0, and in some versions
-    at nulls.
+    at nulls. It cannot decode a dictionary of views.
 
     >>> parquet_type(pa.struct([("embedding", pa.list_(pa.float32(), 2))]))
     StructType(struct<embedding: list<item: float>>)
@@ -70,11 +73,16 @@ def parquet_type(kind: pa.DataType) -> pa.DataType:
         return pa.large_list(inner(kind.value_field))
     if types.is_struct(kind):
         return pa.struct([inner(kind.field(place)) for place in range(kind.num_fields)])
+    if types.is_dictionary(kind) and has_views(kind.value_type):
+        plain = pa.large_string() if types.is_string_view(kind.value_type) else pa.large_binary()
+        return pa.dictionary(kind.index_type, plain, kind.ordered)
     return pa.map_(parquet_type(kind.key_type), inner(kind.item_field)) if types.is_map(kind) else kind
 
 
 def of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """An array cast to a type that holds its values; Arrow has no casts of nulls to some types."""
+    if values.type == kind:
+        return values
     return pa.nulls(len(values), kind) if pa.types.is_null(values.type) else values.cast(kind)
 
 

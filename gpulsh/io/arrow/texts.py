@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.buffers import to_arrow
+from gpulsh.io.arrow.buffers import decoded, to_arrow
 from gpulsh.io.arrow.identities import BYTES, TAKES, identities, is_identity
 from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
 from gpulsh.io.changes import Cuts
@@ -186,19 +186,18 @@ class Cutter:
 
 def _replaced(texts: pa.Array, changed: NDArray[np.bool_], found: list[bytes]) -> pa.Array:
     """Texts of any type that `is_text`, some of them replaced; in the same type."""
-    kind, plain = texts.type, _storage(texts)
-    storage = plain.type
-    whole = plain.cast(BYTES)
-    replaced = pc.replace_with_mask(whole, to_arrow(changed), pa.array(found, BYTES))
+    kind, storage = texts.type, _storage(texts).type
+    replaced = pc.replace_with_mask(_as_bytes(texts), to_arrow(changed), pa.array(found, BYTES))
     if pa.types.is_dictionary(storage):
-        replaced = replaced.cast(storage.value_type).dictionary_encode().cast(storage)
+        plain = BYTES if "binary" in str(storage.value_type) else pa.large_string()  # Arrow encodes no views
+        replaced = replaced.cast(plain).dictionary_encode().cast(storage)
     else:
         replaced = replaced.cast(storage)
     return pa.ExtensionArray.from_storage(kind, replaced) if isinstance(kind, pa.BaseExtensionType) else replaced
 
 
 def _as_bytes(array: pa.Array) -> pa.Array:
-    return _storage(array).cast(BYTES)
+    return decoded(_storage(array)).cast(BYTES)
 
 
 def _storage(array: pa.Array) -> pa.Array:

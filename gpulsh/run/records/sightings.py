@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings, seen
 from gpulsh.errors import InputError, InputTypeError, ParameterError
-from gpulsh.io.arrow.buffers import chosen, null_mask, numbers, to_arrow
+from gpulsh.io.arrow.buffers import chosen, decoded, null_mask, numbers, to_arrow
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings
@@ -30,8 +30,7 @@ Where = Callable[[int], str]  # how a message names a row
 
 def source_texts(values: pa.Array) -> pa.Array:
     """Each source as a string: texts as they are, other values as JSON text."""
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
+    values = decoded(values)
     found = as_strings(values) if is_text(values.type) else as_texts(values)
     return found.cast(pa.string())
 
@@ -55,10 +54,8 @@ def instants(values: pa.Array, column: str, where: Where) -> Numbers:
     A time without an offset is one of UTC. InputTypeError for a column of another type, InputError for the first string
     that is not a date.
     """
+    values = decoded(values)
     types, kind = pa.types, values.type
-    if types.is_dictionary(kind):
-        values = values.dictionary_decode()
-        kind = values.type
     if types.is_date(kind) or types.is_timestamp(kind):
         values = values.cast(pa.timestamp("us", kind.tz if types.is_timestamp(kind) else None), safe=False)
         found = values.view(pa.int64())

@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.io.arrow.buffers import decoded
 from gpulsh.io.arrow.rows import array_of
 from gpulsh.io.conversion import write_kept
 from gpulsh.io.files.file_texts import Piece
@@ -92,7 +93,7 @@ def ids_of(place: Place[FileJob], layout: Layout, named: Numbers) -> Iterator[Id
         file = job.files[number]
         with job.stamps.unchanged([number]):
             values = format_of(file).values(file, column, here - start, job.limit(place.parallel))
-        parts.append((here, values.dictionary_decode() if pa.types.is_dictionary(values.type) else values))
+        parts.append((here, decoded(values)))
     for _, run in groupby(parts, lambda part: part[1].type):
         documents, values = zip(*run, strict=True)
         yield Ids(np.concatenate(documents), pa.concat_arrays(values))
