@@ -203,6 +203,7 @@ def test_what_a_policy_keeps() -> None:
         ({"min_sources": 2, "max_copies": 2, "source_column": ["a"]}, "min_sources and max_copies are both given"),
         ({"min_sources": 2, "min_cluster": 2, "source_column": ["a"]}, "min_sources and min_cluster are both given"),
         ({"source_column": ["a", "b"]}, "source_column has 2 values for 1 documents"),
+        ({"source_column": [2**70]}, "source_column is of type list, not a column of one kind of value"),
         ({"source_column": "lang"}, "source_column is 'lang', and texts, a list, has no columns"),
         ({"date_column": 5}, "date_column is of type int, not a column"),
         (
@@ -221,11 +222,26 @@ def test_parameters_that_are_refused(options: dict[str, Any], told: str) -> None
     [
         (["2020-01-01", None, "soon"], "row 2: column 'date' is 'soon'; date_column takes dates"),
         ([1, 2, 3], "row 0: column 'date' is int64; date_column takes dates, or strings of them"),
+        (np.array([0, 1, 2**62], "int64").view("datetime64[s]"), "row 2: column 'date' has a date that 64 bits"),
+        (pa.array([0, 2**31 - 1, 1], pa.int32()).view(pa.date32()), "row 1: column 'date' has a date that 64 bits"),
     ],
 )
-def test_dates_that_are_none(dates: list[Any], told: str) -> None:
+def test_dates_that_are_none(dates: Any, told: str) -> None:
     with pytest.raises(InputError, match=told):
         gpulsh.deduplicate(["a", "b", "c"], backend="reference", date_column=dates)
+
+
+@pytest.mark.parametrize(
+    ("sources", "names"),
+    [
+        (pa.array([b"a", b"a", b"\xff"], pa.binary(1)), ["a", "\ufffd"]),
+        ([date(2024, 2, 29), date(2024, 2, 29), date(2024, 3, 1)], ["2024-02-29", "2024-03-01"]),
+        ([1.5, 1.5, 2], ["1.5", "2.0"]),
+    ],
+)
+def test_sources_of_every_kind(sources: Any, names: list[str]) -> None:
+    found = gpulsh.deduplicate(["a b"] * 3, backend="reference", source_column=sources).counts()
+    assert found["source_names"].to_pylist() == [names]
 
 
 @pytest.mark.parametrize(

@@ -387,6 +387,7 @@ def test_priority_of_other_libraries() -> None:
     [
         ([1.0, float("nan"), 0, 0, 0], "NaN at position 1"),
         (np.array([0, 0, 0, 0, np.nan], np.float32), "NaN at position 4"),
+        (np.ma.array(range(5), mask=[0, 0, 1, 0, 1]), "masked at position 2"),
         ([1, 2], r"shape \(2,\)"),
         (np.zeros((5, 1)), r"shape \(5, 1\)"),
         (["a"] * 5, "priority"),

@@ -29,9 +29,13 @@ Where = Callable[[int], str]  # how a message names a row
 
 
 def source_texts(values: pa.Array) -> pa.Array:
-    """Each source as a string: texts as they are, other values as JSON text."""
+    """Each source as a string: texts and bytes as they are, dates and times of ISO 8601, other values as JSON text."""
     values = decoded(values)
+    if pa.types.is_fixed_size_binary(values.type):
+        values = values.cast(pa.binary())
     found = as_strings(values) if is_text(values.type) else as_texts(values)
+    if pa.types.is_temporal(values.type):
+        found = pc.utf8_trim(found, '"')
     return found.cast(pa.string())
 
 
@@ -52,13 +56,12 @@ def instants(values: pa.Array, column: str, where: Where) -> Numbers:
     """int64 [n]: dates, times of dates, or strings of ISO 8601, as microseconds since 1970 in UTC; null is NO_DATE.
 
     A time without an offset is one of UTC. InputTypeError for a column of another type, InputError for the first string
-    that is not a date.
+    that is not a date, or date of a year beyond 290,000.
     """
     values = decoded(values)
     types, kind = pa.types, values.type
     if types.is_date(kind) or types.is_timestamp(kind):
-        values = values.cast(pa.timestamp("us", kind.tz if types.is_timestamp(kind) else None), safe=False)
-        found = values.view(pa.int64())
+        found = _microseconds(values, column, where).view(pa.int64())
     elif types.is_null(kind):
         found = pa.nulls(len(values), pa.int64())
     elif is_text(kind):
@@ -73,6 +76,25 @@ def instants(values: pa.Array, column: str, where: Where) -> Numbers:
     else:
         raise InputTypeError(f"{where(0)}: column {column!r} is {kind}; --date-column takes dates, or strings of them")
     return np.asarray(found.fill_null(NO_DATE).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _microseconds(values: pa.Array, column: str, where: Where) -> pa.Array:
+    zone = values.type.tz if pa.types.is_timestamp(values.type) else None
+    wanted = pa.timestamp("us", zone)
+    if values.type == pa.timestamp("ns", zone):
+        return values.cast(wanted, safe=False)  # which cuts nanoseconds off
+    try:
+        return values.cast(wanted)
+    except pa.ArrowInvalid:
+        for row in range(len(values)):
+            try:
+                values.slice(row, 1).cast(wanted)
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    f"{where(row)}: column {column!r} has a date that 64 bits of microseconds cannot hold;"
+                    " --date-column takes years from -290,000 to 290,000"
+                ) from error
+        raise
 
 
 def sightings_in_memory(texts: object, count: int, source: object, date: object) -> Sightings:
@@ -94,7 +116,7 @@ def _values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
     try:
         if not isinstance(column, (pa.Array, pa.ChunkedArray)):
             column = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise ParameterError(f"{name} is {shown_type(given)}, not a column of one kind of value: {error}") from error
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
