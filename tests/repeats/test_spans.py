@@ -87,6 +87,12 @@ def test_a_line_with_a_first_occurrence_stays() -> None:
     assert left_by(texts, tokens=3, whole_lines=True) == [["a", "b", "c"], ["x", "y", "z"], []]
 
 
+def test_a_line_that_stays_keeps_its_end() -> None:
+    texts = ["a b c\nd e f", "u v w a b c\nz d e f\nlast", "u v w"]
+    found = gpulsh.passages(texts, tokens=3, whole_lines=True, backend="cpu")
+    assert gpulsh.cut(texts, found, min_left=0, backend="cpu").texts[1].as_py() == "u v w \nlast"
+
+
 # --- normal forms
 
 composed = st.lists(
