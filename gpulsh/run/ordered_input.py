@@ -106,7 +106,7 @@ class InDecisionOrder(OrderedInput):
         steps = (manifest.find(step_of("survey", number)) for number in range(len(partitions)))
         self.made = [Made(step.files, step.facts) for step in steps if step]
         layout = job.layout(surveyed)
-        (facts,) = stages.tasks("arrange", [Task(RANK, rank, (layout,))], 1)
+        (facts,) = stages.tasks("rank", [Task(RANK, rank, (layout,))], len(layout))
         self._groups = int(facts["groups"])
         self._rank = RANKS.read(place.folder, RANK).rank
         self._ordered = np.argsort(self._rank)

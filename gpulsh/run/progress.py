@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 from gpulsh.backends.compiling import COMPILING, Stopwatch
 from gpulsh.backends.kernel_cache import kernel_cache
 from gpulsh.params import check_choice
-from gpulsh.report.wording import size
+from gpulsh.report.wording import many, size
 from gpulsh.stats.stages import Progress
 
 if TYPE_CHECKING:
@@ -280,4 +280,4 @@ def _rates(tally: Tally) -> list[str]:
 
 
 def _amount(number: int, name: str) -> str:
-    return size(number) if name == "bytes" else f"{number:,} {name}"
+    return size(number) if name == "bytes" else many(number, name.removesuffix("s"))

@@ -57,7 +57,8 @@ OF_FILES = _table(
 OF_OPTIONS = _table(
     StageRow("keys", "find documents with equal keys", "ranges"),
     StageRow("sight", "read the sources and dates of documents", "partitions"),
-    StageRow("survey", "read every document for its place by --keep", "B"),
+    StageRow("survey", "read the values of --keep", "B"),
+    StageRow("rank", "put documents in the order of --keep", "documents"),
     StageRow("arrange", "bring the texts into that order", "documents"),
 )
 

@@ -125,4 +125,5 @@ def rank(place: Workplace, layout: Layout) -> Made:
     group = np.searchsorted(np.array(cuts, np.int64), ranks, side="right") - 1
     made = MEMBERS.write(place.folder, RANK, Members(documents, group, np.ones(len(documents), np.bool_)))
     made |= RANKS.write(place.folder, RANK, Ranks(ranks))
-    return Made(made, {"groups": len(cuts)})
+    place.progress.advance(len(layout))
+    return Made(made, {"groups": len(cuts), "amount": len(layout)})
