@@ -60,7 +60,7 @@ def test_every_stage_of_a_run_is_in_the_table_and_every_row_is_of_a_run(
     assert list(result.funnel.seconds) == list(OF_MEMORY)
     with monkeypatch.context() as patch:  # so that one component is larger than a task
         patch.setattr(
-            "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=999, digests=40, group=1500)
+            "gpulsh.run.file_run.cut", lambda memory, sizes: Cut(memory=memory, partition=999, digests=40, group=1500)
         )
         report = deduplicate_files(corpus, tmp_path / "out", backend="reference").report
     assert list(report["funnel"]["seconds"]) == list(OF_FILES)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 
 from gpulsh.backends.select import BackendName
-from gpulsh.budget import cut, parse_memory
+from gpulsh.budget import parse_memory
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.counts.weights import WeightBy, chosen_recipe
-from gpulsh.errors import GpulshError, ParameterError
+from gpulsh.errors import ParameterError
 from gpulsh.io.columns import Columns, text_named
-from gpulsh.io.conversion import FormatName, refuse_stream_packing, renamed
-from gpulsh.io.file import File
+from gpulsh.io.conversion import FormatName
 from gpulsh.io.files.form import Form
-from gpulsh.io.files.inputs import find_files, natural_id, refuse_packing, refuse_unused
-from gpulsh.io.files.no_documents import COUNTED, REPORT
+from gpulsh.io.files.inputs import natural_id
+from gpulsh.io.files.no_documents import COUNTED
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.files.stamps import Stamps
@@ -46,23 +45,20 @@ from gpulsh.run import options
 from gpulsh.run.counting import Counting, Write, refuse_without_columns
 from gpulsh.run.driver import Stages, deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, Machine
+from gpulsh.run.file_run import Opened, input_files, named_for_output, run_job, system_errors_as_output_errors, with_cut
 from gpulsh.run.job import Earlier, Job, OnError, Workplace
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.options import Input
 from gpulsh.run.output.finished import Finished, weigh_run
-from gpulsh.run.output.folder import PAGE, OutputFolder, finished, read_report, write_report
+from gpulsh.run.output.folder import PAGE, OutputFolder
 from gpulsh.run.output.paths import Folders
 from gpulsh.run.output.remote import RemoteFolder
 from gpulsh.run.policy import Policy
-from gpulsh.run.progress import Show, open_progress
+from gpulsh.run.progress import Show
 from gpulsh.run.report import RunReport, Start
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named
-from gpulsh.stats.stages import Funnel, Progress
-from gpulsh.store.durable import refused
-
-if TYPE_CHECKING:  # it loads all of the index, which other runs need not
-    from gpulsh.run.incremental import EarlierRuns
+from gpulsh.stats.stages import Funnel
 
 
 @dataclass(frozen=True, repr=False)
@@ -357,27 +353,22 @@ def deduplicate_files(
     if rule is not None:
         options.refuse_with_key(retention, across=across, reader=reader)
     streams = Streams(form)  # to the end of the run
-    files = find_files(given, guarded, streams, form)
-    refuse_unused(files, form)
+    files = input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
     policy.check_sources(files, source_column)
-    if on_error == "skip":
-        files = [replace(file, intact_only=True) for file in files]
     added = counting.added(write)
     if added:
         refuse_without_columns([file for file in files if not policy.protects(file)], format)
-    files = _named_for_output(files, policy, format, packing)
-    folders.refuse_overlap([*guarded, *given], files)
+    files = named_for_output(files, guarded, format, packing)
     earlier = None
     if folders.index is not None:
         own_threads = machine.threads if engine == "local" else None  # of this process, not of a worker
         where = {"backend": backend, "threads": own_threads, "devices": devices, "memory": parse_memory(memory)}
         earlier = EarlierRuns(folders.index, id_column, asked, where, run_secret, evidence)
         method = earlier.method()
-    placed = files if engine == "local" else [with_absolute_path(file) for file in files]
     job = Job(
         method=method,
         policy=policy,
-        files=tuple(placed),
+        files=tuple(files),
         columns=Columns(
             text=text_column,
             key=policy.key,
@@ -388,7 +379,7 @@ def deduplicate_files(
         ),
         on_error=on_error,
         write=write,
-        stamps=Stamps.of(placed),
+        stamps=Stamps.of(files),
         earlier=Earlier(os.path.realpath(earlier.path), id_column) if earlier else None,
         key=rule,
         format=format,
@@ -397,90 +388,38 @@ def deduplicate_files(
         counting=counting,
         reader=reader,
     )
-    with ExitStack() as stack:
-        remote = None
-        if folders.is_remote:
-            remote = stack.enter_context(RemoteFolder(folders.output, folders.work, overwrite=overwrite, resume=resume))
-        out = remote.local if remote else Path(folders.output)
-        stack.enter_context(system_errors_as_output_errors(out))
-        if resume and not dry_run:
-            if remote and (report := remote.finished(job.to_json())):
-                return FilesResult(remote.url, dict(report))
-            report = finished(out, job.to_json())
-        else:
-            report = None
+    parameters = {"id_column": id_column, "threads": machine.threads, "reader": reader}
+
+    def reporting(job: Job, opened: Engine) -> RunReport:
+        return RunReport(job, opened, {**parameters, "memory": opened.memory}, start)
+
+    @contextmanager
+    def results(job: Job, run: Opened) -> Iterator[dict[str, Any]]:
+        with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
+            place = Workplace(job, run.work, run.engine.ops, run.progress, evidence_keys(run.manifest.secret))
+            decider = earlier.decider(place, run.manifest, remote=run.engine.remote) if earlier else None
+            stages = Stages(runner, run.progress)
+            decided = deduplicate_partitions(job, run.work, run.engine.ops, stages, decider)
+        no_page = missing()
+        report = reporting(job, run.engine).finished(run.work, decided, stages.funnel, no_page)
+        if no_page is None:
+            write_page(run.work / PAGE, report)
+        yield report
+
+    if dry_run:
+        out = Path(folders.output)
+        with system_errors_as_output_errors(out), machine.opened() as opened:
+            job = with_cut(job, opened)
+            job.texts(opened.ops).check()
+            OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.steps())
+            return FilesResult(out, reporting(job, opened).planned())
+    renewal: Any = {"overwrite": overwrite, "resume": resume}
+    how: Any = {**renewal, "machine": machine, "progress": progress, "secret": run_secret}
+    if not folders.is_remote:
+        return FilesResult(Path(folders.output), run_job(job, Path(folders.output), results, **how))
+    with RemoteFolder(folders.output, folders.work, **renewal) as remote, system_errors_as_output_errors(remote.local):
+        report = remote.finished(job.to_json()) if resume else None
         if report is None:
-            opened = stack.enter_context(machine.opened())
-            job = replace(job, cut=cut(opened.memory, opened.ops.sizes()))
-            parameters = {"id_column": id_column, "threads": machine.threads, "reader": reader, "memory": opened.memory}
-            reporting = RunReport(job, opened, parameters, start)
-            folder = OutputFolder(out, overwrite=overwrite, resume=resume)
-            if dry_run:
-                job.texts(opened.ops).check()
-                folder.check(job.to_json(), job.steps())
-                return FilesResult(out, dict(reporting.planned()))
-            with folder:
-                report = _results(folder, job, opened, earlier, open_progress(progress), reporting, run_secret)
-        if remote:
+            report = run_job(job, remote.local, results, **how)
             remote.put(report)
-    return FilesResult(remote.url if remote else out, dict(report))
-
-
-def _results(
-    folder: OutputFolder,
-    job: Job,
-    engine: Engine,
-    earlier: EarlierRuns | None,
-    progress: Progress,
-    reporting: RunReport,
-    secret: bytes,
-) -> Mapping[str, Any]:
-    """Run the job, or what is left of it, and move its results into place; the report."""
-    manifest = folder.manifest(job.steps(), secret)
-    if folder.is_committed():
-        folder.commit()
-        return read_report(folder.path / REPORT)
-    work = folder.work.absolute() if engine.remote else folder.work
-    with engine.running(job, work, manifest, progress) as runner:
-        place = Workplace(job, work, engine.ops, progress, evidence_keys(manifest.secret))
-        decider = earlier.decider(place, manifest, remote=engine.remote) if earlier else None
-        stages = Stages(runner, progress)
-        decided = deduplicate_partitions(job, work, engine.ops, stages, decider)
-    no_page = missing()
-    report = reporting.finished(folder.work, decided, stages.funnel, no_page)
-    write_report(folder.work / REPORT, report)
-    if no_page is None:
-        write_page(folder.work / PAGE, report)
-    job.stamps.check()
-    folder.commit()
-    return report
-
-
-def _named_for_output(
-    files: list[File], policy: Policy, format: FormatName | None, packing: Packing | None
-) -> list[File]:
-    """The files, with the names of their outputs; an error where they cannot be packed so."""
-    written = [file for file in files if not policy.protects(file)]
-    if format is None:
-        if packing is not None:
-            refuse_packing(written, packing)
-        return files
-    if packing is not None and format == "jsonl":
-        refuse_stream_packing(packing)
-    return [*(file for file in files if policy.protects(file)), *renamed(written, format, packing)]
-
-
-@contextmanager
-def system_errors_as_output_errors(out: Path) -> Iterator[None]:
-    """Turn errors of the system into OutputError."""
-    try:
-        yield
-    except GpulshError:
-        raise
-    except OSError as error:
-        raise refused(error.filename or out, error) from error
-
-
-def with_absolute_path(file: File) -> File:
-    """The file by a path that holds in other folders and on other machines."""
-    return file if file.filesystem is not None else replace(file, path=os.path.join(os.getcwd(), file.path))
+        return FilesResult(remote.url, dict(report))

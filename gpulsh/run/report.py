@@ -57,7 +57,7 @@ class RunReport:
     parameters: Mapping[str, Any]  # reported next to the job's
     start: Start
 
-    def planned(self) -> Mapping[str, Any]:
+    def planned(self) -> dict[str, Any]:
         """The report of a dry run, before anything is read."""
         job = self.job
         written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
@@ -78,7 +78,7 @@ class RunReport:
             ],
         }
 
-    def finished(self, work: Path, decided: Decided, funnel: Funnel, no_page: str | None) -> Mapping[str, Any]:
+    def finished(self, work: Path, decided: Decided, funnel: Funnel, no_page: str | None) -> dict[str, Any]:
         """All of it, once the results are made in `work`; `no_page` says why there is no report.html."""
         job, files, ops = self.job, self.job.files, self.engine.ops
         outputs = dict.fromkeys(_written(work))  # in order, and quick to search

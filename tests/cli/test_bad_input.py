@@ -164,7 +164,7 @@ def test_a_disk_without_rights_or_room(command: Command, monkeypatch: pytest.Mon
     with monkeypatch.context() as patched:
         patched.setattr(Path, "mkdir", refused)
         assert command("dedup a.jsonl -o out --backend reference").error == "out: cannot be made: Permission denied"
-    monkeypatch.setattr("gpulsh.run.files.write_report", full)
+    monkeypatch.setattr("gpulsh.run.file_run.write_report", full)
     error = command("dedup a.jsonl -o out --backend reference").error
     assert "out/_work/report.json: cannot be written: No space left on device" in error
     assert os.listdir() == ["a.jsonl"]

@@ -118,7 +118,7 @@ def fails(patch: pytest.MonkeyPatch, what: str, name: str, number: int, calls: i
 def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Files for a run in several partitions, ranges and groups, whose state outlives an error."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.files.cut", lambda memory, sizes: CUT)
+        patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: CUT)
         patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
         patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
         patch.setattr(os, "fsync", lambda handle: None)

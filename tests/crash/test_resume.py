@@ -150,7 +150,7 @@ def kill_while_replacing(small: Path, tmp_path: Path, before: str, names: Sequen
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files as `inputs`, in several partitions, ranges and groups, but few."""
     monkeypatch.setattr(
-        "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=40000, digests=3000, group=25000)
+        "gpulsh.run.file_run.cut", lambda memory, sizes: Cut(memory=memory, partition=40000, digests=3000, group=25000)
     )
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # slow, and without effect on what is read
@@ -218,7 +218,7 @@ def test_shares_that_were_compared_are_not_compared_again(
     """Groups of one component each that is too large, and a run that ends when some of their shares are done."""
     wanted = whole(inputs, tmp_path)
     tiny = Cut(memory=1 << 30, partition=15000, digests=3000, group=1500)
-    monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: tiny)
+    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: tiny)
     monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     compared: list[int] = []
 

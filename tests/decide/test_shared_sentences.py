@@ -217,7 +217,7 @@ def test_progress_is_reported_within_a_group_of_a_run_over_files(
 ) -> None:
     pq.write_table(pa.table({"text": pages(300, 12)}), tmp_path / "in.parquet")
     reported = Reported()
-    monkeypatch.setattr("gpulsh.run.files.open_progress", lambda show: reported)
+    monkeypatch.setattr("gpulsh.run.file_run.open_progress", lambda show: reported)
     monkeypatch.setattr(comparing, "PAIRS_AT_ONCE", 1000)
     gpulsh.deduplicate_files(tmp_path / "in.parquet", tmp_path / "out", backend="cpu", progress=True)
     assert reported.is_small_steps("verify")

@@ -141,7 +141,7 @@ def test_sources_apart(tmp_path: Path) -> None:
 def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     given = write(tmp_path, "a.jsonl", TEXTS)
     gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
-    monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: SMALL)
+    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: SMALL)
 
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt

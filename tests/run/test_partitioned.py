@@ -164,7 +164,7 @@ cuts = st.builds(
 def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
     """Runs over files are cut so, and signed in runs of so many digests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.files.cut", lambda memory, sizes: cut)
+        patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
         patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
         patch.setattr("gpulsh.run.stages.sign.RUN_DIGESTS", run)
         patch.setattr("gpulsh.run.stages.arrange.ROWS_AT_ONCE", run)

@@ -239,7 +239,7 @@ def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.run.passages.run.write_report", beside)
+        patch.setattr("gpulsh.run.file_run.write_report", beside)
         with pytest.raises(KeyboardInterrupt):
             found(**given)
     assert told == [f"{tmp_path / 'index'}: another run uses this index; wait until it has ended"]

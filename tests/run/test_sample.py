@@ -60,7 +60,7 @@ def test_candidates_below_the_threshold_are_as_similar_as_brute_force_says(
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     cut = Cut(memory=1 << 30, partition=2000, digests=1 << 40, group=group)
-    monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: cut)
+    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
     given: dict[str, Any] = {"threshold": 0.8, "shingling": SHINGLING, "backend": "cpu", "threads": 1, **BANDING}
     report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **given).report
 

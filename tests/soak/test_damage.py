@@ -73,7 +73,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def cut_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=6000, digests=900, group=1500)
+        "gpulsh.run.file_run.cut", lambda memory, sizes: Cut(memory=memory, partition=6000, digests=900, group=1500)
     )
     patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
     patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")

@@ -86,7 +86,7 @@ def test_an_index_of_runs_here_and_on_a_cluster(
     local = gpulsh.passages_files(inputs, tmp_path / "local", **given, **here)
     small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
     with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.run.passages.run.cut", lambda memory, sizes: small)
+        patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: small)
         remote = gpulsh.passages_files(inputs, tmp_path / "ray", **given, **there)
     assert results(remote.output) == results(local.output) and local.report["passages"]["first_earlier"] > 50
     for part in ("passages", "windows", "frequent"):
@@ -122,7 +122,7 @@ def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
         (folder / f"{number}.jsonl").write_text(json.dumps({"text": text}) + "\n")
     gpulsh.deduplicate_files(folder, tmp_path / "local", **OPTIONS)
     cut = Cut(partition=1, digests=1000, group=1 << 28, memory=512 << 20, parallel=1)
-    monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: cut)
+    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
     monkeypatch.setattr(engine, "most_parallel", lambda threads, memory: 8)
     refused: list[Any] = []
     answers = engine._Pool.answers
@@ -278,7 +278,7 @@ def finish_and_wait(self, step, *made, **how):
     if len(finished) == 3:
         time.sleep(600)  # for its end, which may be long in coming
 Manifest.add = finish_and_wait
-gpulsh.run.files.cut = lambda memory, sizes: Cut(partition=1, digests=1000, group=5_000, memory=1 << 30)
+gpulsh.run.file_run.cut = lambda memory, sizes: Cut(partition=1, digests=1000, group=5_000, memory=1 << 30)
 gpulsh.run.output.folder.worth_resuming = lambda manifest: True
 sys.exit(main(sys.argv[1:]))
 """

@@ -105,7 +105,7 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
     def small(partition: int) -> None:
         cut = Cut(partition=partition, digests=1000, group=5_000, memory=1 << 30)
-        monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: cut)
+        monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)
 
     return small
 
@@ -158,7 +158,7 @@ def passages_as_of_a_local_run(joined: str, inputs: Path, tmp_path: Path, **opti
     local = gpulsh.passages_files(inputs, tmp_path / "local", **given, secret=SECRETS[0])
     small = Cut(partition=20_000, digests=1000, group=5_000, memory=1 << 30)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.passages.run.cut", lambda memory, sizes: small)
+        patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: small)
         found = gpulsh.passages_files(inputs, tmp_path / "ray", **given, engine="ray", address=joined)
     assert results(tmp_path / "ray") == results(tmp_path / "local")
     assert found.report["engine"]["name"] == "ray" and local.report["passages"]["passages"] > 50

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -14,10 +15,10 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ChangedInputError, ParameterError
 from gpulsh.io.columns import Columns, text_named
-from gpulsh.io.conversion import FormatName, renamed
+from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
-from gpulsh.io.files.inputs import find_files, natural_id, refuse_unused
+from gpulsh.io.files.inputs import natural_id
 from gpulsh.io.files.no_documents import DATA, REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.rejected import REJECTED
@@ -38,23 +39,27 @@ from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.marks import Keep
 from gpulsh.repeats.passages import copies_chosen, window_size
+from gpulsh.report.page import missing
+from gpulsh.report.passages import write_passages_page
+from gpulsh.report.reproduce import machine as machine_facts
+from gpulsh.report.reproduce import versions
 from gpulsh.run.driver import Stages
-from gpulsh.run.engines import EngineName, Machine
-from gpulsh.run.files import with_absolute_path
-from gpulsh.run.job import OnError
+from gpulsh.run.engines import Engine, EngineName, Machine
+from gpulsh.run.file_run import Opened, input_files, named_for_output, run_job
+from gpulsh.run.job import FileJob, OnError
 from gpulsh.run.options import Input, check_columns, check_renewal, is_given, overlap_chosen, paths
-from gpulsh.run.output.folder import read_report
+from gpulsh.run.output.folder import PAGE, read_report
 from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
 from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written
 from gpulsh.run.passages.driver import hold_items, mark_partitions, pick_parts
 from gpulsh.run.passages.evidence import FILE
 from gpulsh.run.passages.index import PassagesIndex
 from gpulsh.run.passages.job import CutJob, Cutting, PassagesJob
-from gpulsh.run.passages.run import FileRun
 from gpulsh.run.progress import Show
 from gpulsh.run.report import Start
 from gpulsh.run.stages.contamination import FILE as CONTAMINATION
 from gpulsh.secret import chosen_secret
+from gpulsh.stats.stages import OF_PASSAGES, Funnel
 
 FORM = ("lines", "as_text", "delimiter", "encoding")  # of the parameters of passages
 
@@ -200,11 +205,13 @@ def passages_files(
     folding = normalizing(folding, normalize)
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
     check_columns(id_column=id_column, within=within)
-    given, folders = paths("inputs", inputs), checked_output(output, index, overwrite=overwrite, resume=resume)
+    given, folders = paths("inputs", inputs), _folders(output, index, overwrite=overwrite, resume=resume)
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     streams = Streams(form)  # to the end of the run
-    files = found_files(given, streams, form, folders, engine, cutting, on_error, guarded)
+    files = input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
+    if cutting is not None:
+        files = _cuttable(files, guarded, cutting)
     job = PassagesJob(
         files=tuple(files),
         on_error=on_error,
@@ -225,24 +232,33 @@ def passages_files(
         cutting=cutting,
         index=None if folders.index is None else os.path.realpath(folders.index),
     )
-    run = FileRun(
-        job=job,
-        output=Path(folders.output),
-        given=given,
-        overwrite=overwrite,
-        resume=resume,
-        progress=progress,
-        secret=chosen_secret(secret),
-        machine=machine,
-        stages=_stages,
-        start=start,
-        earlier=None if job.index is None else PassagesIndex(Path(job.index), job.of_index()),
-    )
-    return PassagesResult(Path(folders.output), run.report())
+    earlier = None if job.index is None else PassagesIndex(Path(job.index), job.of_index())
+
+    @contextmanager
+    def results(own: PassagesJob, run: Opened) -> Iterator[dict[str, Any]]:
+        with earlier or nullcontext():
+            job = own if earlier is None else earlier.begin(own, run.manifest)
+            with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
+                stages = Stages(runner, run.progress)
+                found = _found(job, run.engine.ops, stages, run.work)
+                if earlier is not None:
+                    with stages.funnel.stage(run.progress, OF_PASSAGES["store"], 1):
+                        earlier.prepare(job, run.manifest, run.work)
+            no_page = missing()
+            report = _report(own, run.engine, given, found, stages.funnel, start, no_page)
+            if no_page is None:
+                write_passages_page(run.work / PAGE, report)
+            yield report
+            if earlier is not None:
+                earlier.commit(run.manifest)
+
+    how: Any = {"overwrite": overwrite, "resume": resume, "machine": machine, "progress": progress}
+    output = Path(folders.output)
+    return PassagesResult(output, run_job(job, output, results, **how, secret=chosen_secret(secret)))
 
 
-def _stages(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
-    """The stages, and their part of the report."""
+def _found(job: PassagesJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
+    """Run the stages; their part of the report."""
     how = hold_items if job.overlap else pick_parts if job.part else mark_partitions
     marked = how(job, ops, stages)
     lists = [FILE, *([REJECTED] if job.on_error == "skip" else []), *([CONTAMINATION] if job.overlap else [])]
@@ -313,7 +329,7 @@ def cut_files(
     """
     start = Start()
     cutting = _cutting(min_left, min_occurrences, format)
-    given, folders = paths("inputs", inputs), checked_output(output, overwrite=overwrite, resume=resume)
+    given, folders = paths("inputs", inputs), _folders(output, None, overwrite=overwrite, resume=resume)
     (path,) = paths("passages", passages)
     found = parameters_of(Path(path))
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
@@ -321,7 +337,7 @@ def cut_files(
     form = Form(**{name: found[name] for name in FORM if name in found})
     streams = Streams(form)  # to the end of the run
     on_error: OnError = found.get("on_error", "fail")
-    files = found_files(given, streams, form, folders, engine, cutting, on_error)
+    files = _cuttable(input_files(given, (), streams, form, folders, on_error=on_error, engine=engine), (), cutting)
     refuse_overlap(folders.output, [], [File(path, path, path)])
     stamps = Stamps.of(files)
     _refuse_changed(Path(path), stamps)
@@ -339,23 +355,44 @@ def cut_files(
         folding=Folding(**found["folding"]),
     )
 
-    def stages(job: CutJob, ops: Backend, stages: Stages, work: Path) -> Mapping[str, Any]:
-        counts = cut_all(job, ops, stages, Path(path))
-        return {"passages": dict(counts), "outputs": written(job, work)}
+    @contextmanager
+    def results(job: CutJob, run: Opened) -> Iterator[dict[str, Any]]:
+        with run.engine.running(job, run.work, run.manifest, run.progress) as runner:
+            stages = Stages(runner, run.progress)
+            counts = cut_all(job, run.engine.ops, stages, Path(path))
+        found = {"passages": counts, "outputs": written(job, run.work)}
+        yield _report(job, run.engine, given, found, stages.funnel, start, "a cut has no page")
 
-    run = FileRun(
-        job=job,
-        output=Path(folders.output),
-        given=given,
-        overwrite=overwrite,
-        resume=resume,
-        progress=progress,
-        secret=chosen_secret(None),
-        machine=machine,
-        stages=stages,
-        start=start,
-    )
-    return CutResult(Path(folders.output), run.report())
+    how: Any = {"overwrite": overwrite, "resume": resume, "machine": machine, "progress": progress}
+    output = Path(folders.output)
+    return CutResult(output, run_job(job, output, results, **how, secret=chosen_secret(None)))
+
+
+def _report(
+    job: FileJob,
+    engine: Engine,
+    given: Sequence[str],
+    found: Mapping[str, Any],
+    funnel: Funnel,
+    start: Start,
+    no_page: str | None,
+) -> dict[str, Any]:
+    """report.json, with what the stages `found`; `no_page` says why there is no page."""
+    return {
+        **start.facts(),
+        "parameters": dict(job.parameters()),
+        "backend": {"name": engine.ops.name, "device": getattr(engine.ops, "device", None)},
+        "engine": engine.to_json(),
+        "versions": versions(),
+        "machine": machine_facts(),
+        "inputs": list(given),
+        **found,
+        "stages": funnel.seconds,
+        "resumed": funnel.resumed,
+        "page": {"written": no_page is None, "reason": no_page},
+        "outputs": [*found["outputs"], REPORT, *([] if no_page else [PAGE])],
+        "job": job.to_json(),
+    }
 
 
 def _refuse_changed(passages: Path, stamps: Stamps) -> None:
@@ -386,33 +423,15 @@ def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> 
     return Cutting(min_left=min_left, min_occurrences=min_occurrences, format=format)
 
 
-def checked_output(output: object, index: object = None, *, overwrite: bool, resume: bool) -> Folders:
+def _cuttable(files: Sequence[File], protect: Sequence[str], cutting: Cutting) -> list[File]:
+    """The files, with the names of their outputs; an error if they cannot be written without passages."""
+    refuse_uncuttable([file for file in files if file.source not in protect], cutting.format)
+    return named_for_output(files, protect, cutting.format)
+
+
+def _folders(output: object, index: object, *, overwrite: bool, resume: bool) -> Folders:
     """The folders of a run; ParameterError or OutputError if they are not possible."""
     check_renewal(overwrite, resume)
     folders = Folders.chosen(output, None, index)
     refuse_url(folders.output)
     return folders
-
-
-def found_files(
-    given: Sequence[str],
-    streams: Streams,
-    form: Form,
-    folders: Folders,
-    engine: EngineName,
-    cutting: Cutting | None,
-    on_error: OnError = "fail",
-    protect: Sequence[str] = (),
-) -> list[File]:
-    """The files of a run, `protect` first; an error if its outputs overlap them."""
-    files = find_files(given, protect, streams, form)
-    refuse_unused(files, form)
-    if on_error == "skip":
-        files = [replace(file, intact_only=True) for file in files]
-    folders.refuse_overlap([*protect, *given], files)
-    if cutting is not None:
-        own = [file for file in files if file.source not in protect]
-        refuse_uncuttable(own, cutting.format)
-        if cutting.format is not None:
-            files = [*(file for file in files if file.source in protect), *renamed(own, cutting.format, None)]
-    return files if engine == "local" else [with_absolute_path(file) for file in files]

@@ -1,0 +1,127 @@
+"""A job over files, from INPUT to its report in OUT: the common part of all functions over files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpulsh.budget import cut
+from gpulsh.errors import GpulshError
+from gpulsh.io.conversion import FormatName, refuse_stream_packing, renamed
+from gpulsh.io.file import File
+from gpulsh.io.files.form import Form
+from gpulsh.io.files.inputs import find_files, refuse_packing, refuse_unused
+from gpulsh.io.files.no_documents import REPORT
+from gpulsh.io.files.pipes import Streams
+from gpulsh.io.packing import Packing
+from gpulsh.run.engines import Engine, EngineName, Machine
+from gpulsh.run.job import FileJob, OnError
+from gpulsh.run.output.folder import OutputFolder, finished, read_report, write_report
+from gpulsh.run.output.paths import Folders
+from gpulsh.run.progress import Show, open_progress
+from gpulsh.stats.stages import Progress
+from gpulsh.store.durable import refused
+from gpulsh.store.manifest import Manifest
+
+AnyJob = TypeVar("AnyJob", bound=FileJob)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An open run: its engine, its manifest, and the work folder, where its results are made."""
+
+    engine: Engine
+    manifest: Manifest
+    work: Path
+    progress: Progress
+
+
+# A context: entered, it has made all results but the report, and given that; left, the results may move into place.
+Results = Callable[[AnyJob, Opened], AbstractContextManager[dict[str, Any]]]
+
+
+def run_job(
+    job: AnyJob,
+    output: Path,
+    results: Results[AnyJob],
+    *,
+    machine: Machine,
+    overwrite: bool,
+    resume: bool,
+    progress: Show,
+    secret: bytes,
+) -> dict[str, Any]:
+    """Run the job, or finish it, or find it finished; the report. An error of the system is an OutputError."""
+    with ExitStack() as stack:
+        stack.enter_context(system_errors_as_output_errors(output))
+        if resume and (report := finished(output, job.to_json())) is not None:
+            return report
+        engine = stack.enter_context(machine.opened())
+        job = with_cut(job, engine)
+        folder = stack.enter_context(OutputFolder(output, overwrite=overwrite, resume=resume))
+        manifest = folder.manifest(job.steps(), secret)
+        if folder.is_committed():
+            folder.commit()
+            return read_report(output / REPORT)
+        work = folder.work.absolute() if engine.remote else folder.work
+        with results(job, Opened(engine, manifest, work, open_progress(progress))) as report:
+            write_report(work / REPORT, report)
+            job.stamps.check()
+        folder.commit()
+        return report
+
+
+def with_cut(job: AnyJob, engine: Engine) -> AnyJob:
+    """The job with its work cut for the engine."""
+    return replace(job, cut=cut(engine.memory, engine.ops.sizes()))
+
+
+@contextmanager
+def system_errors_as_output_errors(out: Path) -> Iterator[None]:
+    """Turn errors of the system into OutputError."""
+    try:
+        yield
+    except GpulshError:
+        raise
+    except OSError as error:
+        raise refused(error.filename or out, error) from error
+
+
+def input_files(
+    given: Sequence[str],
+    protect: Sequence[str],
+    streams: Streams,
+    form: Form,
+    folders: Folders,
+    *,
+    on_error: OnError,
+    engine: EngineName,
+) -> list[File]:
+    """The files of a run, those of `protect` first; an error if an output overlaps them."""
+    files = find_files(given, protect, streams, form)
+    refuse_unused(files, form)
+    folders.refuse_overlap([*protect, *given], files)
+    if engine != "local":  # a path that holds in other folders and on other machines
+        files = [
+            file if file.filesystem is not None else replace(file, path=os.path.join(os.getcwd(), file.path))
+            for file in files
+        ]
+    return [replace(file, intact_only=True) for file in files] if on_error == "skip" else files
+
+
+def named_for_output(
+    files: Sequence[File], protect: Sequence[str], format: FormatName | None, packing: Packing | None = None
+) -> list[File]:
+    """The files, with the names of their outputs; an error if they cannot be written so."""
+    written = [file for file in files if file.source not in protect]
+    if format is None:
+        if packing is not None:
+            refuse_packing(written, packing)
+        return list(files)
+    if packing is not None and format == "jsonl":
+        refuse_stream_packing(packing)
+    return [*(file for file in files if file.source in protect), *renamed(written, format, packing)]
