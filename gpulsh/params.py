@@ -402,7 +402,7 @@ def normalizing(folding: Folding | None, normalize: NormalForm | None) -> Foldin
 
 
 def text_reading(shingling: Shingling | str | None, folding: Folding | None) -> tuple[Shingling, Folding]:
-    """The same, with the shingling as backends take it."""
+    """`checked_text_parameters`, with the shingling as backends take it."""
     shingling, folding = checked_text_parameters(shingling, folding)
     return shingling.under(folding), folding
 

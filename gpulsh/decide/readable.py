@@ -66,7 +66,7 @@ class Readable(ABC):
 
     @abstractmethod
     def fingerprints_by_range(self, places: Array, parts: int) -> Iterator[Fingerprints]:
-        """The same in `parts` equal ranges of values, one after another, for documents larger than the device."""
+        """The fingerprints in `parts` equal ranges of values, in turn, for documents larger than the device."""
 
     def frequencies(self, places: Array, counts: Array) -> Array:
         """`counts` plus the counts of the fingerprints at `places`, as `Backend.frequencies` defines them."""
@@ -120,7 +120,7 @@ class ShingledTexts(Readable):
         return self.ops.shingle_sets(self._batch(places), self.method.reading, self.keys)
 
     def fingerprints_by_range(self, places: Array, parts: int) -> Iterator[Fingerprints]:
-        """The same in `parts` equal ranges of values, one after another; holds one text at a time."""
+        """The fingerprints in `parts` equal ranges of values, one after another; holds one text at a time."""
         for part in range(parts):
             one_by_one = (self._batch(places[at : at + 1]) for at in range(len(places)))
             asked = self.method.reading, part, parts, self.keys

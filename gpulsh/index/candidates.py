@@ -77,7 +77,7 @@ class HeldSets(Readable):
         return self._sets(places).moved(self.ops.asarray)
 
     def fingerprints_by_range(self, places: Array, parts: int) -> Iterator[Fingerprints]:
-        """The same in `parts` equal ranges of values, one after another."""
+        """The fingerprints in `parts` equal ranges of values, one after another."""
         whole = self._sets(places)
         for part in range(parts):
             inside = in_part(whole.values, part, parts)

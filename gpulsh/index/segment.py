@@ -84,7 +84,7 @@ class Keys(NamedTuple):
 
 
 class KeyHashes(NamedTuple):
-    """The same of keys that are places."""
+    """The columns of the file of keys that are places: the hashes of `Keys`, without the keys."""
 
     key_hash: NDArray[np.uint64]
     key_row: Numbers

@@ -35,7 +35,7 @@ class AddedColumns:
         return self._make(some)
 
     def members(self, rows: int) -> list[bytes]:
-        """The same as members of JSON objects, without braces."""
+        """The columns of the next so many rows, as members of JSON objects without braces."""
         batch = self.take(rows)
         parts: list[pa.Array | pa.Scalar] = []
         for place, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):

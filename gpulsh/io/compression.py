@@ -62,7 +62,7 @@ class _Gzip:
 
 
 class _Zstd:
-    """The same of a frame, by zstandard. Its decoder gives all content of its input, which comes in small steps here.
+    """zstandard's decoder of a frame, with the same attributes. It gives all content of its input, so steps are small.
 
     The library's stream reader would take a truncated frame for a whole one.
     """

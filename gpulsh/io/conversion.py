@@ -74,7 +74,7 @@ def _renamed(file: File, name: FormatName, packing: Packing | None) -> File:
 def write_kept(
     name: FormatName | None, columns: Columns, file: File, keep: Mask, target: str, **how: Unpack[Writing]
 ) -> None:
-    """As `Format.write_kept`, in the format `name`; no file of another format is written for no rows."""
+    """`Format.write_kept` in the format `name`. Without kept rows, no file of another format is written."""
     kind, packing = format_of(file), how.get("packing")
     if name is None or _is_in(file, name, packing):
         kind.write_kept(file, keep, target, **how)

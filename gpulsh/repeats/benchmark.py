@@ -85,7 +85,7 @@ class ItemPlaces(NamedTuple):
 
 
 class ItemTokens(NamedTuple):
-    """Of each item how many tokens are in windows that count."""
+    """The number of tokens of each item that are in windows that count."""
 
     counted: Numbers
 

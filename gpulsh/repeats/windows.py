@@ -182,7 +182,7 @@ def hash_windows(
 def hash_runs(
     ops: Backend, found: Tokens, base: Numbers, runs: WindowRuns, tokens: int, keys: EvidenceKeys
 ) -> tuple[Array, Array]:
-    """The same for the hashes of the batch's tokens."""
+    """The hashes of windows, from the hashes of the batch's tokens."""
     row = np.searchsorted(base, runs.begin, side="right") - 1
     begin, sizes = ops.asarray(runs.begin - base[row]), ops.asarray(runs.windows + tokens - 1)
     with ops.here():

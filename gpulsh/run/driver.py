@@ -78,7 +78,7 @@ class Stages:
     def tasks(
         self, name: str, tasks: Sequence[Task], total: int | None, *, parallel: bool = False
     ) -> list[Mapping[str, Any]]:
-        """The same of given tasks."""
+        """Run these tasks; the facts of each."""
         row = KNOWN[name]
         with self.funnel.stage(self.progress, row, total):
             facts = self.runner.run(Stage(row, tasks, parallel))
@@ -179,27 +179,27 @@ class _Run:
         return signed
 
     def keys(self, layout: Layout) -> int:
-        """Find documents with equal keys in so many ranges of their hashes. Counts them."""
+        """Find and count documents with equal keys; the number of ranges of hashes that they are looked for in."""
         parts = self.job.ranges(EXACT_COST * len(layout))
         facts = self.stages.run("keys", keys, ((layout, part, parts) for part in range(parts)), parts)
         self.funnel.key_copies = tallied(facts, "copies")
         return parts
 
     def copies(self, layout: Layout, ranges: Ranges) -> int:
-        """Find copies in so many ranges of exact hashes."""
+        """Find exact copies; the number of ranges of hashes that they are looked for in."""
         parts = self.job.ranges(EXACT_COST * len(layout))
         self.stages.run("copies", copies, ((layout, ranges, part, parts) for part in range(parts)), parts)
         return parts
 
     def collide(self, layout: Layout, ranges: Ranges) -> Met:
-        """Find shared buckets in every range of digests."""
+        """Find shared buckets; the number of ranges of digests, and of members of large buckets."""
         bands = self.job.method.banding.bands
         parts = self.job.ranges(len(layout) * bands)
         given = ((layout, ranges, part, parts) for part in range(parts))
         return parts, tallied(self.stages.run("collide", collide, given, parts * bands), "memberships")
 
     def join(self, layout: Layout, ranges: Ranges) -> Met:
-        """Find documents that may contain others; by containment there are no large buckets."""
+        """Find documents that may contain others; the number of ranges, and 0, as there are no large buckets."""
         self.stages.tasks("weigh", [Task(WEIGH, weigh, (layout, ranges, self.funnel.shingles))], 1)
         partitions = len(layout.partitions) - 1
         given = ((layout, ranges, number) for number in range(partitions))

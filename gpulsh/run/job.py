@@ -78,7 +78,7 @@ class FileJob(ABC):
         """All that decides the bytes of its results, but for the files."""
 
     def to_json(self) -> Mapping[str, Any]:
-        """All of it: a run resumes only with equal ones."""
+        """The parameters and the input files as JSON values. A run resumes only where they are equal."""
         inputs = {file.name: stamp for file, stamp in zip(self.files, self.stamps.known, strict=True)}
         found: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
         # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
@@ -189,7 +189,7 @@ class Job(FileJob):
         }
 
     def to_json(self) -> Mapping[str, Any]:
-        """The same, with the INPUT of each file where that matters."""
+        """The parameters and the input files, with the INPUT of each file where that matters."""
         if not self.policy.by_source() and self.policy.ranks is None:
             return super().to_json()
         given: dict[str, int] = {}
@@ -215,7 +215,7 @@ class Job(FileJob):
         return strings(list(dict.fromkeys(file.source for file in self.files)))
 
     def others(self, ops: Backend, parallel: int = 1) -> FileTexts:
-        """The same, with texts read only where --keep needs them, or damage is looked for; none is held."""
+        """The documents of the files; texts are read only where --keep or a search for damage needs them."""
         unread = self.policy.keep != "longest" and self.on_error != "skip"
         return replace(self, columns=replace(self.columns, unread=unread)).texts(ops, parallel)
 

@@ -56,7 +56,7 @@ class OrderedInput:
             self._named.add(facts)
 
     def read_again(self) -> None:
-        """Find the facts of documents again that the index has added."""
+        """Read all documents once more, for facts about documents that the index has added already."""
         for _ in self.batches(self._place.ops.sizes().batch):
             pass
 
@@ -82,7 +82,7 @@ class OrderedInput:
 
 
 class InDecisionOrder(OrderedInput):
-    """The same in another decision order; with `texts` the runner copies the texts into it."""
+    """The documents in another decision order; with `texts` the runner copies the texts into it."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class InDecisionOrder(OrderedInput):
             progress.count(documents=len(batch))
 
     def read_again(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: the stage `survey` has read the facts."""
 
     def keys(self) -> Iterator[pa.Array]:
         """Their keys."""
@@ -139,7 +139,7 @@ class InDecisionOrder(OrderedInput):
         return replace(found, locate=lambda places: found.locate(self._ordered[places]))
 
     def names(self) -> KeyNames:
-        """Those in messages."""
+        """How messages name their keys."""
         names = super().names()
         return KeyNames(lambda place: names.of(int(self._ordered[place])), names.remedy)
 
@@ -148,7 +148,7 @@ class InDecisionOrder(OrderedInput):
         return self._rank[positions]
 
     def decisions(self, collection: Collection, numbers: range) -> Numbered:
-        """Brought into order of position, at once."""
+        """The decisions of the index, brought into order of position."""
         whole = Documents.joined(collection.decisions(numbers))
         if len(whole.number) == len(self._rank):  # otherwise the index has lost some, which `_Decisions` reports
             own = whole.witness >= numbers.start

@@ -79,7 +79,7 @@ class RunReport:
         }
 
     def finished(self, work: Path, decided: Decided, funnel: Funnel, no_page: str | None) -> dict[str, Any]:
-        """All of it, once the results are made in `work`; `no_page` says why there is no report.html."""
+        """The whole report, once the results are made in `work`; `no_page` says why there is no report.html."""
         job, files, ops = self.job, self.job.files, self.engine.ops
         outputs = dict.fromkeys(_written(work))  # in order, and quick to search
         return {

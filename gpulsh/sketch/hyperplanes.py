@@ -82,7 +82,7 @@ class Hyperplanes(BitSketch):
             yield sums
 
     def _sparse(self, vectors: Any) -> Iterator[Values]:
-        """The same for compressed rows, with only the columns that occur."""
+        """Projections of compressed rows, from only the columns that occur; as `_dense` gives them."""
         matrix = vectors.tocsr()
         check_real(matrix)
         if not matrix.has_canonical_format:

@@ -54,7 +54,7 @@ class ColumnsFile:
         return self._file.fact()
 
     def finish_by_name(self) -> dict[str, FileFact]:
-        """The same, by the file's name."""
+        """`finish`, with the fact by the file's name."""
         return {self._path.name: self.finish()}
 
 

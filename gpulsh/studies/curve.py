@@ -40,7 +40,7 @@ class BandingOnText:
 
     @property
     def curve(self) -> SCurve:
-        """Its S-curve."""
+        """The S-curve of the banding."""
         return SCurve(bands=self.bands, rows=self.rows)
 
 

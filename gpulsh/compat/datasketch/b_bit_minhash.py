@@ -92,7 +92,7 @@ class bBitMinHash:
 
 
 def _shifts(slot: int) -> NDArray[np.uint64]:
-    """Of the fields of a word, the first highest."""
+    """The shift of each field in a word; the first field has the highest bits."""
     return np.arange(64 - slot, -1, -slot, dtype=np.int64).astype(np.uint64)
 
 

@@ -226,7 +226,7 @@ class MinHashLSH:
         return [{band: len(keys) for band, keys in table.items()} for table in self.hashtables]
 
     def get_subset_counts(self, *keys: Hashable) -> list[dict[Hashable, int]]:
-        """The same for some keys only."""
+        """`get_counts` for some keys only."""
         chosen = {pickle.dumps(key) if self.prepickle else key for key in keys}
         found = [self.keys[key] for key in chosen if key in self.keys]
         return [dict(Counter(bands[table] for bands in found)) for table in range(self.b)]

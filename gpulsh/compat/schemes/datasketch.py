@@ -90,7 +90,7 @@ AT_ONCE = 1 << 20  # numbers of rows, samples and elements
 
 
 class Drawn(NamedTuple):
-    """Of each sample and dimension, float32 [num_perm, dim]."""
+    """The random numbers of each sample and dimension, float32 [num_perm, dim]."""
 
     scale: NDArray[np.float32]
     level: NDArray[np.float32]

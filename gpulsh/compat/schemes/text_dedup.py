@@ -84,7 +84,7 @@ class TextDedupMinHash(TokenSketch):
 
     @property
     def token_hash(self) -> Hash:
-        """Of a run's bytes; of 16 bits XXH3 is the first of 128, big-endian, without the seed."""
+        """The hash of a run's bytes. With 16 bits, XXH3 gives the first of its 128, big-endian, without the seed."""
         if self.hash == "sha1":
             return Sha1(min(self.hash_bits, 32))
         if self.hash_bits == 16:

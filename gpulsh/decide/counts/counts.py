@@ -98,7 +98,7 @@ class Seen:
 
 
 def seen(target: Numbers, kept: Numbers, sightings: Sightings) -> Seen:
-    """Of the documents at `kept` [k]; `target` as in `count`."""
+    """Where and when the documents at `kept` [k] were seen; `target` is as in `count`."""
     import pyarrow as pa
 
     from gpulsh.io.arrow.buffers import to_arrow

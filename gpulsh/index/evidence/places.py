@@ -69,7 +69,7 @@ class Places:
 
     @classmethod
     def nowhere(cls, count: int, sources: Sequence[Source]) -> Self:
-        """Of documents whose texts only the caller knows."""
+        """The places of `count` documents whose texts only the caller knows."""
         return cls(np.full(count, NOWHERE, np.uint32), np.zeros(count, np.int64), sources)
 
     @classmethod

@@ -57,7 +57,7 @@ def identities(values: pa.Array) -> pa.Array:
 
 
 def of_python(values: Sequence[str | int | None]) -> pa.Array:
-    """The same, of Python values; a lone surrogate keeps its own three bytes."""
+    """`identities` of Python values; a lone surrogate keeps its own three bytes."""
     found = [None if value is None else str(value).encode("utf-8", "surrogatepass") for value in values]
     return pa.array([value or None for value in found], BYTES)
 

@@ -30,7 +30,7 @@ def text_column(batch: pa.RecordBatch, columns: Columns) -> pa.Array:
 
 
 def texts_of(batch: pa.RecordBatch, columns: Columns) -> tuple[Rows, Stray]:
-    """The same as rows, and which of them are not UTF-8."""
+    """The texts of a record batch as rows, and the counts of those that are not UTF-8."""
     if columns.unread:
         return unread_rows(len(batch)), NO_STRAY
     found = text_column(batch, columns)

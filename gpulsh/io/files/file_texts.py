@@ -48,7 +48,7 @@ class Piece(NamedTuple):
 
     @property
     def start(self) -> int:
-        """Its first row in the file."""
+        """The first row of the piece in the file."""
         return self.part.start if self.part else 0
 
 
@@ -138,7 +138,7 @@ class HeldTexts:
             return self._blocks[piece] if piece in self._complete else None
 
     def take(self, piece: Piece) -> Blocks | None:
-        """The same, and hold them no longer."""
+        """The texts of a piece, or None where not all are held; they are held no longer."""
         with self._lock:
             is_complete = piece in self._complete
             self._dropped.discard(piece)

@@ -50,7 +50,7 @@ class LongString:
     end: int
 
     def pieces(self) -> Iterator[Bytes]:
-        """It as UTF-8, lone surrogates included; in one piece, not copied, where it stands so in the line."""
+        """The string as UTF-8, with lone surrogates; one piece, not copied, if the line has the same bytes."""
         view = memoryview(self.line)[self.begin : self.end]
         if self.line.find(b"\\", self.begin, self.end) < 0 and not stray_bytes(view):
             # A small part of a line must not hold all of it.
@@ -63,7 +63,7 @@ class LongString:
             at = stop
 
     def text(self) -> str:
-        """It as a Python string."""
+        """The string as a Python str."""
         return b"".join(self.pieces()).decode("utf-8", "surrogatepass")
 
     def _border(self, begin: int) -> int:
@@ -255,7 +255,7 @@ def _no_json(file: File, number: int, line: Line, detail: str) -> DamagedInputEr
 
 
 def parse_exactly(file: File, number: int, content: Line) -> Record:
-    """As `parse`, but integers are those that stand there, however many digits they have."""
+    """`parse` with exact integers, however many digits they have."""
     try:
         found: Record = _loaded(content)
         return found
@@ -264,7 +264,7 @@ def parse_exactly(file: File, number: int, content: Line) -> Record:
 
 
 def on_one_line(content: Line) -> Line:
-    """The same JSON on a line of its own: ends of lines can only stand between tokens."""
+    """The JSON value on one line: its line ends can only stand between tokens, so spaces replace them."""
     at = content.find(END)
     if at >= 0 and at == len(content) - 1:
         return content

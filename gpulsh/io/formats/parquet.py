@@ -137,7 +137,7 @@ class Parquet(Format):
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
     def takes(self, packing: Packing) -> bool:
-        """Always."""
+        """True: a Parquet file takes every codec."""
         return True
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:

@@ -46,7 +46,7 @@ class PlainText(Streamed):
     """Files of one row and no column but the text."""
 
     def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
-        """Refuse another column than the text."""
+        """Check that no other column than the text is asked for."""
         for name in (columns.key, columns.id, columns.identity):
             if name is not None:
                 raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")
@@ -89,7 +89,7 @@ class PlainText(Streamed):
         return Block(row, piece_rows([text]), stray=found)
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
-        """Refuse: plain text has no column."""
+        """Raise InputError, as plain text has no column."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
@@ -120,7 +120,7 @@ class PlainText(Streamed):
                 del texts, pieces
 
     def write_sample(self, file: File, share: float, target: str) -> float:
-        """All of it, which is one row."""
+        """Copy the file, which is one row."""
         self.write_kept(file, np.ones(1, np.bool_), target)
         return 1.0
 

@@ -54,7 +54,7 @@ class Machine:
     address: str | None
 
     def checked(self) -> Machine:
-        """The same, in plain types; ParameterError if it is not possible, BackendError if Ray is not installed.
+        """This machine in plain types; ParameterError if it is not possible, BackendError if Ray is not installed.
 
         Loads neither Ray nor a backend: a finished run needs none.
         """

@@ -180,7 +180,7 @@ class _UntilStopped(Progress):
         self._stopped = stopped
 
     def advance(self, amount: int) -> None:
-        """As `Progress`."""
+        """End the task if its result is not needed any more."""
         if self._stopped.is_set():
             raise _Stopped
 

@@ -304,7 +304,7 @@ class _Greeted(Worker):
     """A worker that knows its node."""
 
     def greet(self) -> dict[str, str]:
-        """Its versions, its node and its process."""
+        """The versions, the node and the process of this worker."""
         return {**super().greet(), "node": ray.util.get_node_ip_address(), "process": str(os.getpid())}
 
 

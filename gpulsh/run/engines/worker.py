@@ -65,14 +65,14 @@ def versions() -> dict[str, str]:
 
 
 class Worker:
-    """It is greeted, then briefed, then it gets tasks."""
+    """Does tasks. The driver first calls `greet`, then `begin`, then `work` for each task."""
 
     def __init__(self) -> None:
         self._compiled = Compiled()  # reported so far
         self._saying = Lock()
 
     def greet(self) -> dict[str, str]:
-        """Its versions, which the driver checks before it sends anything else."""
+        """The versions of this worker, which the driver checks before it sends anything else."""
         return versions()
 
     def begin(self, brief: Brief, node: str) -> str | Failure | None:

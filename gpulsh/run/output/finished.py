@@ -48,7 +48,7 @@ NO_REPORT = f"holds no {REPORT} of a finished run that this version reads"
 
 @dataclass(frozen=True)
 class Finished:
-    """Its report, and the place of its results."""
+    """A finished run: its report, and the place of its results."""
 
     out: str
     report: Mapping[str, Any]
@@ -56,7 +56,7 @@ class Finished:
 
     @classmethod
     def of(cls, out: str) -> Self:
-        """That in OUT; OutputError if there is none, or it cannot be reached."""
+        """The finished run in OUT; OutputError if there is none, or it cannot be reached."""
         folder = UrlFolder(out) if is_url(out) else None
         report = folder.read(REPORT) if folder else read_report(Path(out) / REPORT)
         if not is_whole(report):
@@ -71,11 +71,11 @@ class Finished:
         return self.folder.file(name) if self.folder else File(self._at(name), name, self._at(name))
 
     def shares(self, column: str) -> pa.Table:
-        """Of each value of a column how many documents there were, and how many were dropped; as `report.shares`."""
+        """The number of documents, and of dropped ones, for each value of a column, as `report.originals.shares`."""
         return shares(self.report, self.file(EVIDENCE), self.rejected(), column)
 
     def rejected(self) -> File | None:
-        """Its bad records, if it skipped some."""
+        """The file of bad records, if the run skipped some."""
         return self.file(REJECTED) if REJECTED in self.report["outputs"] else None
 
     def remake_page(self, by: Sequence[str] = ()) -> str:

@@ -110,12 +110,12 @@ class PlacedRows(Generic[Row]):
                 file.release()
 
     def between(self, start: int, stop: int) -> Row:
-        """Those from `start` to before `stop`, run by run."""
+        """The rows whose first column is in [start, stop), run by run, as copies."""
         rows = self.runs(start, stop)
         return self._table.joined(self._table.row(*(column.copy() for column in run)) for run in rows)
 
     def runs(self, start: int, stop: int) -> Iterator[Row]:
-        """The same in place; a run is released before the next one is read."""
+        """`between` run by run, without copies; a run is released before the next one is read."""
         for least, greatest, file, run in self._runs:
             if least < stop and start <= greatest and (rows := _between(run[0], start, stop)) is not None:
                 yield self._table.rows(run, rows)

@@ -61,7 +61,7 @@ def mark_partitions(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
 
 
 def pick_parts(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
-    """The same of lines or paragraphs."""
+    """All stages for lines or paragraphs, as `mark_partitions` has them for windows."""
     partitions, total, parallel = _partitioned(job, ops)
     count = len(partitions)
     hashed = stages.run("part", parts.part, ((each,) for each in partitions), total, parallel=parallel)

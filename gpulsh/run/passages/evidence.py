@@ -108,7 +108,7 @@ def candidates(passages: ByteStretches) -> list[Entry]:
 
 
 def with_texts(entries: Sequence[Entry], text_of: Callable[[int], Any]) -> list[Entry]:
-    """The same, with their texts; `text_of` a document, by position, gives its bytes."""
+    """The entries with their texts; `text_of` gives the bytes of a document, by its position."""
     found = []
     for *numbers, _ in entries:
         document, start, stop = numbers[3:]
@@ -120,7 +120,7 @@ def with_texts(entries: Sequence[Entry], text_of: Callable[[int], Any]) -> list[
 def with_texts_again(
     entries: Sequence[Entry], place: PassagesPlace, layout: Layout, partition: Partition
 ) -> list[Entry]:
-    """The same of documents of a partition, which are read again."""
+    """The entries with their texts; the documents of the partition are read again."""
     documents = sorted_distinct(np.array([one[3] for one in entries], np.int64))
     with place.unchanged(piece.file for piece in partition.pieces):
         texts = [text for some in chosen_texts(place.texts(), layout, partition, documents) for text in some]

@@ -87,7 +87,7 @@ class TokenJob(FileJob):
         return self.unit.under(self.folding)
 
     def reading(self) -> Mapping[str, Any]:
-        """Its part of the parameters."""
+        """How texts are read, as a part of the parameters."""
         return {
             "unit": self.unit.unit,
             "symbols": self.unit.symbols,
@@ -151,7 +151,7 @@ class PassagesJob(TokenJob):
 
     @property
     def earlier_partitions(self) -> int:
-        """The same of partitions."""
+        """How many of the partitions, the first ones, are of earlier runs."""
         return 0 if self.held is None else len(self.held.partitions)
 
     @property

@@ -67,7 +67,7 @@ class ForestBuilder:
             self._first, self._pairs = np.concatenate([self._first, known]), np.concatenate([self._pairs, pairs])
 
     def columns(self) -> ForestRows:
-        """All of it."""
+        """The forest as rows of FOREST."""
         pairs = np.zeros(len(self._document), np.int32)
         pairs[np.searchsorted(self._document, self._first)] = self._pairs
         return ForestRows(self._document, self._label, pairs)

@@ -127,7 +127,7 @@ def rows_of_file(
     takes_part: NDArray[np.bool_] | None = None,
     there: Moved = np.asarray,
 ) -> Iterator[tuple[int, list[Array], Array]]:
-    """The same of one file, whose last column counts from `start` on."""
+    """`rows_in_range` of one file, whose last column counts from `start` on."""
     takes_part, looked_at = None if takes_part is None else there(takes_part), 0
     for at, both in enumerate(file.runs()):
         rows = range_rows(both[0], part, parts)

@@ -98,7 +98,7 @@ def _microseconds(values: pa.Array, column: str, where: Where) -> pa.Array:
 
 
 def sightings_in_memory(texts: object, count: int, source: object, date: object) -> Sightings:
-    """Of documents in memory, by `source_column` and `date_column`: a column of the table `texts`, or the n values.
+    """The sightings of documents in memory. `source` and `date` name a column of the table `texts`, or are n values.
 
     Raises ParameterError for what is no column of n values, and what `instants` raises.
     """

@@ -28,7 +28,7 @@ from gpulsh.run.records.tables import Ranges, Table
 
 
 def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
-    """Find the documents whose hashes of keys are in one of `parts` equal ranges, and which an earlier one has."""
+    """Find the documents that have the key of an earlier one, for the hashes in one of `parts` equal ranges."""
     hashed, within = _Hashed(place, layout, tables.KEYS, part, parts), place.job.policy.within
     found = hashed.copies(within=within)
     if within and layout.protected:
@@ -91,7 +91,7 @@ class _Hashed:
         self._hashes, self._position = np.concatenate(hashes), np.concatenate(positions)
 
     def copies(self, *, within: bool) -> tables.Copies:
-        """Those that share a hash with one before them in decision order, `within` an INPUT, and the first of each."""
+        """Documents with the hash of an earlier one in decision order, `within` an INPUT, and the first of each."""
         ops, position, layout = self._place.ops, self._position, self._layout
 
         def source(rows: Array) -> Array:

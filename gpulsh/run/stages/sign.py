@@ -152,7 +152,7 @@ class _Run:
         self.rows += len(numbers)
 
     def write(self, digests_out: ColumnsFile, exact_out: ColumnsFile, threads: int) -> None:
-        """All of it, its bands put in order by so many threads."""
+        """Write all digests and hashes; so many threads put the bands in order."""
         if not self.rows:
             return
         numbers = np.concatenate(self._numbers)

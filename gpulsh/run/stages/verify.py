@@ -143,7 +143,7 @@ class _GroupProgress(Progress):
         return nullcontext()
 
     def advance(self, amount: int) -> None:
-        """As `Progress`."""
+        """Report the share of all work that is done, in documents."""
         self._done += amount * self._cost
         self._report(self._documents * min(self._done, self._work) // self._work)
 

@@ -114,7 +114,7 @@ def written(job: Job) -> list[int]:
 
 
 def runs_of(job: Job) -> Iterator[range]:
-    """Those files in runs of neighbours that one task writes: a large one alone."""
+    """The written files, in runs of neighbours that one task writes; a large file is alone."""
     numbers, most = written(job), min(RUN_BYTES, job.cut.partition)
     sizes = [size if isinstance(size := job.stamps.known[number][0], int) else most for number in numbers]
     bounds = np.flatnonzero(np.diff(numbers, prepend=-2, append=-2) != 1).tolist()
