@@ -44,7 +44,7 @@ _files = together(
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Make an index of the documents of INPUT in the new folder PATH, without near-duplicates."""
-    from gpulsh.run.indexing import build_index
+    from gpulsh.run.index.jobs import build_index
 
     _change(as_json, build_index, path, inputs, output=output, **options)
 
@@ -60,7 +60,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Add the documents of INPUT to the index at PATH; duplicates add only their keys."""
-    from gpulsh.run.indexing import add_to_index
+    from gpulsh.run.index.jobs import add_to_index
 
     _change(as_json, add_to_index, path, inputs, output=output, **options)
 
@@ -76,7 +76,7 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 )
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
     """Print a JSON line for each document of INPUT that duplicates a document of the index at PATH."""
-    from gpulsh.run.indexing import query_index
+    from gpulsh.run.index.jobs import query_index
 
     with clean_end():
         found = query_index(path, inputs, output=output, progress=True, **parsed(options))
@@ -131,7 +131,7 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
     Copies counts documents dropped as its exact copies; near counts all others dropped for it. So it represents
     1 + copies + near documents of the files added so far.
     """
-    from gpulsh.run.indexing import index_counts
+    from gpulsh.run.index.jobs import index_counts
 
     with clean_end():
         found = index_counts(path, output=output, overwrite=overwrite)

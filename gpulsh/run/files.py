@@ -330,7 +330,7 @@ def deduplicate_files(
     if index is None:
         method = asked.method(verify=verify, resolve=resolve, also=also, drop_contained_only=drop_contained_only)
     else:
-        from gpulsh.run.incremental import EarlierRuns, refuse_with_index
+        from gpulsh.run.index.earlier_runs import EarlierRuns, refuse_with_index
 
         others = {
             "protect": guarded,

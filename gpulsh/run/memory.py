@@ -27,6 +27,7 @@ from gpulsh.decide.counts.counts import Sightings
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decide import Undecided, involved_in, is_read
 from gpulsh.decide.decision import Decision
+from gpulsh.decide.priority import decision_order
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
 from gpulsh.errors import DeviceMemoryError, ParameterError
@@ -42,7 +43,6 @@ from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
 from gpulsh.ragged import offsets
 from gpulsh.run.key_rule import KeyHashes, check_flags, decide_by_key, refuse_policies
-from gpulsh.run.priority import decision_order
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import EvidenceKeys, chosen_secret, evidence_keys
 from gpulsh.sketch.named import sketches_named

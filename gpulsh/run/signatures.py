@@ -23,7 +23,7 @@ from gpulsh.io.files.form import Form
 from gpulsh.io.rows import normalized
 from gpulsh.lsh.signing import words_and_digests
 from gpulsh.method import Method
-from gpulsh.run.indexing import open_inputs
+from gpulsh.run.index.jobs import open_inputs
 from gpulsh.run.output.paths import marked, refuse_overlap, refuse_present, refuse_url
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import chosen_secret, evidence_keys

@@ -24,7 +24,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import TextSource, concatenated, gathered
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer
 from gpulsh.permutations import words_at
-from gpulsh.run.indexing import open_inputs
+from gpulsh.run.index.jobs import open_inputs
 from gpulsh.text.documents import BATCH_BYTES, shingle
 
 LARGEST = 1 << 16  # documents in a sample; all pairs of them are counted

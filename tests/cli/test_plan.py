@@ -26,7 +26,7 @@ from gpulsh.forecast.formula import (
     workers_needed,
 )
 from gpulsh.report.wording import duration
-from gpulsh.run.indexing import build_index
+from gpulsh.run.index.jobs import build_index
 from gpulsh.stats.stages import ESTIMATED
 from tests.cli.conftest import Command
 

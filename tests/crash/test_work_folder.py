@@ -268,7 +268,7 @@ def test_a_run_that_begins_at_the_same_instant(here: Path, monkeypatch: pytest.M
 
 
 def build(path: str = "known", **options: Any) -> Any:
-    from gpulsh.run.indexing import build_index
+    from gpulsh.run.index.jobs import build_index
 
     return build_index(path, ["a.jsonl"], backend="reference", **options)
 

@@ -27,7 +27,7 @@ from gpulsh.index import collection, contents, merging
 from gpulsh.index.evidence import blocks
 from gpulsh.index.evidence.blocks import BlockRows, write_blocks
 from gpulsh.index.keys import KeyStream
-from gpulsh.run import indexing
+from gpulsh.run.index import jobs
 from gpulsh.store.scratch import Column
 
 SMALL = reference.SIZES._replace(batch=2000)
@@ -63,7 +63,7 @@ def small(spill: int) -> Iterator[None]:
     with (
         mock.patch.object(reference, "SIZES", SMALL),
         mock.patch.object(contents, "SPILL_BYTES", spill),
-        mock.patch.object(indexing, "KEYS_AT_ONCE", 7),
+        mock.patch.object(jobs, "KEYS_AT_ONCE", 7),
     ):
         yield
 

@@ -20,7 +20,7 @@ import gpulsh
 from gpulsh import Index, budget
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.run.indexing import add_to_index
+from gpulsh.run.index.jobs import add_to_index
 from tests.fuzz.warc import record
 from tests.support.naive_index import NaiveIndex
 from tests.support.runs import evidence

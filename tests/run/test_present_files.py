@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import OutputError
-from gpulsh.run.indexing import add_to_index, build_index, query_index
+from gpulsh.run.index.jobs import add_to_index, build_index, query_index
 from gpulsh.run.signatures import sign_files
 
 OURS: dict[str, Any] = {"backend": "reference"}

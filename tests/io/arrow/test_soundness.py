@@ -15,7 +15,7 @@ import pytest
 import gpulsh
 from gpulsh.errors import DamagedInputError
 from gpulsh.run.files import deduplicate_files
-from gpulsh.run.indexing import build_index
+from gpulsh.run.index.jobs import build_index
 from tests.support.runs import run
 
 ROWS = 4

@@ -20,7 +20,7 @@ from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.files.rejected import end_to_end
 from gpulsh.io.formats import jsonl
-from gpulsh.run.indexing import build_index
+from gpulsh.run.index.jobs import build_index
 from gpulsh.run.records import documents as passed_over
 from tests.support.runs import run
 

@@ -21,7 +21,7 @@ from gpulsh.index.segment import Documents
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.rows import cut
 from gpulsh.run.driver import Stages
-from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files, origin_of
+from gpulsh.run.index.jobs import KEYS_AT_ONCE, keys_of_files, names_of_files, origin_of
 from gpulsh.run.job import Made, Task, Workplace, step_of
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records.documents import RejectionsFile, write_facts

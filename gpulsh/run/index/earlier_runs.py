@@ -30,9 +30,9 @@ from gpulsh.method import Asked, Method
 from gpulsh.params import EvidenceName
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.driver import Decided, Decider, Stages
-from gpulsh.run.indexing import refuse_places
+from gpulsh.run.index.jobs import refuse_places
+from gpulsh.run.index.ordered_input import InDecisionOrder, Numbered, OrderedInput
 from gpulsh.run.job import ADMIT, Layout, Made, Workplace, report_done, tallied
-from gpulsh.run.ordered_input import InDecisionOrder, Numbered, OrderedInput
 from gpulsh.run.records.documents import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
 from gpulsh.run.stages.write import runs_of, step_of_run, write_decisions

@@ -1,0 +1,1 @@
+"""Jobs that build, grow and query an index of files, and runs that decide against one."""
