@@ -213,7 +213,7 @@ class Asked:
             "num_perm": method.family.num_perm,
             "bands": method.banding.bands,
             "rows": method.banding.rows,
-            "seed": method.family.seed,
+            "seed": (near or method.family).seed,
         }
         given = self._checked()
         if hasattr(self.sketch, "near"):

@@ -157,30 +157,12 @@ report_option = click.option(
 def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
     """The given options as keywords in Python; a missing option has no keyword."""
     given = {name: value for name, value in options.items() if value is not None}
-    seed = given.get("seed")  # one for all sketches
     if "shingle" in given:
-        from gpulsh.params import Shingling
-
-        given["shingling"] = Shingling.parse(given.pop("shingle"))
+        given["shingling"] = given.pop("shingle")
     if "normalize" in given:
         from gpulsh.params import Folding
 
         given["folding"] = Folding(form=given.pop("normalize"))
-    if "sketch" in given:
-        from gpulsh.sketch.named import parse_bits, parse_sketch
-
-        if given["sketch"].split(":")[0] == "simhash":
-            given["sketch"], distance = parse_bits(given["sketch"], seed)
-            given |= {} if distance is None else {"distance": distance}
-            given.pop("seed", None)
-        else:
-            given["sketch"] = parse_sketch(given["sketch"], given.pop("num_perm", None), given.pop("seed", None))
-    if "also" in given:
-        from gpulsh.sketch.named import parse_bits
-
-        given["also"], distance = parse_bits(given["also"], seed)
-        if distance is not None and given.setdefault("distance", distance) != distance:
-            raise click.BadParameter(f"--sketch and --and give distances {given['distance']} and {distance}; give one")
     return given
 
 

@@ -132,8 +132,11 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
         from gpulsh.budget import parse_memory
         from gpulsh.forecast.sample import plan as sampled
         from gpulsh.method import Asked
+        from gpulsh.sketch.named import sketches_named
 
-        Asked(**parsed({name: value for name, value in options.items() if name.replace("_", "-") in DECISION})).method()
+        asked = parsed({name: value for name, value in options.items() if name.replace("_", "-") in DECISION})
+        sketch, _, distance = sketches_named(asked.pop("sketch", None), None, options["num_perm"], options["seed"])
+        Asked(**asked, sketch=sketch, distance=distance).method()
         parse_memory(options["memory"])
         found = sampled(inputs, {name: value for name, value in options.items() if name not in of_other})
         facts, lines = found.to_dict(), sample_lines(found)

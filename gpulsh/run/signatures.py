@@ -22,11 +22,13 @@ from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.files.form import Form
 from gpulsh.io.rows import normalized
 from gpulsh.lsh.signing import words_and_digests
-from gpulsh.method import Method
+from gpulsh.method import Asked, Method
+from gpulsh.params import BitSketch, Sketch
 from gpulsh.run.index.jobs import open_inputs
 from gpulsh.run.output.paths import marked, refuse_overlap, refuse_present, refuse_url
 from gpulsh.run.progress import open_progress
 from gpulsh.secret import chosen_secret, evidence_keys
+from gpulsh.sketch.named import sketches_named
 from gpulsh.stats.stages import OF_INDEX
 from gpulsh.store.durable import durable_file, writing
 
@@ -40,6 +42,9 @@ def sign_files(
     text_column: str | Sequence[str] = "text",
     id_column: str | None = None,
     overwrite: bool = False,
+    sketch: Sketch | BitSketch | str | None = None,
+    num_perm: int | None = None,
+    seed: int | None = None,
     backend: BackendName = "auto",
     threads: int | None = None,
     progress: bool = False,
@@ -56,7 +61,8 @@ def sign_files(
     """
     refuse_url(os.fspath(output))
     path, form = Path(output), Form.taken(parameters)
-    method = Method.chosen(**parameters)
+    chosen, _, distance = sketches_named(sketch, None, num_perm, seed)
+    method = Asked(sketch=chosen, num_perm=num_perm, seed=seed, distance=distance, **parameters).method()
     if path.suffix != ".parquet":
         raise ParameterError(f"output is {str(path)!r}; give a file that ends with .parquet")
     if method.measure == "containment":

@@ -189,6 +189,7 @@ def test_of_two_in_one_call_the_first_is_first() -> None:
     [
         (3, {}, {"sketch": gpulsh.SimHash()}, "sketch affine32:128 of seed 1 and simhash:64:12 of seed 1, by set"),
         (4, {"sketch": gpulsh.SimHash()}, {"sketch": gpulsh.SimHash(), "distance": 2}, "simhash:64:12 .* simhash:64:2"),
+        (4, {"sketch": "simhash:64:3", "seed": 5}, {"seed": 6}, "made with seed 5 and 6 was given"),
         (5, {"measure": "containment"}, {"measure": "jaccard"}, "made with measure containment and jaccard was given"),
     ],
 )
