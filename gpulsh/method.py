@@ -141,7 +141,7 @@ class Method(Parameters):
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> Self:
-        """From the values of `matching`."""
+        """The method whose `matching` gave these values."""
         return cls(
             threshold=stored["threshold"],
             shingling=Shingling(**stored["shingling"]),

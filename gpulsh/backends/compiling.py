@@ -49,7 +49,7 @@ class Compiling:
             self._notify()
 
     def end(self) -> None:
-        """The kernel is compiled."""
+        """Note that the kernel is compiled."""
         with self._lock:
             self._running -= 1
             if not self._running:

@@ -34,7 +34,7 @@ class Edges:
 
     @classmethod
     def joined(cls, parts: Sequence[Edges]) -> Edges:
-        """Several, end to end."""
+        """The edges of all `parts`, end to end."""
         columns = zip(*((part.earlier, part.later, part.similarity) for part in parts), strict=True)
         return cls(*map(np.concatenate, columns))
 

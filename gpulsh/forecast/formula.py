@@ -146,7 +146,7 @@ class Estimate:
         return self.start + sum(known) if len(known) == len(self.stages) else None
 
     def to_dict(self) -> Mapping[str, Any]:
-        """As JSON values."""
+        """The estimate as JSON values."""
         return {**asdict(self), "seconds": self.seconds}
 
 

@@ -101,7 +101,7 @@ class Plan:
         return self.sample == self.likely.corpus.documents
 
     def to_dict(self) -> Mapping[str, Any]:
-        """As JSON values."""
+        """The plan as JSON values."""
         likely = {**asdict(self.likely), "all": self.likely.all, "work": self.work}
         return {**asdict(self), "likely": likely, "most": {**asdict(self.most), "all": self.most.all}}
 

@@ -39,7 +39,7 @@ def passing(words: Words, values: NDArray[np.uint64], *, together: bool = False)
 def passing_own(
     filters: Sequence[Words], which: Numbers, values: NDArray[np.uint64], *, together: bool = False
 ) -> Numbers:
-    """The same with a filter for each value, number `which` [m], which ascend."""
+    """`passing` where each value has a filter of its own: the one of its number in `which` [m], which ascends."""
     from gpulsh.backends.cpu.bloom import passing
 
     places, found = np.empty(len(values), np.int64), 0

@@ -395,7 +395,7 @@ class Index:
         return array, kind, source
 
     def _take_in(self, keys: pa.Array, kind: str | None, source: MemoryTexts, *, decide: bool) -> range:
-        """The documents' numbers."""
+        """Add the documents to the collection; their numbers."""
         if self.collection.must_be_read():
             raise ParameterError(
                 "evidence is 'source', and read is None; give read, a function from a list of keys to their texts"

@@ -59,11 +59,11 @@ class Documents(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Iterable[Documents]) -> Documents:
-        """Several, end to end."""
+        """The rows of all `parts`, end to end."""
         return cls(*map(np.concatenate, zip((NOTHING, NOTHING, np.empty(0), NOTHING), *parts, strict=True)))
 
     def where(self, rows: NDArray[np.bool_] | Numbers | slice) -> Documents:
-        """Some of the rows."""
+        """The rows that `rows` chooses."""
         return Documents(self.number[rows], self.witness[rows], self.similarity[rows], self.size[rows])
 
 

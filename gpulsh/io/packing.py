@@ -37,7 +37,7 @@ class Sink(Protocol):
     """A file for content."""
 
     def write(self, content: Bytes, /) -> object:
-        """Write more of it."""
+        """Append bytes to the file."""
 
 
 @contextmanager

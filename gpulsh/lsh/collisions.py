@@ -56,7 +56,7 @@ class Memberships(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Memberships]) -> Memberships:
-        """Several, end to end."""
+        """The memberships of all `parts`, end to end."""
         none = np.empty(0, np.int64)
         return cls(*map(np.concatenate, zip((none, none, none), *parts, strict=True)))
 
@@ -71,7 +71,7 @@ class Collisions:
 
     @classmethod
     def of(cls, pairs: Array, large: Memberships, bands: int) -> Collisions:
-        """From pairs and memberships."""
+        """The collisions by pairs of small buckets and memberships in large ones."""
         in_large, place = renumbered(large.document, int(large.document.max(initial=-1)) + 1)
         bucket = np.full((len(in_large), bands), -1, np.int64)
         bucket[place, large.band] = large.bucket

@@ -58,13 +58,13 @@ def designs(bits: int, distance: int) -> dict[int, Design]:
 
 
 def _plain(bits: int, distance: int, blocks: int) -> Iterator[int]:
-    """Keys of all but `distance` of the blocks."""
+    """The masks of keys that leave out `distance` of the blocks."""
     for chosen in combinations(_blocks(range(bits), blocks), blocks - distance):
         yield sum(map(_mask, chosen))
 
 
 def _twice(bits: int, blocks: int) -> Iterator[int]:
-    """Keys of one of the blocks, and one of as many blocks of the rest."""
+    """The masks of keys of one of the blocks, and of one of as many blocks of the rest."""
     for first in _blocks(range(bits), blocks):
         rest = [bit for bit in range(bits) if bit not in first]
         for second in _blocks(rest, blocks):

@@ -30,7 +30,7 @@ class Counting:
     weight_by: WeightBy = "verified"
 
     def to_json(self) -> Mapping[str, Any]:
-        """What is given."""
+        """The parameters that are given, as a report has them."""
         return {
             **({} if self.source is None else {"source_column": self.source}),
             **({} if self.date is None else {"date_column": self.date}),

@@ -49,7 +49,7 @@ class Manifest:
 
     @classmethod
     def begin(cls, folder: Path, job: Mapping[str, Any], secret: bytes) -> Self:
-        """A new one, without steps."""
+        """A new manifest, without steps."""
         line = _line({"job": job, "secret": secret.hex()})
         with durable_file(folder / NAME, private=True) as file:
             file.write(line)

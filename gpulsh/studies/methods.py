@@ -76,7 +76,7 @@ class Finders:
         return make(self, int(numbers[0]) if numbers else default or 0)
 
     def banded(self, sketch: SetSketch | WeightedMinHash) -> Finder:
-        """Signatures that meet in a band."""
+        """The finder of documents whose signatures meet in a band."""
         banding, where = self._banding(sketch.num_perm), self.where
         return Finder(
             lambda texts: sketch.from_texts(texts, **self.how),

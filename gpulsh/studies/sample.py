@@ -43,7 +43,7 @@ class Kind:
 
     @classmethod
     def of(cls, texts: TextBatch, ops: Backend) -> Kind:
-        """The kind of `texts`, on the host."""
+        """The kind of `texts`, which are in host memory."""
         letters, single, signs = _classes(texts)
         is_code = signs >= CODE * max(letters + single + signs, 1)
         with ops.here():

@@ -107,7 +107,7 @@ class TextPass:
         return self._pieces(start, exact[:1]) if self.is_giant(start, stop) else iter((self.few(start, stop, exact),))
 
     def few(self, start: int, stop: int, exact: NDArray[np.uint64] = NO_HASHES) -> Fingerprints:
-        """`pieces` of documents that are no giant."""
+        """The fingerprints of documents [start, stop), no giant, all at once."""
         offset = np.ascontiguousarray(self.text.offset[start : stop + 1])
         made = np.zeros(len(offset), np.int64)
         most = self.most_tokens(start, stop)

@@ -46,7 +46,7 @@ def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
 
 @dataclass(frozen=True)
 class LongRows:
-    """Some rows, end to end."""
+    """Rows that one block of threads cannot sort, end to end."""
 
     rows: Array  # int64 [rows], ascending
     start: Array  # int64 [rows]: their places in the whole array

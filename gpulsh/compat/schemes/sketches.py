@@ -58,7 +58,7 @@ def odd(name: Literal["affine32", "affine64"], num_perm: int, seed: int) -> Give
 
 
 def given(name: ForeignName | Literal["affine32"], seed: int, first: list[int], second: list[int]) -> GivenFamily:
-    """The family of these words."""
+    """The family whose functions have these multipliers, `first`, and addends, `second`."""
     return GivenFamily(name=name, num_perm=len(first), seed=seed, first=tuple(first), second=tuple(second))
 
 

@@ -54,7 +54,7 @@ class Retention:
 
     @classmethod
     def chosen(cls, min_cluster: int | None, max_copies: int | None, min_sources: int | None) -> Retention:
-        """With 1 for None."""
+        """The policies that a caller gives; None is 1, no policy."""
         given = (min_cluster, max_copies, min_sources)
         return cls(*(1 if value is None else value for value in given))
 

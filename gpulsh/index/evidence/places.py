@@ -74,7 +74,7 @@ class Places:
 
     @classmethod
     def joined(cls, parts: Iterable[Places]) -> Self:
-        """Several parts of one index, end to end."""
+        """The places of all `parts` of one index, end to end."""
         parts = list(parts)
         source, row = (np.concatenate([getattr(part, name) for part in parts]) for name in ("source", "row"))
         return cls(source, row, sources_of(parts))
@@ -83,7 +83,7 @@ class Places:
         return len(self.source)
 
     def where(self, rows: NDArray[np.bool_] | Numbers | slice) -> Places:
-        """Some of them."""
+        """The places of the documents that `rows` chooses."""
         return Places(self.source[rows], self.row[rows], self.sources)
 
     def keys(self) -> pa.Array:
@@ -151,7 +151,7 @@ class PlaceStream:
         self._numbers = np.array(numbers, np.uint32)
 
     def take(self, count: int) -> Places:
-        """The next `count`."""
+        """The places of the next `count` documents."""
         positions = np.arange(self._done, self._done + count)
         self._done += count
         if self._origin is None:

@@ -37,7 +37,7 @@ class Form:
 
     @classmethod
     def taken(cls, parameters: dict[str, Any]) -> Self:
-        """From `parameters`; its own are removed there."""
+        """The form that `parameters` gives; its names are removed from them."""
         return cls(**{own.name: parameters.pop(own.name) for own in fields(cls) if own.name in parameters})
 
     def facts(self) -> dict[str, Any]:

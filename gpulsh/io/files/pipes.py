@@ -121,7 +121,7 @@ class Streams:
 
 
 def _ending(head: bytes, form: Form) -> str:
-    """The ending of a file's name with this beginning."""
+    """The ending that the name of a file with these first bytes has."""
     if head.startswith(b"PAR1"):
         return ".parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):

@@ -60,11 +60,11 @@ class Records(NamedTuple):
     line: int  # of the content's first byte, from 1
 
     def part(self, rows: slice | Numbers) -> Records:
-        """Some of the records."""
+        """The records that `rows` chooses."""
         return self._replace(begin=self.begin[rows], end=self.end[rows])
 
     def bytes(self) -> bytes:
-        """All of them, when they are adjacent."""
+        """The bytes of all records, which must be adjacent."""
         return bytes(self.content[int(self.begin[0]) : int(self.end[-1])])
 
     def lines(self) -> Iterator[int]:

@@ -85,7 +85,7 @@ def none_known(paths: Sequence[str]) -> str:
 
 
 def _last_ending(path: str) -> str:
-    """As people call a kind of file: the whole name where it has no dot."""
+    """The last ending of a path, or the file's whole name if that has none."""
     return os.path.splitext(path)[1] or os.path.basename(path)
 
 

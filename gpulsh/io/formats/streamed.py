@@ -80,7 +80,7 @@ class Streamed(Format):
         return text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
 
     def _writer(self, target: str, packing: Packing | None) -> AbstractContextManager[Sink]:
-        """For a file of the same compression."""
+        """A writer of a file with the compression of this one."""
         level = packing.level if packing is not None and self.takes(packing) else None
         return packed_writer(target, self.compression, level)
 

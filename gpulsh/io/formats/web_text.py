@@ -96,14 +96,14 @@ class _Raw(RawIOBase):
         self._raw, self._place = memoryview(raw), 0
 
     def read(self, size: int = -1) -> bytes:
-        """As of any file."""
+        """Read bytes, as from any binary file."""
         end = len(self._raw) if size is None or size < 0 else self._place + size
         piece = bytes(self._raw[self._place : end])
         self._place += len(piece)
         return piece
 
     def tell(self) -> int:
-        """As of any file."""
+        """The place of the next byte."""
         return self._place
 
 

@@ -54,7 +54,7 @@ class ThisProcess:
 
     @contextmanager
     def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
-        """This process."""
+        """A runner that does all tasks in this process."""
         parallel = most_parallel(self._threads, self.memory)
         size = held_bytes(self.memory, device=self.ops.sizes().device > 0)
         held = HeldTexts(size) if size else None

@@ -150,7 +150,7 @@ class _Room:
         return f"{device}{self.threads} {'processor' if self.threads == 1 else 'processors'} and {size(self.memory)}"
 
     def resources(self) -> dict[str, float]:
-        """As Ray names them."""
+        """The resources by the names that Ray has for them."""
         return {"num_cpus": self.threads, "num_gpus": int(self.backend == "cuda"), "memory": self.memory}
 
     def workers(self) -> int:

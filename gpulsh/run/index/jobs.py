@@ -57,7 +57,7 @@ class Listing(ABC):
 
     @abstractmethod
     def tables(self) -> Iterator[pa.Table]:
-        """One table or more, some rows at a time."""
+        """The rows of the answer, in one table or more."""
 
     def lines(self) -> Iterator[str]:
         """Yield the rows as JSON lines."""
@@ -121,7 +121,7 @@ class Occurred(Listing):
         return len(self.counts.number)
 
     def tables(self) -> Iterator[pa.Table]:
-        """One table or more, some rows at a time."""
+        """The rows of the answer, in one table or more."""
         for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
             number, copies, near = (column[start : start + ROWS_AT_ONCE] for column in self.counts)
             keys = self.snapshot.keys(number)

@@ -61,15 +61,15 @@ class OrderedInput:
             pass
 
     def keys(self) -> Iterator[pa.Array]:
-        """Their keys, when all were read."""
+        """The keys of the documents, once all were read."""
         return keys_of_files(self._named)
 
     def origin(self) -> Origin:
-        """Where they can be read again."""
+        """Where the documents can be read again."""
         return origin_of(self._named)
 
     def names(self) -> KeyNames:
-        """How messages name their keys."""
+        """How messages name the keys of the documents."""
         return names_of_files(self._named)
 
     def numbers(self, positions: Numbers) -> Numbers:
@@ -128,23 +128,23 @@ class InDecisionOrder(OrderedInput):
         """Do nothing: the stage `survey` has read the facts."""
 
     def keys(self) -> Iterator[pa.Array]:
-        """Their keys."""
+        """The keys of the documents."""
         by_position = KeyStream(keys_of_files(self._named), None).take(len(self._named))
         for start in range(0, len(self._ordered), KEYS_AT_ONCE):
             yield by_position.take(pa.array(self._ordered[start : start + KEYS_AT_ONCE]))
 
     def origin(self) -> Origin:
-        """Where they can be read again."""
+        """Where the documents can be read again."""
         found = super().origin()
         return replace(found, locate=lambda places: found.locate(self._ordered[places]))
 
     def names(self) -> KeyNames:
-        """How messages name their keys."""
+        """How messages name the keys of the documents."""
         names = super().names()
         return KeyNames(lambda place: names.of(int(self._ordered[place])), names.remedy)
 
     def numbers(self, positions: Numbers) -> Numbers:
-        """Their ranks."""
+        """The ranks of the documents at `positions`."""
         return self._rank[positions]
 
     def decisions(self, collection: Collection, numbers: range) -> Numbered:

@@ -67,7 +67,7 @@ class Finished:
         return cls(out, report, folder)
 
     def file(self, name: str) -> File:
-        """One of the results."""
+        """The result of this name, such as `duplicates.parquet`."""
         return self.folder.file(name) if self.folder else File(self._at(name), name, self._at(name))
 
     def shares(self, column: str) -> pa.Table:

@@ -121,7 +121,7 @@ class PassagesJob(TokenJob):
         return byte_text.READING.under(byte_text.FOLDING) if self.of_bytes else self.shingling
 
     def parameters(self) -> Mapping[str, Any]:
-        """All of it but for the files."""
+        """All that decides the bytes of its results, but for the files."""
         windows = {
             "bytes" if self.of_bytes else "tokens": self.tokens,
             "keep": self.keep,
@@ -171,7 +171,7 @@ class CutJob(TokenJob):
     cutting: Cutting
 
     def parameters(self) -> Mapping[str, Any]:
-        """All of it but for the files."""
+        """All that decides the bytes of its results, but for the files."""
         return {
             "passages": self.passages,
             "passages_stamp": list(self.passages_stamp),

@@ -66,7 +66,7 @@ def ranks_of(positions: Numbers, place: Workplace, layout: Layout) -> Numbers:
 
 
 def relation_of(positions: Numbers, policy: Policy, layout: Layout) -> Relation:
-    """Which of ascending `positions` may be dropped for which, by their places."""
+    """The rules which of ascending `positions` may be dropped for which, by their places."""
     source = layout.source_of(positions) if policy.by_source() else None
     return Relation(source, int(np.searchsorted(positions, layout.protected)), policy.across)
 

@@ -72,7 +72,7 @@ class IdColumn:
         bad: Rejected,
         more: Sequence[pa.DataType] = (),
     ) -> Self:
-        """Looks at all of them; the type has room for `more` types, too."""
+        """The ids of a run, of a type that has room for all of them and for `more` types."""
         found = cls(folder, layout, files, IdKind(pa.null(), False))
         kinds = [known.id.type for known in found._all()]
         kind = common_type([*_declared_types(job, layout, bad), *more, *kinds])

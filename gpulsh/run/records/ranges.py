@@ -56,7 +56,7 @@ class PostingsFile:
         self._count = 0
 
     def add(self, fingerprints: Hashes, rows: NDArray[np.integer]) -> None:
-        """Add some, with the rows of their documents in the partition."""
+        """Add postings: fingerprints, and the rows of their documents in the partition."""
         self._held.append(PostingRows(fingerprints, rows.astype(np.uint32)))
         self._count += len(rows)
         if self._count >= RUN_POSTINGS:
@@ -90,7 +90,7 @@ class Participants:
         self._known = [file.whole().document for file in ranges.copied(folder)]
 
     def of(self, partition: int) -> NDArray[np.bool_]:
-        """bool [documents of the partition]."""
+        """bool [documents of the partition]: whether each is compared."""
         start, stop = self._layout.partitions[partition : partition + 2].tolist()
         takes_part = np.ones(stop - start, bool)
         for documents in self._known:

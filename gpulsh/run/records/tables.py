@@ -45,7 +45,7 @@ class Table(Generic[Row]):
         return step_file(folder, step if isinstance(step, str) else step_of(self.stage, step), self.what)
 
     def write(self, folder: Path, step: int | str, columns: Row) -> dict[str, FileFact]:
-        """Write it at once; the file's name and fact, as `Made` has them."""
+        """Write the file of a step at once; its name and fact, as `Made` has them."""
         path = self.path(folder, step)
         return {path.name: write_columns(path, dict(zip(kinds_of(self.row), columns, strict=True)))}
 
@@ -65,7 +65,7 @@ class Table(Generic[Row]):
         )
 
     def rows(self, columns: Row, rows: slice | Values) -> Row:
-        """Some rows of it."""
+        """The rows of `columns` that `rows` chooses."""
         return self.row(*(_part(column, rows) for column in columns))
 
     def joined(self, parts: Iterable[Row]) -> Row:
@@ -77,15 +77,15 @@ class Table(Generic[Row]):
         return MappedColumns(self.path(folder, step), self.row)
 
     def read(self, folder: Path, step: int | str) -> Row:
-        """All rows of one that was written at once."""
+        """All rows of a step's file that was written at once."""
         return self.open(folder, step).whole()
 
     def all(self, folder: Path, count: int) -> list[MappedColumns[Row]]:
-        """The first `count` of a stage."""
+        """The files of the first `count` steps of the stage."""
         return [self.open(folder, number) for number in range(count)]
 
     def routed(self, number: int) -> str:
-        """The step that brings one of a stage into the order of groups."""
+        """The step that brings file `number` of the stage into the order of groups."""
         return f"route-{step_file(Path(), step_of(self.stage, number), self.what).stem}"
 
 

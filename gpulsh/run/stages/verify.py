@@ -138,7 +138,7 @@ class _GroupProgress(Progress):
         self._done = self._reported = 0
 
     def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
-        """Pairs, and then documents of large buckets."""
+        """Begin to count pairs, and later documents of large buckets."""
         self._cost = 1 if unit == "pairs" else SMALL_BUCKET
         return nullcontext()
 
