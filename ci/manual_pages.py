@@ -47,7 +47,7 @@ def _commands(of: click.Group, path: str) -> Iterator[str]:
         if isinstance(command, click.Group):
             yield from _commands(command, f"{path} {name}")
             continue
-        own = click.Context(command, info_name=f"{path} {name}")
+        own = click.Context(command, info_name=f"{path} {name}", **command.context_settings)
         yield f"\n## {path} {name}\n\n`{' '.join([path, name, *command.collect_usage_pieces(own)])}`\n"
         yield _prose(command)
         sectioned = isinstance(command, SectionedCommand)
