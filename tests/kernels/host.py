@@ -27,7 +27,7 @@ from tests.kernels.built import built
 from tests.kernels.device_arrays import DeviceArray, current_device
 
 HEADER = Path(__file__).with_name("cuda_host.h")
-LIMIT_SECONDS = 3  # of a launch's own time: what a loop without end costs
+LIMIT_SECONDS = 2  # of a launch's own time: what a loop without end costs
 ORDERS = {"ascending": 0, "descending": 1, "random": 2}
 IN_PLACE = 2**26  # bytes from which an array that is only read is not copied
 # A forest may grow in several shapes; its roots are what counts, and `components_label` is compared.

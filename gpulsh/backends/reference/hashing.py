@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from operator import mul
 
 from gpulsh.backends.protocol import GOLDEN, LENGTH, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
 from gpulsh.secret import (
@@ -13,6 +14,7 @@ from gpulsh.secret import (
     EXACT_PLACES,
     EXACT_SPREAD,
     LEVELS,
+    LONGEST_SHINGLE,
     PLACES,
     SHINGLE,
     TOKEN,
@@ -53,16 +55,13 @@ def keyed(keys: EvidenceKeys, near: int, places: int, far: int, place: int) -> i
 
 def token_hash(code_points: Sequence[int], keys: EvidenceKeys | None = None) -> int:
     """The hash of one token's folded code points."""
-    total = sum(_token_key(keys, place) * code_point for place, code_point in enumerate(code_points))
+    total = sum(map(mul, _token_keys(keys, _places(code_points)), code_points))
     return mix64(total + len(code_points) * LENGTH)
 
 
 def shingle_hash(tokens: Sequence[int], keys: EvidenceKeys | None = None) -> int:
     """The fingerprint of one shingle's token hashes."""
-    total = sum(
-        (key(STREAM_SHINGLE, place) if keys is None else int(keys.words[SHINGLE + place])) * token
-        for place, token in enumerate(tokens)
-    )
+    total = sum(map(mul, _shingle_keys(keys, _places(tokens)), tokens))
     return mix64(total + len(tokens) * LENGTH)
 
 
@@ -97,15 +96,35 @@ def packed_token(code_points: Sequence[int], keys: EvidenceKeys) -> int:
 
 def exact_hash(packed: Sequence[int], keys: EvidenceKeys) -> tuple[int, int]:
     """The 128-bit hash of a document's packed tokens."""
-    one, two = (
-        sum(
-            keyed(keys, EXACT + half * EXACT_PLACES, EXACT_PLACES, EXACT_FAR + half * LEVELS * DIGITS, place)
-            * _reversed_bytes(token * int(keys.words[EXACT_SPREAD + half]))
-            for place, token in enumerate(packed)
-        )
-        for half in range(2)
-    )
-    return one & MASK, two & MASK
+    sums = []
+    for half in range(2):
+        factor = int(keys.words[EXACT_SPREAD + half])
+        spread = (_reversed_bytes(token * factor) for token in packed)
+        sums.append(sum(map(mul, _exact_keys(keys, half, _places(packed)), spread)) & MASK)
+    return sums[0], sums[1]
+
+
+def _places(values: Sequence[int]) -> int:
+    """How many keys are listed for values: as many, or a few more, so that few lists are kept."""
+    return max(PLACES, 1 << (len(values) - 1).bit_length())
+
+
+@lru_cache(maxsize=64)
+def _token_keys(keys: EvidenceKeys | None, places: int) -> list[int]:
+    return [_token_key(keys, place) for place in range(places)]
+
+
+@lru_cache(maxsize=64)
+def _shingle_keys(keys: EvidenceKeys | None, places: int) -> list[int]:
+    if keys is None:
+        return [key(STREAM_SHINGLE, place) for place in range(places)]
+    return [int(word) for word in keys.words[SHINGLE : SHINGLE + LONGEST_SHINGLE]]
+
+
+@lru_cache(maxsize=64)
+def _exact_keys(keys: EvidenceKeys, half: int, places: int) -> list[int]:
+    near, far = EXACT + half * EXACT_PLACES, EXACT_FAR + half * LEVELS * DIGITS
+    return [keyed(keys, near, EXACT_PLACES, far, place) for place in range(places)]
 
 
 def _token_key(keys: EvidenceKeys | None, place: int) -> int:

@@ -35,8 +35,8 @@ def winnow(fingerprints: Fingerprints, size: int) -> NDArray[np.int64]:
     for row, start in zip(rows_of(fingerprints), fingerprints.offset.tolist(), strict=False):
         values = row.tolist()
         for first in range(len(values) - size + 1):
-            _, place = min((values[place], -place) for place in range(first, first + size))
-            found.add(start - place)
+            window = values[first : first + size][::-1]  # the last of the least is then the first
+            found.add(start + first + size - 1 - window.index(min(window)))
     return np.array(sorted(found), np.int64)
 
 

@@ -23,7 +23,7 @@ from gpulsh.backends.reference.rows import rows_of
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients, splitmix64, word_pairs, words
 
-Function = Callable[[int, int], int]  # of the function's number and a fingerprint
+Function = Callable[[int, list[int]], list[int]]  # the values of function number i of fingerprints
 HALF = (1 << 32) - 1
 BYTES = 4
 ENTRIES = BYTES * 256  # of a function's table
@@ -72,25 +72,35 @@ class FunctionMinima(Minima):
 
     def lower(self, least: Values, values: list[int]) -> None:
         for number in range(self._columns):
-            least[number] = min(self._function(number, x) for x in values)
+            least[number] = min(self._function(number, values))
 
 
 def _affine32(family: Family) -> Function:
     """a x + b modulo 2^32, for the upper half x of a fingerprint."""
     multiplier, addend = (drawn.tolist() for drawn in coefficients(family))
-    return lambda i, x: (x >> 32) * multiplier[i] + addend[i] & HALF
+
+    def of(i: int, values: list[int]) -> list[int]:
+        a, b = multiplier[i], addend[i]
+        return [(x >> 32) * a + b & HALF for x in values]
+
+    return of
 
 
 def _affine61(family: Family) -> Function:
     """a x + b modulo 2^61 - 1, a not 0."""
     drawn = words(family, 2 * family.num_perm)
-    return lambda i, x: ((1 + drawn[2 * i] % (PRIME - 1)) * x + drawn[2 * i + 1] % PRIME) % PRIME
+
+    def of(i: int, values: list[int]) -> list[int]:
+        a, b = 1 + drawn[2 * i] % (PRIME - 1), drawn[2 * i + 1] % PRIME
+        return [(a * x + b) % PRIME for x in values]
+
+    return of
 
 
 def _affine64(family: Family) -> Function:
     """a x + b modulo 2^64."""
     multiplier, addend = (drawn.tolist() for drawn in word_pairs(family))
-    return lambda i, x: multiplier[i] * x + addend[i] & MASK
+    return lambda i, values: [multiplier[i] * x + addend[i] & MASK for x in values]
 
 
 def _c_minhash(family: Family) -> Function:
@@ -104,13 +114,18 @@ def _c_minhash(family: Family) -> Function:
         y = (y ^ y >> 15) * CIRCULANT_2 & HALF
         return (y ^ y >> 16) ^ keys & HALF
 
-    return lambda i, x: permuted((((multiplier | 1) * x + addend & MASK) >> 32) + i)
+    return lambda i, values: [permuted((((multiplier | 1) * x + addend & MASK) >> 32) + i) for x in values]
 
 
 def _multiply_shift(family: Family) -> Function:
     """The upper half of a x + b modulo 2^64."""
     drawn = words(family, 2 * family.num_perm)
-    return lambda i, x: ((drawn[2 * i] | 1) * x + drawn[2 * i + 1] & MASK) >> 32
+
+    def of(i: int, values: list[int]) -> list[int]:
+        a, b = drawn[2 * i] | 1, drawn[2 * i + 1]
+        return [(a * x + b & MASK) >> 32 for x in values]
+
+    return of
 
 
 def _tabulation(family: Family) -> Function:
@@ -123,20 +138,24 @@ def _tabulation(family: Family) -> Function:
             found ^= table[i * ENTRIES + byte * 256 + (x >> 32 + 8 * byte & 0xFF)] >> 32
         return found
 
-    return value
+    return lambda i, values: [value(i, x) for x in values]
 
 
 def _wrapped(family: Family) -> Function:
     """The rest of a x + b in a word, modulo a prime, cut to the width of a signature's values."""
     multiplier, addend = (drawn.tolist() for drawn in word_pairs(family))
     wrap, most = family.wrap, int(np.iinfo(family.value_type).max)
-    return lambda i, x: (multiplier[i] * x + addend[i]) % (1 << wrap.bits) % wrap.modulus & most
+
+    def of(i: int, values: list[int]) -> list[int]:
+        return [(multiplier[i] * x + addend[i]) % (1 << wrap.bits) % wrap.modulus & most for x in values]
+
+    return of
 
 
 def _xor_masks(family: Family) -> Function:
     """The upper half of a fingerprint, exclusive-or a mask; the first function has none."""
     masks = [0, *(word >> 32 for word in words(family, family.num_perm - 1))]
-    return lambda i, x: x >> 32 ^ masks[i]
+    return lambda i, values: [x >> 32 ^ masks[i] for x in values]
 
 
 FUNCTIONS: dict[str, Callable[[Family], Function]] = {  # by `Family.sketch`

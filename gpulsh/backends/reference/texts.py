@@ -56,7 +56,9 @@ def documents(text: TextBatch, shingling: Shingling) -> Iterator[list[list[int]]
 
 def code_points(document: bytes, unit: Unit, reading: Reading = PLAIN) -> list[list[int]]:
     """Each token as its folded code points."""
-    classified = [classify(ord(character), reading) for character in document.decode("utf-8", "replace")]
+    characters = document.decode("utf-8", "replace")
+    known = {character: classify(ord(character), reading) for character in set(characters)}
+    classified = [known[character] for character in characters]
     return _words(classified) if unit == "word" else _characters(classified)
 
 
