@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers, TextBatch, Values
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import Folding, Shingling, check_integer
+from gpulsh.params import Shingling, check_integer
 from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges, within_runs
 from gpulsh.secret import LONGEST_SHINGLE, EvidenceKeys
 from gpulsh.theory import checked_number
@@ -62,11 +62,6 @@ class Overlap:
         """The rule in a report, by the names of `deduplicate_files`."""
         most = {} if self.ignore_common is None else {"ignore_common": self.ignore_common}
         return {"passages": self.tokens, "coverage": self.coverage, **most}
-
-
-def reading_of(shingling: Shingling, folding: Folding) -> Shingling:
-    """The tokens of a shingling as `Backend.tokens` reads them, without stop words, stems and anchors."""
-    return Shingling(unit=shingling.unit, symbols=shingling.symbols).under(folding)
 
 
 class ItemWindows(NamedTuple):

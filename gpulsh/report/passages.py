@@ -21,12 +21,7 @@ _KEPT = {
 
 
 def write_passages_page(path: Path, report: Mapping[str, Any]) -> None:
-    """Write the page of a report."""
-    path.write_text(render_passages(report), encoding="utf-8", errors="replace")
-
-
-def render_passages(report: Mapping[str, Any]) -> str:
-    """The page. All text in it is escaped."""
+    """Write the page of a report. All text in it is escaped."""
     found, parameters = report["passages"], report["parameters"]
     parts = (("Documents", "documents_marked", "documents"), ("Bytes of text", "bytes_marked", "bytes"))
     amounts = [
@@ -48,7 +43,7 @@ def render_passages(report: Mapping[str, Any]) -> str:
         {"name": name, "seconds": took, "part": percent(took, whole), "meaning": known[name].meaning}
         for name, took in seconds.items()
     ]
-    html: str = page_template("passages.html").render(
+    html = page_template("passages.html").render(
         report=report,
         found=found,
         parameters=parameters,
@@ -64,7 +59,7 @@ def render_passages(report: Mapping[str, Any]) -> str:
         flat=sorted(flat("", parameters)),
         share=share,
     )
-    return html
+    path.write_text(html, encoding="utf-8", errors="replace")
 
 
 def _kept(parameters: Mapping[str, Any], found: Mapping[str, Any]) -> str:

@@ -125,7 +125,8 @@ def command(report: Mapping[str, Any]) -> str | None:
 
 def _method_options(parameters: Mapping[str, Any]) -> list[str] | None:
     shingling, folding = Shingling(**parameters["shingling"]), Folding(**parameters["folding"])
-    sketch, near, also = _sketch_name(parameters["family"]["name"]), parameters.get("near"), parameters.get("also")
+    sketch = next((name for name, kind in SETS.items() if kind.kind == parameters["family"]["name"]), None)
+    near, also = parameters.get("near"), parameters.get("also")
     has_options = Shingling.parse(str(shingling)) == shingling and Folding(form=folding.form) == folding
     counting = any(bits and bits["weights"] != "set" for bits in (near, also))
     seed = (near or parameters["family"])["seed"]  # one for all sketches
@@ -149,11 +150,6 @@ def _method_options(parameters: Mapping[str, Any]) -> list[str] | None:
 
 def _bits_name(bits: Mapping[str, Any], chosen: bool) -> str:
     return f"simhash:{bits['bits']}" + ("" if chosen else f":{bits['distance']}")
-
-
-def _sketch_name(family: str) -> str | None:
-    """The command's name for the sketch; it has only the default family of MinHash."""
-    return next((name for name, kind in SETS.items() if kind.kind == family), None)
 
 
 def machine() -> Mapping[str, Any]:

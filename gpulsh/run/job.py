@@ -34,9 +34,8 @@ from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
 from gpulsh.method import Method
-from gpulsh.params import SCHEME
+from gpulsh.params import SCHEME, Shingling
 from gpulsh.ragged import offsets
-from gpulsh.repeats.benchmark import reading_of
 from gpulsh.run.counting import Counting, Write
 from gpulsh.run.key_rule import KeyRule
 from gpulsh.run.policy import Policy, Screening
@@ -202,7 +201,8 @@ class Job(FileJob):
         overlap, method = self.policy.overlap, self.method
         if overlap is None:
             return None
-        return Screening(self.policy.protect, overlap, reading_of(method.shingling, method.folding), method.folding)
+        words = Shingling(unit=method.shingling.unit, symbols=method.shingling.symbols)  # no stop words, stems, anchors
+        return Screening(self.policy.protect, overlap, words.under(method.folding), method.folding)
 
     @property
     def protected_files(self) -> int:

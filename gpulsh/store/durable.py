@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Self
 from uuid import uuid4
@@ -66,13 +67,9 @@ def durable_file(path: Path, *, private: bool = False) -> Iterator[ChecksummedFi
     A `private` one is for its owner alone.
     """
     with unfinished(path) as part:
-        with open(part, "wb", opener=_private if private else None) as file:
+        with open(part, "xb", opener=partial(os.open, mode=0o600) if private else None) as file:
             yield ChecksummedFile(file, path)
         put_in_place(part, path)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_EXCL, 0o600)
 
 
 @contextmanager

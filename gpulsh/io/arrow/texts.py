@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.buffers import decoded, to_arrow
-from gpulsh.io.arrow.identities import BYTES, TAKES, identities, is_identity
+from gpulsh.io.arrow.identities import BYTES, TAKES, is_identity
 from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
 from gpulsh.io.changes import Cuts
 from gpulsh.io.columns import BETWEEN, Columns, Place, missing_column, place_named, refuse_added
@@ -94,11 +94,6 @@ def stray_bytes(text: Bytes, encoding: str | None = None) -> int:
 def column_named(batch: pa.RecordBatch, name: str) -> pa.Array:
     """A column of a record batch, or a field of one."""
     return _value(batch, place_named(name, batch.schema.names))
-
-
-def identity_column(batch: pa.RecordBatch, columns: Columns) -> pa.Array | None:
-    """The values of --key in a record batch; None where nothing is compared by them."""
-    return None if columns.identity is None else identities(column_named(batch, columns.identity))
 
 
 def is_ordered(kind: pa.DataType) -> bool:

@@ -287,7 +287,10 @@ class FileTexts:
             is_array = array_of(block.texts) is not None  # which the writer of kept rows can use as it is
             if self._held is not None and is_array:
                 self._held.add(piece, block.start, block.texts)
-            facts.sizes.append(_narrow(block.texts.lengths()))
+            lengths = block.texts.lengths()
+            if len(lengths) >= FEW_ROWS:  # the narrowest type, for a file without parts may have millions
+                lengths = lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
+            facts.sizes.append(lengths)
             bad = sum(rejection.rows for rejection in block.rejected)
             facts.nulls += 0 if self.columns.unread else block.texts.nulls() - bad
             facts.bad += bad
@@ -418,8 +421,3 @@ class FileTexts:
         known = [file for at, file in enumerate(self.files) if self._rows[at] or not self.rejected.touches(at)]
         kinds = (format_of(file).kind(file, column) for file in known)
         return [kind for kind in kinds if kind is not None]
-
-
-def _narrow(lengths: NDArray[np.int64]) -> Values:
-    """The lengths, of many rows in their narrowest type, for a file without parts may have millions."""
-    return lengths if len(lengths) < FEW_ROWS else lengths.astype(np.min_scalar_type(lengths.max(initial=0)))

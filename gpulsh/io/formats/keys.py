@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from gpulsh.errors import InputError, InputTypeError
-from gpulsh.io.arrow.identities import of_python
+from gpulsh.io.arrow.identities import identities, of_python
 from gpulsh.io.arrow.rows import is_text
-from gpulsh.io.arrow.texts import as_strings, column_named, identity_column, texts_of
+from gpulsh.io.arrow.texts import as_strings, column_named, texts_of
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.format import Block, Keys, Rejection, Stray
@@ -143,4 +143,5 @@ def batch_block(
     key = None if keys is None or columns.key is None else keys.read(column_named(batch, columns.key), start)
     texts, bad_bytes = texts_of(batch, columns)
     check_sizes(file, start, texts.lengths(), limit)
-    return Block(start, texts, key, stray=bad_bytes, identity=identity_column(batch, columns))
+    identity = None if columns.identity is None else identities(column_named(batch, columns.identity))
+    return Block(start, texts, key, stray=bad_bytes, identity=identity)

@@ -29,7 +29,7 @@ from gpulsh.io.file import File, first_line, reading, reason, wrong_length
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, Writing
 from gpulsh.io.formats.keys import Instant, RecordRows, instant
 from gpulsh.io.formats.warc_records import Broken, Record, Wanted, record_bytes, warc_records
-from gpulsh.io.formats.web_text import WebText, http_text, kind_of, plain_text, require_extra
+from gpulsh.io.formats.web_text import WebText, http_text, kind_of, require_extra
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.packing import packed_member
 from gpulsh.io.rows import Bytes
@@ -278,7 +278,7 @@ def _document(file: File, record: Record) -> Bytes | WebText | None:
     of_content = kind_of(content_type)
     if kind in ("conversion", "resource", "response") and of_content is not None:
         require_extra(file.name)
-        return plain_text(of_content, record.content)
+        return WebText(of_content, lambda: iter([record.content]))
     return None
 
 

@@ -155,11 +155,6 @@ def _failing(detail: str) -> Callable[[], Iterator[bytes]]:
     return read
 
 
-def plain_text(kind: Kind, body: Bytes) -> WebText:
-    """A document of this content, without HTTP around it."""
-    return WebText(kind, lambda: iter([body]))
-
-
 def kind_of(content_type: str | None) -> Kind | None:
     """The kind of content that a Content-Type names: "html", "text", or None."""
     name = (content_type or "").partition(";")[0].strip().lower()

@@ -18,7 +18,7 @@ from gpulsh.io.files.file_texts import FileTexts, Partition, Piece
 from gpulsh.io.rows import Bytes
 from gpulsh.ragged import offsets
 from gpulsh.run.job import Layout, step_of
-from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, SHARES, Row, Table
+from gpulsh.run.records.tables import CONNECT, GROUPS, MEMBERS, PLACES, Row, Table
 from gpulsh.store.columns import MappedColumns
 
 
@@ -144,8 +144,3 @@ def rows_of(table: Table[Row], folder: Path, count: int, group: int, first: tupl
                 found.append(table.row(*(column[rows].copy() for column in columns)))
                 file.release()  # what all tasks look at of it would add up
     return table.joined(found)
-
-
-def shares_of(folder: Path, group: int) -> range:
-    """The shares of a group; none of a group that is compared where it is decided."""
-    return range(*np.searchsorted(SHARES.read(folder, CONNECT).group, [group, group + 1]).tolist())

@@ -31,7 +31,7 @@ from gpulsh.run.records import tables
 from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.sightings import seen_in_group, sightings_at
 from gpulsh.run.records.tables import CONNECT, Ranges
-from gpulsh.run.records.texts import GroupTexts, rows_of, shares_of
+from gpulsh.run.records.texts import GroupTexts, rows_of
 from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import Funnel, Progress
 
@@ -68,7 +68,8 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
     again, before = rows_of(tables.TWINS, folder, ranges.copies if job.policy.by_source() else 0, group)
     same, of = rows_of(tables.KEY_COPIES, folder, ranges.keys, group)
     texts = GroupTexts(folder, group, ((number, None) for number in range(gathered)))
-    compared = shares_of(folder, group)
+    # The shares of the group; none if its pairs are compared here.
+    compared = range(*np.searchsorted(tables.SHARES.read(folder, CONNECT).group, [group, group + 1]).tolist())
     met = rows_of(tables.PAIRS, folder, 0 if compared else ranges.met, group)
     meeting = (
         texts.documents
