@@ -12,7 +12,7 @@ from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout
 from gpulsh.run.passages import documents
 from gpulsh.run.passages.documents import PlacedRows
-from gpulsh.run.passages.job import FIRSTS, FOUND, SAMPLES, PlaceRows, SampleRows
+from gpulsh.run.passages.tables import FIRSTS, FOUND, SAMPLES, PlaceRows, SampleRows
 from gpulsh.run.records.ranges import whole_range
 from gpulsh.store.columns import range_order
 from tests.support.traced import at_most

@@ -17,7 +17,8 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.rows import Bytes, joined, packed
 from gpulsh.ragged import distinct, offsets
 from gpulsh.run.job import Layout
-from gpulsh.run.passages.job import PLACES, PassagesPlace, TakenPlaces
+from gpulsh.run.passages.job import PassagesPlace
+from gpulsh.run.passages.tables import PLACES, TakenPlaces
 from gpulsh.run.records.tables import Row, Table
 from gpulsh.run.records.texts import chosen_pieces, chosen_texts, texts_of_piece
 from gpulsh.store.columns import MappedColumns

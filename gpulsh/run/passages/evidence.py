@@ -22,7 +22,8 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.output.paths import marked
-from gpulsh.run.passages.job import BYTES, FIRST_PLACES, PASSAGES, ByteStretches, Passages, PassagesPlace
+from gpulsh.run.passages.job import PassagesPlace
+from gpulsh.run.passages.tables import BYTES, FIRST_PLACES, PASSAGES, ByteStretches, Passages
 from gpulsh.run.records.documents import rejected, write_rejected
 from gpulsh.run.records.ids import IdColumn
 from gpulsh.run.records.results import write_result

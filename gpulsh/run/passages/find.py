@@ -44,24 +44,9 @@ from gpulsh.repeats.windows import (
     windows_near,
 )
 from gpulsh.run.job import Layout, Made
+from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows, Some, bases, read_documents, unchanged
-from gpulsh.run.passages.job import (
-    FOLLOWERS,
-    FOUND,
-    MET,
-    MET_HERE,
-    PLACES,
-    REST,
-    SAMPLES,
-    WINDOWS,
-    Followers,
-    Held,
-    PassagesPlace,
-    PlaceRows,
-    SampleRows,
-    TakenPlaces,
-    WindowRows,
-)
+from gpulsh.run.passages.job import Held, PassagesPlace
 from gpulsh.run.records.documents import RejectionsFile, read_facts
 from gpulsh.run.records.ranges import bundles, rows_of_file, whole_range
 from gpulsh.run.records.tables import Table
@@ -87,7 +72,7 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
     facts = PartitionFacts(rejected=rejected)
     start = samples = 0
     lengths = [np.empty(0, np.int64)]
-    tables: list[Table[Any]] = [SAMPLES, MET_HERE, *([] if job.index is None else [REST])]
+    written: list[Table[Any]] = [tables.SAMPLES, tables.MET_HERE, *([] if job.index is None else [tables.REST])]
 
     def sampled(ops: Backend, text: TextBatch) -> Iterable[Samples]:
         if len(text) == 1 and int(text.offset[-1] - text.offset[0]) > GIANT_BYTES:
@@ -105,12 +90,12 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
             start += int(found.lengths.sum())
 
     with rejected, ExitStack() as files:
-        outs = [files.enter_context(table.create(folder, number)) for table in tables]
+        outs = [files.enter_context(table.create(folder, number)) for table in written]
         with place.unchanged(piece.file for piece in partition.pieces), ops.here():
             for run in bundles(all_samples(), RUN_SAMPLES, lambda found: len(found.place)):
                 samples += _write_samples(ops, run, *outs)
         bad = rejected.finish()
-        made = PLACES.write(folder, number, TakenPlaces(np.concatenate(lengths))) | bad
+        made = tables.PLACES.write(folder, number, tables.TakenPlaces(np.concatenate(lengths))) | bad
         for out in outs:
             made |= out.finish_by_name()
     pieces = {} if job.index is None else {"pieces": [list(piece) for piece in partition.pieces]}
@@ -126,12 +111,12 @@ def _write_samples(
 ) -> int:
     value, where = (np.concatenate([one[column] for one in held]) for column in range(2))
     first, again = _firsts(ops, value, where)
-    met_out.append(PlaceRows(np.sort(np.concatenate([first, again]))))
+    met_out.append(tables.PlaceRows(np.sort(np.concatenate([first, again]))))
     left = np.ones(len(where), np.bool_)
     left[np.searchsorted(where, again)] = False
     for out, some in ((samples_out, left), *((out, ~left) for out in rest_out)):
         order = range_order(value[some])
-        out.append(SampleRows(value[some][order], where[some][order]))
+        out.append(tables.SampleRows(value[some][order], where[some][order]))
     return int(left.sum())
 
 
@@ -148,20 +133,20 @@ def _firsts(ops: Backend, value: NDArray[np.uint64], where: Numbers) -> tuple[Nu
 def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     """Find the samples that occur in several runs, in one of `parts` equal ranges, and earlier ones equal to them."""
     new = range(place.job.earlier_partitions, len(places.partitions) - 1)
-    samples, ops = whole_range(SAMPLES, place.folder, places, part, parts, new), place.ops
+    samples, ops = whole_range(tables.SAMPLES, place.folder, places, part, parts, new), place.ops
     with ops.here():
         met = ops.asnumpy(met_again(ops, *map(ops.asarray, samples)))
     there = np.zeros(len(places.partitions), np.bool_)
-    with MET.create(place.folder, part) as out:
+    with tables.MET.create(place.folder, part) as out:
         if (held := place.job.held) is not None:
             known = sorted_distinct(samples.value)
             again = np.zeros(len(known), np.bool_)
             for found in _met_earlier(held, places, part, parts, known, again):
-                out.append(PlaceRows(found))
+                out.append(tables.PlaceRows(found))
                 there[np.searchsorted(places.partitions, found, side="right") - 1] = True
             _, at = found_in(known, samples.value)
             met = sorted_distinct(np.concatenate([met, samples.place[again[at]]]))
-        out.append(PlaceRows(met))
+        out.append(tables.PlaceRows(met))
         return Made(out.finish_by_name(), {"earlier": np.flatnonzero(there).tolist()})
 
 
@@ -173,7 +158,7 @@ def _met_earlier(
     def found() -> Iterator[Numbers]:
         for run in earlier.runs:
             start = int(places.partitions[run.first])
-            for _, (value,), where in rows_of_file(MappedColumns(run.samples, SampleRows), start, part, parts):
+            for _, (value,), where in rows_of_file(MappedColumns(run.samples, tables.SampleRows), start, part, parts):
                 rows, at = found_in(known, value)
                 again[at] = True
                 yield where[rows]
@@ -187,8 +172,8 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
     base = bases(place, places, number)
     (origin, end), is_new = base[[0, -1]].tolist(), number >= job.earlier_partitions
-    here = PlacedRows(MET_HERE, folder, [number] if is_new else [], 0, end - origin)
-    elsewhere = PlacedRows(MET, folder, range(parts), origin, end)
+    here = PlacedRows(tables.MET_HERE, folder, [number] if is_new else [], 0, end - origin)
+    elsewhere = PlacedRows(tables.MET, folder, range(parts), origin, end)
 
     def met(start: int, stop: int) -> Numbers:
         own = here.between(start - origin, stop - origin).place + origin
@@ -214,7 +199,7 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         return Windows(proposed, proven, runs.places())
 
     windows = 0
-    with WINDOWS.create(folder, number) as windows_out, FOLLOWERS.create(folder, number) as followers_out:
+    with tables.WINDOWS.create(folder, number) as windows_out, tables.FOLLOWERS.create(folder, number) as followers_out:
         with unchanged(place, partition), ops.here():
             texts = read_documents(place, layout, partition, base, met)
             found = chain.from_iterable(ops.pipelined_map(texts, hashed))
@@ -230,15 +215,15 @@ def _write_windows(held: list[Windows], origin: int, windows_out: ColumnsFile, f
         run = slice(start, start + RUN_WINDOWS)
         first = groups(proposed[run], proven[run])
         left = first < 0
-        rows = WindowRows(proposed[run][left], proven[run][left], -first[left], place[run][left] - origin)
+        rows = tables.WindowRows(proposed[run][left], proven[run][left], -first[left], place[run][left] - origin)
         order = range_order(rows.proposed)
         windows_out.append([column[order] for column in rows])
-        followers_out.append(Followers(place[run][~left], place[run][first[~left]]))
+        followers_out.append(tables.Followers(place[run][~left], place[run][first[~left]]))
         count += len(order)
     return count
 
 
 def repeat(place: PassagesPlace, places: Layout, partitions: Sequence[int], part: int, parts: int) -> Made:
     """Find the windows of `partitions` that occur more than once, in one of `parts` equal ranges."""
-    proposed, proven, equal, where = whole_range(WINDOWS, place.folder, places, part, parts, partitions)
-    return Made(FOUND.write(place.folder, part, find_repeats(proposed, proven, where, equal)))
+    proposed, proven, equal, where = whole_range(tables.WINDOWS, place.folder, places, part, parts, partitions)
+    return Made(tables.FOUND.write(place.folder, part, find_repeats(proposed, proven, where, equal)))

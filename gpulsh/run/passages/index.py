@@ -31,7 +31,8 @@ from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.format import Part
 from gpulsh.params import SCHEME
 from gpulsh.run.job import JOIN
-from gpulsh.run.passages.job import PLACES, REST, SAMPLES, Held, HeldRun, PassagesJob, SampleRows
+from gpulsh.run.passages.job import Held, HeldRun, PassagesJob
+from gpulsh.run.passages.tables import PLACES, REST, SAMPLES, SampleRows
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import FileFact, sync, writing
 from gpulsh.store.manifest import Manifest, file_facts, read_checked, write_checked

@@ -24,24 +24,10 @@ from gpulsh.repeats.marks import Marker
 from gpulsh.repeats.places import byte_bounds_of
 from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout, Made
+from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows, Some, bases, place_ranges, read_documents, unchanged
 from gpulsh.run.passages.evidence import Entry, candidates, most_frequent, with_texts, with_texts_again
-from gpulsh.run.passages.job import (
-    BYTES,
-    FIRST_PLACES,
-    FIRSTS,
-    FOLLOWERS,
-    FOUND,
-    KEPT,
-    PASSAGES,
-    STRETCHES,
-    ByteStretches,
-    FirstPlaces,
-    Followers,
-    Passages,
-    PassagesPlace,
-    PlaceRows,
-)
+from gpulsh.run.passages.job import PassagesPlace
 from gpulsh.run.records.tables import HELD, HELD_SPANS
 from gpulsh.run.stages.write import write_ids
 from gpulsh.store.columns import ColumnsFile
@@ -56,15 +42,16 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
     job, folder = place.job, place.folder
     base = bases(place, places, partition)
     here = base[[0, -1]].tolist()
-    found, followers = PlacedRows(FOUND, folder, range(parts), *here), PlacedRows(FOLLOWERS, folder, [partition], *here)
+    found = PlacedRows(tables.FOUND, folder, range(parts), *here)
+    followers = PlacedRows(tables.FOLLOWERS, folder, [partition], *here)
     counts = Counter[str]()
     often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
     there = np.zeros(job.earlier_partitions, np.bool_)  # whether it has first occurrences
     waiting = list[Numbers]()
     with (
-        STRETCHES.create(folder, partition) as out,
-        FIRSTS.create(folder, partition) as firsts,
-        KEPT.create(folder, partition) as kept,
+        tables.STRETCHES.create(folder, partition) as out,
+        tables.FIRSTS.create(folder, partition) as firsts,
+        tables.KEPT.create(folder, partition) as kept,
     ):
         marker = Marker(job.tokens, job.keep, job.bridge, base)
         for low, high in [*place_ranges(*here), (here[1], FAR)]:
@@ -79,7 +66,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
             there[of[of < len(there)]] = True
             is_first = windows.place == windows.first
             if job.keep == "first" and job.whole_lines:
-                kept.append(PlaceRows(windows.place[is_first]))
+                kept.append(tables.PlaceRows(windows.place[is_first]))
             kinds = kinds_of(windows.occurrences)
             for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & apart}.items():
                 often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
@@ -92,7 +79,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
 
 def _write_firsts(out: ColumnsFile, waiting: list[Numbers]) -> None:
     if waiting:
-        out.append(PlaceRows(sorted_distinct(np.concatenate(waiting))))
+        out.append(tables.PlaceRows(sorted_distinct(np.concatenate(waiting))))
         waiting.clear()
 
 
@@ -102,7 +89,7 @@ def kinds_of(occurrences: Numbers) -> Numbers:
     return kinds
 
 
-def _windows(found: PlacedRows[Repeats], followers: PlacedRows[Followers], start: int, stop: int) -> Repeats:
+def _windows(found: PlacedRows[Repeats], followers: PlacedRows[tables.Followers], start: int, stop: int) -> Repeats:
     """All windows of a range of places that occur more than once."""
     windows, others = found.between(start, stop), followers.between(start, stop)
     wanted, at = np.unique(others.first, return_inverse=True)
@@ -123,8 +110,8 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     base, new = bases(place, places, number), range(job.earlier_partitions, len(places.partitions) - 1)
     marked = [number] if number in new else []
     here = base[[0, -1]].tolist()
-    own, kept = PlacedRows(STRETCHES, folder, marked, *here), PlacedRows(KEPT, folder, marked, *here)
-    firsts = PlacedRows(FIRSTS, folder, new, *here)
+    own, kept = PlacedRows(tables.STRETCHES, folder, marked, *here), PlacedRows(tables.KEPT, folder, marked, *here)
+    firsts = PlacedRows(tables.FIRSTS, folder, new, *here)
     reading = TextReading(ops=place.ops, shingling=job.windows, folding=job.folding, of_bytes=job.of_bytes)
 
     def wanted(start: int, stop: int) -> Numbers:
@@ -133,7 +120,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
 
     counts = Counter[str]()
     frequent: list[Entry] = []
-    with BYTES.create(folder, number) as out, FIRST_PLACES.create(folder, number) as firsts_out:
+    with tables.BYTES.create(folder, number) as out, tables.FIRST_PLACES.create(folder, number) as firsts_out:
         with unchanged(place, partition), place.ops.here():
             for some in read_documents(place, layout, partition, base, wanted):
                 low, high = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
@@ -154,7 +141,7 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         return Made(out.finish_by_name() | firsts_out.finish_by_name(), {**counts, "frequent": frequent})
 
 
-def counts_of(passages: ByteStretches) -> dict[str, int]:
+def counts_of(passages: tables.ByteStretches) -> dict[str, int]:
     """How much was marked, for the report."""
     size = passages.stop - passages.start
     documents = len(sorted_distinct(passages.document))
@@ -164,7 +151,7 @@ def counts_of(passages: ByteStretches) -> dict[str, int]:
 
 def _located(
     reading: TextReading, base: Numbers, some: Some, lines: WholeLines, first: Numbers
-) -> tuple[ByteStretches, FirstPlaces]:
+) -> tuple[tables.ByteStretches, tables.FirstPlaces]:
     """Stretches of some documents, and places of first occurrences in them, with rows of the partition."""
     places = sorted_distinct(np.concatenate([lines.spans.start, lines.spans.stop - 1, first]))
     row = np.searchsorted(base, places, side="right") - 1
@@ -172,9 +159,9 @@ def _located(
     spans, document, start, stop = lines.located(base, places, bounds, reading.of_bytes)
     columns = map(np.asarray, (document, start, stop, spans.first, spans.stop - spans.start, spans.occurrences))
     filled = start < stop
-    passages = ByteStretches(*(column[filled] for column in columns))
+    passages = tables.ByteStretches(*(column[filled] for column in columns))
     begin = bounds[np.searchsorted(places, first), 0]
-    return passages, FirstPlaces(first, np.searchsorted(base, first, side="right") - 1, begin)
+    return passages, tables.FirstPlaces(first, np.searchsorted(base, first, side="right") - 1, begin)
 
 
 def _text(some: Some, position: int, document: int) -> NDArray[np.uint8]:
@@ -191,10 +178,10 @@ def hold(place: PassagesPlace, layout: Layout, partition: Partition) -> Made:
     document = spans.row + layout.partitions[number]
     occurrences = 1 + _holding(place, len(layout.partitions) - 1, spans.item)
     columns = document, spans.start, spans.stop, spans.item, np.zeros_like(spans.item), spans.tokens, occurrences
-    made = PASSAGES.write(place.folder, number, Passages(*columns))
+    made = tables.PASSAGES.write(place.folder, number, tables.Passages(*columns))
     documents = sorted_distinct(document)
     ids = write_ids(place, layout, number, documents)
-    passages = ByteStretches(document, spans.start, spans.stop, spans.item, spans.tokens, occurrences)
+    passages = tables.ByteStretches(document, spans.start, spans.stop, spans.item, spans.tokens, occurrences)
     frequent = with_texts_again(candidates(passages), place, layout, partition)
     return Made(made | ids, {"ids": len(ids), **counts_of(passages), "frequent": frequent})
 

@@ -28,22 +28,10 @@ from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.ragged import first_of_runs
 from gpulsh.repeats.copies import Copies, Parts, parts_of_batch
 from gpulsh.run.job import Layout, Made
+from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows
 from gpulsh.run.passages.evidence import candidates, most_frequent, with_texts_again
-from gpulsh.run.passages.job import (
-    BYTES,
-    COPIES_HERE,
-    COUNTED,
-    FIRST_PLACES,
-    PARTS,
-    SPOTS,
-    ByteStretches,
-    CopiesHere,
-    FirstPlaces,
-    PartRows,
-    PassagesPlace,
-    Spots,
-)
+from gpulsh.run.passages.job import PassagesPlace
 from gpulsh.run.passages.mark import CLASSES, counts_of, kinds_of
 from gpulsh.run.records.documents import RejectionsFile, read_facts
 from gpulsh.run.records.ranges import bundles, whole_range
@@ -84,18 +72,18 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
         assert job.part is not None
         return len(text), parts_of_batch(ops, job.shingling, job.folding.form, text, job.part, place.keys)
 
-    def all_parts() -> Iterator[tuple[Values, Spots]]:
+    def all_parts() -> Iterator[tuple[Values, tables.Spots]]:
         nonlocal documents
         for count, found in map_batches(place.ops, place.read(partition.pieces, facts), hashed):
             hashes = found.hashes if groups is None else found.hashes + groups.take(count)[found.row]
-            yield hashes, Spots(found.row + documents, found.start, found.stop, found.tokens)
+            yield hashes, tables.Spots(found.row + documents, found.start, found.stop, found.tokens)
             documents += count
 
     with (
         rejected,
-        PARTS.create(folder, number) as out,
-        COPIES_HERE.create(folder, number) as copies_out,
-        SPOTS.create(folder, number) as spots_out,
+        tables.PARTS.create(folder, number) as out,
+        tables.COPIES_HERE.create(folder, number) as copies_out,
+        tables.SPOTS.create(folder, number) as spots_out,
     ):
         with place.unchanged(piece.file for piece in partition.pieces), place.ops.here():
             for run in bundles(all_parts(), RUN_PARTS, lambda one: len(one[0])):
@@ -103,14 +91,14 @@ def part(place: PassagesPlace, partition: Partition) -> Made:
                 rows, copies = _equal(hashes, parts)
                 out.append(rows)
                 copies_out.append(copies)
-                spots_out.append(SPOTS.joined(spots for _, spots in run))
+                spots_out.append(tables.SPOTS.joined(spots for _, spots in run))
                 parts += len(hashes)
         bad = rejected.finish()
         made = out.finish_by_name() | copies_out.finish_by_name() | spots_out.finish_by_name()
     return Made(made | bad, {**read_facts(facts, bad), "parts": parts})
 
 
-def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[PartRows, CopiesHere]:
+def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[tables.PartRows, tables.CopiesHere]:
     """A row for all equal ones of a run, whose first has the number `start`, and the others."""
     order, begins = _grouped(hashes)
     sizes = np.diff(np.append(begins, len(order)))
@@ -118,10 +106,10 @@ def _equal(hashes: NDArray[np.uint64], start: int) -> tuple[PartRows, CopiesHere
     rank = np.arange(len(order)) - np.repeat(begins, sizes)
     others = np.flatnonzero(rank)
     others = others[np.argsort(order[others])]
-    copies = CopiesHere(order[others] + start, np.repeat(first, sizes)[others] + start, rank[others])
+    copies = tables.CopiesHere(order[others] + start, np.repeat(first, sizes)[others] + start, rank[others])
     by_hash = range_order(hashes[first, 0])
     sizes, first = sizes[by_hash], first[by_hash]
-    return PartRows(hashes[first, 0], hashes[first, 1], sizes, first + start), copies
+    return tables.PartRows(hashes[first, 0], hashes[first, 1], sizes, first + start), copies
 
 
 def _grouped(hashes: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
@@ -133,7 +121,7 @@ def _grouped(hashes: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
 
 def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     """Count the lines or paragraphs in one of `parts` equal ranges of hashes."""
-    upper, lower, equal, number = whole_range(PARTS, place.folder, places, part, parts)
+    upper, lower, equal, number = whole_range(tables.PARTS, place.folder, places, part, parts)
     order, begins = _grouped(np.stack([upper, lower], axis=1))
     equal, number = equal[order], number[order]
     sizes = np.diff(np.append(begins, len(order)))
@@ -143,7 +131,7 @@ def count(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:
     rows = Copies(number, np.repeat(number[begins], sizes), earlier, np.repeat(total, sizes))
     often = np.flatnonzero(rows.occurrences > 1)
     often = often[np.argsort(number[often])]
-    return Made(COUNTED.write(place.folder, part, COUNTED.rows(rows, often)))
+    return Made(tables.COUNTED.write(place.folder, part, tables.COUNTED.rows(rows, often)))
 
 
 def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
@@ -151,20 +139,20 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
     job, folder, number = place.job, place.folder, partition.number
     position = int(layout.partitions[number])
     origin, end = places.partitions[number : number + 2].tolist()
-    counted, start = PlacedRows(COUNTED, folder, range(parts), origin, end), origin
+    counted, start = PlacedRows(tables.COUNTED, folder, range(parts), origin, end), origin
     counts = Counter[str]()
     often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
     frequent: list[list[Any]] = []
-    with BYTES.create(folder, number) as out, FIRST_PLACES.create(folder, number) as firsts_out:
-        spots_of, copies_of = SPOTS.open(folder, number), COPIES_HERE.open(folder, number)
+    with tables.BYTES.create(folder, number) as out, tables.FIRST_PLACES.create(folder, number) as firsts_out:
+        spots_of, copies_of = tables.SPOTS.open(folder, number), tables.COPIES_HERE.open(folder, number)
         for spots, copies in zip(spots_of.runs(), copies_of.runs(), strict=True):
             all_ = _with_copies(counted.between(start, start + len(spots.document)), copies, origin)
             at = all_.part - start
             document = spots.document[at] + position
             is_first, stays = all_.part == all_.first, all_.earlier < job.max_copies
-            firsts_out.append(FirstPlaces(all_.part[is_first], document[is_first], spots.start[at[is_first]]))
+            firsts_out.append(tables.FirstPlaces(all_.part[is_first], document[is_first], spots.start[at[is_first]]))
             rows = document, spots.start[at], spots.stop[at], all_.first, spots.tokens[at], all_.occurrences
-            picked = ByteStretches(*(np.asarray(column)[~stays] for column in rows))
+            picked = tables.ByteStretches(*(np.asarray(column)[~stays] for column in rows))
             out.append(picked)
             kinds = kinds_of(all_.occurrences)
             for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & stays}.items():
@@ -177,10 +165,10 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
     return Made(made, {**facts, "frequent": with_texts_again(frequent, place, layout, partition)})
 
 
-def _with_copies(counted: Copies, copies: CopiesHere, origin: int) -> Copies:
+def _with_copies(counted: Copies, copies: tables.CopiesHere, origin: int) -> Copies:
     """The ones of a run that occur more than once, ascending; the partition begins with the number `origin`."""
     order = np.argsort(counted.part)
-    known = COUNTED.rows(counted, order)
+    known = tables.COUNTED.rows(counted, order)
     at = np.searchsorted(known.part, copies.first + origin)
     others = Copies(copies.number + origin, known.first[at], known.earlier[at] + copies.rank, known.occurrences[at])
     both = [np.concatenate(pair) for pair in zip(known, others, strict=True)]
