@@ -70,7 +70,7 @@ def test_every_two_neighbours_at_every_end_of_a_piece(shingling: Shingling) -> N
     documents = [b"".join([one, other, one]) for one in parts for other in parts]
     text = batch_of(documents)
     wanted = REFERENCE.shingle(text, shingling), *REFERENCE.exact_hashes(text, shingling, KEYS)
-    for piece in (*range(1, 9), 63, 64, 65) if shingling == ALL_READINGS[0] else (1, 3, 64):
+    for piece in (1, 2, 3, 5, 8, 63, 64, 65) if shingling == ALL_READINGS[0] else (1, 3, 64):
         with pieces_of(piece):
             same((ONE.shingle(text, shingling), *ONE.exact_hashes(text, shingling, KEYS)), wanted)
 

@@ -38,7 +38,7 @@ def test_the_definition(backend: Any, width: int, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("rows", [1, 4, 12])
 @pytest.mark.parametrize("distance", [0, 3, 16, 64, 128])
 def test_the_collision_curve(rows: int, distance: int) -> None:
-    bands, pairs, bits = 20_000, 40, 128
+    bands, pairs, bits = 8_000, 40, 128
     generator = np.random.default_rng(distance)
     first = generator.integers(0, 2, (pairs, bits)).astype(bool)
     second = first.copy()

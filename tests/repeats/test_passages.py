@@ -186,7 +186,7 @@ def test_windows_with_equal_public_hashes_do_not_mark(monkeypatch: pytest.Monkey
 
 
 def test_real_texts() -> None:
-    texts = licences()[:70]
+    texts = licences()[:40]
     tokens = [naive.tokens(text, "word") for text in texts]
     for keep in KEEPS:
         result = gpulsh.passages(texts, tokens=50, keep=keep, backend="cpu")  # type: ignore[arg-type]

@@ -67,7 +67,7 @@ def at_once(runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[d
 
 @pytest.mark.parametrize("options", [*OPTIONS, {"tokens": 50, "bytes": 20}], ids=str)
 def test_licences_of_three_days(tmp_path: Path, small: None, options: dict[str, Any]) -> None:
-    texts: list[str | None] = [*[text[:2000] for text in licences()[:18]], None, "", "few words"]
+    texts: list[str | None] = [*[text[:1200] for text in licences()[:18]], None, "", "few words"]
     if options.get("tokens") == 1:
         texts = [text[:300] if text else text for text in texts]
     if "bytes" in options:

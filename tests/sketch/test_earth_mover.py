@@ -34,7 +34,7 @@ def line(points: int) -> Matrix:
 
 METRICS = {
     "plane": euclidean(30, 2),
-    "space": euclidean(64, 10),
+    "space": euclidean(36, 10),
     "circle": circle(40),
     "line": line(25),
     "far apart": np.where(np.eye(20) > 0, 0, 1.0),
