@@ -51,71 +51,6 @@ def bench(cupy: HostCupy, tmp_path: Path) -> Bench:
     return Bench(cupy, tmp_path, scale=TINY, rounds=3, say=lambda _: None)
 
 
-def test_without_a_device_nothing_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    with devices_unknown():
-        assert main([f"--output={tmp_path / 'none'}"]) == 1 and parity.main([f"--output={tmp_path / 'none'}"]) == 1
-    assert not (tmp_path / "none").exists()
-
-
-def test_texts_are_the_same_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpora, "BLOCK", 64)
-    lengths = np.arange(60)
-    made = []
-    for threads in (1, 3):
-        monkeypatch.setattr(corpora, "cores", lambda threads=threads: threads)
-        made.append(corpora.make_text(lengths))
-    np.testing.assert_array_equal(made[0].values, made[1].values)
-    texts = [made[0].values[a:b].tobytes() for a, b in zip(made[0].offset[:-1], made[0].offset[1:], strict=True)]
-    copies = [i for i in range(9, 60, 10) if texts[i] == texts[i - 1]]
-    assert copies == list(range(9, 60, 10))
-    near = [i for i in range(14, 60, 10) if texts[i] != texts[i - 1] and texts[i][: -corpora.PHRASE] in texts[i - 1]]
-    assert len(near) >= 4  # unless the same phrase was drawn again
-    "".join(text.decode() for text in texts)
-    for script in ("cjk", "mixed"):
-        assert corpora.phrases(script).shape == (corpora.PHRASES, corpora.PHRASE)  # type: ignore[arg-type]
-        corpora.phrases(script).tobytes().decode()  # type: ignore[arg-type]
-
-
-def made_up(folder: Path) -> dict[str, dict[str, Any]]:
-    """Records as a device would leave them, of a few rows each."""
-    header = dict.fromkeys(("cuda_driver", "cuda_runtime", "cupy", "gpulsh", "commit", "command", "cpu"), "x")
-    header |= {"device": "A made-up device", "date": "2026-01-02", "multiprocessors": 2, "memory_GiB": 8.0}  # type: ignore[dict-item]
-    header |= {"smi": {"driver_version": "1.2"}, "seconds": 1.0, "checks": ["one | two"], "not_measured": ["x"]}  # type: ignore[dict-item]
-    times = {"median ms": 1.23456, "min ms": 1.0, "max ms": 2.0, "rounds": 3}
-    row = {"operation": "set_sketch", "input": "rows of 50", **times, "GB/s": 10.0, "kernels": {"minhash": {}}}
-    stages = {"sign": 1.0, "collide": 0.4, "verify": 0.7, "write": 0.1}
-    rows: dict[str, list[dict[str, Any]]] = {
-        "roofline": [{"what": "device copy", "rate": 1.0, "unit": "GB/s", **times}],
-        "kernels": [{**row, "% of copy": 3.0, "% of multiply-adds": share} for share in (61.5, None)],
-        "endtoend": [{"from": source, **times, "stages": stages} for source in ("host memory", "Parquet files")],
-    }
-    for name, found in rows.items():
-        figures = {"copy": 3e11, "multiply_add": 2e12}
-        record = {"case": name, "title": f"About {name}", **header, "rows": found, "figures": figures}
-        (folder / f"{name}.json").write_text(json.dumps(record))
-    return page.read(folder)
-
-
-def test_the_page(tmp_path: Path) -> None:
-    made_up(tmp_path)
-    text = page.write(tmp_path).read_text()
-    assert "# A made-up device, 2026-01-02" in text and "driver 1.2" in text
-    assert "| set_sketch | rows of 50 | 1.235 |" in text
-    assert "- not measured: x" in text and "kernels |" not in text
-    with pytest.raises(FileNotFoundError, match=r"holds none of roofline\.json"):
-        page.write(tmp_path / "missing")
-
-
-def test_the_picture(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib, which draws the picture, is not installed")
-    made_up(tmp_path)
-    page.write(tmp_path)
-    first = (tmp_path / page.PICTURE).read_bytes()
-    page.write(tmp_path)
-    assert b"</svg>" in first and (tmp_path / page.PICTURE).read_bytes() == first
-
-
 def outcome(name: str, outcome: str = "passed", message: str = "") -> str:
     return json.dumps({"name": name, "outcome": outcome, "seconds": 0.1, "message": message}) + "\n"
 
@@ -177,12 +112,6 @@ def test_every_case_measures_and_writes(cupy: HostCupy, tmp_path: Path, capsys: 
     assert all(record["title"] in text for record in records.values())
 
 
-def test_without_time_what_is_left_out_is_told(bench: Bench) -> None:
-    bench.until = 0.0
-    assert any("no time left" in told for told in kernels.run(bench).not_measured)
-    assert any("no time left" in told for told in rivals.run(bench).not_measured)
-
-
 def test_the_exercise_runs_every_operation_outside_the_pool(
     cupy: HostCupy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,11 +119,6 @@ def test_the_exercise_runs_every_operation_outside_the_pool(
     assert exercise.main() == 0 and cupy.unpooled
     said = capsys.readouterr().out
     assert said.count("equal the reference") == 3 and "not exercised" not in said
-
-
-def test_a_run_on_no_device_does_not_pass() -> None:
-    found = {"tests": 3, "on_device": 0, "failed": [], "skipped": []}
-    assert not parity.judge(found, 0, skips_allowed=False)["passed"]
 
 
 CLEAN = "========= ERROR SUMMARY: 0 errors"
@@ -235,23 +159,6 @@ def test_verdicts_of_the_sanitizer(
         assert "benchmarks.gpu.exercise" in asked[0] and "benchmarks.gpu.stress" in asked[1]
     if status is None:
         assert found["verdict"] == "not done after 1 s"
-
-
-@pytest.mark.parametrize(
-    ("status", "lines", "passed", "words"),
-    [
-        (0, ["each, keep: 10 rounds equal the CPU's"], True, "10 rounds equal"),
-        (0, ["nothing"], False, "nothing was compared"),
-        (1, ["AssertionError: round 3"], False, "status 1"),
-        (None, [], False, "not done after 7 s"),
-    ],
-)
-def test_the_word_of_the_stress_counts(
-    status: int | None, lines: list[str], passed: bool, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parity, "run_bounded", lambda *_, **__: (status, lines))
-    found = parity.run_compared(parity.STRESS, 7)
-    assert found["passed"] is passed and words in found["verdict"]
 
 
 def alive(process: int) -> bool:
@@ -328,24 +235,6 @@ def test_all_parts_fit_the_time_and_one_alone_has_all_of_it(
     given_parts.clear()
     assert parity.main([f"--output={tmp_path}", "--quick"]) == 0
     assert list(given_parts) == ["exercise", "device", "memcheck"]
-
-
-def test_the_commit_that_is_given_names_the_archive(
-    cupy: HostCupy, tmp_path: Path, given_parts: dict[str, float]
-) -> None:
-    assert parity.main([f"--output={tmp_path}", "--parts=stress", "--commit=abc1234"]) == 0
-    assert (tmp_path / "test-gpu-abc1234.tar.gz").exists()
-    assert json.loads((tmp_path / parity.record_of("stress")).read_text())["commit"] == "abc1234"
-
-
-def test_pytest_is_run_and_its_outcomes_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(parity, "TESTS", ("tests/soak/test_bench_gpu.py",))
-    monkeypatch.setattr(parity, "WORKERS", 2)
-    chosen, path = ["-k", "test_every_operation_has_a_row", "--no-header"], tmp_path / "host.jsonl"
-    pytest_itself = parity.run_tests("not device", chosen, 120, path, skips_allowed=True)
-    assert pytest_itself["passed"] and pytest_itself["tests"] == 1, pytest_itself
-    none_there = parity.run_tests("not device", ["-k", "no such test"], 120, path, skips_allowed=True)
-    assert not none_there["passed"]
 
 
 TESTS_THAT_END_BADLY = """
@@ -427,30 +316,6 @@ def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: 
         monkeypatch.setattr(backend.Shared, "_lane_set", same)
     with pytest.raises(AssertionError, match=r"round 0: (sets of )?batch"):
         stress.main(TINY_STRESS)
-
-
-def test_the_stress_says_what_it_goes_without(
-    cupy: HostCupy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "gpulsh.backends.cpu", None)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert stress.main(["--megabytes=0.01", "--rounds=1", "--batch=2000"]) == 0
-    each, whole = capsys.readouterr().out.splitlines()
-    assert each.endswith("equal the reference's") and whole.startswith("not exercised: Index.add and deduplicate (")
-
-
-def test_a_case_that_fails_leaves_the_others_and_the_status(
-    cupy: HostCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def wrong(*_: Any) -> Any:
-        return np.zeros(512, np.uint32)
-
-    monkeypatch.setattr(roofline, "expected", wrong)
-    assert main([f"--scale={TINY}", "--rounds=3", "--cases=roofline,rivals", f"--output={tmp_path}"]) == 1
-    assert "failed: roofline" in capsys.readouterr().err
-    records = page.read(tmp_path)
-    assert "AssertionError" in records["roofline"]["error"] and records["rivals"]["rows"]
-    assert "**Failed:** AssertionError" in (tmp_path / page.PAGE).read_text()
 
 
 def test_a_case_that_does_not_end_leaves_the_others(

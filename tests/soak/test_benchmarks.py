@@ -81,54 +81,6 @@ def test_the_race_judges_what_each_library_keeps(tmp_path: Path) -> None:
     assert (row["precision"], row["recall"], row["kept duplicate"]) == pytest.approx((4 / 6, 3 / 4, 2 / 6), abs=1e-5)
 
 
-def test_the_page_says_where_gpulsh_is_not_first(tmp_path: Path) -> None:
-    def row(library: str, seconds: float, memory: int, kept: float, failed: str | None = None) -> dict[str, Any]:
-        taken = {"seconds": seconds, "cpu_seconds": seconds, "memory": memory << 20, "disk": 0, "failed": failed}
-        quality = {"dropped": 3, "true_pairs_resolved": 1.0, "dropped_with_true_duplicate": 1.0}
-        told = {"documents": 9, "threshold": 0.8, "cores": 1, "library": library, "failed": failed}
-        return {**told, **quality, "dropped_with_kept_true_duplicate": kept, "rounds": [taken]}
-
-    rounds = [{"seconds": seconds, "cpu_seconds": 1, "memory": 0, "disk": 0} for seconds in (6.18, 3.4, 3.3)]
-    assert page.summary({**row("gpulsh", 1, 1, 1.0), "rounds": rounds})["seconds"] == 3.4  # the median
-
-    rows = [row("gpulsh", 1, 200, 1.0), row("gpulsh dedup", 3, 150, 1.0), row("rensa", 2, 100, 0.5)]
-    rows.append(row("datatrove", 0.1, 1, 1.0, "not finished in 1 s"))
-    assert page.not_first([page.summary(each) for each in rows]) == ["memory MiB: rensa 100.0, gpulsh dedup 150.0"]
-
-    machine = dict.fromkeys(("cpu", "cores", "commit", "python", "java", "load_before", "load_after"), "x")
-    told = {"date": "x", "command": "x", "machine": {**machine, "versions": {}}, "rows": rows}
-    text = page.write(tmp_path, {**told, "truth": {9: ["brute force", 5, 4]}}).read_text()
-    assert "| datatrove |" in text and "not finished in 1 s" in text
-    assert json.loads((tmp_path / "rivals.json").read_text())["rows"][0]["library"] == "gpulsh"
-
-
-def test_the_picture_has_every_library(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from benchmarks.race import picture
-
-    taken = {"seconds": 1.0, "cpu_seconds": 1.0, "memory": 1 << 20, "disk": 0}
-    quality = dict.fromkeys(page.QUALITY.values(), 1.0) | {"dropped": 3}
-    told = {"threshold": 0.8, "cores": 2, "failed": None, "rounds": [taken], **quality}
-    picture.draw([{"documents": n, "library": name, **told} for n in (10, 99) for name in ("gpulsh", "rensa")],
-                 tmp_path / "rivals.svg")  # fmt: skip
-    text = (tmp_path / "rivals.svg").read_text()
-    assert "gpulsh" in text and "rensa" in text
-
-
-def test_respelled_copies_share_no_word() -> None:
-    texts = ["One fish, two fish.", "snake_case and 3 more"]
-    made = list(respelled(texts, 5))
-    assert made[:2] == texts and made[2] == "Oneq fishq, twoq fishq." and made[4] == "Onex fishx, twox fishx."
-    assert made[3] == "snakeq_caseq andq 3q moreq"
-    with pytest.raises(ValueError, match="100 documents: at most 24 of 2"):
-        list(respelled(texts, 100))
-
-
-def test_kept_rows_are_those_that_were_not_dropped() -> None:
-    assert np.array_equal(without(4, [1, 3]), only(4, [0, 2]))
-    assert without(3, []).all() and not only(3, []).any()
-
-
 def test_the_host_costs_of_a_decision() -> None:
     texts = deduplicated.made(3000, 14)
     decision, seconds = deduplicated.costs(texts)
