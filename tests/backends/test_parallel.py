@@ -1,4 +1,4 @@
-"""Workers that share an iterator: order, errors, and an end in every case."""
+"""Workers that share an iterator, work that is halved until it fits in memory, and the threads of the CPU backend."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from itertools import pairwise
+from threading import Barrier, get_ident
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.cpu.backend import MANY
+from gpulsh.backends.cpu.threads import Threads, by_count
+from gpulsh.backends.cpu.vectors import width
 from gpulsh.backends.parallel import map_batches, pipelined_map
+from gpulsh.backends.parts import halves_of_batch, halves_of_numbers, in_fitting_halves
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.errors import DeviceMemoryError
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -179,3 +188,122 @@ def test_a_large_batch_that_fails_does_not_block_others() -> None:
 
     with pytest.raises(ValueError, match="the first"):
         list(map_batches(backend, [batch] * 5, fails))
+
+
+# --- halves
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 30))
+def test_all_items_come_in_order(sizes: list[int], room: int) -> None:
+    """Items that fit are worked on together; an item that does not fit comes alone."""
+    size = np.array(sizes)
+
+    def work(items: Numbers) -> list[int]:
+        if size[items].sum() > room:
+            raise DeviceMemoryError("too much")
+        return items.tolist()
+
+    found = list(in_fitting_halves(np.arange(len(size)), work, halves_of_numbers, lambda item: [-1 - int(item[0])]))
+    assert [number for items, _ in found for number in items.tolist()] == list(range(len(size)))
+    for items, worked in found:
+        whole = int(size[items].sum()) <= room
+        assert worked == items.tolist() if whole else (len(items) == 1 and worked == [-1 - int(items[0])])
+    assert len(found) == 1 or int(size.sum()) > room
+    if max(sizes) > room:  # and nobody takes one alone
+        with pytest.raises(DeviceMemoryError, match="too much"):
+            list(in_fitting_halves(np.arange(len(size)), work, halves_of_numbers))
+
+
+def test_nothing_of_an_attempt_is_left_for_the_next() -> None:
+    attempts: list[weakref.ref[Numbers]] = []
+
+    def work(items: Numbers) -> int:
+        assert all(attempt() is None for attempt in attempts)
+        held = np.zeros(100)
+        attempts.append(weakref.ref(held))
+        if len(items) > 1:
+            raise DeviceMemoryError("too much")
+        return len(items)
+
+    assert [worked for _, worked in in_fitting_halves(np.arange(6), work, halves_of_numbers)] == [1] * 6
+
+
+@given(st.lists(st.integers(0, 50), min_size=2, max_size=20), st.integers(0, 5))
+def test_documents_are_halved_by_bytes(sizes: list[int], before: int) -> None:
+    offset = np.concatenate([[before], before + np.cumsum(sizes)])
+    batch = TextBatch(np.arange(int(offset[-1]), dtype=np.uint8), offset)
+    parts = halves_of_batch(batch)
+    assert [len(part) > 0 for part in parts] == [True, True]
+    texts = [part.values[part.offset[i] : part.offset[i + 1]].tobytes() for part in parts for i in range(len(part))]
+    assert texts == [batch.values[a:b].tobytes() for a, b in pairwise(offset)]
+    first = int(parts[0].offset[-1] - parts[0].offset[0])
+    assert abs(2 * first - sum(sizes)) <= 2 * max(sizes)
+
+
+# --- threads of the CPU backend
+
+
+SECONDS = 60  # at most, until others are at work, too
+
+
+def check_all_work(threads: Threads) -> None:
+    together = Barrier(threads.count, timeout=SECONDS)
+    places = by_count(2 * threads.count, 1)
+    assert threads.map(lambda start, stop: (together.wait(), (start, stop))[1], places) == places
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_all_threads_work_for_one_caller(count: int) -> None:
+    threads = Threads(count)
+    check_all_work(threads)
+    check_all_work(threads)
+
+
+def test_a_lane_works_alone_until_the_other_ends() -> None:
+    threads, together, alone = Threads(2), Barrier(2, timeout=SECONDS), 3
+    with threads.lane() as lane, ExitStack() as other:
+        other.enter_context(threads.lane())
+
+        def chunk(start: int, _: int) -> None:
+            if start >= alone:
+                together.wait()
+            else:
+                assert get_ident() == here
+                if start == alone - 1:
+                    other.close()
+
+        here = get_ident()
+        lane.map(chunk, by_count(alone + 4, 1))
+    check_all_work(threads)
+
+
+@pytest.mark.parametrize("place", [0, 5])
+def test_threads_that_failed_work_again(place: int) -> None:
+    def fails(start: int, _: int) -> None:
+        if start == place:
+            raise ValueError("this one")
+
+    threads = Threads(2)
+    with pytest.raises(ValueError, match="this one"):
+        threads.map(fails, by_count(6, 1))
+    check_all_work(threads)
+
+
+def test_many_items_and_many_tasks_take_a_thread_each() -> None:
+    backend, together = CpuBackend(3), Barrier(3, timeout=SECONDS)
+
+    def counted(ops: Backend, item: int) -> tuple[int, int]:
+        if item < 3:
+            together.wait()  # all three work
+        assert isinstance(ops, CpuBackend)
+        return item, ops.threads.count
+
+    many = range(MANY * 3)
+    assert list(backend.pipelined_map(many, counted)) == [(item, 1) for item in many]
+    assert [backend.beside(tasks).threads.count for tasks in (1, 2, 3, 8)] == [3, 3, 1, 1]
+
+
+def test_the_width() -> None:
+    assert width("+avx2,+avx512f,+sse2") == 512
+    assert width("+avx2,-avx512f,+sse2") == 256
+    assert width("-avx2,-avx512f,+sse2") == width("") == width("+neon") == 128

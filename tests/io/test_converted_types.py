@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
+from gpulsh.io.changes import json_texts
 from tests.support.runs import run
 
 UNITS = ("s", "ms", "us", "ns")
@@ -148,3 +149,28 @@ def test_the_type_in_parquet_is_the_type_itself_unless_arrow_cannot_write_it() -
     for kind in (values.type for values in HELD.values()):
         if "fixed_s" not in str(kind) and "dictionary<values=string_view" not in str(kind):
             assert parquet_type(kind) == kind
+
+
+# --- added columns as JSON
+
+
+LISTS = [["q"], ["a", 'b"\\', "é\n"], None, [], ["x", None]]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([True, None, False]),
+        pa.array([0, None, -(2**63), 2**63 - 1]),
+        pa.array([1.0, None, 0.1, 1e300]),
+        pa.array(["a", None, '"\\\0', "\u2028é"]),
+        pa.array([None, None]),
+        pa.array([None, None], pa.list_(pa.string())),
+        pa.array([], pa.list_(pa.string())),
+        pa.array(LISTS),
+        pa.array(LISTS)[1:4],
+        pa.array(LISTS)[2:3],
+    ],
+)
+def test_json_texts(values: pa.Array) -> None:
+    assert [json.loads(text) for text in json_texts(values).to_pylist()] == values.to_pylist()

@@ -1,21 +1,30 @@
-"""The main job with every sketch: the decision is exact whatever finds the candidates, on every way to it."""
+"""The main job with every sketch: the decision is exact whatever finds the candidates; and documents in pieces."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gpulsh
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.cli import group as command
 from gpulsh.errors import ParameterError
+from gpulsh.params import SKETCHES, Family, FamilyName, MinHashFamily, Shingling
 from gpulsh.sketch.named import SETS, parse_sketch
+from tests.backends.test_giants import operations, pieces_of
+from tests.support.same import same
+from tests.support.texts import batches
 
 every_sketch = pytest.mark.parametrize("name", sorted(SETS))
 
@@ -70,3 +79,24 @@ def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: P
     assert again.query(texts[:1]).keys.tolist() == [0]
     with pytest.raises(ParameterError, match="sketch"):
         gpulsh.Index.open(tmp_path / "index", sketch=parse_sketch(f"{name}:65"), backend="cpu")
+
+
+# --- documents in pieces
+
+
+REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
+
+
+def test_every_family_has_a_sketch_of_its_own() -> None:
+    assert set(SKETCHES) == set(get_args(FamilyName))
+    others = set(get_args(FamilyName)) - set(get_args(MinHashFamily))
+    assert {kind.kind for kind in SETS.values()} == {*others, "affine32"}
+
+
+@given(name=st.sampled_from(sorted(SKETCHES)), text=batches(), piece=st.sampled_from([1, 3, 16, 1000]))
+def test_documents_in_pieces(name: FamilyName, text: TextBatch, piece: int) -> None:
+    family = Family(name=name, num_perm=16)
+    wanted = list(operations(REFERENCE, text, Shingling(size=3), family))
+    with pieces_of(piece):
+        for found, one in zip(operations(ONE, text, Shingling(size=3), family), wanted, strict=True):
+            same(found, one)

@@ -164,8 +164,8 @@ def test_bits_of_other_sketches(kind: type[SetSketch], bits: int) -> None:
     asks_theory(packing, estimates(rows, asked, 1), 0, 2)
 
 
-# Sizes below the length of the signature, above it, and, in ./ci/soak, far above it. C-MinHash computes a permutation for
-# each value.
+# Sizes below the length of the signature, above it and, in ./ci/soak, far above it. C-MinHash computes a permutation
+# for each value.
 SIZES = (40, 2000, 20_000)
 LARGE = {kind.__name__ for kind in SKETCHES} | {"affine32"}
 CASES = [
