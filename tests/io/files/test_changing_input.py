@@ -21,7 +21,7 @@ import gpulsh
 from gpulsh.errors import ChangedInputError
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.stamps import Stamps
-from gpulsh.run import files as local
+from gpulsh.run import file_run
 from gpulsh.run.engines.local import InProcess
 from tests.crash.test_resume import results
 
@@ -71,7 +71,7 @@ CHANGES: list[Change] = [replace, edit, truncate, Path.unlink]
 @contextmanager
 def changed_before(stage: str, change: Callable[[], None]) -> Iterator[None]:
     """The change is made when that stage begins, or when all is ready to be committed."""
-    run, write_report = InProcess.run, local.write_report
+    run, write_report = InProcess.run, file_run.write_report
 
     def run_changed(self: InProcess, of: Any) -> Any:
         if of.row.name == stage:
@@ -85,8 +85,8 @@ def changed_before(stage: str, change: Callable[[], None]) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(InProcess, "run", run_changed)
-        patch.setattr(local, "write_report", write_report_changed)
-        patch.setattr(local, "missing", lambda: "tested elsewhere")
+        patch.setattr(file_run, "write_report", write_report_changed)
+        patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 
