@@ -157,7 +157,7 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
         counts = f"{found['passages']:,} passages in {found['documents_marked']:,} of {found['documents']:,} documents"
         part = share(found["bytes_marked"], found["bytes"])
         bad = [f"Bad records are in rejected.parquet: {found['rejected']:,}."] if found["rejected"] else []
-        lines = [f"Found {counts}: {part} of the text.", *_earlier(found), *_cut_lines(found), *bad]
+        lines = [f"Found {counts}{part and f': {part} of the text'}.", *_earlier(found), *_cut_lines(found), *bad]
         conclude("\n".join([*lines, _where(report, output)]))
 
 

@@ -174,7 +174,7 @@ def study(
             in_vain=spread.expected(curve, threshold),
             candidates=len(candidate_pairs(digests, **where)),
             recall=float(met.mean()) if len(pairs) else None,
-            expected_of_all=expected * drawn.documents * (drawn.documents - 1) / max(2 * spread.pairs, 1),
+            expected_of_all=expected * drawn.documents * max(drawn.documents - 1, 0) / max(2 * spread.pairs, 1),
         )
 
     bandings = tuple(map(on_text, curves))

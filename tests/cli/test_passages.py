@@ -44,6 +44,12 @@ def test_list_and_cut(command: Command) -> None:
     assert Path("both/data/a.jsonl").read_bytes() == Path("cut/data/a.jsonl").read_bytes()
 
 
+def test_files_without_text(command: Command) -> None:
+    Path("b.jsonl").write_text('{"text": null}\n')
+    status, out, _ = command(f"passages b.jsonl -o marks {ON}")
+    assert (status, out.splitlines()[0]) == (0, "Found 0 passages in 0 of 1 documents.")
+
+
 def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
     assert command(f"passages a.jsonl -o marks --tokens 10 {ON}").status == 0
     page = Html(Path("marks/report.html").read_text())

@@ -141,6 +141,7 @@ def test_a_study_recommends_the_cheapest_banding_that_meets_the_requirements() -
     assert half.recommended.expected_of_all == pytest.approx(half.recommended.expected * 120 * 119 / (60 * 59))
     nothing = gpulsh.study([], backend="cpu")
     assert (nothing.similar, nothing.recommended.recall, nothing.histogram(5).sum()) == (0, None, 0)
+    assert "-0" not in str(nothing.recommended.expected_of_all)
     assert repr(nothing.spread) == "Spread(pairs=0)"  # without its thousand counts
 
 
