@@ -109,9 +109,9 @@ def _spent() -> float:
 
 
 def _reap(group: int) -> None:
-    """Wait for the command's children to end; those that do not are ended."""
+    """Wait for the command's children to end; those that do not are ended. Other children of this process stay."""
     until = time.perf_counter() + GRACE
-    with contextlib.suppress(ChildProcessError):
+    with contextlib.suppress(ChildProcessError, ProcessLookupError):
         while True:
             pid, _ = os.waitpid(-1, os.WNOHANG)
             if pid == 0:

@@ -28,6 +28,7 @@ import pytest
 import gpulsh
 import gpulsh.run.engines.ray as engine
 from gpulsh.backends.compiling import COMPILING
+from gpulsh.backends.select import select_backend
 from gpulsh.budget import Cut
 from gpulsh.errors import BackendError, InputError
 from gpulsh.run.engines import worker
@@ -450,7 +451,8 @@ def test_what_a_worker_compiles_goes_back_with_one_of_its_answers() -> None:
         raise BackendError("no")
 
     made = worker.Worker()
-    made._node, made._place = "192.0.2.7", Workplace(*[None] * 5)  # type: ignore[arg-type]
+    place: list[Any] = [None, None, select_backend("reference"), None, None]
+    made._node, made._place = "192.0.2.7", Workplace(*place)
     made._compiled = COMPILING.so_far()  # this process is no worker's own
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda kernels: made.work(2, compiling, kernels), (2, 0)))
