@@ -95,8 +95,7 @@ def test_unknown_keywords() -> None:
             call(qqqq=5)
 
 
-def test_the_nearest_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_nearest_column(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     Path("a.csv").write_text("id,Title,score\n1,x,2\n")
     Path("a.jsonl").write_text('{"id": 1, "Title": "x", "score": 2}\n')
     for given, missing, meant in (

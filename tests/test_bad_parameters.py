@@ -117,8 +117,7 @@ def test_every_public_callable_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_one_clear_message(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_one_clear_message(name: str, folder: Path) -> None:
     call, given = CALLS[name]
     with gpulsh.Index(**ON) as index:
         index.save("index")

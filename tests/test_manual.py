@@ -103,8 +103,7 @@ FILES: dict[str, list[Row]] = {
 
 
 @pytest.fixture
-def beside_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def beside_files(folder: Path) -> None:
     for name, rows in FILES.items():
         path = Path(name)
         path.parent.mkdir(exist_ok=True)

@@ -15,6 +15,8 @@ import zstandard
 
 from tests.cli.conftest import Command
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 TEXT = "one two three four five six seven"
 LINE = json.dumps({"text": TEXT, "n": 1}).encode()
 GOOD = b"\n".join([LINE] * 4_000)
@@ -111,11 +113,6 @@ WRONG_USAGE: list[tuple[Callable[[], None], str, list[str]]] = [
 
 def tree() -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(Path().rglob("*"))}
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(

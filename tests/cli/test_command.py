@@ -23,7 +23,7 @@ from gpulsh.cli import main
 from gpulsh.cli.dedup import COMMON, EXAMPLES, SECTIONS, dedup
 from gpulsh.cli.terminal import clean_end
 from tests.cli.conftest import Command
-from tests.support.runs import environment
+from tests.support.runs import environment, interrupted
 
 TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
 
@@ -32,8 +32,7 @@ DEDUP = "dedup a.parquet -o out --backend reference"
 
 
 @pytest.fixture(autouse=True)
-def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def corpus(folder: Path) -> None:
     pq.write_table(pa.table({"text": [*TEXTS, *TEXTS[:5]]}), "a.parquet")
 
 
@@ -253,9 +252,6 @@ def test_a_signal_that_a_library_makes_an_error_is_still_the_signal(
 
 def test_files_of_other_commands_are_whole_or_not_there(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an interrupt while the last of them is written."""
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
 
     monkeypatch.setattr("gpulsh.run.signatures._table", interrupted)
     monkeypatch.setattr("gpulsh.run.index.jobs.Duplicates.tables", interrupted)

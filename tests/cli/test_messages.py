@@ -40,12 +40,11 @@ ON = ("--backend", "reference")
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def here(folder: Path) -> Path:
     for name in ("a", "b"):
         rows = [{"id": f"{name}{number}", "text": f"text {name} {number} of some words"} for number in "123"]
         Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return tmp_path
+    return folder
 
 
 def test_advice_suits_the_command_or_python(

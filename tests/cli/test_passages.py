@@ -16,8 +16,7 @@ ON = "--backend reference"
 
 
 @pytest.fixture(autouse=True)
-def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def corpus(folder: Path) -> None:
     known = [text[:2000] for text in licences()[:12]]
     texts = [*known, *known[3:5], "<script>alert(1)</script> " * 30]
     Path("a.jsonl").write_text("".join(json.dumps({"text": text, "id": n}) + "\n" for n, text in enumerate(texts)))

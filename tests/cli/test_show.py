@@ -21,8 +21,7 @@ TEXTS = [
 
 
 @pytest.fixture
-def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> str:
-    monkeypatch.chdir(tmp_path)
+def out(folder: Path, command: Command) -> str:
     rows = (json.dumps({"text": text, "n": row}) for row, text in enumerate(TEXTS))
     Path("a.jsonl").write_text("\n".join(rows))
     assert command(DEDUP).status == 0

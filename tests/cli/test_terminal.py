@@ -26,8 +26,7 @@ TRACES = ("\x1b", "\x07", "\x9b", "\r", "\x7f", "\u202e", "\u2066", "\u2028", "\
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     Path("a.jsonl").write_text("".join(json.dumps({"text": TEXT}) + "\n" for _ in range(3)))
 

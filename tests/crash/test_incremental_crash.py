@@ -19,6 +19,7 @@ from tests.crash.test_index_crash import Reader, newest, told
 from tests.crash.test_resume import results
 from tests.support.index_steps import BACKEND
 from tests.support.mortal import Death, Mortals, spread
+from tests.support.runs import interrupted
 
 SHAPE = ["--threshold", "0.5", "--shingle", "word:2", "--num-perm", "16", "--bands", "8", "--rows", "2"]
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
@@ -102,10 +103,6 @@ def test_a_refused_call_is_named_and_the_run_goes_on(
         refused += death.status
         finish(mortals, crawls, path, is_first, wanted)
     assert refused
-
-
-def interrupted(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("keep", ["first", "longest"])

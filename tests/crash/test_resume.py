@@ -27,6 +27,7 @@ from gpulsh.budget import Cut
 from gpulsh.errors import OutputError
 from gpulsh.run.stages.verify import compare as compare_share
 from tests.support.mortal import spread
+from tests.support.runs import interrupted
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
 
@@ -240,10 +241,6 @@ def test_shares_that_were_compared_are_not_compared_again(
         result = gpulsh.deduplicate_files(inputs, tmp_path / "out", resume=True, **OPTIONS)
     assert results(tmp_path / "out") == wanted and "compare" in result.funnel["seconds"]
     assert compared == list(range(len(compared))) and len(compared) > 8
-
-
-def interrupted(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def interrupt(given: Path | list[str], out: Path) -> None:

@@ -22,6 +22,7 @@ from gpulsh.index.manifest import NAME as INDEX
 from gpulsh.run.output.folder import OutputFolder
 from gpulsh.run.output.work_folder import LOCK, WORDS, remove_work
 from gpulsh.store.manifest import NAME, Manifest
+from tests.support.runs import interrupted
 
 TEXT = "some words of a page that is there twice and then nothing else at all"
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in (TEXT, TEXT, "others"))
@@ -29,14 +30,13 @@ WAYS: list[dict[str, Any]] = [{}, {"overwrite": True}, {"resume": True}]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     Path("a.jsonl").write_text(LINES)
     Path("precious").mkdir()
     Path("precious/one.txt").write_text("precious")
     Path("precious.txt").write_text("precious")
-    return tmp_path
+    return folder
 
 
 def run(out: str = "out", **options: Any) -> Any:
@@ -62,9 +62,6 @@ def refused(match: str, out: str = "out", **options: Any) -> None:
 def unfinished(monkeypatch: pytest.MonkeyPatch, stage: str = "commit", **options: Any) -> None:
     """OUT of a run that was interrupted: before it moved its results, or amid that."""
     monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
-
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
         if stage == "commit":

@@ -371,8 +371,7 @@ def test_weights_by_component() -> None:
         ("own.json:fra", "own.json: has no languages; leave 'fra' out"),
     ],
 )
-def test_weights_that_are_refused(recipe: Any, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_weights_that_are_refused(recipe: Any, told: str, folder: Path) -> None:
     for name, content in {"bad": "{", "list": "[1]", "all": '{"ita_Latn": {"1": 1}}', "own": '{"1": 1}'}.items():
         Path(f"{name}.json").write_text(content)
     with pytest.raises((ParameterError, InputError), match=told):

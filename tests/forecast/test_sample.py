@@ -70,15 +70,14 @@ def texts(count: int) -> list[str]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "in").mkdir()
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (folder / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder / "temporary"))
+    (folder / "in").mkdir()
     for number in range(4):
         rows = pa.table({"text": texts(900), "id": range(900)})
-        pq.write_table(rows, tmp_path / f"in/{number}.parquet", row_group_size=100)
-    return tmp_path
+        pq.write_table(rows, folder / f"in/{number}.parquet", row_group_size=100)
+    return folder
 
 
 def state(folder: Path) -> dict[str, Any]:

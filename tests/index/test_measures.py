@@ -155,10 +155,7 @@ def test_pairs_of_containment() -> None:
     assert len(index.query([QUOTES[0]])) == 2
 
 
-def test_runs_through_an_index_keep_what_one_run_in_order_keeps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_runs_through_an_index_keep_what_one_run_in_order_keeps(folder: Path) -> None:
     wanted = gpulsh.deduplicate(TEXTS, measure="containment", priority=np.zeros(len(TEXTS)), backend="cpu")
     kept = []
     for part in range(3):

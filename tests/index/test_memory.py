@@ -176,8 +176,7 @@ def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("id_column", [None, "id"])
-def test_files_of_many_pieces_of_keys(id_column: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_files_of_many_pieces_of_keys(id_column: str | None, folder: Path) -> None:
     count, names = 40, ["a.jsonl", "b.jsonl"]
     for place, name in enumerate(names):
         rows = [{"text": text(100 * place + n // 2), "id": f"{name}:{n}"} for n in range(count)]
@@ -194,10 +193,7 @@ def test_files_of_many_pieces_of_keys(id_column: str | None, tmp_path: Path, mon
     ]
 
 
-def test_an_id_that_comes_again_pieces_later_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_id_that_comes_again_pieces_later_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"text": text(n), "id": n % 38} for n in range(40)]
     Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with small(4000):

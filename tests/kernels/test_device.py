@@ -206,9 +206,8 @@ def test_cupy_is_imported_without_a_home(tmp_path: Path, home: str) -> None:
 
 @pytest.mark.parametrize("home", ["/proc/nowhere", "~"])
 def test_where_nothing_can_be_written_kernels_are_kept_in_memory(
-    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(device, "temporary_folder", lambda _: None)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path.replace("~", home))
     given = {"CUPY_CACHE_DIR": "/chosen"}
@@ -217,4 +216,4 @@ def test_where_nothing_can_be_written_kernels_are_kept_in_memory(
     found: dict[str, str] = {}
     device.find_folder(found)
     assert os.path.isdir(found["CUPY_CACHE_DIR"]) and found["CUPY_CACHE_IN_MEMORY"] == "1"
-    assert not list(tmp_path.iterdir())
+    assert not list(folder.iterdir())

@@ -30,10 +30,7 @@ from gpulsh.run.files import deduplicate_files
         {"measure": "containment", "write": "duplicates", "on_error": "skip", "id_column": "id"},
     ],
 )
-def test_the_command_asks_for_the_same_again(
-    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_command_asks_for_the_same_again(options: dict[str, Any], folder: Path) -> None:
     for name in ("a b.jsonl", "$c'.jsonl"):
         Path(name).write_text("".join(json.dumps({"id": n, "text": "the same few words " * n}) + "\n" for n in (3, 4)))
     inputs = ["a b.jsonl", "$c'.jsonl"]

@@ -19,9 +19,8 @@ WORDS = "every one of these words is in all of them"
 
 
 @pytest.fixture
-def result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FilesResult:
+def result(folder: Path) -> FilesResult:
     """Of rows 0 to 5 the copies 1, 3 and 5 are dropped, of the second file row 0; one line is none."""
-    monkeypatch.chdir(tmp_path)
     texts = ["a text of its own", WORDS, "another one", WORDS, "and a third", WORDS]
     rows = {"lang": ["en", "de", None, "en", "en", "de"], "year": [1, 2, 2, 2, 3, 3], "text": texts}
     pq.write_table(pa.table({**rows, "of": [[1]] * 6}), "a.parquet", row_group_size=4)

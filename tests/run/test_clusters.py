@@ -372,8 +372,7 @@ def test_a_resumed_run_has_the_same_terms(tmp_path: Path) -> None:
         run(path, tmp_path / "out", add_counts=True, resume=True)
 
 
-def test_the_command_has_the_same_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_command_has_the_same_options(folder: Path) -> None:
     write(Path("a.jsonl"), rows(40, 1))
     Path("w.json").write_text('{"1": 1, "2": 7}')
     line = "dedup a.jsonl -o out --backend reference --threshold 0.6 --shingle word:2 --write marked --weights w.json"

@@ -39,6 +39,7 @@ from tests.run.test_partitioned import (
     thresholds,
 )
 from tests.run.test_policies import write
+from tests.support.runs import interrupted
 
 LONG = [" ".join(f"page{page}x{word}" for word in range(60)) for page in range(4)]
 QUOTES = [" ".join(page.split()[start : start + 20]) for page in LONG for start in (0, 15)]
@@ -142,9 +143,6 @@ def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.Mon
     given = write(tmp_path, "a.jsonl", TEXTS)
     gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: SMALL)
-
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(f"gpulsh.run.driver.{stage}", interrupted)

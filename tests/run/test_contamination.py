@@ -23,7 +23,7 @@ from tests.run.test_partitioned import MEMORY, cut_as
 from tests.support import naive
 from tests.support.naive_contamination import contamination
 from tests.support.pages import ROOT
-from tests.support.runs import evidence, run
+from tests.support.runs import evidence, interrupted, run
 
 SIZE, SHARE = 4, Fraction(3, 4)
 OPTIONS: dict[str, Any] = {"passages": SIZE, "coverage": float(SHARE)}
@@ -150,12 +150,7 @@ def test_backends_secrets_and_a_resumed_run_give_the_same_bytes(
             )
 
 
-def interrupted(*arguments: Any) -> Any:
-    raise KeyboardInterrupt
-
-
-def test_what_a_user_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     question = "what is the largest city on the river that runs past the old mill"
     page = "as the guide book has it " + question + " and the answer is a few pages on among many other words"
     Path("train.txt").write_text(f"{page}\nanother page\n{page} indeed\n")
@@ -169,7 +164,7 @@ def test_what_a_user_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     )
     assert "gpulsh: protect: " in shown.err and "gpulsh: screen: " in shown.err
     assert Path("out/data/train.txt").read_text() == "another page\n"
-    assert rows_of(tmp_path / "out")[0] == {
+    assert rows_of(folder / "out")[0] == {
         "benchmark": "test.txt",
         "item": 0,
         "split": "test",
@@ -203,12 +198,11 @@ def test_what_a_user_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert "planned/contamination.parquet" in capsys.readouterr().out
 
 
-def test_bad_records_are_no_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_bad_records_are_no_documents(folder: Path) -> None:
     Path("train.jsonl").write_text('{"text": "one two three four"}\n{broken\n{"text": "five"}\n')
     Path("test.jsonl").write_text('{"broken\n{"text": "two three"}\n')
     result = run("train.jsonl", protect="test.jsonl", passages=3, on_error="skip")
-    assert [(row["item"], row["row"]) for row in rows_of(tmp_path / "out")] == [(1, 0)]
+    assert [(row["item"], row["row"]) for row in rows_of(folder / "out")] == [(1, 0)]
     counts = ("documents", "protected", "contaminated", "kept", "rejected")
     assert [result.funnel[name] for name in counts] == [3, 1, 1, 1, 2]
     assert Path("out/data/train.jsonl").read_text() == '{"text": "five"}\n'
@@ -226,8 +220,7 @@ def test_bad_records_are_no_documents(tmp_path: Path, monkeypatch: pytest.Monkey
         ({"protect": "b.jsonl", "passages": 13, "coverage": 2}, "coverage is 2.0; give a number above 0 and at most 1"),
     ],
 )
-def test_bad_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_bad_parameters(folder: Path, options: dict[str, Any], message: str) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         Path(name).write_text('{"text": "one"}\n')
     with pytest.raises(ParameterError) as caught:
@@ -235,8 +228,7 @@ def test_bad_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options
     assert caught.value.message == message
 
 
-def test_a_benchmark_too_large_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_benchmark_too_large_for_the_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("a.jsonl").write_text('{"text": "one"}\n')
     Path("b.jsonl").write_text('{"text": "a b c d e f g h"}\n' * 100)
     monkeypatch.setattr("gpulsh.repeats.benchmark.WINDOW_BYTES", 1 << 20)

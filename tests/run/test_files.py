@@ -19,7 +19,7 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.report.page import missing
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.output.work_folder import WORDS
-from tests.support.runs import evidence, run
+from tests.support.runs import evidence, interrupted, run
 
 REPORTS = {"report.json"} if missing() else {"report.json", "report.html"}
 FOX = "the quick brown fox jumps over the lazy dog and runs far away from here into the deep dark woods of the north"
@@ -167,8 +167,7 @@ def test_no_rows_at_all(tmp_path: Path) -> None:
 # --- order and names ---
 
 
-def test_order_and_names_of_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_order_and_names_of_inputs(folder: Path) -> None:
     for name in ("in/b.jsonl", "in/a/z.jsonl", "in/a.jsonl", "in/B.jsonl", "in/_no.jsonl", "in/.no.jsonl", "one.jsonl"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(b"\n".join(lines([FOX])))
@@ -414,9 +413,6 @@ def test_an_interrupt_before_anything_is_finished_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
-
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
 
     monkeypatch.setattr("gpulsh.run.driver.sign", interrupted)
     with pytest.raises(KeyboardInterrupt):

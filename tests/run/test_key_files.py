@@ -23,7 +23,7 @@ from gpulsh.report.summary import funnel_table, summary
 from tests.crash.test_resume import results
 from tests.io.formats.test_warc import page, record, words
 from tests.run.test_partitioned import MEMORY, cut_as
-from tests.support.runs import evidence, run
+from tests.support.runs import evidence, interrupted, run
 
 Keys = list[Any]
 
@@ -305,9 +305,6 @@ def test_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: s
     options: dict[str, Any] = {"key": "url", "key_only": only, "keep": "longest", "id_column": "url"}
     path = as_json(tmp_path, keys)
     run(path, tmp_path / "whole", **options)
-
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
 
     with cut_as(SMALL):
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):

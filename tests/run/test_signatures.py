@@ -144,13 +144,12 @@ def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not (tmp_path / "o.parquet").exists()
 
 
-def test_no_input_is_replaced(texts: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_no_input_is_replaced(texts: list[str | None], folder: Path) -> None:
     before = Path("a.parquet").read_bytes()
     for given, told in (
         ("a.parquet", "a.parquet: is the input itself; give another path"),
         ("*.parquet", "a.parquet: is the input a.parquet; give another path"),
-        (f"file://{tmp_path}/a.parquet", f"a.parquet: is the input file://{tmp_path}/a.parquet; give another path"),
+        (f"file://{folder}/a.parquet", f"a.parquet: is the input file://{folder}/a.parquet; give another path"),
         (".", "a.parquet: is inside the input .; give a path outside of it"),
     ):
         with pytest.raises(OutputError, match=f"^{re.escape(told)}$"):

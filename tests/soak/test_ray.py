@@ -158,9 +158,8 @@ def test_the_first_error_is_that_of_a_local_run(
 
 
 def test_relative_paths_and_inputs_of_sources(
-    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: Callable[[int], None]
+    joined: str, inputs: Path, folder: Path, cuts: Callable[[int], None]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     cuts(1)
     keep = "source:in/0.jsonl,in/3.parquet,in/[4-6].*"
     for out in ("local", "ray"):
@@ -171,10 +170,7 @@ def test_relative_paths_and_inputs_of_sources(
 
 
 @pytest.mark.parametrize("keep", ["first", "longest"])
-def test_runs_through_an_index(
-    keep: str, joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: Callable[[int], None]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_runs_through_an_index(keep: str, joined: str, inputs: Path, folder: Path, cuts: Callable[[int], None]) -> None:
     files = sorted(map(str, inputs.iterdir()))
     for cut, out in ((1 << 30, "local"), (1, "ray")):
         cuts(cut)
@@ -185,10 +181,7 @@ def test_runs_through_an_index(
     assert results(Path("local")) == results(Path("ray")) and len(results(Path("ray"))) == 5
 
 
-def test_folders_with_files_of_equal_names(
-    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_folders_with_files_of_equal_names(joined: str, inputs: Path, folder: Path) -> None:
     for name in ("2.jsonl", "3.parquet"):
         Path("other").mkdir(exist_ok=True)
         shutil.copy(inputs / name, Path("other", name))

@@ -103,10 +103,7 @@ def changed_before(stage: str, change: Callable[[], None]) -> Iterator[None]:
         ("parquet", "collect", edit, {"id_column": "id", "write": "duplicates"}),
     ],
 )
-def test_a_change_before_a_stage(
-    kind: str, stage: str, change: Change, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_change_before_a_stage(kind: str, stage: str, change: Change, options: dict[str, Any], folder: Path) -> None:
     os.mkdir("in")
     for name in "ab":
         write(Path(f"in/{name}.{kind}"), pages(ord(name)))

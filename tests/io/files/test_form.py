@@ -31,8 +31,7 @@ def files_of(folder: Path) -> list[str]:
 
 
 @pytest.fixture
-def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def code(folder: Path) -> Path:
     for name, content in {
         "a.py": CODE,
         "b.py": CODE.replace("    ", "\t"),
@@ -43,9 +42,9 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ".git/f.py": CODE,
         "Makefile": "all:\n",
     }.items():
-        (tmp_path / "code" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "code" / name).write_text(content)
-    return tmp_path / "code"
+        (folder / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "code" / name).write_text(content)
+    return folder / "code"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from gpulsh.io.files.rejected import end_to_end
 from gpulsh.io.formats import jsonl
 from gpulsh.run.index.jobs import build_index
 from gpulsh.run.records import documents as passed_over
-from tests.support.runs import run
+from tests.support.runs import interrupted, run
 
 
 def skip(inputs: Any, out: Path, **options: Any) -> Any:
@@ -235,10 +235,6 @@ def test_what_was_rejected_is_known_when_a_run_goes_on(tmp_path: Path, monkeypat
     assert whole.funnel["rejected"] == 3 * 3 + 100 + 1
     with pytest.raises(OutputError, match="on_error"):
         run(inputs, tmp_path / "out", resume=True)
-
-
-def interrupted(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,9 +17,8 @@ WORDS = "several words that are the text of a document"
 
 
 @pytest.fixture(autouse=True)
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def results(folder: Path) -> None:
     """`out` and `evidence`, of runs over `in`."""
-    monkeypatch.chdir(tmp_path)
     Path("in").mkdir()
     Path("in/a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in (WORDS, WORDS, "others")))
     gpulsh.deduplicate_files("in", "out", backend="reference")

@@ -21,6 +21,7 @@ import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.files.places import own_folders
+from tests.support.runs import interrupted
 from tests.test_manual import COMMANDS
 
 WORDS = "one two three four five six seven eight nine ten eleven twelve"
@@ -178,9 +179,6 @@ def test_files_with_places_that_nothing_tells_apart(folder: Path) -> None:
 
 def test_the_same_files_given_otherwise_are_another_run(sources: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """They lie elsewhere in `data/`, or are of other sources: nothing that is finished is gone on with."""
-
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
 
     os.mkdir("in")
     for name in sources:
