@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
 
 MASK = (1 << 64) - 1
 
@@ -262,11 +261,13 @@ def greedy(
     partners: dict[int, set[int]] = defaultdict(set)  # earlier ones in some bucket of any size
     compared: set[tuple[int, int]] = set()  # (earlier, later) of small buckets
     for members in buckets.values():
-        for a, b in combinations(members, 2):
-            if allowed(a, b):
-                partners[b].add(a)
-                if len(members) <= small_bucket:
-                    compared.add((a, b))
+        for place, b in enumerate(members):
+            earlier = members[:place]
+            if protected or sources is not None:
+                earlier = [a for a in earlier if allowed(a, b)]
+            partners[b].update(earlier)
+            if len(members) <= small_bucket:
+                compared.update((a, b) for a in earlier)
 
     kept: set[int] = set()
     witness: dict[int, int] = {}
