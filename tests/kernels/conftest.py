@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 from gpulsh.backends.cuda import CudaBackend
-from tests.kernels.cuts import SOME, build_kernels, cuda_backend, install, on_device
+from tests.kernels import host
+from tests.kernels.cuts import EVERY_CUT, SOME, build_kernels, cuda_backend, install, on_device
 
 
 @pytest.fixture(scope="session")
 def kernels_built() -> None:
     build_kernels()
+
+
+@pytest.fixture
+def in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads of kernels run in random order alone: other tests, and ./ci/soak, have them in every order."""
+    if not EVERY_CUT:
+        monkeypatch.setattr(host, "ORDERS", {"random": host.ORDERS["random"]})
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at markers

@@ -40,7 +40,7 @@ from tests.kernels.device_arrays import PLACES, DeviceArray, DeviceModule
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_device_texts import DeviceBytes, copies_of_text, documents
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("in_one_order")]
 
 
 # --- libraries

@@ -18,7 +18,7 @@ from gpulsh.io.files import readers
 from tests.kernels.cuts import DEFAULT_CUT, HOST_DEFAULT, texts
 from tests.kernels.test_device_texts import column
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("in_one_order")]
 
 
 class Options:

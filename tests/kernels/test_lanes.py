@@ -36,7 +36,7 @@ from tests.kernels.host_cupy import HostCupy, devices_unknown
 from tests.support.rows import random_table
 from tests.support.texts import batch_of
 
-pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built", "in_one_order")]
 SHINGLING = Shingling(size=2)
 
 

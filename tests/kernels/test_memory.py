@@ -35,7 +35,7 @@ from tests.kernels.host import HostLauncher
 from tests.kernels.test_device_texts import copies_of_text
 from tests.support.texts import KEYS
 
-pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built", "in_one_order")]
 # A lane has its own keys; the Unicode table is the device's.
 KEY_BYTES = 8 * (WORDS + TOKEN_FAR)  # secret ones, and public ones, of which there are fewer
 

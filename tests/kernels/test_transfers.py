@@ -21,7 +21,7 @@ from tests.kernels.cuts import assert_decisions, build_kernels, texts
 from tests.kernels.device_arrays import DeviceModule, Transfer, counted_transfers
 from tests.kernels.host import HostLauncher
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("in_one_order")]
 DOCUMENTS = 300
 BATCH = 20_000  # bytes of text
 FEW = 16  # items of an array
