@@ -26,7 +26,6 @@ from gpulsh import (
 )
 from gpulsh.backends.select import backend_status
 from gpulsh.params import BandShape, Family
-from tests.support.texts import licences
 
 TEXTS = ["one two three four five six", "ONE two, three four five six!", "something else", None, ""]
 BACKENDS = ["reference", "cpu", "auto"]
@@ -107,15 +106,6 @@ def test_shapes_of_nothing(backend: Any) -> None:
         assert result.funnel.empty == n and result.funnel.shingles == 0
         digests = Banding(bands=2, rows=4)(MinHash(num_perm=8).from_texts(texts, **options), **options)
         assert len(gpulsh.candidate_pairs(digests, **options)) == 0
-
-
-def test_from_texts_is_the_two_steps() -> None:
-    texts = licences()[:100]
-    for shingling, folding in ((None, None), (Shingling(unit="char", size=7), Folding(form="NFKC"))):
-        options: dict[str, Any] = {"shingling": shingling, "folding": folding, "backend": "cpu"}
-        minhash = MinHash(num_perm=32, seed=5)
-        steps = minhash(gpulsh.shingle(texts, **options), backend="cpu")
-        np.testing.assert_array_equal(minhash.from_texts(texts, **options).values, steps.values)
 
 
 def test_normalization_is_done_when_asked() -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import get_args
 
 import click
-import numpy as np
 import pytest
 
 import gpulsh
@@ -99,18 +98,6 @@ def test_an_extra_is_named_with_the_command_that_installs_it() -> None:
         for line in path.read_text(encoding="utf-8").splitlines():
             for before, extra in re.findall(r"(.{0,13})gpulsh\[([a-z0-9]+)\]", line):
                 assert before.endswith('"') and extra in declared, f"{path}: {line}"
-
-
-def test_a_priority_that_is_none() -> None:
-    for priority, message in (
-        (["x", "y"], "priority[0] is 'x'; give floats, integers or dates, one for each document"),
-        ([1, None], "priority[1] is None; give"),
-        (np.array([1, "y"], object), "priority[1] is 'y'; give"),
-        ("xy", "priority is of type str; give"),
-    ):
-        with pytest.raises(ParameterError) as caught:
-            gpulsh.deduplicate(["one", "two"], priority=priority, backend="reference")  # type: ignore[arg-type]
-        assert message in str(caught.value) and "<U" not in str(caught.value)
 
 
 def test_rows_that_are_not_there_yet() -> None:

@@ -397,18 +397,6 @@ def test_a_failed_overwrite_leaves_the_earlier_results(
         assert (out / "data/a.jsonl").read_bytes() != before["data/a.jsonl"]
 
 
-def test_what_a_killed_run_left_is_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
-    out = tmp_path / "out"
-    (out / "_work/data").mkdir(parents=True)
-    (out / "_work/lock").write_bytes(WORDS + b"12345")
-    (out / "_work/data/half.jsonl").touch()
-    with pytest.raises(OutputError, match="not empty"):
-        run(tmp_path / "a.jsonl", out)
-    run(tmp_path / "a.jsonl", out, overwrite=True)
-    assert everything_below(out) == {"data/a.jsonl", "duplicates.parquet", "clusters.parquet", *REPORTS}
-
-
 def test_an_interrupt_before_anything_is_finished_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -423,24 +411,6 @@ def test_an_interrupt_before_anything_is_finished_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "a.jsonl", tmp_path / "empty")
     assert list((tmp_path / "empty").iterdir()) == []  # the user's own folder stays
-
-
-def test_a_file_that_changes_between_two_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"\n".join(lines()))
-    from gpulsh.run import driver
-
-    sign = driver.sign
-
-    def then_change(*arguments: Any) -> Any:
-        signed = sign(*arguments)
-        path.write_bytes(b"\n".join(lines([text and text + " more" for text in TEXTS])))
-        return signed
-
-    monkeypatch.setattr(driver, "sign", then_change)
-    with pytest.raises(InputError, match="changed while it was read"):
-        run(path, tmp_path / "out")
-    assert everything_below(tmp_path) == {"a.jsonl"}
 
 
 def test_inputs_must_be_paths(tmp_path: Path) -> None:
