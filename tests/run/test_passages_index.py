@@ -100,7 +100,7 @@ def test_the_law(
 words = st.lists(st.sampled_from("aab"), max_size=14).map(" ".join)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=18, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.tuples(st.lists(words, min_size=1, max_size=4), st.lists(words, min_size=1, max_size=4)),
     st.sampled_from([1, 2, 5]),
