@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.arrays import TextBatch
-from gpulsh.errors import ParameterError
 from gpulsh.repeats.byte_text import whole_characters
 from gpulsh.run.passages import documents, find
 from tests.run.test_passages_files import cut_small, found, json_lines
@@ -144,24 +143,3 @@ def test_a_cut_of_bytes(tmp_path: Path) -> None:
     left = [json.loads(line)["text"] for line in (result.data / "a.jsonl").open()]
     assert left == [f"Eins: {shared}", "Zwei! Ende."]  # one of the two blanks is of the repeat
     assert result.report["parameters"]["bytes"] == 20 and "tokens" not in result.report["parameters"]
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"tokens": 9}, "bytes and tokens cannot be combined"),
-        ({"unit": "char"}, "bytes and unit cannot be combined"),
-        ({"symbols": True}, "bytes and symbols cannot be combined"),
-        ({"normalize": "NFC"}, "bytes and normalize cannot be combined"),
-        ({"whole_lines": True}, "bytes and whole_lines cannot be combined"),
-        ({"bytes": 0}, "bytes is 0"),
-        ({"bytes": 5000}, "bytes is 5000"),
-    ],
-    ids=str,
-)
-def test_what_does_not_go_with_bytes(options: dict[str, Any], told: str, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"bytes": 20, "backend": "cpu", **options}
-    with pytest.raises(ParameterError, match=told):
-        gpulsh.passages(["a"], **given)
-    with pytest.raises(ParameterError, match=told):
-        gpulsh.passages_files(tmp_path, tmp_path / "out", **given)

@@ -8,12 +8,10 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.errors import ParameterError
 
 LINES = ["", " ", "\t\r", "a", "A!", "a b", "b  a", "é", "--", "a\r", "漢字"]
 texts_of_lines = st.lists(
@@ -96,20 +94,3 @@ def test_normal_forms_of_lines() -> None:
     for form, count in ((None, 0), ("NFC", 1)):
         found = gpulsh.passages(texts, unit="line", max_copies=1, normalize=form, backend="cpu")  # type: ignore[arg-type]
         assert found["stop"].to_pylist() == [6] * count
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"unit": "line", "max_copies": 0}, "max_copies is 0"),
-        ({"unit": "line", "tokens": 5}, "tokens is given and unit is 'line'"),
-        ({"unit": "paragraph", "keep": "none"}, "leave keep out"),
-        ({"max_copies": 5}, "max_copies is given"),
-        ({"within": ["x"]}, "within is given"),
-        ({"unit": "line", "within": ["x", "y"]}, "2 values for 1 texts"),
-        ({"unit": "line", "within": 5}, "within"),
-    ],
-)
-def test_wrong_parameters(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        gpulsh.passages(["a"], **wrong, backend="cpu")

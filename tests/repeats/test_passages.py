@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -237,15 +238,6 @@ def test_nothing_repeats(texts: list[Any]) -> None:
         assert result.num_rows == 0
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"tokens": 0}, {"tokens": 4097}, {"keep": "last"}, {"bridge": 51}, {"bridge": -1}, {"unit": "page"}, {"size": 3}],
-)
-def test_wrong_parameters(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        gpulsh.passages(["a"], **wrong, backend="cpu")
-
-
 def test_as_many_samples_in_each_range_of_hashes() -> None:
     """Otherwise a range of them, in memory at once, could be nearly all."""
     texts = [text[:3000].encode() for text in licences()[:60]]
@@ -273,3 +265,46 @@ def test_tokens_of_a_long_document_part_by_part(text: str, reading: Shingling, s
     assert [(start, part.values.tolist()) for start, part in parts] == [
         (start, whole[start : start + 3 + size - 1].tolist()) for start in range(0, len(whole) - size + 1, 3)
     ]
+
+
+GIVEN_FOR_UNIT = "is given and unit is"
+WRONG: list[tuple[dict[str, Any], str]] = [
+    *(({name: value}, name) for name, value in (("tokens", 0), ("tokens", 4097), ("keep", "last"), ("size", 3))),
+    *(({name: value}, name) for name, value in (("bridge", 51), ("bridge", -1), ("unit", "page"), ("bytes", 5000))),
+    ({"unit": "line", "max_copies": 0}, "max_copies is 0"),
+    ({"unit": "line", "tokens": 5}, f"tokens {GIVEN_FOR_UNIT} 'line'; leave tokens out"),
+    ({"unit": "paragraph", "keep": "none"}, f"keep {GIVEN_FOR_UNIT} 'paragraph'; leave keep out"),
+    ({"max_copies": 5}, f"max_copies {GIVEN_FOR_UNIT} 'word'; give it with unit 'line' or 'paragraph'"),
+    *(
+        ({"bytes": 20, name: value}, f"bytes and {name} cannot be combined")
+        for name, value in (
+            ("tokens", 9),
+            ("unit", "char"),
+            ("symbols", True),
+            ("normalize", "NFC"),
+            ("whole_lines", True),
+        )
+    ),
+    ({"bytes": 0}, "bytes is 0"),
+]
+WRONG_TEXTS = [
+    ({"within": ["x"]}, "within is given"),
+    ({"unit": "line", "within": ["x", "y"]}, "2 values for 1 texts"),
+    ({"unit": "line", "within": 5}, "within"),
+]
+WRONG_FILES = [
+    ({"within": "host"}, f"within {GIVEN_FOR_UNIT} 'word'"),
+    ({"unit": "line", "within": 3}, "within is 3; give the name of a column"),
+]
+
+
+def test_wrong_parameters(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    for wrong, message in [*WRONG, *WRONG_TEXTS]:
+        with pytest.raises(ParameterError, match=message):
+            gpulsh.passages(["a"], **wrong, backend="cpu")
+    for wrong, message in [*WRONG, *WRONG_FILES]:
+        if "size" not in wrong:
+            with pytest.raises(ParameterError, match=message):
+                gpulsh.passages_files(tmp_path / "a.jsonl", tmp_path / "out", **wrong, backend="cpu")
+    assert not (tmp_path / "out").exists()

@@ -104,22 +104,3 @@ def test_a_line_that_is_everywhere_takes_a_row_a_run(tmp_path: Path, small: None
     assert len(table) == 2095 and set(table["occurrences"].to_pylist()) == {2100}
     assert table.slice(0, 1).to_pylist()[0]["start"] == 5 * 14
     assert set(table["first_row"].to_pylist()) == {0}
-
-
-@pytest.mark.parametrize(
-    "options, told",
-    [
-        ({"unit": "line", "tokens": 5}, "tokens is given and unit is 'line'; leave tokens out"),
-        ({"unit": "paragraph", "keep": "none"}, "keep is given and unit is 'paragraph'; leave keep out"),
-        ({"max_copies": 3}, "max_copies is given and unit is 'word'; give it with unit 'line' or 'paragraph'"),
-        ({"within": "host"}, "within is given and unit is 'word'; give it with unit 'line' or 'paragraph'"),
-        ({"unit": "line", "max_copies": 0}, "max_copies is 0"),
-        ({"unit": "line", "within": 3}, "within is 3; give the name of a column"),
-        ({"unit": "sentence"}, "unit is 'sentence'"),
-    ],
-)
-def test_what_does_not_go_together(tmp_path: Path, options: dict[str, Any], told: str) -> None:
-    path = json_lines(tmp_path / "a.jsonl", [{"text": "a"}])
-    with pytest.raises(ParameterError, match=told):
-        gpulsh.passages_files(path, tmp_path / "out", **GIVEN, **options)
-    assert not (tmp_path / "out").exists()
