@@ -7,9 +7,11 @@ reading goes on at the next one.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from io import FileIO
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:  # Python may have been built without them
@@ -26,6 +28,7 @@ ZSTD_STEPS, ZSTD_CONTENT = (64, 4096), 1 << 18
 MOST_WINDOW = 1 << 31  # bytes; `zstd --long=31` asks for this window
 HEAD = 512  # bytes that show whether a member begins
 PLAIN_STEP, PACKED_STEP = 4 << 20, 64 << 10  # bytes of content, and of compressed data, that are handled at once
+LEAST_STEP = 4 << 10  # of a file that may grow
 MOST_HELD = 8 << 20  # bytes of a member's content; a larger one is read twice, once for its checksum
 TRUNCATED = "its compressed data ends too early; the file is truncated"
 
@@ -216,6 +219,8 @@ def blocks(
     may be wrong; with `intact_only` none came.
     """
     if compression == "":
+        if isinstance(source, FileIO):  # memory for a whole step would be taken from the system for each small file
+            step = min(step, max(os.fstat(source.fileno()).st_size, LEAST_STEP))
         block = source.read(step)
         refuse_packed(block)
         while block:

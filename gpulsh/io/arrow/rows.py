@@ -100,6 +100,9 @@ class _OffsetRows(_ArrowRows):
             lengths[self._null] = 0
         return lengths
 
+    def size(self) -> int:
+        return int(self._offset[-1] - self._offset[0]) if self._null is None else super().size()
+
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
         for start, stop in batch_cuts(self._offset, max_bytes):
             if self._null is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 
 from gpulsh.errors import InputError
 from gpulsh.io.compression import Compression
@@ -114,7 +114,7 @@ def compression_of(path: str) -> Compression:
     return next((each for each in COMPRESSIONS if each and lower.endswith(f".{each}")), "")
 
 
-@lru_cache(1 << 12)  # a run asks several times for each file
 def known_format(path: str) -> Format | None:
     """The format of files with such a path; None where none has."""
-    return FORMATS.get(ending_of(path).lower())
+    plain = FORMATS.get(path[path.rfind(".") :].lower())  # quickly, for a run asks several times for each file
+    return plain or FORMATS.get(ending_of(path).lower())
