@@ -130,7 +130,9 @@ class Format(ABC):
         """
 
     def parts(self, file: File, columns: Columns) -> list[Part] | None:
-        """All parts, in order, for several threads to read; None where the format has none."""
+        """All parts, in order, for several threads to read; None where the format has none. It refuses what `check`
+        does, and the sizes of the parts add up to what that gives.
+        """
         return None
 
     def read_part(

@@ -191,6 +191,7 @@ class FileTexts:
         self.columns = columns
         self.rejected = Rejected()
         self._readers, self._rules = readers, Rules(skip, limit)
+        self._parts: dict[int, list[Part] | None] = {}  # of the files that were checked
         self._rows = np.zeros(len(files), np.int64)
         self._nulls = 0
 
@@ -216,8 +217,12 @@ class FileTexts:
 
     def _check(self, number: int) -> int | None:
         file = self.files[number]
+        kind = format_of(file)
         try:
-            return format_of(file).check(file, self.columns, self._size_of(number))
+            parts = self._parts[number] = kind.parts(file, self.columns)
+            if parts is not None:
+                return sum(part.size for part in parts)
+            return kind.check(file, self.columns, self._size_of(number))
         except DamagedInputError:
             if not self._rules.skip:
                 raise
@@ -244,7 +249,7 @@ class FileTexts:
     def _pieces(self, first: int = 0) -> Iterator[tuple[Piece, int]]:
         for number, file in enumerate(self.files[first:], first):
             try:
-                parts = format_of(file).parts(file, self.columns)
+                parts = self._parts[number] if number in self._parts else format_of(file).parts(file, self.columns)
             except DamagedInputError:
                 if not self._rules.skip:
                     raise

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from threading import Lock
-from typing import NamedTuple, Unpack
+from typing import BinaryIO, NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -186,11 +186,11 @@ class Parquet(Format):
 @contextmanager
 def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
     with reading(file):
-        # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
-        path = os.path.abspath(file.path)
-        where = path if file.filesystem is None and path.isprintable() else file.open()
+        # Arrow's own file knows only paths that are UTF-8, as a printable one is.
+        is_arrows = file.filesystem is None and file.path.isprintable()
+        where = pa.OSFile(file.path) if is_arrows else file.open()
         if metadata is None:
-            check_room(file.name, FOOTER_COST * _footer_size(file))
+            check_room(file.name, FOOTER_COST * _footer_size(where))
         source = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=metadata)
     try:
         yield source
@@ -198,14 +198,15 @@ def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.
         source.close(force=True)
 
 
-def _footer_size(file: File) -> int:
+def _footer_size(source: BinaryIO | pa.NativeFile) -> int:
     """Bytes of the footer, which the file states in its last eight bytes; 0 if there is none."""
-    with file.open() as stream:
-        size = stream.seek(0, os.SEEK_END)
-        if size < 12:
-            return 0
-        stream.seek(size - 8)
-        return min(int.from_bytes(stream.read(4), "little"), size)
+    size = source.seek(0, os.SEEK_END)
+    if size < 12:
+        return 0
+    source.seek(size - 8)
+    found = min(int.from_bytes(source.read(4), "little"), size)
+    source.seek(0)
+    return found
 
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
