@@ -47,7 +47,7 @@ class Operation(NamedTuple):
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Paired: each round does every operation once, and its bound beside it."""
+    """Paired: each round does every operation once, and then its bound."""
     texts = Gpulsh(1).load(bench.corpus, min(TEXTS, bench.rows or TEXTS))
     checks = _check(texts[: max(len(texts) // SHARE, 2)])
     rows, lines = [], []
@@ -69,7 +69,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def _check(texts: pa.Array) -> list[dict[str, Any]]:
-    """Every operation gives what the reference gives, on a share of what is timed."""
+    """On a share of the timed input, every operation gives the result of the reference."""
     ours, wanted = operations(texts, SHARE, "cpu"), operations(texts, SHARE, "reference")
     names = []
     for one, other in zip(ours, wanted, strict=True):

@@ -158,7 +158,7 @@ def dictionary_text(path: Path) -> None:
 
 
 def large_ids(path: Path) -> None:
-    """Texts that are all the same, with identifiers of 1 MB: 2 GB that are to be told of."""
+    """Equal texts with identifiers of 1 MB: 2 GB of evidence."""
     ids = pa.DictionaryArray.from_arrays(np.zeros(2_000, np.int32), pa.array(["x" * 1_000_000]))
     parquet(path, {"text": ["the same words in every row"] * 2_000, "id": ids}, dictionary_pagesize_limit=64 << 20)
 

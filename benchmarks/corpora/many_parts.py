@@ -1,4 +1,4 @@
-"""Files of as many parts as are asked for, each of a row or a few bytes: what the cost of a part shows in."""
+"""Files of a given number of parts, each of a row or a few bytes: they show the cost of a part."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Decider(ABC):
 
     @abstractmethod
     def keep(self, inputs: Path, threshold: float, scratch: Path) -> NDArray[np.bool_]:
-        """Which rows stay, bool [n]. What has to lie on disk lies in `scratch`."""
+        """Which rows stay, bool [n]. Files that must be on disk are in `scratch`."""
 
 
 class Texts:

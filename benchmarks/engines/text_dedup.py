@@ -1,6 +1,6 @@
 """text-dedup: pure Python over bitarray, a bucket for each way to choose the blocks that are alike.
 
-What it depends on fits no other engine's packages, but it needs few of them: ci/bench installs it without.
+Its dependencies conflict with the packages of the other engines, but few are needed: ci/bench installs it without.
 """
 
 from __future__ import annotations

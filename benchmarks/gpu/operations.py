@@ -111,7 +111,7 @@ def check(
 
 
 def parts(value: Any) -> list[Any]:
-    """The arrays of what an operation takes or gives."""
+    """The arrays that an operation takes or gives."""
     if isinstance(value, (Fingerprints, TextBatch, Tokens)):
         return [value.values, value.offset]
     if isinstance(value, WeightedFingerprints):

@@ -45,7 +45,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Counts of the outcomes so far, and the names of what failed or was skipped."""
+    """Counts of the outcomes so far, and the names of failed and skipped tests."""
     found = list(_lines(path))
     names = {test["name"] for test in found}
     return {

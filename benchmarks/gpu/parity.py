@@ -2,7 +2,7 @@
 
 The exercise, every operation once, says within a minute whether the device works, and fills CuPy's cache of kernels.
 All parts together take nine minutes at most, and a part alone may take as long: what takes longer is interrupted, then
-ended. A record of each part, and the outcome of each test as it ends, lie in one folder, packed as one archive.
+ended. One folder holds a record of each part, and the outcome of each test as it ends, and is packed as one archive.
 
 It fails if a test fails, if a test of the device is skipped for a reason other than missing memory or a missing
 library, if a result of the stress differs from the CPU's, or if a sanitizer finds anything.

@@ -35,8 +35,8 @@ These are the chances that two given token sequences collide, over the draw of t
   difference with this v must be one of at most 2^v numbers among 2^63 (multilinear hashing: Carter, Wegman 1979;
   Lemire, Kaser 2014).
 - The keys of far places are products of m factors: 2 from place 2^6 on, 3 from 2^16, 4 from 2^26. Each factor adds at
-  most a geometric number of powers of two. So the chance is at most that of fewer than m heads among 63 - v coins: for
-  v = 0 it is 2^-63, 2^-57, 2^-52 and 2^-47.6. Differences that are products themselves reach it.
+  most a geometric number of powers of two. So the chance is at most the probability of fewer than m heads among 63 - v
+  coins: for v = 0 it is 2^-63, 2^-57, 2^-52 and 2^-47.6. Differences that are products themselves reach it.
 - Code points of tokens differ by odd multiples of at most 2^18 (U+20100, U+E0100), folded ASCII by at most 2^6 ("0",
   "p"). So tokens and packed tokens of up to 64 code points collide with a chance of at most 2^-45, or 2^-57 in ASCII.
   Longer ones collide more often, as above. Packed tokens of up to 8 ASCII letters and digits never collide.
@@ -58,8 +58,8 @@ a separator; it would decode to U+FFFD. `unicode_table` gives classes and foldin
   the same document is the token U+0020.
 - Shingles are `size` consecutive tokens. A document with fewer tokens has one shingle of all of them, or none without
   tokens.
-- With `stop` and no anchor, stop words are no tokens. With `stem`, a token's stem replaces the token if the stem is one
-  token. With `anchor`, shingles are of items instead of tokens: each stop word with two tokens after it gives the
+- With `stop` and no anchor, stop words are not tokens. With `stem`, a token's stem replaces the token if the stem is
+  one token. With `anchor`, shingles are of items instead of tokens: each stop word with two tokens after it gives the
   fingerprint of these three. Words are compared folded, before stems, with those in the list that are one token.
 - With `labels`, mix64(x + j * GOLDEN) replaces the fingerprint x if j > 0 earlier shingles of the document have the
   same fingerprint. So sets of labelled shingles are multisets of shingles.
@@ -296,7 +296,7 @@ class Backend:
         """int64 [m, 2]: where in its document each token begins and ends, in bytes.
 
         `row` int64 [m] are documents and `token` int64 [m] tokens, counted from 0 in each document; they ascend by
-        document, then token. The tokens are those of `tokens`, for shinglings without stop words, stems and anchors.
+        document, then token. The tokens are as in `tokens`, for shinglings without stop words, stems and anchors.
         """
 
     def set_sketch(self, family: Family) -> SketchFold:
@@ -390,7 +390,7 @@ class Backend:
         """uint32 [n, num_perm] from float64 `rows` [n, d], none negative: the value of each function's first dart that
         hits the row; all ones if none can.
 
-        The darts are those of `weighted_minhash` by the streams of "kleinberg_tardos", with the function's number as x,
+        The darts are as in `weighted_minhash`, by the streams of "kleinberg_tardos", with the function's number as x,
         d as num_perm and a column as the bin. A dart hits if its height is below the row's number in the column. A row
         with its greatest number in [2^e, 2^(e + 1)) is hit by darts of levels e - 31 to e, or by none if e is below
         `darts.LEAST_OF_ROW`.

@@ -42,7 +42,7 @@ def repeats(
     """int64 [r] each: of the windows of `groups` that occur more than once, `place`, the place of the first equal one,
     and their number.
 
-    `place` [m] ascends. The results take the memory of the arguments, for windows may take most of what there is.
+    `place` [m] ascends. The results reuse the memory of the arguments, because windows may fill most of the memory.
 
     >>> one, other = np.array([7, 5, 7, 8], np.uint64), np.array([1, 1, 1, 1], np.uint64)
     >>> repeats(one, other, np.array([10, 20, 30, 40]))

@@ -50,7 +50,7 @@ class HeldSets(Readable):
 
     @classmethod
     def of(cls, snapshot: Snapshot, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
-        """First the documents `held` [h], by number, then those of `sets`."""
+        """First the documents `held` [h], by number, then the documents of `sets`."""
         sizes = np.concatenate([snapshot.sizes(held), sets.lengths])
         again = None
         if snapshot.again is not None and 8 * int(sizes[: len(held)].sum()) <= HELD_BYTES:

@@ -187,7 +187,7 @@ class Collection:
     def find_similar(
         self, source: TextSource, snapshot: Snapshot, threshold: float | None = None, top: int | None = None
     ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
-        """Documents of `snapshot` similar to those of a source: positions, numbers, similarity, [m] each.
+        """Documents of `snapshot` similar to documents of a source: positions, numbers, similarity, [m] each.
 
         The most similar come first, at most `top` for each position, ties to the earlier. The
         `threshold` is the index's own if None. ParameterError for one below it or above 1, and for a `top` below 1.

@@ -107,7 +107,7 @@ def _segment(found: Mapping[str, Any]) -> StoredSegment:
 
 
 def commit_manifest(folder: Path, manifest: Manifest, version: str) -> None:
-    """Make it the newest commit, after its files. Messages alone name `version`, that of gpulsh.
+    """Make it the newest commit, after its files. `version`, of gpulsh, appears only in messages.
 
     Only the owner may read it, because it holds the secret.
     """

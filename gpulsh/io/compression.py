@@ -50,7 +50,7 @@ class Piece(NamedTuple):
 
 
 class _Gzip:
-    """zlib's decoder of a member, with the attributes of those of bz2 and lzma."""
+    """zlib's decoder of a member, with the attributes of the decoders of bz2 and lzma."""
 
     eof, needs_input, unused_data = False, True, b""
 

@@ -108,7 +108,7 @@ def _is_in(file: File, name: FormatName, packing: Packing | None) -> bool:
 
 
 def _compression(file: File, packing: Packing | None) -> Compression:
-    """The compression of JSON lines: that of `packing`, by default that of the file."""
+    """The compression of JSON lines: `packing`, by default as in the file."""
     if packing is not None:
         return STREAMS[packing.codec]
     return compression_of(file.path)

@@ -63,7 +63,7 @@ class File:
     intact_only: bool = False  # skip damaged members of compressed data
 
     def open(self, buffering: int = -1) -> BinaryIO:
-        """The file for reading bytes; `buffering` is that of `open`, for a local file."""
+        """The file for reading bytes; for a local file, `buffering` is as in `open`."""
         if self.filesystem is None:
             return open(self.path, "rb", buffering)
         return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]

@@ -63,7 +63,7 @@ class Memberships(NamedTuple):
 
 @dataclass(frozen=True)
 class Collisions:
-    """Which documents share a bucket; those of large buckets are on the host."""
+    """Which documents share a bucket; the members of large buckets are on the host."""
 
     pairs: Array  # int64 [m, 2] i < j, lexicographic: all pairs of the small buckets, in the backend's memory
     in_large: Numbers  # [c] ascending: documents in a large bucket

@@ -25,7 +25,7 @@ class WholeLines(NamedTuple):
 
     @classmethod
     def none(cls, spans: TokenSpans) -> WholeLines:
-        """These spans, none of which begins or ends a whole line."""
+        """These spans, without added parts of lines."""
         return cls(spans, *(np.full(len(spans.start), -1, np.int64) for _ in range(2)))
 
     def located(

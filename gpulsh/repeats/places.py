@@ -66,7 +66,7 @@ def byte_bounds_of(reading: TextReading, text: TextBatch, row: Numbers, token: N
 
 
 def _original(text: TextBatch, read: TextBatch, row: Numbers, bounds: Numbers, form: NormalForm) -> Numbers:
-    """Bounds in the bytes of `text`, for bounds in those of its normal form `read`; `row`, ascending, are documents."""
+    """Turn bounds in the normal form `read` into bounds in the bytes of `text`; `row`, ascending, are documents."""
     found = bounds.copy()
     for number in distinct(row).tolist():
         start, stop = text.offset[number : number + 2].tolist()

@@ -24,7 +24,7 @@ _KEPT = {"first": "The first of two duplicates is kept.", "longest": "The longer
 
 
 def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """What a run with these parameters does, a sentence at a time."""
+    """Sentences that describe a run with these parameters."""
     if size := parameters.get("passages"):
         yield (
             f"Documents that hold {100 * parameters['coverage']:g} % or more of the words of a protected document, in"

@@ -199,7 +199,7 @@ class _Run:
         return parts, tallied(self.stages.run("collide", collide, given, parts * bands), "memberships")
 
     def join(self, layout: Layout, ranges: Ranges) -> Met:
-        """Find documents that may contain others; the number of ranges, and 0, as there are no large buckets."""
+        """Find documents that may contain others. Returns the number of ranges, and 0: there are no large buckets."""
         self.stages.tasks("weigh", [Task(WEIGH, weigh, (layout, ranges, self.funnel.shingles))], 1)
         partitions = len(layout.partitions) - 1
         given = ((layout, ranges, number) for number in range(partitions))

@@ -101,7 +101,7 @@ def input_files(
     on_error: OnError,
     engine: EngineName,
 ) -> list[File]:
-    """The files of a run, those of `protect` first; an error if an output overlaps them."""
+    """The files of a run, first the protected ones; an error if an output overlaps them."""
     files = find_files(given, protect, streams, form)
     refuse_unused(files, form)
     folders.refuse_overlap([*protect, *given], files)

@@ -75,7 +75,7 @@ class BBit(TextSketch[PackedSignatures]):
     ) -> Array:
         """Estimate the Jaccard similarity of each pair of rows, float64 [m]; 0 where a document is empty.
 
-        That is (share - 2^-bits) / (1 - 2^-bits), where share counts equal values; it is below 0 where fewer agree than
+        That is (share - 2^-bits) / (1 - 2^-bits), where share counts equal values; it is below 0 if fewer agree than
         by chance. Raises ParameterError if `packed` has other parameters, or `pairs` name no rows of it.
         """
         check_type("packed", packed, PackedSignatures)

@@ -50,7 +50,7 @@ class Documents(TextReading):
         backend: BackendName,
         threads: int | None,
     ) -> Documents:
-        """Open what a user gives, or raise an error that says what is wrong with it."""
+        """Open the texts that a user gives, or raise an error that names the fault."""
         shingling, folding = text_reading(shingling, folding)
         ops = select_backend(backend, threads=threads)
         return cls(source=open_texts(texts, ops), shingling=shingling, folding=folding, ops=ops)

@@ -78,7 +78,7 @@ def run(bench: Bench) -> Found:
 
 
 def _sources(bench: Bench, kind: str, text: Any) -> dict[str, Callable[[], Call]]:
-    """What makes a call of `deduplicate`, by the form that the texts have."""
+    """Functions that make a call of `deduplicate`, by the form that the texts have."""
     column: Any = corpora.as_arrow(text)
 
     def of(make: Callable[[], Any]) -> Callable[[], Call]:
@@ -146,5 +146,5 @@ def _compare_device(bench: Bench, found: Found, text: Any, wanted: Any) -> None:
 
 
 def host(array: Any) -> Any:
-    """A NumPy array of a result's, wherever it lies."""
+    """An array of a result as a NumPy array."""
     return array.get() if hasattr(array, "get") else np.asarray(array)

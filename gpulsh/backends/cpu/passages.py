@@ -1,7 +1,7 @@
 """winnow and token_bounds: samples of windows of tokens, and the bytes of tokens.
 
 winnow: rows are cut into blocks of a window's size. A window is the end of one block and the beginning of the next, so
-the least of both is known after two comparisons a fingerprint (van Herk 1992), whatever the fingerprints are.
+two comparisons a fingerprint always find the least of both (van Herk 1992).
 
 token_bounds: where no wanted token begins or ends in 64 ASCII bytes, bit masks count the tokens there.
 """

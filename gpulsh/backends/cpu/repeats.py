@@ -15,10 +15,10 @@ _ONE = np.uint64(1)
 def find_groups(proposed, proven, table, first):
     """Set `first` [m] of windows that equal an earlier one to that one's number.
 
-    `first` has minus the occurrences of each window, and then minus those of all equal ones for the first. `table`
-    uint32 [2^b] > m, of zeros, gets the number of each first window, plus 1. Most passages that repeat are longer than
-    a window. So after a window with an equal, the next window is first compared with the one behind that equal. Few
-    windows are looked up, and their cells are fetched ahead.
+    `first` has minus the occurrences of each window. The first of equal windows then gets minus the sum of them all.
+    `table` uint32 [2^b] > m, of zeros, gets the number of each first window, plus 1. Most passages that repeat are
+    longer than a window. So after a window with an equal, the next window is first compared with the one behind that
+    equal. Few windows are looked up, and their cells are fetched ahead.
     """
     follows, mask = -1, np.uint64(table.size - 1)
     for window in range(first.size):

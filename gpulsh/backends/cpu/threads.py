@@ -47,7 +47,7 @@ class Threads:
         self._in_lane = False
 
     def room(self, text: TextBatch) -> Room:
-        """Room for the sets of several documents; a single document is held whatever its size."""
+        """Room for the sets of several documents; a single document has no limit."""
         return Room(self.memory >> SETS) if len(text) > 1 else Room()
 
     @contextmanager

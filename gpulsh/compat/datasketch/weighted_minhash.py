@@ -67,7 +67,7 @@ class WeightedMinHashGenerator:
         return made
 
     def minhash_many(self, X: Any) -> list[WeightedMinHash | None]:
-        """The samples of all rows of a matrix, None for a zero row; they differ from those of `minhash`."""
+        """The samples of all rows of a matrix, None for a zero row. `minhash` of a row gives other samples."""
         if not isinstance(X, np.ndarray) and not hasattr(X, "tocsr"):
             raise InputTypeError(f"X is of type {type(X).__name__}; give a matrix of NumPy or SciPy")
         if X.ndim != 2 or X.shape[1] != self.dim:

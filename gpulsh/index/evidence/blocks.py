@@ -65,7 +65,7 @@ class BlockRows:
 
 @lru_cache(BLOCKS_HELD)
 def decoded(file: weakref.ref[BlockRows], number: int) -> Fingerprints:
-    """The rows of a block, of which a few stay in memory; they do not keep the file open."""
+    """The rows of a block. A few blocks stay in memory, without their file open."""
     rows = file()
     assert rows is not None  # who asks holds it
     return rows.decode_block(number)

@@ -81,7 +81,7 @@ def chosen(column: pa.Array | pa.ChunkedArray, rows: Numbers) -> pa.Array:
 
 
 def chosen_or_null(column: pa.Array, rows: Numbers, null: NDArray[np.bool_] | None) -> pa.Array:
-    """The rows of a column as `chosen` takes them; null where `null` [n] is true, whatever the row."""
+    """The values at `rows`, as by `chosen`; null where `null` [n] is true."""
     if null is None:
         return chosen(column, rows)
     with_null = pa.concat_arrays([column, pa.nulls(1, column.type)])

@@ -58,7 +58,7 @@ def _is_report(file: File) -> bool:
 
 
 def with_documents(found: Sequence[File]) -> list[File]:
-    """The files but those that describe a data set, whose Arrow files are beside or below them."""
+    """Leave out files that describe a data set: its Arrow files are in the same folder or below."""
     names = {os.path.basename(file.path) for file in found}
     if not names & {*OF_ONE, OF_SEVERAL}:
         return list(found)

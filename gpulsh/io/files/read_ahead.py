@@ -1,7 +1,7 @@
 """Several threads read pieces of files ahead of the reader of their blocks, within a bound of bytes.
 
-A thread reads its piece on as long as there is room. Rejected: a future for each block, which is asked for only when
-the reader comes back for another block. A piece of many blocks is then read no faster than by one thread.
+A thread reads its piece as long as there is room. A future for each block, started only when the reader returns for
+it, would read a piece of many blocks no faster than one thread.
 """
 
 from __future__ import annotations

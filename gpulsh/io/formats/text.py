@@ -46,7 +46,7 @@ class PlainText(Streamed):
     """Files of one row and no column but the text."""
 
     def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
-        """Check that no other column than the text is asked for."""
+        """Check that only the text is requested, and no other column."""
         for name in (columns.key, columns.id, columns.identity):
             if name is not None:
                 raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")

@@ -85,7 +85,7 @@ class InProcess:
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task; one that was finished before is not done again.
 
-        Tasks that run in parallel are reported when they end, as those of a cluster are.
+        Tasks that run in parallel are reported when they end, as on a cluster.
         """
         progress = self._place.progress
         found = finished_before(stage, self._manifest, progress, self.resumed)

@@ -145,7 +145,7 @@ def weigh_run(
 ) -> int:
     """Write the rows of a finished run in `out` to a new folder, with a column `weight`; returns how many rows.
 
-    The folder `output` has the files of `out/data`. `weights` and `weight_by` are those of `deduplicate_files`. A row
+    The folder `output` has the files of `out/data`. `weights` and `weight_by` are as in `deduplicate_files`. A row
     that is marked as not kept has the weight 0. Raises ParameterError for a wrong recipe, OutputError if `out` holds
     no such run or `output` is not empty, InputError if a file has the column already, or takes none.
     """

@@ -130,7 +130,7 @@ def marked(schema: pa.Schema) -> pa.Schema:
 def refuse_present(output: str | os.PathLike[str], *, overwrite: bool, columns: tuple[str, ...] = ()) -> None:
     """OutputError if a file is there, but with `overwrite` one of gpulsh's.
 
-    That is Parquet that is `marked`, JSON lines with these `columns`, or a picture that names gpulsh as its program.
+    The file is a `marked` Parquet file, JSON lines with these `columns`, or a picture with gpulsh as its program.
     """
     if not os.path.lexists(output):
         return

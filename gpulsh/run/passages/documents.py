@@ -84,7 +84,7 @@ def read_documents(
 def _held_texts(
     place: PassagesPlace, layout: Layout, partition: Partition, documents: Numbers
 ) -> Iterator[list[Bytes]]:
-    """The texts of documents of an earlier run. It may have skipped bad records, which are no documents."""
+    """The texts of documents of an earlier run, which may have skipped bad records."""
     held, texts = place.job.held, replace(place.job, on_error="skip").texts(place.ops, place.parallel)
     assert held is not None
     for piece, here in chosen_pieces(layout, partition, documents):

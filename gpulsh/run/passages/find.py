@@ -8,8 +8,8 @@ repeat       a range of windows: repeated ones -> FOUND
 Samples and windows that are equal within a run leave it as one. So a text that occurs a million times takes as much
 memory as one that occurs once in each run.
 
-An index holds all samples of earlier runs. They are read in pieces beside the new ones. Only those that a new one is
-equal to are met, for windows that only earlier documents have are not looked for.
+An index holds all samples of earlier runs. They are read in pieces, as are the new ones. Earlier samples without an
+equal new one are skipped, because windows that only earlier documents have do not count.
 """
 
 from __future__ import annotations

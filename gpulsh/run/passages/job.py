@@ -1,6 +1,6 @@
 """The jobs of `passages_files` and `cut_files`.
 
-With `--index`, documents of earlier runs (`Held`) come before those of the run. So a place, or a position, means the
+With `--index`, documents of earlier runs (`Held`) come before the run's own. So a place, or a position, means the
 same in all stages; only new partitions are sampled, marked and listed.
 """
 

@@ -128,7 +128,7 @@ class MarkedRows:
 def write_result(
     folder: Path, name: str, schema: pa.Schema, tables: Iterable[pa.Table], large: Sequence[str] = ()
 ) -> dict[str, FileFact]:
-    """Write a file of a work folder; its rows give the same bytes, in whatever tables they come.
+    """Write a file of a work folder. The division of its rows into tables does not change its bytes.
 
     Row groups are smaller where the values of the `large` columns are.
     """

@@ -130,7 +130,7 @@ class HeldItems(NamedTuple):
 
 
 class HeldSpans(NamedTuple):
-    """What documents of the partition hold of such items, anywhere, as stretches apart from one another, by row."""
+    """Parts of such items in documents of the partition, as separate stretches, by row."""
 
     row: Numbers
     start: Numbers  # bytes of the document's text
@@ -233,7 +233,7 @@ class Decisions(NamedTuple):
     """Decisions, by document, ascending; `is_witness` marks the documents that others are dropped for.
 
     In DECISIONS `duplicate_of` may be below 0 (`records.earlier`). A document that is not kept and has no witness is
-    left out by a policy. The last three columns are those of `decide.counts.counts`; decisions of an index have none.
+    left out by a policy. `decide.counts.counts` defines the last three columns; decisions of an index have none.
     """
 
     document: Numbers

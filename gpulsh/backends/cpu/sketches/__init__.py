@@ -43,7 +43,7 @@ class Minima(ABC):
 
     @abstractmethod
     def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
-        """Store the state of every row of fingerprints in `minima`, whatever they held before."""
+        """Overwrite `minima` with the state of every row of fingerprints."""
 
     def merge(self, state: Values, other: Values) -> Values:
         return np.minimum(state, other, out=state)
