@@ -197,6 +197,24 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_texts_of_several_columns_are_refused(name: str, tmp_path: Path) -> None:
+    """Before the work begins: a cut of the joined text would change one of the columns."""
+    path = tmp_path / name
+    rows = [{"title": "one two", "body": "three four five"}, {"title": "new", "body": "one two three four five"}]
+    lines = ["title,body", *(",".join(row.values()) for row in rows)] if name == "a.csv" else map(json.dumps, rows)
+    path.write_text("".join(f"{line}\n" for line in lines))
+    given: dict[str, Any] = {"tokens": 3, "text_column": ["title", "body"], **OPTIONS}
+    told = "text_column names 2 columns, and a cut changes only one; name one"
+    with pytest.raises(ParameterError, match=told):
+        gpulsh.passages_files(path, tmp_path / "both", cut=True, **given)
+    marks = gpulsh.passages_files(path, tmp_path / "marks", **given)
+    assert len(pq.read_table(marks.passages)) == 1
+    with pytest.raises(ParameterError, match=told):
+        gpulsh.cut_files(path, tmp_path / "cut", passages=marks.passages, **OPTIONS)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [name, "marks"]
+
+
 def test_a_list_that_would_be_overwritten_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))

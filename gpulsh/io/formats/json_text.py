@@ -21,8 +21,6 @@ def with_text(file: File, number: int, line: Line, columns: Columns, change: Cal
     """The line with another text, made by `change` of the text as UTF-8; with its end."""
     import orjson
 
-    if len(columns.texts) > 1:
-        raise InputError(f"{file.name}: its text is of several fields; name one field to cut it")
     content = bytes(line).decode("utf-8", "surrogateescape")
     begin = len(BOM) if number == 1 and content.startswith(BOM) else 0
     try:

@@ -22,6 +22,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import GpulshError, InputError, ParameterError
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.io.changes import Cuts
+from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName, write_kept
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import PartitionFacts, Piece
@@ -59,8 +60,10 @@ SHORTS = Table(STAGE, "short", ShortRows)
 CutPlace = Place[PassagesJob | CutJob]
 
 
-def refuse_uncuttable(files: Sequence[File], format: FormatName | None) -> None:
+def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatName | None) -> None:
     """ParameterError if texts cannot be written without passages."""
+    if len(columns.texts) > 1:
+        raise ParameterError(f"text_column names {len(columns.texts)} columns, and a cut changes only one; name one")
     for file in files:
         if format is None and isinstance(format_of(file), Warc):
             raise ParameterError(

@@ -210,12 +210,13 @@ def passages_files(
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     streams = Streams(form)  # to the end of the run
     files = input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
+    columns = Columns(text=text_named(text_column), id=id_column or natural_id(files), identity=within)
     if cutting is not None:
-        files = _cuttable(files, guarded, cutting)
+        files = _cuttable(files, columns, guarded, cutting)
     job = PassagesJob(
         files=tuple(files),
         on_error=on_error,
-        columns=Columns(text=text_named(text_column), id=id_column or natural_id(files), identity=within),
+        columns=columns,
         stamps=Stamps.of(files),
         form=form,
         tokens=size,
@@ -337,7 +338,9 @@ def cut_files(
     form = Form(**{name: found[name] for name in FORM if name in found})
     streams = Streams(form)  # to the end of the run
     on_error: OnError = found.get("on_error", "fail")
-    files = _cuttable(input_files(given, (), streams, form, folders, on_error=on_error, engine=engine), (), cutting)
+    columns = Columns(text=found["text_column"])
+    files = input_files(given, (), streams, form, folders, on_error=on_error, engine=engine)
+    files = _cuttable(files, columns, (), cutting)
     refuse_overlap(folders.output, [], [File(path, path, path)])
     stamps = Stamps.of(files)
     _refuse_changed(Path(path), stamps)
@@ -345,7 +348,7 @@ def cut_files(
     job = CutJob(
         files=tuple(files),
         on_error=on_error,
-        columns=Columns(text=found["text_column"]),
+        columns=columns,
         stamps=stamps,
         form=form,
         passages=path,
@@ -423,9 +426,9 @@ def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> 
     return Cutting(min_left=min_left, min_occurrences=min_occurrences, format=format)
 
 
-def _cuttable(files: Sequence[File], protect: Sequence[str], cutting: Cutting) -> list[File]:
+def _cuttable(files: Sequence[File], columns: Columns, protect: Sequence[str], cutting: Cutting) -> list[File]:
     """The files, with the names of their outputs; an error if they cannot be written without passages."""
-    refuse_uncuttable([file for file in files if file.source not in protect], cutting.format)
+    refuse_uncuttable([file for file in files if file.source not in protect], columns, cutting.format)
     return named_for_output(files, protect, cutting.format)
 
 
