@@ -57,5 +57,5 @@ def refuse_without_columns(files: Sequence[File], format: FormatName | None) -> 
     for file in files:
         if not isinstance(format_of(file), (Parquet, Ipc, JsonLines)):
             raise InputError(
-                f"{file.name}: its rows take no more columns in this format; give --format parquet or jsonl"
+                f"{file.name}: its rows take no more columns in this format; run with --format parquet or jsonl"
             )

@@ -319,7 +319,7 @@ def test_what_is_refused(options: dict[str, Any], told: str, tmp_path: Path) -> 
     (tmp_path / "a.csv").write_text("text,near,weight\nsome words,soon,1\n")
     by_kind = {"jsonl": told, "parquet": told, "csv": told}
     if options in ({"write": "marked"}, {"weights": "log"}):
-        by_kind["csv"] = "a.csv: its rows take no more columns in this format; give format"
+        by_kind["csv"] = "a.csv: its rows take no more columns in this format; run with format"
     elif options.keys().isdisjoint({"source_column", "date_column"}):
         by_kind = {"jsonl": told}  # decided before a file is opened
     for kind, words in by_kind.items():
@@ -464,7 +464,7 @@ def test_the_command_weighs_a_finished_run(
         ("out", "new", "log"): "new: is not empty",
         ("nowhere", "new2", "log"): "nowhere: no such folder",
         ("none", "new2", "log"): "none: holds no rows with counts; give OUT of a run that wrote rows",
-        ("csv", "new2", "log"): "csv/data/b.csv: its rows take no more columns in this format",
+        ("csv", "new2", "log"): "csv/data/b.csv: its rows take no more columns in this format; run with --format",
         ("again", "new2", "log"): "again/data/a.jsonl: line 1 has a column 'weight', which would be added",
         ("out", "new2", "cap:0"): "weights is 'cap:0'; give cap:N",
     }
