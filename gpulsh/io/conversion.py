@@ -30,6 +30,8 @@ from gpulsh.io.format import Mask, Writing
 from gpulsh.io.formats.endings import compression_of, ending_of, format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import GROUP_BYTES, GROUP_ROWS, Parquet
+from gpulsh.io.formats.text import PlainText
+from gpulsh.io.formats.warc import Warc
 from gpulsh.io.limits import COPIES, Limit, too_costly
 from gpulsh.io.packing import Packing, packed_writer
 from gpulsh.io.rows import Bytes
@@ -95,7 +97,10 @@ def write_kept(
 
 
 def _kept(file: File, keep: Mask, how: Writing) -> Iterator[pa.RecordBatch]:
-    batches, cuts = format_of(file).kept(file, keep, **how), how.get("cuts")
+    kind, cuts = format_of(file), how.get("cuts")
+    if cuts is not None and isinstance(kind, (PlainText, Warc)):
+        cuts = replace(cuts, columns=Columns("text"))  # whichever column other files have
+    batches = kind.kept(file, keep, **how)
     return batches if cuts is None else map(Cutter(file, keep, cuts), batches)
 
 

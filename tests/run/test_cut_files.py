@@ -215,6 +215,31 @@ def test_texts_of_several_columns_are_refused(name: str, tmp_path: Path) -> None
     assert sorted(entry.name for entry in tmp_path.iterdir()) == [name, "marks"]
 
 
+@pytest.mark.parametrize(("name", "format"), [("a.parquet", None), ("a.parquet", "jsonl"), ("a.jsonl", "parquet")])
+def test_a_field_of_a_column_is_refused(name: str, format: Any, tmp_path: Path) -> None:
+    """Before the work begins."""
+    rows = [{"meta": {"body": "one two three"}}, {"meta": {"body": "and one two three"}}]
+    if name == "a.parquet":
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    else:
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given: dict[str, Any] = {"tokens": 3, "text_column": "meta.body", "cut": True, "format": format, **OPTIONS}
+    with pytest.raises(ParameterError, match=r"the field 'meta\.body', which a cut changes only in JSON lines"):
+        gpulsh.passages_files(tmp_path / name, tmp_path / "out", **given)
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_without_a_column_beside_those_of_another_name(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"content": "one two three"}\n')
+    (tmp_path / "b.txt").write_text("more: one two three")
+    (tmp_path / "c.wet").write_bytes(record(0, b"others: one two three"))
+    inputs = [tmp_path / name for name in ("a.jsonl", "b.txt", "c.wet")]
+    given: dict[str, Any] = {"tokens": 3, "text_column": "content", "cut": True, "min_left": 0, **OPTIONS}
+    data = gpulsh.passages_files(inputs, tmp_path / "out", format="parquet", **given).data
+    found = [pq.read_table(data / name).to_pylist() for name in ("a.parquet", "b.parquet", "c.parquet")]
+    assert [row.get("content", row.get("text")) for (row,) in found] == ["one two three", "more: ", "others: "]
+
+
 def test_a_list_that_would_be_overwritten_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))

@@ -29,7 +29,10 @@ from gpulsh.io.files.file_texts import PartitionFacts, Piece
 from gpulsh.io.files.no_documents import DATA
 from gpulsh.io.files.places import Targets
 from gpulsh.io.files.rejected import Rejected
+from gpulsh.io.formats.arrow_ipc import Ipc
 from gpulsh.io.formats.endings import format_of
+from gpulsh.io.formats.jsonl import JsonLines
+from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.formats.warc import Warc
 from gpulsh.io.rows import normalized
 from gpulsh.ragged import chosen_rows, distinct
@@ -65,7 +68,14 @@ def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatNam
     if len(columns.texts) > 1:
         raise ParameterError(f"text_column names {len(columns.texts)} columns, and a cut changes only one; name one")
     for file in files:
-        if format is None and isinstance(format_of(file), Warc):
+        kind = format_of(file)
+        in_columns = isinstance(kind, (Parquet, Ipc)) or (isinstance(kind, JsonLines) and format == "parquet")
+        if columns.whole is None and in_columns:
+            raise ParameterError(
+                f"{file.name}: its text is the field {columns.text!r}, which a cut changes only in JSON lines; give"
+                " JSON lines, without --format parquet"
+            )
+        if format is None and isinstance(kind, Warc):
             raise ParameterError(
                 f"{file.name}: is WARC, whose records are never changed; give --format jsonl or parquet"
             )
