@@ -21,7 +21,7 @@ from gpulsh.errors import ParameterError
 
 SECRET_BYTES = 32
 PLACES = 64  # places of a token with their own key; farther places have products
-EXACT_PLACES = 1 << 10  # the same of a document
+EXACT_PLACES = 1 << 10  # the same for the places of a document
 DIGITS = 1 << 10  # the base in which far places are written
 LEVELS = 3  # digits of a far place: places are below 2^36
 LONGEST_SHINGLE = 64

@@ -96,7 +96,7 @@ FUNCTIONS = ("affine61", "affine64", "c_minhash", "multiply_shift", "tabulation"
 
 
 def function_tables(family: Family) -> Sequence[Array]:
-    """NumPy arrays and scalars: what the kernel `family.sketch` takes behind the fingerprints."""
+    """NumPy arrays and scalars: the arguments of the kernel `family.sketch` after the fingerprints."""
     count, sketch = family.num_perm, family.sketch
     if sketch == "affine61":  # a x + b modulo the prime, a not 0
         a, b = word_array(family, 2 * count).reshape(-1, 2).T

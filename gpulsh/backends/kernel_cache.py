@@ -59,7 +59,7 @@ def find_kernel_cache(environment: Mapping[str, str], package: Path) -> KernelCa
 
 
 def temporary_folder(name: str) -> str | None:
-    """A folder below the temporary one that nobody else can write to; None if there is none."""
+    """A folder in the temporary folder that only this user can write to; None if there is none."""
     try:
         return str(_made(_temporary() / name))
     except OSError:

@@ -135,8 +135,8 @@ class Sizes(NamedTuple):
     ahead: int | None = None  # that these threads hold together; None: a few blocks each
     pinned: int = 0  # that page-locked buffers hold, of all devices together
     device: int = 0  # bytes of each device that a run uses at most
-    only: int = 0  # of a tile that no other is compared beside; 0: several are, always
-    resident: int = 0  # of a batch to sign that lies in device memory; 0: as of host memory
+    only: int = 0  # of a tile compared alone; 0: several are always compared at once
+    resident: int = 0  # of a batch to sign in device memory; 0: as in host memory
 
 
 @dataclass(frozen=True, eq=False)

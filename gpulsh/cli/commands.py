@@ -59,7 +59,7 @@ class _Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         for one in (command, *getattr(command, "commands", {}).values()):
             one.context_class = Context
-            # A command keeps the help option of its first context, whoever makes that.
+            # A command keeps the help option of its first context.
             one.context_settings = {**group.context_settings, **one.context_settings}
         return command
 

@@ -188,7 +188,7 @@ def _parameter(value: object) -> str:
 
 
 def _answer(found: Any, output: str | None, what: str) -> None:
-    """Print the rows, or what is in the file of them."""
+    """Print the rows, or the content of their file."""
     if output is not None:
         conclude(f"{what} in {output}.")
         return

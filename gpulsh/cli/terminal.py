@@ -76,13 +76,13 @@ def conclude(text: str) -> None:
 
 
 def flush() -> None:
-    """Write what is still in the buffer of standard output, with the errors of `say`."""
+    """Write the rest of the buffer of standard output. Errors are as in `say`."""
     with _writing():
         sys.stdout.flush()
 
 
 def silence(stream: TextIO) -> None:
-    """Drop all further text for the stream, also what its buffer holds at the end of the process."""
+    """Drop all further text for the stream, including its buffer at the end of the process."""
     with suppress(*UNWRITABLE):  # a stream of a test may have no number
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())

@@ -1,1 +1,1 @@
-"""Who stays: copies folded, documents that met compared, duplicates resolved."""
+"""Decides which documents are kept: folds copies, compares candidate pairs, resolves duplicates."""

@@ -147,7 +147,7 @@ class _Tile:
     """Pairs whose documents are read together."""
 
     pairs: Array  # int64 [m, 2]
-    is_drawn: Array  # bool [m] whether a pair is measured whatever bounds say
+    is_drawn: Array  # bool [m] whether a pair is measured regardless of bounds
     texts: Readable
     text_sizes: Array
     measure: Measure
@@ -262,7 +262,7 @@ def _tiles(component: Array, text_sizes: Array, sizes: Sizes) -> Array:
     begins = np.cumsum(text_sizes[order]) - text_sizes[order]
     is_first = first_of_runs(component[order])
     component_start = begins[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
-    # A component goes into the tile that it begins in, and into further ones where it is larger than a tile.
+    # A component goes into the tile where it begins. If it is larger than a tile, it goes into the next tiles, too.
     inside = (begins - component_start) // sizes.largest_tile
     tile_of = np.empty_like(order)
     tile_of[order] = np.cumsum(first_of_runs(component_start // sizes.tile) | first_of_runs(inside)) - 1

@@ -1,4 +1,4 @@
-"""Finds which documents may contain a share of later ones: an exact prefix filter of one side, met by all of the other.
+"""Finds documents that may contain a share of later ones, by an exact prefix filter on one side only.
 
 A document that contains a share t of a set A has one of any |A| - ceil(t |A|) + 1 elements of A (prefix filter:
 Chaudhuri, Ganti, Kaushik 2006). The filter takes A's rarest, and looks up all elements of every other document among

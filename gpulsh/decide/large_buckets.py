@@ -44,7 +44,7 @@ LARGEST_JOIN = 1 << 22  # matches, or pairs, in memory together
 TEXT_AT_ONCE = 16 << 20  # bytes
 FEW_KEPT = 8  # documents that others are compared with before anything else
 FEW_DOCUMENTS = 64  # compared with as few before anything else
-MOST_DOCUMENTS = 4096  # of which bitmaps are made before any prefix
+MOST_DOCUMENTS = 4096  # up to so many, bitmaps are made before prefixes
 MOST_BYTES = 16 << 20  # of their text
 
 

@@ -41,7 +41,7 @@ class Meeting:
     texts: Readable  # by place
     method: Method
     ops: Backend
-    connected: bool = False  # whether they are one component, by pairs that `met` may lack
+    connected: bool = False  # whether they are one component; `met` may lack some of its pairs
 
     @cached_property
     def places(self) -> Array:

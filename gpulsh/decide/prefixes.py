@@ -31,7 +31,7 @@ from gpulsh.decide.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
 from gpulsh.lsh.pairs import distinct_of, packed
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets, ranges, runs_of
 
-SAMPLED = 32  # documents of which a sample counts one
+SAMPLED = 32  # the sample has at least one of so many documents
 SAMPLE_BYTES = 2 << 20  # text of a sample, at least
 SLOTS_OF_A_SHINGLE = 6  # per prefix shingle: shingles that share a slot look like matches
 LEAST_TABLE, LARGEST_TABLE = 16, 27  # bits: 128 MB of counts

@@ -19,7 +19,7 @@ def decision_order(priority: object, count: int) -> Numbers:
     if values.dtype.kind == "O":
         values = _dates(priority, values)
     if values.dtype.kind == "M":
-        values = values.view(np.int64)  # that of NaT is the least of all
+        values = values.view(np.int64)  # NaT has the least value
     if isinstance(priority, (str, bytes)) or values.dtype.kind in "OSTU":
         raise ParameterError(_no_numbers(priority))
     if values.dtype.kind not in "iuf" or values.shape != (count,):

@@ -53,7 +53,7 @@ class Readable(ABC):
 
     @property
     def on_device(self) -> bool:
-        """Whether a device holds what is read."""
+        """Whether a device holds the texts."""
         return False
 
     @abstractmethod

@@ -1,1 +1,1 @@
-"""Estimates what a job will take before it runs: `sample` for files on this machine, `formula` for any machines."""
+"""Estimates the cost of a job before it runs: `sample` for files on this machine, `formula` for any machines."""

@@ -1,4 +1,4 @@
-"""Estimates from a few facts about a corpus what a job takes on any machines: time, disk, network and memory by stage.
+"""Estimates the time, disk, network and memory of each stage on any machines, from a few facts about a corpus.
 
 Bytes follow from what each stage reads and writes. Seconds are amounts divided by the measured rate of one worker.
 rates.json holds those rates and their record; a rate that nobody measured stays open.

@@ -83,7 +83,7 @@ class Plan:
     """The estimate for all files, and the sample behind it."""
 
     likely: Usage  # documents repeat one another as often as in the sample
-    most: Usage  # as often as if their copies were anywhere in the files, each in a pair of its own
+    most: Usage  # if their copies are anywhere in the files, each in a pair of its own
     work: float  # bytes of OUT/_work at most, without the results
     files: int
     bytes: int  # of the files

@@ -238,7 +238,7 @@ class Collection:
         }
 
     def forget(self, numbers: Numbers) -> None:
-        """Forget documents, held or dropped; with a held one also those that were dropped for it."""
+        """Forget documents, held or dropped. A held document takes the documents dropped for it along."""
         self._set(replace(self._contents, removed=np.union1d(self._contents.removed, numbers)))
 
     def taken_in_by(self, run: str) -> range | None:

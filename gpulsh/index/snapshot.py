@@ -19,7 +19,7 @@ from gpulsh.index.filters import passing, passing_own
 from gpulsh.index.groups import Group, in_groups
 from gpulsh.index.segment import KEY_TYPES, MANY, NOTHING, Keys, Segment, among, matches, runs
 
-ABSENT = -1  # in place of a document's number
+ABSENT = -1  # instead of a document's number
 LOOKED_UP = 1 << 18  # hashes of dropped documents at once
 
 
@@ -107,7 +107,7 @@ class Snapshot:
             place, row = place[equal], hashes.row[found[equal]]
             live = segment.live(self.removed, row)
             place, row = order[place[live]], row[live]
-            by_row = np.argsort(-row, kind="stable")  # the last assignment to a place, that of the least row, stays
+            by_row = np.argsort(-row, kind="stable")  # the last assignment to a place has the least row and stays
             place, row = place[by_row], row[by_row]
             witness[place], similarity[place] = documents.witness[row], documents.similarity[row]
             is_own[place] = documents.witness[row] == documents.number[row]

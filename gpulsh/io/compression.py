@@ -129,7 +129,7 @@ def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) ->
 
 
 def _decoder(compression: Compression) -> tuple[Callable[[], Decoder], type[Exception], bytes]:
-    """A decoder, its error, and what a member begins with where the decoder does not refuse all else at once."""
+    """A decoder, its error, and the first bytes of a member if the decoder does not refuse other bytes at once."""
     if compression == "gz":
         return _Gzip, zlib.error, b""
     if compression == "bz2":
@@ -243,7 +243,7 @@ def refuse_packed(head: bytes) -> None:
 class IntactBlocks:
     """The content of the members from byte `start` on, up to the first damaged one.
 
-    Then `damaged` says what is wrong, and `next` where reading can go on; None where no other member is found.
+    Then `damaged` describes the damage. `next` is where reading can continue; None if there is no other member.
     """
 
     def __init__(self, source: BinaryIO, compression: Compression, start: int) -> None:

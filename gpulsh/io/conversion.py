@@ -193,7 +193,7 @@ def _lines(part: Mapping[str, pa.Array], texts: set[str]) -> bytes:
 
 
 def _large_line(file: File, part: Mapping[str, pa.Array], texts: set[str], limit: Limit | None) -> Iterator[bytes]:
-    # A text goes in pieces: whole, a document of a quarter of `--memory` would take more than all of it.
+    # Texts are converted in pieces: a whole document of a quarter of `--memory` would need more than all of it.
     before = b"{"
     for name, column in part.items():
         yield before + _dumped(name) + b":"

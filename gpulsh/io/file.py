@@ -55,7 +55,7 @@ class File:
     filesystem: Any = None  # of fsspec; None for a local path
     source: str = ""  # the INPUT that named it
     lines: bool = False  # each line of a text file is a document
-    as_text: bool = False  # it is one text, whatever its ending
+    as_text: bool = False  # it is one text, with any ending
     delimiter: str | None = None  # of CSV and TSV; None: by the ending
     encoding: str | None = None  # of CSV, TSV and text; None: UTF-8
     unit: str = "line"  # the word for a record in messages
@@ -106,7 +106,7 @@ def real_paths() -> Callable[[str], str]:
     return real
 
 
-class reading:  # a class, for a small file is read in several, and those of contextlib take longer
+class reading:  # a class: a small file needs several, and contextlib's take longer
     """Turn errors inside into an InputError, or a MemoryLimitError, with the name of the file."""
 
     def __init__(self, file: File) -> None:

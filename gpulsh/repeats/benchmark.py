@@ -50,7 +50,7 @@ class Overlap:
 
     @classmethod
     def chosen(cls, name: str, tokens: object, coverage: object, ignore_common: object) -> Overlap:
-        """From what a user gives, `tokens` by its `name`; ParameterError for what is not allowed."""
+        """Checks a user's values. `name` is the name of `tokens` in a ParameterError."""
         size = check_integer(name, tokens, 1, LONGEST_SHINGLE)
         share = checked_number("coverage", coverage)
         if not 0 < share <= 1:
@@ -111,7 +111,7 @@ class Covered(NamedTuple):
     """Stretches of documents' tokens, by row, apart from one another."""
 
     row: Numbers
-    item: Numbers  # the one that begins first there
+    item: Numbers  # the first to begin there
     first: Numbers
     stop: Numbers
 
@@ -218,7 +218,7 @@ class Benchmark:
 
 
 def _apart(row: Numbers, item: Numbers, first: Numbers, stop: Numbers) -> Covered:
-    """Stretches of tokens; those that overlap are one."""
+    """Stretches of tokens; overlapping stretches are one."""
     if not len(row):
         return Covered(row, item, first, stop)
     order = np.lexsort((-stop, first, row))

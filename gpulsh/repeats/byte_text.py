@@ -14,7 +14,7 @@ from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import first_of_runs
 from gpulsh.repeats.marks import TokenSpans
 
-FIRST = 0x4E00  # the character of byte 0; that of byte 255 is in the same block, and none of them is folded
+FIRST = 0x4E00  # the character of byte 0; all 256 characters are in one block, and folding changes none
 WIDTH = 3  # bytes of each in UTF-8
 FOLDING = Folding(case=False)
 READING = Shingling(unit="char")

@@ -34,7 +34,7 @@ class WholeLines(NamedTuple):
         """Spans, and int64 [k] each: their rows in `base`, and where they begin and end in bytes.
 
         `bounds` [q, 2] are the bytes of the tokens at `places` [q]. Bytes between two adjacent spans belong to the
-        first, except at the ends of an added part of a line, because the line beside it may stay. Bytes after the last
+        first, except at the ends of an added part of a line, because the next line may stay. Bytes after the last
         one do not: they may be part of a character that normalization makes several tokens.
         If tokens are bytes, spans become spans of whole characters.
         """
@@ -82,7 +82,7 @@ def lines_of_batch(
     kept: Numbers,
     tokens: int,
 ) -> WholeLines:
-    """The same of a batch of documents `rows`, which all have windows; `spans` and `kept` are theirs."""
+    """Likewise for a batch of documents `rows` that all have windows, with their `spans` and `kept`."""
     counts = base[rows + 1] - base[rows] - 1  # a document with a window takes one place more than it has tokens
     offset = offsets(counts)
     document, token = np.repeat(np.arange(len(rows)), counts), within_runs(counts)

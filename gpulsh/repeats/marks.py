@@ -90,7 +90,7 @@ class Marker:
         self._windows, self._spans = Repeats(none, none, none), TokenSpans(none, none, none, none)  # not settled
 
     def add(self, found: Repeats, until: int = FAR) -> Settled:
-        """All windows before the place `until` that occur more than once, after those that were given before."""
+        """The next windows before the place `until` that occur more than once."""
         spans = bridged(_added(self._marker, found, until), self._base, self._bridge)
         done = slice(len(spans.start) - (until < FAR))  # the last one may go on, or a gap follows
         windows = Repeats(*map(np.concatenate, zip(self._windows, found, strict=True)))

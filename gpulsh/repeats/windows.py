@@ -94,7 +94,7 @@ def is_long(count: int, tokens: int) -> bool:
 def sample_pieces(
     ops: Backend, text: TextBatch, reading: Shingling, tokens: int, keys: EvidenceKeys
 ) -> Iterator[Samples]:
-    """The same of a batch of one document, a part after another if it is long. The last part has its length."""
+    """Likewise for a batch of one document, which yields a long document in parts. The last part has its length."""
     size, last = sample_size(tokens), -1
     count = int(ops.exact_hashes(text, reading, keys)[1][0])
     if not is_long(count, tokens):

@@ -47,7 +47,7 @@ class Decided:
 
     layout: Layout
     id_files: tuple[int, ...]  # how many files of ids each partition has
-    gathered: GatheredTexts | None = None  # what was read again, while the work folder is there
+    gathered: GatheredTexts | None = None  # texts read again, while the work folder exists
     sample: Sample = NOTHING  # of the pairs that were compared
     ranges: Ranges = field(default_factory=Ranges)
     kept: Mapping[int, int] = field(default_factory=dict)  # kept rows by file, with --min-sources
@@ -55,7 +55,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Stages:
-    """Runs stages of a job. The funnel has their seconds, and those that an earlier run had begun."""
+    """Runs stages of a job. The funnel has their seconds, including stages that an earlier run had begun."""
 
     runner: Runner
     progress: Progress
@@ -117,7 +117,7 @@ def partitions_of(
 
 @dataclass(frozen=True)
 class _Run:
-    """The stages of one job, in order. Each makes its tasks, and counts what they found."""
+    """The stages of one job, in order. Each makes its tasks, and counts their results."""
 
     job: Job
     folder: Path
@@ -237,7 +237,7 @@ class _Run:
             setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
         funnel.dissimilar = funnel.candidates - funnel.similar
         self._count_kept(layout)
-        if self.job.policy.retention.min_sources > 1:  # documents that met no other are of one source
+        if self.job.policy.retention.min_sources > 1:  # documents in no candidate pair have one source
             funnel.few_sources, funnel.kept = funnel.kept - tallied(facts, "kept"), tallied(facts, "kept")
 
     def sample(self, groups: Groups) -> Sample:

@@ -80,7 +80,7 @@ class FileJob(ABC):
         """The parameters and the input files as JSON values. A run resumes only where they are equal."""
         inputs = {file.name: stamp for file, stamp in zip(self.files, self.stamps.known, strict=True)}
         found: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
-        # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
+        # If the same files are given by other INPUT folders, their places in `data/` differ.
         if places := {file.name: file.relative for file in self.files if "/" in file.relative}:
             found["places"] = places
         if (names := list(inputs)) != sorted(names):  # the keys of a manifest have no order
@@ -166,7 +166,7 @@ class Job(FileJob):
     write: Write
     earlier: Earlier | None = None
     key: KeyRule | None = None
-    format: FormatName | None = None  # of what is written; None: as the inputs
+    format: FormatName | None = None  # of the output; None: as the inputs
     packing: Packing | None = None  # likewise
     counting: Counting = field(default_factory=Counting)
 
@@ -239,7 +239,7 @@ class Layout:
     """The positions of partitions and files."""
 
     partitions: Numbers  # [partitions + 1] positions of their first documents, and how many documents there are
-    files: Numbers  # [files + 1] the same of files
+    files: Numbers  # [files + 1] likewise for files
     sources: Numbers  # [files] the number of the INPUT that each is of
     protected: int  # documents that are never dropped, the first ones
     rejecting: tuple[tuple[int, int, int], ...]  # partitions with rejected records, the first and last file of each
@@ -293,7 +293,7 @@ class Place(Generic[AnyJob]):
         prepare: Callable[[TextBatch], TextBatch] | None = None,
         most: int | None = None,
     ) -> Iterator[TextBatch]:
-        """`prepare` of each batch of some pieces, with progress; `facts` has what was read once all is used."""
+        """`prepare` of each batch of some pieces, with progress; `facts` is complete when all batches are used."""
         batches = self.texts().read(pieces, most or self.ops.sizes().batch, facts)
         return with_progress(batches, self.progress, prepare)
 

@@ -61,7 +61,7 @@ def check_flags(key: object, normalize_url: bool, key_only: bool) -> None:
 
 
 def refuse_policies(retention: Retention) -> None:
-    """ParameterError for what a key cannot combine with."""
+    """ParameterError for options that a key cannot combine with."""
     for name in retention.to_json():
         raise ParameterError(f"key and {name} cannot be combined; give one of them")
 

@@ -303,7 +303,7 @@ def _containing(
 ) -> Collisions:
     """Which of `documents` [p], ascending, may contain which: no sketch finds them, but a join over their shingles."""
     ordered = np.arange(len(documents)) if order is None else np.argsort(_rank(order)[documents], kind="stable")
-    texts = ShingledTexts(ordered, ops, source.choose(documents), method, None)  # what is only proposed proves nothing
+    texts = ShingledTexts(ordered, ops, source.choose(documents), method, None)  # proposals are not evidence
     either = not method.drop_contained_only
     pairs = np.sort(documents[ordered][containing_pairs(texts, method.threshold, ops, either=either)], axis=1)
     none = Memberships(*(np.empty(0, np.int64) for _ in range(3)))

@@ -33,7 +33,7 @@ def paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
 
 
 def is_given(paths: object) -> bool:
-    """Whether any are given; what is no path, or list of them, is an error later."""
+    """Whether any are given. Values that are not paths become errors later."""
     return not isinstance(paths, (str, list, tuple, NoneType)) or bool(paths)
 
 
@@ -61,7 +61,7 @@ def check_columns(**columns: object) -> None:
 
 
 def refuse_without_rows(retention: Retention, **given: object) -> None:
-    """ParameterError for what is said of rows where write is "duplicates"."""
+    """ParameterError for options about rows if write is "duplicates"."""
     if retention.min_sources > 1:
         raise ParameterError(
             f"min_sources is {retention.min_sources} and write is 'duplicates', which does not list what is left out;"

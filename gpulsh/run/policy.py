@@ -188,7 +188,7 @@ def check_kinds(kinds: Iterable[str], column: str) -> None:
 def highest_first(keys: Keys, column: str, where: Callable[[int], str]) -> Order:
     """By key, highest first, null last; a pyarrow.Array of integers, floats, dates or times, or Python numbers.
 
-    Integers and floats compare exactly among each other: `major` is the nearest float, `minor` what the key is above
+    Integers and floats compare exactly among each other: `major` is the nearest float, `minor` how far the key is above
     it. `where` names a row in messages. InputError at a NaN, and at an integer so large that the rest is, too.
     """
     if kind_of(keys) == NULL:
@@ -219,7 +219,7 @@ def _nearest(values: Values) -> tuple[NDArray[np.float64], Numbers]:
     nearest = values.astype(np.float64)
     if values.dtype.kind == "f":
         return nearest, np.zeros(len(values), np.int64)
-    # What is left is small, so it is right modulo 2^64 whatever the sign and size of the number.
+    # The difference is small, so it is right modulo 2^64 for any sign and size of the number.
     whole = values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64)
     least, most = -(2.0**63), 2.0**63
     low = np.where((nearest >= least) & (nearest < most), nearest, 0.0).astype(np.int64).view(np.uint64)

@@ -39,7 +39,7 @@ def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
 
 
 class _Undisturbed:
-    """A stream that swallows all text once writing has failed: work goes on though nobody sees its progress.
+    """A stream that drops all text after a failed write, so work continues without visible progress.
 
     `stream` is None where the process has no standard error.
     """
@@ -78,13 +78,13 @@ class Tally:
         self.name, self.total, self.unit = name, total, unit
         self.own = "bytes" if unit == "B" else unit
         self.done = Counter(documents=0, bytes=0)
-        self.before: Counter[str] | None = None  # what the run did that this one resumes
+        self.before: Counter[str] | None = None  # counts of the run that this one resumes
         self.dropped = 0
         self.seconds: float | None = None  # once it has ended
         self._watch = Stopwatch()
 
     def end(self) -> None:
-        """Note that the stage has ended; one that reported nothing has done its total."""
+        """Note that the stage has ended. A stage that reported nothing has done its total."""
         self.seconds = self._watch.seconds()
         if self.before is None and not self.done[self.own]:
             self.done[self.own] = self.total or 0
@@ -150,7 +150,7 @@ class _Lines(Progress):
 
 
 class _Events(_Lines):
-    """{"event": "begin" | "end", "stage": ..., "time": ...} and what is known: total and unit, amounts and rates.
+    """{"event": "begin" | "end", "stage": ..., "time": ...} and, if known, total and unit, amounts and rates.
 
     "before" has the amounts that the resumed run had done; rates leave them out.
     Once there may be {"event": "compile", ...}: kernels are being compiled, which no "seconds" are of.

@@ -119,6 +119,6 @@ def _signatures(batch: TextBatch, method: Method, ops: Backend) -> tuple[Array, 
     if method.near is None:
         found = ops.text_signatures(batch, method.reading, method.family)
         return found, ops.band_digests(found, method.banding)
-    unused = evidence_keys(chosen_secret(None))  # exact hashes are made beside the digests
+    unused = evidence_keys(chosen_secret(None))  # exact hashes come with the digests
     words, signed = words_and_digests(batch, method.reading, method.near, unused, ops)
     return words, signed.digests

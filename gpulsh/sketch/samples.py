@@ -28,7 +28,7 @@ from gpulsh.text.documents import Documents
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSketch(TextSketch[Samples]):
-    """Samples of the permuted fingerprints of sets; each kind of sketch chooses what it samples.
+    """Samples of the permuted fingerprints of sets; each kind of sketch has its own rule of choice.
 
     The permutation is y = mix64((a | 1) * x + b modulo 2^64), a and b drawn from `seed`; mix64 as in
     `gpulsh.backends.protocol`.

@@ -23,8 +23,8 @@ class CountRow:
     name: str  # in the funnel
     label: str  # for people
     meaning: str
-    parts: tuple[str, ...] = ()  # the counts of which it is the sum
-    of: str | None = None  # the count of which it is a share, if it is no part of a sum
+    parts: tuple[str, ...] = ()  # it is the sum of these counts
+    of: str | None = None  # it is a share of this count, if no sum includes it
 
 
 _COPIES = ("copies_of_kept", "copies_of_dropped", "copies_left")

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whenever the power goes: write, fsync, rename, fsync of the folder."""
+"""Files that are complete or absent, even after a power failure: write, fsync, rename, fsync of the folder."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def completed(part: Path, path: Path) -> FileFact:
 
 
 def sync(path: Path, called: Path | None = None) -> None:
-    """Make what a file or folder holds survive a crash; an error names it `called`."""
+    """Make the content of a file or folder survive a crash; an error names it `called`."""
     handle = os.open(path, os.O_RDONLY)
     try:
         with naming(called or path):

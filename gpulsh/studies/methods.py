@@ -189,6 +189,6 @@ KINDS: dict[str, tuple[int | None, Callable[[Finders, int], Finder]]] = {
 
 
 def method_names() -> list[str]:
-    """All names, ascending, with the form of those that take several numbers."""
+    """All names, ascending. A name that takes several numbers shows its form."""
     forms = (f"{name}[:BITS][:DISTANCE]" for name in SIMHASH)
     return sorted({*SETS, *KINDS, *forms})

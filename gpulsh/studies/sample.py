@@ -60,7 +60,7 @@ class Kind:
 
     @property
     def is_code(self) -> bool:
-        """Whether there are so many signs that they tell documents apart: code, mathematics, markup."""
+        """Whether signs are frequent enough to distinguish documents: code, mathematics, markup."""
         return self.signs >= CODE
 
     @property

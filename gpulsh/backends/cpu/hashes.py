@@ -106,7 +106,7 @@ def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     """The columns of a square of words. Each vector is a row."""
     for step in (8, 4, 2, 1):
         for i in range(LANES):
-            if i & step == 0:  # the squares of `step` words beside the diagonal change places
+            if i & step == 0:  # swap the squares of `step` words next to the diagonal
                 pair, own = (rows[i], rows[i + step]), [j if j & step == 0 else j - step + LANES for j in range(LANES)]
                 for row, skip in ((i, 0), (i + step, step)):
                     rows[row] = builder.shuffle_vector(*pair, ir.Constant(_lanes, [j + skip for j in own]))

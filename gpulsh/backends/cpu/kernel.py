@@ -143,7 +143,7 @@ def _initialize_runtime(context: BaseContext, folder: str) -> None:
         library.enable_object_caching()
         library.add_ir_module(module)
         library.finalize()
-        with suppress(Exception):  # the kernels beside it report why the folder cannot be used
+        with suppress(Exception):  # the next kernels report why the folder cannot be used
             kept.save(key, library.serialize_using_object_code())
         return library
 

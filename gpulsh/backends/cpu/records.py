@@ -1,4 +1,4 @@
-"""Kernels of `gpulsh.backends.host`, which says what they find."""
+"""Kernels of `gpulsh.backends.host`, which defines their results."""
 
 from __future__ import annotations
 

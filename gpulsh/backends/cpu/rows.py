@@ -205,7 +205,7 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequ
             continue
         rares = 0
         for i in range(row_values.size):
-            rare[rares] = i  # places of what is counted less often
+            rare[rares] = i  # places of fingerprints with lower counts
             rares += frequency[i] < 255
         tally[:] = 0
         for k in range(rares):

@@ -50,7 +50,7 @@ def second_compiler() -> Iterator[None]:
 
 
 def compile_late() -> None:
-    """Call the kernels after signing, in the order of a run; last the ones that only many pairs need."""
+    """Call the kernels after signing, in the order of a run. Kernels that only many pairs need come last."""
     ops, pairs = CpuBackend(threads=1), np.array([[0, 1]])
     ops.candidates(ops.collisions(np.zeros(2, np.uint64), np.arange(2)))
     ops.components(2, pairs)

@@ -1,4 +1,4 @@
-"""The first argument of every operation: one device, how work is cut for it, and what it holds between operations."""
+"""The first argument of every operation: one device, how work is cut for it, and its memory between operations."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ TILE_FACTOR = 80
 USED = 0.8  # of the free memory: allocators round up, and others use the device, too
 SMALLEST = 1 << 20
 RESIDENT = 0.4  # of the memory free at the start may hold the digests of documents signed so far
-HELD = 0.25  # the same for their texts; those that met others are copied before these are released
+HELD = 0.25  # the same for their texts; texts in candidate pairs are copied before these are released
 
 LANES = 3  # a device: one fills, one copies, one computes
 TEXT_BYTES = 256 << 20  # of a batch or tile, at most: more hides no more latency

@@ -167,7 +167,7 @@ def _token_pieces(
 def _shingle_piece(
     machine: Machine, carried: Array, piece: TokenPiece, size: int, keys: Keys
 ) -> tuple[Fingerprints, Array]:
-    """The shingles that end in this piece, and the last size - 1 sums, for those that end in the next."""
+    """The shingles that end in this piece, and the last size - 1 sums, which the next piece needs."""
     xp = machine.arrays
     sums = xp.concatenate((carried, piece.tokens.sums[piece.tokens.skip :]))
     short = piece.last and piece.before + piece.fresh < size  # the document's only shingle

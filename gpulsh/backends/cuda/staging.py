@@ -50,7 +50,7 @@ class Staging:
         self.most = MOST_PINNED
         self._arrays = arrays
         self._slots, self._refused = 0, False  # whether the driver has no memory to pin
-        self._free: SimpleQueue[Slot] = SimpleQueue()  # the one that was filled first comes first
+        self._free: SimpleQueue[Slot] = SimpleQueue()  # in the order of filling
         self._making = Lock()
 
     def on_device(self, batch: TextBatch) -> TextBatch:

@@ -15,7 +15,7 @@ from gpulsh.compat.datasketch.storage import check_in_memory
 from gpulsh.errors import ParameterError
 
 NODES = 128  # of each integral
-RATIOS = np.exp(np.linspace(-5, 5, 10))  # of sizes, for each of which bands are chosen
+RATIOS = np.exp(np.linspace(-5, 5, 10))  # of sizes; each has its own bands
 
 
 Counts = NDArray[np.integer]

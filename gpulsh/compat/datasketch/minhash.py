@@ -33,7 +33,7 @@ _DTYPES: dict[Scheme, type[np.unsignedinteger]] = {
     "affine64": np.uint64,
     "legacy": np.uint64,
 }
-_MASKS = {"affine32": 2**32 - 1, "affine64": 2**64 - 1, "legacy": 2**32 - 1}  # the greatest value, that of an empty set
+_MASKS = {"affine32": 2**32 - 1, "affine64": 2**64 - 1, "legacy": 2**32 - 1}  # greatest value, of an empty set
 _SHA1: dict[int, HashFunction] = {32: sha1_hash32, 64: sha1_hash64}
 _MERSENNE = np.uint64(2**61 - 1)
 

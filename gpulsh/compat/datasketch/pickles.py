@@ -8,7 +8,7 @@ from typing import IO, Any
 
 
 class Unpickler(pickle.Unpickler):
-    """Finds datasketch's names here. A pickle can run any code: read only those that you trust."""
+    """Finds datasketch's names here. A pickle can run any code: read only pickles that you trust."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         """The class or function of a name."""

@@ -1,1 +1,1 @@
-"""A file a library: its parameters, how it hashes, and what it draws; the arithmetic is the backends'."""
+"""One file per library: its parameters, hashes and random numbers. The backends do the arithmetic."""

@@ -30,7 +30,7 @@ _ARITHMETIC: dict[int, tuple[ForeignName, int, Word]] = {  # of each width: its 
 
 
 class _Spaces(dict[int, str]):
-    """A space for each character that is none of a word, found when it is met: what `\\W` of the package regex is."""
+    """Maps each character outside of words, as `\\W` of the package regex defines it, to a space, on first use."""
 
     _LETTERS = ((0x24B6, 0x24E9), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189))  # in circles and squares
 

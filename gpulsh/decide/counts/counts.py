@@ -52,8 +52,8 @@ class Counts(NamedTuple):
 def count(target: Numbers, exact_copy: NDArray[np.bool_], cluster: Numbers) -> Counts:
     """The counts of n documents, from the decision about them.
 
-    `target` [n] is the place of each one's witness, its own where it stays; `exact_copy` marks those with the words of
-    their witness; `cluster` [n] is the number of the component of each.
+    `target` [n] is the place of each document's witness, or its own place if it is kept. `exact_copy` [n] marks
+    documents with the words of their witness. `cluster` [n] is the number of each document's component.
 
     >>> count(np.array([0, 0, 0, 3]), np.array([False, True, False, False]), np.array([0, 0, 0, 0]))
     Counts(copies=array([1, 0, 0, 0]), near=array([1, 0, 0, 0]), component=array([4, 4, 4, 4]))

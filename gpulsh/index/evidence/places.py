@@ -17,7 +17,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.file import File
 
-NOWHERE = (1 << 32) - 1  # in place of a source: only the caller knows the text
+NOWHERE = (1 << 32) - 1  # instead of a source: only the caller knows the text
 COMPARED = 1 << 18  # keys at once
 KEY = pa.large_string()
 
@@ -161,7 +161,7 @@ class PlaceStream:
 
 
 def by_source(places: Places) -> Iterator[tuple[Source | None, Numbers]]:
-    """Each source with the positions of its documents, which ascend by row; None for those that are nowhere."""
+    """Each source with the positions of its documents, ascending by row; None for documents without a source."""
     order = np.lexsort((places.row, places.source))
     bounds = np.flatnonzero(np.diff(places.source[order])) + 1
     for own in np.split(order, bounds) if len(order) else ():

@@ -17,7 +17,7 @@ MARK = "gpulsh"  # the first key of report.json
 _HEAD = re.compile(rb'\s*\{\s*"%b"\s*:' % MARK.encode())
 _HEAD_BYTES = 64
 
-# `datasets` writes these beside the Arrow files of a data set, and the last one above those of several.
+# `datasets` writes these next to a data set's Arrow files, and the last one above several data sets.
 OF_ONE, OF_SEVERAL = ("dataset_info.json", "state.json"), "dataset_dict.json"
 # It keeps computed columns in these, as a rule a copy of each document.
 COMPUTED = re.compile(r"cache-[0-9a-f]{16}(_[0-9]+_of_[0-9]+)?\.arrow")
@@ -76,7 +76,7 @@ def with_documents(found: Sequence[File]) -> list[File]:
 
 
 def without_computed(found: Sequence[File]) -> tuple[list[File], list[File]]:
-    """The files but those that `datasets` computed from the data set beside them, and the computed ones."""
+    """The files without those that `datasets` computed from the data set next to them, and the computed files."""
     named: dict[str, frozenset[str] | None] = {}
     kept: list[File] = []
     computed: list[File] = []

@@ -83,7 +83,7 @@ class InProcess:
         self.resumed: set[str] = set()
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
-        """The facts of each task; one that was finished before is not done again.
+        """The facts of each task. Finished tasks are not done again.
 
         Tasks that run in parallel are reported when they end, as on a cluster.
         """
@@ -121,7 +121,7 @@ class InProcess:
         return self._in_turn(tasks, Progress())
 
     def _in_parallel(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
-        """Yields tasks as they end; where some fail, raises the error of the first, as if they ran in turn.
+        """Yields tasks as they end. If tasks fail, raises the error of the first one in order.
 
         A document may need more than a task's share of memory. A task that meets one, or that gets no more memory,
         starts again at the end, alone. Held texts count as one more task.

@@ -46,7 +46,7 @@ from gpulsh.store.manifest import Manifest
 
 WORKER_MEMORY = 4 << 30  # where nothing is given and the nodes have it
 WORKER_THREADS = 4  # the same
-BATCH = {"cuda": 64 << 20}  # bytes of text; the work is cut alike whatever devices a cluster has, so that any goes on
+BATCH = {"cuda": 64 << 20}  # bytes of text; the cut of the work does not depend on devices, so any cluster can resume
 OBJECT_STORE = 256 << 20  # of a cluster of our own: it holds the job and positions, and a container's /dev/shm is small
 ROOM = 16 << 20  # bytes of logs and addresses that a cluster of our own writes before the work begins, and some
 ATTEMPTS = 4  # at a task whose workers end
@@ -251,9 +251,9 @@ class RayRunner:
         self.resumed: set[str] = set()
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
-        """The facts of each task, in order; one that was finished before is not done again.
+        """The facts of each task, in order. Finished tasks are not done again.
 
-        Where tasks fail, the error of the first of them is raised, as if they were done one after another.
+        If tasks fail, raises the error of the first one in order.
         """
         stored, most = _Stored(), self._pool.parallel if stage.parallel else 1
         found = finished_before(stage, self._manifest, self._progress, self.resumed)
@@ -329,7 +329,7 @@ class _Pool:
         self._brief, self._room = ray.put(brief), room
         self.parallel = most_parallel(room.threads, room.memory)  # tasks that a worker does side by side
         self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=self.parallel)
-        self._there: list[_Member] = []  # those that have begun
+        self._there: list[_Member] = []  # members that have begun
         self._busy: dict[Any, tuple[_Member, _Request | None]] = {}  # by what their answer will be; None: it begins
         self._ended: Counter[str] = Counter()  # workers, by the step that they were at
         self.device: str | None = None
@@ -351,7 +351,7 @@ class _Pool:
         ready, _ = ray.wait(list(self._busy), timeout=PATIENCE)
         if not ready and not self.pending():
             _log.warning("the Ray cluster has no room for a worker now, which takes %s", self._room)
-        if ready:  # and whatever else is
+        if ready:  # and all other ready ones
             ready, _ = ray.wait(list(self._busy), num_returns=len(self._busy), timeout=0)
         found = []
         for reference in ready:

@@ -29,7 +29,7 @@ from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
 
 TOKEN = "token"  # a file of the work folder that says whose it is
-PATIENCE = 10.0  # seconds in which a network's file system shows on one node what was written on another
+PATIENCE = 10.0  # seconds until a network file system shows one node's writes to another
 
 
 @dataclass(frozen=True)

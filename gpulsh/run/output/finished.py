@@ -98,7 +98,7 @@ class Finished:
             report["shares"] = [*before, *(listed(column, self.shares(column)) for column in by)]
         try:
             render(report)
-        except Exception as error:  # whatever a page misses that is made of a report gpulsh did not write
+        except Exception as error:  # a report that gpulsh did not write may lack any field of the page
             reason = f"is not as gpulsh wrote it, {type(error).__name__}: {error}"
             raise OutputError(f"{self.file(REPORT).name}: {reason}") from error
         # Listed before it is there: nothing of gpulsh's is ever strange to it.

@@ -1,4 +1,4 @@
-"""The output folder: all work in `OUT/_work`, renamed into place at the end; a failure leaves what was there before."""
+"""The output folder: all work in `OUT/_work`, renamed into place at the end; a failure leaves earlier content."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OutputFolder:
         self._manifest: Manifest | None = None
         self._made: list[Path] = []  # folders gpulsh made, outermost first
         self._lock: WorkLock | None = None
-        self._begun = False  # whether what is in the work folder is this job's
+        self._begun = False  # whether the work folder's content is this job's
         self._old: list[str] = []  # what an earlier run left, to be replaced
         self._committing = False  # whether an earlier run was killed when results may have been in OUT already
 
@@ -122,7 +122,7 @@ class OutputFolder:
         moved: list[tuple[Path, Path]] = []
         before, self._committing = self._committing, True  # if the way back fails, too, nothing is removed
         try:
-            if os.path.lexists(self.work / REPORT):  # it moves last; without it what is in OUT are the results
+            if os.path.lexists(self.work / REPORT):  # it moves last; without it, OUT holds the results
                 self._move_results(moved)
         except BaseException:
             for source, target in reversed(moved):
@@ -187,7 +187,7 @@ class OutputFolder:
         listed = listed_in(read_report(out / REPORT)) | (listed_in(read_report(self.work / REPORT)) if ours else set())
         if not listed and not ours:
             raise OutputError(f"{out}: holds files that gpulsh did not write; give another folder")
-        # A report lists itself: it is gpulsh's by what it says, not because another names it.
+        # A report lists itself, so its content shows that it is gpulsh's.
         listed = listed | {REPORT} if is_marked(out / REPORT) else listed - {REPORT}
         for name in RESULTS:
             if name in there:
@@ -262,7 +262,7 @@ def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
     if report is None:
         return None
     refuse_difference(out, report["job"], job)
-    with suppress(OSError):  # what a run leaves of its work folder that is killed while it removes it
+    with suppress(OSError):  # the rest of a work folder, if a run is killed while it removes the folder
         if is_work(work):
             lock = WorkLock(work)
             try:

@@ -1,6 +1,6 @@
 """OUT behind a URL: a run works in a local folder, and uploads its results when all of them are made.
 
-`report.json` comes last, so everything that it lists is there. While a run goes, `_unfinished.json` marks the place:
+`report.json` comes last, so everything that it lists is there. During a run, `_unfinished.json` marks the place:
 another run does not begin in it, and gpulsh knows the files of a killed run as its own. `--overwrite` leaves an earlier
 run's results until the new ones are made, and then removes their `report.json` first.
 

@@ -88,7 +88,7 @@ class WorkLock:
             pass
 
     def mark(self, work: Path) -> None:
-        """Mark the folder as gpulsh's, durably; one that was marked before stays so all the while."""
+        """Mark the folder as gpulsh's, durably. A folder that is already marked stays marked throughout."""
         assert self._handle is not None
         with naming(work / LOCK):
             os.pwrite(self._handle, b"%s%10d\n" % (WORDS, os.getpid()), 0)
@@ -103,7 +103,7 @@ class WorkLock:
 
 
 def clear(work: Path, last: tuple[str, ...] = (LOCK,)) -> None:
-    """Remove all that is in it but `last`; of a link itself, not what it leads to."""
+    """Remove its content except `last`. Links are removed, not their targets."""
     for entry in work.iterdir():
         if entry.name not in last:
             if entry.is_dir() and not entry.is_symlink():

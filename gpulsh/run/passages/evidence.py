@@ -3,7 +3,7 @@
 collect      a partition: its passages with the documents of first occurrences -> PASSAGES, and its documents' ids
 list         all: `passages.parquet`, a row a passage in input order
 
-A report shows those that take up most tokens, with the beginning of the text of each: an entry has occurrences, tokens,
+A report shows the passages that take up most tokens, with the beginning of each text. An entry has occurrences, tokens,
 first place, document, start, stop and text.
 """
 
@@ -35,7 +35,7 @@ FILE = "passages.parquet"
 PARAMETERS = b"gpulsh.passages"  # of the schema's metadata
 COLUMNS = ("file", "row", "id", "start", "stop", "first_file", "first_row", "first_start", "tokens", "occurrences")
 ROWS_AT_ONCE = 1 << 16
-FREQUENT, LISTED, SHOWN = 60, 20, 400  # passages that may be among those of the report, those, and bytes of each
+FREQUENT, LISTED, SHOWN = 60, 20, 400  # candidates for the report, passages in it, and bytes of each
 
 Entry = list[Any]
 
@@ -68,7 +68,7 @@ def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) ->
     ids = IdColumn.of(job, place.folder, layout, id_files, bad)
     kinds = {"file": pa.string(), "first_file": pa.string(), "id": ids.type}
     schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in COLUMNS])
-    parameters = replace(job, index=None).parameters()  # the bytes do not tell where the index is
+    parameters = replace(job, index=None).parameters()  # the bytes do not depend on the place of the index
     schema = marked(schema.with_metadata({PARAMETERS: json.dumps(parameters)}))
 
     def tables() -> Iterator[pa.Table]:

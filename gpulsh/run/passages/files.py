@@ -380,7 +380,7 @@ def _report(
     start: Start,
     no_page: str | None,
 ) -> dict[str, Any]:
-    """report.json, with what the stages `found`; `no_page` says why there is no page."""
+    """report.json, with the results `found` by the stages; `no_page` says why there is no page."""
     return {
         **start.facts(),
         "parameters": dict(job.parameters()),

@@ -94,20 +94,20 @@ class TokenJob(FileJob):
 
 @dataclass(frozen=True, kw_only=True)
 class PassagesJob(TokenJob):
-    """A run of `passages_files`. With an index, its files and partitions come after those that are held."""
+    """A run of `passages_files`. Its files and partitions come after those in the index, if there is one."""
 
     tokens: int  # of a window
     keep: Keep
     bridge: int
     whole_lines: bool
-    part: Part | None = None  # what is counted instead of windows: copies within documents of equal `columns.identity`
+    part: Part | None = None  # counts parts instead of windows: copies within documents of equal `columns.identity`
     max_copies: int = 0
-    of_bytes: bool = False  # whether a window is of bytes, whatever `unit` is; that counts what a cut leaves
+    of_bytes: bool = False  # whether windows are of bytes; then `unit` only counts the text that a cut leaves
     protect: tuple[str, ...] = ()  # INPUTs of a test set, whose items are marked instead of windows that repeat
     overlap: Overlap | None = None
     cutting: Cutting | None = None
     index: str | None = None  # the folder that holds the documents of earlier runs
-    held: Held | None = None  # what is in it
+    held: Held | None = None  # its content
 
     @property
     def windows(self) -> Shingling:

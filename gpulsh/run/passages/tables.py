@@ -106,7 +106,7 @@ class Passages(NamedTuple):
     occurrences: Numbers
 
 
-# By the stage that writes each, and behind it those that read it.
+# Each with the stage that writes it, then in a comment the stages that read it.
 SAMPLES = Table("sample", "samples", SampleRows)  # meet
 REST = Table("sample", "rest", SampleRows)  # who lets the run join an index; samples that SAMPLES lacks
 MET_HERE = Table("sample", "met", PlaceRows)  # window; from the first place of the partition on

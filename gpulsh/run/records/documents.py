@@ -29,7 +29,7 @@ from gpulsh.store.durable import FileFact, durable_file
 
 
 def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: RejectionsFile) -> Made:
-    """SIZES, ORDER and what is rejected of a partition that was read."""
+    """SIZES, ORDER and rejected rows of a partition that was read."""
 
     def where(row: int) -> str:
         file, number = facts.place(partition, row)
@@ -128,7 +128,7 @@ class RejectionsFile(ExitStack):
 
 
 def rejected(folder: Path, layout: Layout, files: range | None = None) -> Rejected:
-    """All that was rejected, or at least what was in the files of these numbers."""
+    """All rejected rows, or at least the rejected rows of these files, given by number."""
     found = Rejected()
     for partition, first, last in layout.rejecting:
         if files is not None and (last < files.start or files.stop <= first):
@@ -165,7 +165,7 @@ class EarlierKeys:
     def where(self, partition: int, numbers: Numbers, ids: pa.DataType) -> list[pa.Array]:
         """file, row and id of documents [m] that a partition's are dropped for; `ids` is the type of ids.
 
-        A key FILE:ROW is split at its last colon; one that is of another form stands whole for the file.
+        A key FILE:ROW is split at its last colon. A key of another form is the file as a whole.
         """
         file = self._files[partition]
         rows = np.searchsorted(file.number, numbers)

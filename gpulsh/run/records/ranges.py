@@ -158,7 +158,7 @@ def whole_range(
         file = table.open(folder, number)
         for run in file.runs():
             runs.append((file, int(layout.partitions[number]), table.rows(run, range_rows(run[0], part, parts))))
-            file.release()  # what a search for the range looked at would add up
+            file.release()  # otherwise the pages read by the searches would add up
     found, count = table.empty(sum(len(run[0]) for _, _, run in runs)), 0
     for file, start, run in runs:  # into their place: parts of a range and the range would take twice the memory
         chosen = np.flatnonzero(in_part(run[0], part, parts)) if parts > 1 else np.arange(len(run[0]))

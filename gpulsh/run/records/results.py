@@ -1,4 +1,4 @@
-"""Files of results, and their columns: what was decided about documents at any positions, and their counts."""
+"""Files of results, and their columns: the decisions about documents at any positions, and their counts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def types_of(rows: Sequence[ColumnRow], ids: pa.DataType) -> pa.Schema:
 
 
 class MarkedRows:
-    """The columns of documents by position; documents that met no other have none in the files of `collect`."""
+    """The columns of documents by position. Documents in no candidate pair have none in the files of `collect`."""
 
     def __init__(self, job: Job, folder: Path, layout: Layout, id_files: Sequence[int], kind: IdKind) -> None:
         self._job, self._layout = job, layout

@@ -100,7 +100,7 @@ def _microseconds(values: pa.Array, column: str, where: Where) -> pa.Array:
 def sightings_in_memory(texts: object, count: int, source: object, date: object) -> Sightings:
     """The sightings of documents in memory. `source` and `date` name a column of the table `texts`, or are n values.
 
-    Raises ParameterError for what is no column of n values, and what `instants` raises.
+    Raises ParameterError unless it is a column of n values, and the errors of `instants`.
     """
     sources = None if source is None else source_texts(_values("source_column", source, texts, count))
     if date is None:
@@ -153,9 +153,9 @@ def sightings_at(job: Job, folder: Path, layout: Layout, positions: Numbers) -> 
 
 
 def seen_in_group(job: Job, folder: Path, layout: Layout, members: Numbers, target: Numbers) -> SeenRows:
-    """Where and when kept documents of a group were seen, with those that are dropped for them.
+    """Where and when kept documents of a group, and the documents dropped for them, were seen.
 
-    `members` are its documents, ascending, and `target` the place of each one's witness, its own where it has none.
+    `members` are its documents, ascending; `target` is the place of each one's witness, or its own place.
     """
     some = sorted_distinct(np.concatenate([rows := np.flatnonzero(target != np.arange(len(members))), target[rows]]))
     places = np.searchsorted(some, target[some])

@@ -33,7 +33,7 @@ Places = NDArray[np.signedinteger]  # int32 where that is enough
 
 @dataclass(frozen=True)
 class Table(Generic[Row]):
-    """A kind of file: what a step of a stage holds of it, and the named tuple whose fields are its columns."""
+    """A kind of file: its stage, its name, and the named tuple whose fields are its columns."""
 
     stage: str
     what: str
@@ -136,7 +136,7 @@ class HeldSpans(NamedTuple):
     start: Numbers  # bytes of the document's text
     stop: Numbers
     tokens: Numbers
-    item: Numbers  # the one that begins first there, by position
+    item: Numbers  # the first to begin there, by position
 
 
 class Sizes(NamedTuple):
@@ -288,7 +288,7 @@ class EarlierDocuments(NamedTuple):
 
 
 OF_SEEN = {"source_names": pa.list_(pa.string())}
-# By the stage that writes each, and behind it those that read it.
+# Each with the stage that writes it, then in a comment the stages that read it.
 ITEM_WINDOWS = Table("protect", "windows", ItemWindows)  # screen
 ITEM_PLACES = Table("protect", "places", ItemPlaces)  # screen
 ITEM_TOKENS = Table("protect", "items", ItemTokens)  # screen
@@ -314,7 +314,7 @@ FOREST = Table("collide", "forest", ForestRows)  # connect
 MEMBERS = Table("connect", "members", Members)  # route, gather
 RANKS = Table("rank", "ranks", Ranks)  # who admits documents to an index
 SHARES = Table("connect", "shares", Shares)  # compare, verify
-GROUPS = Table("route", "routed", Groups)  # compare, verify; the first column of what was routed
+GROUPS = Table("route", "routed", Groups)  # compare, verify; the first column of a routed file
 PLACES = Table("gather", "places", TextPlaces)  # compare, verify
 EDGES = Table("compare", "edges", SimilarPairs)  # verify
 DECIDED = Table("verify", "decided", Decisions)  # collect; `keys` writes some, too
@@ -340,7 +340,7 @@ class Ranges:
 
     keys: int = 0
     copies: int = 0
-    met: int = 0  # of `collide`, or `join` instead
+    met: int = 0  # of `collide` or `join`
 
     def copied(self, folder: Path) -> list[MappedColumns[Copies]]:
         """All files of later copies."""

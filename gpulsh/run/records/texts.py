@@ -38,7 +38,7 @@ def runs_of(size: Numbers, offset: Numbers, file: Numbers | None = None) -> list
 
 
 class GroupTexts:
-    """`io.rows.ChosenTexts` of a group: its `documents` that met others, ascending.
+    """`io.rows.ChosenTexts` of a group: its `documents` in candidate pairs, ascending.
 
     `parts` are partitions and the documents that are wanted of each; None: all of the group.
     """

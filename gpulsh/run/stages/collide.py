@@ -33,7 +33,7 @@ def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     found = hashed.copies(within=within)
     if within and layout.protected:
         found = _of_protected_first(found, hashed.copies(within=False), layout.protected)
-    dropped = found.document >= layout.protected  # protected ones are compared, whatever their keys
+    dropped = found.document >= layout.protected  # protected ones are always compared
     found = tables.KEY_COPIES.rows(found, dropped)
     facts, made = {"copies": len(found.document)}, tables.KEY_COPIES.write(place.folder, part, found)
     if place.job.key is not None and place.job.key.only:

@@ -1,4 +1,4 @@
-"""Connect documents that met, directly or through others, and form the groups that are decided together.
+"""Connects candidate pairs into components, and forms the groups that are decided together.
 
 group        all files of FOREST and of COPIES -> MEMBERS, whole components together, and SHARES
 
@@ -26,7 +26,7 @@ from gpulsh.run.records.forest import NO_PAIR, Forest, merged, pieces
 from gpulsh.run.records.tables import CONNECT, MEMBERS, SHARES, Members, Places, Ranges, Shares
 from gpulsh.store.scratch import Column
 
-DOCUMENT_COST = 256  # bytes that a document in hand costs beside its text
+DOCUMENT_COST = 256  # bytes that a document in memory costs besides its text
 PAIR_COST = 96
 
 

@@ -1,4 +1,4 @@
-"""Write what was decided, a row a document in input order.
+"""Writes the decisions, one row per document in input order.
 
 evidence     all: `duplicates.parquet`, of each dropped document its place, what it duplicates and how similar the two
              are; and with `on_error="skip"` `rejected.parquet`

@@ -39,7 +39,7 @@ from gpulsh.store.durable import FileFact
 
 RUN_DIGESTS = 1 << 22  # words that are held before they are put in order and written
 NONE = np.empty(0, np.int64)
-OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and the order
+OTHER_WORDS = 4  # of a row, besides its digests: an exact hash, its number, and the order
 
 
 def sign(place: Workplace, partition: Partition) -> Made:
@@ -106,7 +106,7 @@ def _write_runs(
 ) -> tuple[dict[str, FileFact], dict[str, int]]:
     """The files of digests and exact hashes; how many shingles and how many documents without one.
 
-    Rows that are `left_out`, ascending, meet no others, as if they had no token.
+    Rows that are `left_out`, ascending, have no digests, like rows without tokens.
     """
     documents = shingles = empty = 0
     threads = ops.sizes().readers  # more than one where a device signs, which leaves them time
@@ -180,8 +180,8 @@ Work = Callable[[], None]
 def background_writer(beside: bool) -> Iterator[Callable[[Work], None]]:
     """Yields a function that does work, one piece after another: on a thread of its own, or without `beside` at once.
 
-    A piece waits for the one before it, so that no more than one is held besides what the caller makes. All is done
-    when the context is left; what a piece raises is raised when the next one is given, or then.
+    A piece waits for the one before it, so memory holds at most one besides the piece that the caller makes. All work
+    is done when the context ends. An error in a piece is raised with the next piece, or at the end.
     """
     if not beside:
         yield lambda work: work()

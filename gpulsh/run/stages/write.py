@@ -168,7 +168,7 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
                 if not (begin == end and bad.touches(number)):  # of a file so damaged that no row is known is nothing
                     target = targets.of(file)
                     names[target] = f"{DATA}/{file.relative}"
-                    # Not in `data/`: what a killed attempt leaves is no result.
+                    # Not in `data/`: a killed attempt leaves no result.
                     part = made.part(f"{place.folder}/{step_of(STAGE, number)}", target)
                     known = Known(job.columns, partial(_held, place, number))
                     how: Writing = {"limit": limit, "packing": job.packing, "known": known, "typed": sound}
@@ -186,7 +186,7 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
 
 
 def decided_in(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:
-    """The documents of a partition from `start` to before `stop` that met others, ascending, and whether each is kept.
+    """The documents of a partition in [start, stop) with a decision, ascending, and whether each is kept.
 
     Others are not looked at: a partition may be of as many files as it has documents.
     """
