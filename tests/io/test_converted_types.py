@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
-from gpulsh.io.changes import json_texts
+from gpulsh.io.arrow.members import json_texts
 from tests.support.runs import run
 
 UNITS = ("s", "ms", "us", "ns")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -237,6 +239,15 @@ def test_a_large_line_takes_members(tmp_path: Path) -> None:
     run(tmp_path / "a.jsonl", tmp_path / "out", backend="cpu", add_counts=True)
     first, second = (tmp_path / "out/data/a.jsonl").read_text().splitlines()
     assert json.loads(first)["component"] == 1 and len(first) > 4_500_000 and json.loads(second)["copies"] == 0
+
+
+@pytest.mark.parametrize("options", ["add_counts=True", "write='marked'"])
+def test_members_are_added_without_pandas(options: str, tmp_path: Path) -> None:
+    lines = [json.dumps({"text": text}) for text in ("some words", "some words!", "others")]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    run = f"gpulsh.deduplicate_files('a.jsonl', 'out', backend='reference', {options})"
+    code = f"import sys, gpulsh; {run}; sys.exit('pandas' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
 
 
 def test_sources_are_inputs_by_default(inputs: Any, tmp_path: Path) -> None:

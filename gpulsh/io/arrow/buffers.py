@@ -37,9 +37,12 @@ def binary_array(
 def strings(texts: Sequence[str]) -> pa.StringArray:
     """A pyarrow.Array of type string; bytes that are not UTF-8, of a file's name, become U+FFFD."""
     pieces = [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode() for text in texts]
+    content = b"".join(pieces)
+    if len(content) >= 1 << 31:
+        raise pa.ArrowCapacityError(f"strings of {len(content):,} bytes are too many for one array")
     offset = np.zeros(len(pieces) + 1, np.int32)
     np.cumsum([len(piece) for piece in pieces], out=offset[1:])
-    return pa.Array.from_buffers(pa.string(), len(pieces), [None, pa.py_buffer(offset), pa.py_buffer(b"".join(pieces))])
+    return pa.Array.from_buffers(pa.string(), len(pieces), [None, pa.py_buffer(offset), pa.py_buffer(content)])
 
 
 def numbers(array: pa.Array) -> Values:

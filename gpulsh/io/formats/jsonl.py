@@ -19,6 +19,7 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
 from gpulsh.io.arrow.ids import json_texts
+from gpulsh.io.arrow.members import members
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column, refuse_added
 from gpulsh.io.compression import PLAIN_STEP, IntactBlocks, blocks
@@ -205,8 +206,8 @@ class JsonLines(Streamed):
                     change = partial(cuts.text, int(here[at]))
                     kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
             if added is not None:
-                members = added.members(len(kept.lines))
-                kept.lines[:] = [_with_member(line, member) for line, member in zip(kept.lines, members, strict=True)]
+                more = members(added.take(len(kept.lines)))
+                kept.lines[:] = [_with_member(line, member) for line, member in zip(kept.lines, more, strict=True)]
             yield kept
             del kept  # its lines may be as large as a document may be
 
@@ -373,6 +374,8 @@ def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:
 
 
 def _with_member(line: Line, member: bytes) -> Line:
+    if isinstance(line, bytes) and line.startswith(b'{"') and line.endswith(b"}\n"):  # as nearly always, and quickly
+        return b"%b,%b}\n" % (line[:-2], member)
     end = line.rindex(b"}")
     if line.find(b'"', 0, end) >= 0:  # otherwise it has no member
         member = b"," + member
