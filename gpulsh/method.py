@@ -101,7 +101,7 @@ class Method(Parameters):
         threshold = checked_threshold(threshold)
         if also is not None and distance is None and measure == "containment":
             raise ParameterError(
-                "also is given with measure 'containment', which bounds no angle, and no distance; give distance"
+                "also is given with measure 'containment', for which distance has no default; give distance"
             )
         filtered = None if also is None else _near("also", also, distance, threshold, near_probability)
         near = None
@@ -117,9 +117,9 @@ class Method(Parameters):
         chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
         if near is not None:
             if verify == "signature" or bands is not None or rows is not None:
-                raise ParameterError("sketch is one of bits, without bands or Jaccard; leave verify, bands, rows out")
+                raise ParameterError("a sketch of bits has no bands or Jaccard estimate; leave verify, bands, rows out")
             if num_perm != Family().num_perm:
-                raise ParameterError(f"num_perm is {shown(num_perm)} and the sketch is one of bits; leave it out")
+                raise ParameterError(f"num_perm is {shown(num_perm)}, which a sketch of bits lacks; leave it out")
             if seed not in (Family().seed, near.seed):
                 raise ParameterError(
                     f"seed is {shown(seed)} and the sketch has {near.seed}; give seed to the sketch alone"

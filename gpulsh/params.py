@@ -309,7 +309,7 @@ class Shingling(Parameters):
         named = self.stem == "snowball" or self.stop == "stopwords" or (self.anchor and self.stop is None)
         if self.language != "en" and not named:
             raise ParameterError(
-                f"language is {self.language!r}, which nothing asks for; give anchor='stopwords', stop='stopwords' or"
+                f"language is {self.language!r}, which is not used; give anchor='stopwords', stop='stopwords' or"
                 " stem='snowball' with it"
             )
         if self.by_words:

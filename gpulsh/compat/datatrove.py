@@ -61,7 +61,7 @@ class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
         """The documents of `data` that are kept, in order."""
         if world_size > 1:
             raise ParameterError(
-                f"the pipeline has {world_size} tasks, and none sees the documents of another; use one task, or"
+                f"the pipeline has {world_size} tasks, and each sees only its own documents; use one task, or"
                 " deduplicate_files(write='duplicates') and then ListedDuplicateFilter in all tasks"
             )
         with self._opened() as self._known:

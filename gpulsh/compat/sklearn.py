@@ -73,7 +73,7 @@ class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         sketch = MinHash() if self.sketch is None else self.sketch
         check_type("sketch", sketch, SetSketch, SimHash)
         if isinstance(sketch, SimHash) and sketch.weights == "idf":
-            raise ParameterError("weights is 'idf', which only all documents together have; give 'set' or 'count'")
+            raise ParameterError("weights is 'idf', which needs all documents at once; give 'set' or 'count'")
         sketched: Signatures | BitSignatures | BandDigests = sketch.from_texts(
             texts, shingling=self.shingling, folding=self.folding, backend=self.backend, threads=self.threads
         )

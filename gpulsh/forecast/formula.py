@@ -104,7 +104,7 @@ def check_rates(rates: Mapping[str, float]) -> None:
     """ParameterError unless all are rates of RATES that a worker can have."""
     for name, rate in rates.items():
         if name not in RATES:
-            raise ParameterError(f"there is no rate of {name}; there are {', '.join(RATES)}")
+            raise ParameterError(f"there is no rate of {name}; give one of {', '.join(RATES)}")
         if not LEAST_RATE <= rate <= MOST_RATE:
             raise ParameterError(
                 f"the rate of {name} is {rate:g}; give a number above 0, {LEAST_RATE:g} to {MOST_RATE:g}"

@@ -112,7 +112,7 @@ class Index:
         _check_read(read, evidence)
         if evidence == "source" and method.measure == "containment":
             raise ParameterError(
-                "evidence is 'source' and measure 'containment', whose index is made of the shingles; leave one out"
+                "evidence 'source' cannot be combined with measure 'containment', which stores shingles; leave one out"
             )
         if memory is not None:
             memory = check_integer("memory", memory, LEAST_MEMORY, 1 << 62)

@@ -44,9 +44,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
     wanted = str if kind == "string" else int
     for place, key in enumerate(given):
         if not isinstance(key, wanted) or isinstance(key, bool):
-            raise ParameterError(
-                f"{name}[{place}] is {shown(key)}; give strings, or integers, and one kind of them in an index"
-            )
+            raise ParameterError(f"{name}[{place}] is {shown(key)}; give only strings or only integers in one index")
     try:
         return pa.array(given, KEY_TYPES[kind]), kind
     except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:

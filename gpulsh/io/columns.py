@@ -24,7 +24,7 @@ def text_named(given: object) -> str:
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(name, str) for name in names):
         raise ParameterError(f"text_column is {shown(given)}; give the name of a column, or a list of names")
     if len(names) > 1 and (odd := [name for name in names if "," in name or name.startswith(WHOLE)]):
-        raise ParameterError(f"text_column has {odd[0]!r} among others; give a name without commas, or that one alone")
+        raise ParameterError(f"text_column has {odd[0]!r} among others; give a name without commas, or only that one")
     return ",".join(names)
 
 

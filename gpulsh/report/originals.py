@@ -145,7 +145,7 @@ def shares(report: Mapping[str, Any], duplicates: File, rejected: File | None, c
                 f"column {column!r} has more than {MOST:,} values; name a column with fewer, such as a language"
             )
     if only_json_lines and counts.keys() == {None}:
-        raise InputError(f"column {column!r}: no document has a value of it; name a field that some have")
+        raise InputError(f"column {column!r}: no document has a value; name another field")
     ranked = sorted(counts.items(), key=lambda item: (-item[1][0], item[0] is not None, item[0]))
     both = np.array([found for _, found in ranked], np.int64).reshape(-1, 2)
     values = pa.array([value for value, _ in ranked], pa.string())

@@ -101,9 +101,9 @@ def overlap_chosen(
 def refuse_dry_run(folders: Folders, engine: EngineName, inputs: Sequence[str]) -> None:
     """ParameterError or InputError for anything that a dry run cannot check without doing it."""
     if folders.is_remote:
-        raise ParameterError(f"--dry-run checks local folders alone, and output is {folders.output!r}; give one")
+        raise ParameterError(f"--dry-run checks only local folders, and output is {folders.output!r}; give one")
     if engine != "local":
-        raise ParameterError(f"--dry-run checks this machine alone, and engine is {engine!r}; leave out one of them")
+        raise ParameterError(f"--dry-run checks only this machine, and engine is {engine!r}; leave out one of them")
     if folders.index is not None:
         raise ParameterError("--dry-run cannot know the effect of an index; leave out one of them")
     for given in inputs:

@@ -170,7 +170,7 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
         Raises ParameterError if `weights` is "idf", and for a distance that takes too many tables.
         """
         if self.weights == "idf":
-            raise ParameterError("weights is 'idf', which only all documents together have; give 'set' or 'count'")
+            raise ParameterError("weights is 'idf', which needs all documents at once; give 'set' or 'count'")
         return NearBits(bits=self.bits, weights=self.weights, seed=self.seed, distance=distance)
 
     def _by_frequency(self, batches: Callable[[], Iterable[Fingerprints]], ops: Backend) -> BitSignatures:

@@ -70,7 +70,7 @@ class Manifest:
         if not re.fullmatch(f"[0-9a-f]{{{2 * SECRET_BYTES}}}", secret):
             raise OutputError(
                 f"{folder / NAME}: holds no secret of {SECRET_BYTES} bytes: another version of gpulsh began this run;"
-                " go on with that version, or give --overwrite"
+                " continue with that version, or give --overwrite"
             )
         try:
             known = {entry["step"]: Step(file_facts(entry["files"]), entry["facts"]) for entry in steps}

@@ -206,7 +206,7 @@ def test_a_text_that_is_gone_or_changed_ends_in_one_line(folder: Path, capsys: p
     Path("a.jsonl").write_text(before.replace("b3 b4", "b3, B4!").replace("a1", "x"))
     assert json.loads(asked())["duplicate_of"] == "a.jsonl:1"  # the same words, and nobody meets the other
     Path("a.jsonl").write_text(before.replace("b3", "x"))
-    assert f"{place}: row 1: is not the text that was added to the index; bring that text back" in asked()
+    assert f"{place}: row 1: differs from the text that was added to the index; restore that text" in asked()
     assert "or remove 'a.jsonl:1' from the index" in asked()
     Path("a.jsonl").write_text(before.splitlines()[0])
     assert f"{place}: has fewer rows than when it was added to the index; restore it" in asked()
@@ -234,7 +234,9 @@ def test_what_read_gives_is_checked(tmp_path: Path) -> None:
     assert index.query(["five six seven eight nine"]).keys.tolist() == ["b"]
     for wrong in ("one two three", None, ""):
         given["a"] = wrong
-        with pytest.raises(ChangedInputError, match=r"^key 'a': is not the text that was added to the index; bring"):
+        with pytest.raises(
+            ChangedInputError, match=r"^key 'a': differs from the text that was added to the index; restore"
+        ):
             index.query(["one two three four"])
     given.update(a=texts["b"], b=texts["a"])  # each is in the index, as another document
     with pytest.raises(ChangedInputError, match=r"^key 'a': is not the text"):
@@ -257,7 +259,7 @@ def test_what_read_gives_is_checked(tmp_path: Path) -> None:
         Index.open(tmp_path / "i", backend="cpu", evidence="index")
     for wrong, message in (
         ({"evidence": "both"}, "evidence is 'both'"),
-        ({"evidence": "source", "measure": "containment"}, "whose index is made of the shingles; leave one out"),
+        ({"evidence": "source", "measure": "containment"}, "which stores shingles; leave one out"),
         ({"evidence": "source", "read": 5}, "read is of type int; give a function"),
         ({"read": by_key({})}, "read is given, and the index holds its evidence itself; leave it out"),
     ):
@@ -273,7 +275,7 @@ def test_a_stream_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -
         writer.start()
         assert main([*command, "pipe.jsonl", *OPTIONS, "--evidence", "source"]) == 2
         writer.join()
-        assert "pipe.jsonl is a stream, which is gone later; give files" in capsys.readouterr().err
+        assert "pipe.jsonl is a stream, which cannot be read again; give files" in capsys.readouterr().err
         assert not os.path.exists("known")
     assert main(["dedup", "pipe.jsonl", "-o", "out", "--evidence", "source"]) == 2
     assert "evidence is 'source', and no index is given; leave it out" in capsys.readouterr().err

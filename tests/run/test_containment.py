@@ -120,7 +120,7 @@ def test_protected_pages_drop_what_contains_them(tmp_path: Path) -> None:
 
 
 def test_an_index_drops_contained_documents_only(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="drop_contained_only=False is given, which is not possible with an index"):
+    with pytest.raises(ParameterError, match="drop_contained_only=False cannot be combined with an index"):
         gpulsh.deduplicate_files(
             write(tmp_path, "a.jsonl", LONG),
             tmp_path / "out",

@@ -225,7 +225,7 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
         assert contents("known") == before and not Path("out").exists()
         return err.splitlines()[-1]
 
-    told = "{} is given, which is not possible with an index; leave one of the two out"
+    told = "{} cannot be combined with an index; leave one of the two out"
     for status, reason, *options in (
         (2, "it contains jan.jsonl already", "jan.jsonl"),
         (2, "threshold 0.7 and 0.8 was given", "--threshold", "0.8"),

@@ -152,7 +152,7 @@ def test_a_missing_column(tmp_path: Path) -> None:
         ({"key_only": True}, "key_only is given without a key; give key"),
         ({"normalize_url": True}, "normalize_url is given without a key; give key"),
         ({"key": "url", "across": True}, "key and across cannot be combined"),
-        ({"key": "url", "index": "index"}, "key is given, which is not possible with an index"),
+        ({"key": "url", "index": "index"}, "key cannot be combined with an index"),
         ({"key": "url", "reader": "cudf"}, "reader is 'cudf', which reads no keys"),
         ({"key": ""}, "key is ''; give the name of a column"),
         ({"key": ["url"]}, r"key is \['url'\]; give the name of a column"),

@@ -139,7 +139,7 @@ JOBS: list[tuple[Callable[[], Any], str]] = [
     (run(distance=3), "distance is 3"),
     (run(sketch=SimHash(), distance=64), "distance is 64"),
     (run(sketch=SimHash(weights="idf")), "weights is 'idf'"),
-    *((run(sketch=SimHash(), **given), "sketch is one of bits") for given in ({"verify": "signature"}, {"rows": 4})),
+    *((run(sketch=SimHash(), **given), "a sketch of bits") for given in ({"verify": "signature"}, {"rows": 4})),
     (run(sketch=SimHash(), num_perm=64), "num_perm is 64"),
     (run(sketch=SimHash(seed=2), seed=3), "seed is 3"),
     (run(sketch=["minhash"]), "sketch is of type list"),

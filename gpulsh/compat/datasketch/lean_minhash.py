@@ -51,8 +51,8 @@ class LeanMinHash(MinHash):
             raise ParameterError("neither a MinHash nor both of seed and hashvalues are given; give one of these")
         elif scheme is None:
             raise ParameterError(
-                "scheme is None, and hashvalues do not show it; give the scheme of their MinHash, or 'legacy' for one"
-                " that datasketch made before 2.0"
+                "scheme is None, and hashvalues do not show it; give the scheme of their MinHash, or 'legacy' for"
+                " datasketch before 2.0"
             )
         else:
             self._fill(seed, hashvalues, scheme)

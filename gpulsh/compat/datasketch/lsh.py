@@ -250,7 +250,9 @@ def check_scheme(known: str | None, minhash: AnyMinHash) -> None:
     """ParameterError if a signature has another scheme than the index."""
     scheme = getattr(minhash, "scheme", None)
     if known is not None and scheme is not None and scheme != known:
-        raise ParameterError(f"the signature is of scheme {scheme!r} and the index of {known!r}; make both by one")
+        raise ParameterError(
+            f"the signature has scheme {scheme!r} and the index has {known!r}; give one scheme to both"
+        )
 
 
 class MinHashLSHSession:

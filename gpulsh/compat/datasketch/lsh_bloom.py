@@ -118,7 +118,7 @@ class MinHashLSHBloom:
     ) -> None:
         count = check_integer("n", n, 1, MOST_BITS)
         if fp is None or not 0 < checked_number("fp", fp) < 1:
-            raise ParameterError(f"fp is {fp}; give the share of others that may pass, between 0 and 1")
+            raise ParameterError(f"fp is {fp}; give the allowed share of false positives, between 0 and 1")
         self.h = num_perm
         self.b, self.r = chosen_bands(threshold, num_perm, weights, params)
         if save_dir is None:

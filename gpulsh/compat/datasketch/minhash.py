@@ -76,7 +76,7 @@ class MinHash:
         if scheme is None and (hashvalues is not None or permutations is not None):
             raise ParameterError(
                 "scheme is None, and the values of another MinHash do not show it; give that MinHash's scheme, or"
-                " 'legacy' for one that datasketch made before 2.0"
+                " 'legacy' for datasketch before 2.0"
             )
         check_choice("scheme", scheme, (None, *get_args(Scheme)))
         check_choice("gpu_mode", gpu_mode, tuple(BACKENDS))
@@ -123,7 +123,7 @@ class MinHash:
             return np.array([hashfunc(token) for token in tokens], dtype)
         except OverflowError as error:
             raise ParameterError(
-                f"hashfunc gives a number that scheme {self.scheme!r} has no room for: {error}; give one of its width,"
+                f"hashfunc gives a number that scheme {self.scheme!r} cannot hold: {error}; give one of its width,"
                 " or scheme='affine64'"
             ) from None
 

@@ -38,7 +38,9 @@ class Source(NamedTuple):
     def of(cls, file: File, text: str) -> Self:
         """From a file of the present run; ParameterError for a stream, which cannot be read again."""
         if file.copied:
-            raise ParameterError(f"evidence is 'source', and {file.name} is a stream, which is gone later; give files")
+            raise ParameterError(
+                f"evidence is 'source', and {file.name} is a stream, which cannot be read again; give files"
+            )
         path = os.path.abspath(file.path) if file.filesystem is None else file.name
         how = file.lines, file.as_text, file.delimiter, file.encoding, file.intact_only
         return cls(file.name, path, text, *how)

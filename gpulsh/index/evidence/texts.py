@@ -114,7 +114,7 @@ class TextsAgain:
         by_key = self.read is not None or source is None
         where = f"key {key!r}" if by_key else f"{source.path}: row {segment.places.row[row[0]]}"  # type: ignore[union-attr]
         return ChangedInputError(
-            f"{where}: is not the text that was added to the index; bring that text back, or remove {key!r} from the"
+            f"{where}: differs from the text that was added to the index; restore that text, or remove {key!r} from the"
             " index"
         )
 

@@ -42,7 +42,7 @@ def check_given(given: Given, name: str, *, utf8: bool = False) -> None:
                 check_array(array, utf8=utf8)
     except pa.ArrowException as error:
         raise DamagedInputError(
-            f"{name} is damaged: {first_line(error)}; give what its validate(full=True) lets pass"
+            f"{name} is damaged: {first_line(error)}; give data that passes its validate(full=True)"
         ) from error
 
 

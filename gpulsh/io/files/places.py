@@ -33,7 +33,7 @@ def refuse_outside(file: File) -> None:
     if not {"", ".", ".."}.isdisjoint(parts):
         raise InputError(
             f"{file.name}: would become data/{file.relative}, which is outside of data/; leave the file out, or"
-            " give it, or the folder that holds it, as an INPUT of its own"
+            " give it or its folder as another INPUT"
         )
     if not _possible(file.relative):
         raise InputError(

@@ -122,7 +122,7 @@ class Delimited(Streamed):
                     detail = f"line {line}: has {fields[row]} values for {len(opened.names)} columns"
                     if not rules.skip:
                         raise DamagedInputError(
-                            f"{file.name}: {detail}; put what holds a separator or line end into quotes"
+                            f"{file.name}: {detail}; put values with a separator or line end into quotes"
                         )
                     rejected.append(Rejection(start + row, 1, "line", line, detail))
                 bad_bytes = self._stray(records)

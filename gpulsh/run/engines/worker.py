@@ -81,9 +81,7 @@ class Worker:
             _check_sight(brief, node)
             manifest = Manifest.open(brief.folder)
             if manifest is None:
-                raise OutputError(
-                    f"{brief.folder}: node {node} sees no manifest; give a folder that all nodes see alike"
-                )
+                raise OutputError(f"{brief.folder}: node {node} sees no manifest; give a folder that all nodes share")
             keys = evidence_keys(manifest.secret)  # read there, and sent to nobody
             try:
                 ops = select_backend(brief.backend, threads=brief.threads, memory=brief.job.cut.memory)

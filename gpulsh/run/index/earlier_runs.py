@@ -103,10 +103,10 @@ def refuse_with_index(
             raise ParameterError(f"{name} is {value!r}, and with an index only {only!r} is possible; leave it out")
     for name, given in others.items():
         if given:
-            raise ParameterError(f"{name} is given, which is not possible with an index; leave one of the two out")
+            raise ParameterError(f"{name} cannot be combined with an index; leave one of the two out")
     if on_error == "skip" and key is not None:
         raise ParameterError(
-            "on_error is 'skip', and with an index and id_column each record needs an id, which a bad one lacks;"
+            "on_error is 'skip', but an index with id_column needs an id for each record, also for bad ones;"
             " leave id_column out, and keys are FILE:ROW"
         )
 

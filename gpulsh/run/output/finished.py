@@ -85,7 +85,7 @@ class Finished:
         """
         page = self.file(PAGE).name
         if not isinstance(self.report.get("outputs"), list):
-            raise OutputError(f"{self.out}: holds no report.json that gpulsh can make a page of")
+            raise OutputError(f"{self.out}: its report.json cannot be shown as a page")
         if reason := missing():
             raise OutputError(reason)
         is_there = self.folder.is_there(PAGE) if self.folder else os.path.lexists(self._at(PAGE))
@@ -162,7 +162,7 @@ def weigh_run(
             f"{finished.out}: its rows have a column 'weight' already; give OUT of a run without --weights"
         )
     if "passages" in report["parameters"]:
-        raise OutputError(f"{finished.out}: is of a run with --passages; give --weights to that run")
+        raise OutputError(f"{finished.out}: comes from a run with --passages; give --weights to that run")
     written = {number: name for number, name in enumerate(report["written"]) if name is not None}
     files = {number: finished.file(name) for number, name in written.items()}
     refuse_without_columns(list(files.values()), None)
