@@ -1,9 +1,9 @@
-"""Reads a Parquet file, filters its rows and writes them, and nothing else: what files to files costs at least.
+"""Reads a Parquet file, filters its rows and writes them, and nothing else: the least cost of files to files.
 
     python benchmarks/bare_parquet.py INPUT KEEP.parquet OUTPUT CODEC[:LEVEL]
 
-KEEP has a column `keep`, which tells for each row whether it stays. `read_table`, and an array of NumPy's, would load
-pandas where that is installed, which takes longer than some of the work. All else is as pyarrow does it by default.
+The column `keep` of KEEP marks the rows that stay. `read_table` and NumPy arrays would load pandas, if it is installed,
+and that takes longer than some of the work. Everything else has pyarrow's defaults.
 """
 
 from __future__ import annotations

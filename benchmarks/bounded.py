@@ -7,7 +7,7 @@ Corpora of random words are made in FOLDER (35 GB for all cases) and run from fi
     short     8 million documents of 84 bytes at 512 MiB
     pages     10.8 GB of pages of 2.7 kB at 1 GiB
     large     17.3 GB of the same at 4 GiB
-    growth    0.5, 1, 2, 4 and 8 million documents of 84 bytes with the budget that is the default
+    growth    0.5, 1, 2, 4 and 8 million documents of 84 bytes with the default budget
     index     2 and 4 million documents of 84 bytes at 512 MiB, taken into a new index
     passages  `gpulsh passages` on 0.1 to 8 GB of pages at 512 MiB
 

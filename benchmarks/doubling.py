@@ -2,15 +2,15 @@
 
     python -m benchmarks.doubling FOLDER [--other TREE] [--rounds 3] [--cases "text files,..."]
 
-Each case of `benchmarks.corpora.many_parts` is made with n, 2n and 4n parts in FOLDER, a new one that is removed at the
-end and not before: for five minutes after many files were removed, ext4 may take 0.5 ms to make one. A fresh
-interpreter warms up, then takes the three in turn, round by round; the least processor time of all threads counts, the
-system's part too. Costs that do not depend on the parts cancel out in the differences: "growth" is (t(4n) - t(2n)) /
+Each case of `benchmarks.corpora.many_parts` is made with n, 2n and 4n parts in FOLDER, a new one. It is removed only at
+the end: for five minutes after many files were removed, ext4 may take 0.5 ms to make one. A fresh interpreter warms up,
+then takes the three in turn, round by round. The least processor time of all threads counts, including system time.
+Costs that do not depend on the parts cancel out in the differences: "growth" is (t(4n) - t(2n)) /
 (t(2n) - t(n)), 2 where the work is linear and 4 where it grows with the square. "ms a part" is (t(4n) - t(n)) / 3n. It
 holds where growth is at most 2.7, or a part costs less than 20 microseconds, where the differences are noise. With
 --other, the same is measured in a second checkout, in turns.
 
-Row groups of 100 rows are compared with those of 10,000 on the same 40,000 rows, beside pyarrow alone, which reads the
+Row groups of 100 rows are compared with row groups of 10,000 on the same 40,000 rows. pyarrow alone also reads the
 texts, then every column, and writes the same row groups.
 
 The record is written to record/<device>/<date>/doubling.json and .md.

@@ -1,6 +1,6 @@
-"""python drop_in.py MODULE: seconds of what a module with datasketch's names does, as one line of JSON.
+"""python drop_in.py MODULE: seconds of the operations of a module with datasketch's names, as one line of JSON.
 
-It is run by the Python that has the module, which may have nothing else; of gpulsh's, an `Index` is measured, too.
+The Python that runs it has the module, and needs nothing else. For gpulsh's module, it also measures an `Index`.
 """
 
 from __future__ import annotations

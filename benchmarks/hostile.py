@@ -3,8 +3,8 @@
     python -m benchmarks.hostile FOLDER [--cases first-line.jsonl.gz,...]
 
 Each file is made in FOLDER, given to the command in a process of its own, and removed. The peak of the process tree is
-sampled; a run beyond 3 GiB is killed, for the machine may be shared. It holds where the peak is within the budget and a
-tenth, and the run either succeeds or says in a line what it was given and what it needs.
+sampled; a run beyond 3 GiB is killed, for the machine may be shared. A case holds if the peak is within the budget and
+a tenth. The run must also succeed, or end in one line with its budget and its need.
 
 The record is written to record/<device>/<date>/hostile-memory.json and .md.
 """

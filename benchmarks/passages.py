@@ -5,8 +5,8 @@
 CORPUS has a column `text`. Real licence texts are the second corpus, and FOLDER gets a copy of them. Jobs take turns,
 each in a process of its own with one thread: once on a few texts to warm up, then three times. The least processor time
 counts. gpulsh is compared with two plain ways: its own shingles of so many tokens, sorted by NumPy, and the suffix
-array of all bytes by pydivsufsort, if that is installed. Lines that occur again are compared with marin-dupekit, if
-that is installed: its paragraphs are lines, which it hashes, and NumPy groups the hashes.
+array of all bytes by pydivsufsort, if that is installed. Repeated lines are compared with marin-dupekit, if it is
+installed: it hashes lines as its paragraphs, and NumPy groups the hashes.
 
 The rules are the values of `--keep`. AI2's `bsade` has the rule "minimal", Lee et al. 2022 have "none". Tests compare
 both with oracles written from the papers. A window is so many consecutive tokens. Of the windows that occur more than

@@ -3,8 +3,8 @@
     python -m benchmarks.planner TEXTS.parquet FOLDER [--backend cpu] [--documents 25000,100000,400000] [--rounds 3]
 
 Three corpora of job advertisements are recombined from TEXTS in FOLDER and run from file to file. The largest gives the
-rates of a worker (a thread, or with --backend cuda a GPU), and its shares of documents that meet and are dropped; the
-others are estimated from those and from what 1,000 documents take to sign, which is the start. The size of OUT/_work is
+rates of a worker (a thread, or with --backend cuda a GPU), and the shares of documents in pairs and of dropped ones.
+The others are estimated from these, and from the start: the time to sign 1,000 documents. The size of OUT/_work is
 read while each size runs for the first time, outside of the clock. False candidates are counted in groups of documents
 of known similarity. The record is written to record/<device>/<date>/plan.json and .md, the rates to
 gpulsh/forecast/rates.json under the kind of worker; docs/scale.md shows a plan made of them (tests/test_manual.py).

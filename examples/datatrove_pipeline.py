@@ -32,7 +32,7 @@ def main(inputs: list[str], out: str) -> None:
         logging_dir=str(stream / "logs"),
     ).run()
 
-    # Many tasks: gpulsh decides over all files, and each task drops what is listed of its own.
+    # Many tasks: gpulsh decides over all files, and each task drops its own documents in the list.
     listed = gpulsh.deduplicate_files(inputs, Path(out) / "run", threshold=0.8, id_column="id", write="duplicates")
     many = Path(out) / "many"
     LocalPipelineExecutor(

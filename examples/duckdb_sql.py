@@ -36,7 +36,7 @@ def main(inputs: list[str], out: str) -> None:
     database = duckdb.connect()
     database.read_parquet(inputs).create("texts")
 
-    # A decision over the whole table comes back as a table, by id: what is dropped, and for what.
+    # A decision over the whole table comes back as a table, by id: each dropped document and its kept one.
     texts = database.table("texts").to_arrow_table()
     duplicates = gpulsh.deduplicate(texts["text"], threshold=0.8).duplicates(ids=texts["id"])
     database.register("duplicates", duplicates)

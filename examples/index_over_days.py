@@ -1,4 +1,4 @@
-"""An index over days: of each day's texts, those that no earlier day brought, without the earlier texts.
+"""An index over days: keeps the texts of each day that are new, without the texts of earlier days.
 
     python examples/index_over_days.py INPUT... OUT
 

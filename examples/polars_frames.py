@@ -16,7 +16,7 @@ import gpulsh
 
 
 def main(inputs: list[str], out: str) -> None:
-    # Of a LazyFrame only the text is read to decide; the other columns when what is kept is collected.
+    # The decision reads only the text of a LazyFrame. Collecting the kept rows reads the other columns.
     lazy = pl.scan_parquet(inputs)
     result = gpulsh.deduplicate(lazy, text_column="text", threshold=0.8)
     kept = result.filter(lazy).collect()

@@ -1,4 +1,4 @@
-"""scikit-learn: for each new text the known one that it resembles most, by signatures in a pipeline.
+"""scikit-learn: finds the most similar known text for each new text, by signatures in a pipeline.
 
     python examples/scikit_learn.py INPUT... OUT
 

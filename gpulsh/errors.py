@@ -15,7 +15,7 @@
     └── BackendError          (RuntimeError)  a requested backend that does not work
         └── DeviceMemoryError (MemoryError)   work that does not fit the device in any parts
 
-All of them are public, as `gpulsh.DamagedInputError`. A message says what happened, what is allowed and what to do, in
+All are public, such as `gpulsh.DamagedInputError`. A message says what happened, what is allowed and what to do, in
 the options of the command. `str` of an error has the keywords and functions of Python instead. If a package is missing,
 the message names the extra of pyproject.toml to install.
 """

@@ -20,7 +20,7 @@ THREAD = 16 << 20  # bytes for the stack and arena of each thread of gpulsh
 
 
 def limit_memory(memory: int, threads: int) -> tuple[int, int]:
-    """Let this process allocate `memory` bytes more, and what its code needs. Returns the limits before.
+    """Let this process allocate `memory` more bytes, besides its code. Returns the earlier limits.
 
     The kernel counts private memory that can be written, touched or not (setrlimit(2), RLIMIT_DATA).
     """

@@ -319,7 +319,7 @@ def checked_threshold(value: float) -> float:
 
 
 def checked_requirement(name: str, value: tuple[float, float]) -> tuple[float, float]:
-    """(similarity, probability), or a ParameterError that says what is wrong."""
+    """(similarity, probability), or a ParameterError."""
     try:
         similarity, probability = value
     except (TypeError, ValueError):

@@ -28,7 +28,7 @@ constexpr u32 CIRCULANT_1 = 0x7FEB352Du;
 constexpr u32 CIRCULANT_2 = 0x846CA68Bu;
 constexpr i32 ROUND_SHIFT = 52;
 
-// Where the keys of each use begin among all: those of gpulsh/secret.py, where they are defined.
+// The first key of each use, as defined in gpulsh/secret.py.
 constexpr i32 PLACES = 64;          // of a token, with a key of their own
 constexpr i32 EXACT_PLACES = 1024;  // of a document
 constexpr i32 DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, LEVELS = 3;
@@ -55,8 +55,7 @@ __device__ __forceinline__ u64 key(u64 stream, u64 place) {
     return mix64(stream + (place + 1) * GOLDEN) | 1;
 }
 
-// What the secret keys of the places of a number are multiplied by, which begins with 0 for the near ones; `far` has a
-// table for each digit.
+// The far key of `number` = place / PLACES, the factor of the near keys of its places. `far` has a table for each digit.
 __device__ __forceinline__ u64 far_key(const u64* __restrict__ far, u64 number) {
     constexpr u64 DIGIT = DIGITS - 1;
     return far[number & DIGIT] * far[DIGITS + (number >> DIGIT_BITS & DIGIT)] *

@@ -13,7 +13,7 @@
 // of each finished tree is its smallest id, the label. Oracle: gpulsh/backends/reference/buckets.py.
 #include "bits.cuh"
 
-// The root above `id`. What is read may be old, but it was an ancestor and still is. The path is halved on the way: a
+// The root above `id`. A value read may be old, but it was an ancestor and still is. The path is halved on the way: a
 // parent gives way to the grandparent, and only ever decreases, so that nobody's older knowledge undoes it. All chains
 // shorten each other: no order of threads climbs a long one again and again.
 __device__ __forceinline__ u64 climb(volatile u64* parent, u64 id) {

@@ -1,4 +1,4 @@
-// The darts of a line at a level, in the order of their ranks; gpulsh/backends/darts.py says what they are.
+// The darts of a line at a level, in the order of their ranks; gpulsh/backends/darts.py defines them.
 #pragma once
 #include "bits.cuh"
 
@@ -10,7 +10,7 @@ constexpr i32 LEAST_EXPONENT = -1022;
 constexpr i32 LEAST_OF_ROW = LEAST_EXPONENT + 32;
 constexpr i32 LONGEST = 63;  // bits of a limit
 
-// Of the floating-point numbers, as bits, that weights are.
+// The layout of floating-point weights, as bits.
 constexpr i32 EXPONENT_BIAS = 1023, FRACTION_BITS = 52;
 constexpr u64 FRACTION = (1ull << FRACTION_BITS) - 1;
 
@@ -29,7 +29,7 @@ __device__ __forceinline__ u64 surprise(const u64* __restrict__ table, u64 word)
     return ((u64)(before + 1) << RANK_BITS) - (segment[0] + ((segment[1] - segment[0]) * rest >> 32));
 }
 
-// What ranks of a level stay below for those of all levels to stay below 2^reach; 0 where none does.
+// The limit of a level's ranks that keeps ranks of all levels below 2^reach; 0 if no rank is below it.
 __device__ __forceinline__ u64 rank_limit(i32 reach, i32 level) {
     const i32 room = reach + level + RANK_BITS;
     return room > 0 ? 1ull << min(room, LONGEST) : 0;
@@ -47,7 +47,7 @@ struct Darts {
         word = mix64(multiplier * line + addend + (u64)(i64)level * GOLDEN);
     }
 
-    // The next one, where its rank is below `limit`.
+    // The next dart, if its rank is below `limit`.
     __device__ __forceinline__ bool next(u64 limit) {
         rank += surprise(table, word);
         if (rank >= limit) return false;
@@ -61,7 +61,7 @@ struct Darts {
     // Of the height, as of a floating-point number; its exponent is the level.
     __device__ __forceinline__ u64 fraction() const { return (place & 0xFFFFFFFFu) << (FRACTION_BITS - 32); }
 
-    // The rank, whatever its level, above the dart's value.
+    // The rank, at any level, above the dart's value.
     __device__ __forceinline__ u64 order() const {
         const i32 before = __clzll(rank);
         const u32 mantissa = (u32)(rank << before << 1 >> (64 - MANTISSA_BITS));

@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 5)
     const u64 *near = keys + EXACT, *far = keys + EXACT_FAR, *far_high = far + LEVELS * DIGITS;
     const u64 spread = keys[EXACT_SPREAD], spread_high = keys[EXACT_SPREAD + 1];
     i64 document = upper_bound(starts, range[0], range[1], min(from, tokens - 1)) - 1;
-    u64 low = 0, high = 0, factor = 1, factor_high = 1, number = 0;  // the factors are those of `number`
+    u64 low = 0, high = 0, factor = 1, factor_high = 1, number = 0;  // the factors belong to `number`
     for (i64 token = from; token < to; ++token) {
         if (token == starts[document + 1]) {
             atomicAdd(&hashes[2 * document], low);

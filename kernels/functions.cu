@@ -1,12 +1,11 @@
 // functions: the minimum of each of a family's functions over each document's fingerprints, a kernel a family.
 //
-//   in   values u64 [>= offset[documents]], offset i64 [documents + 1], what the family's functions are made of
-//   (below),
-//        columns, span (fingerprints a warp, at most MAX_SPAN)
+//   in   values u64 [>= offset[documents]], offset i64 [documents + 1], the parameters of the family's functions
+//        (below), columns, span (fingerprints a warp, at most MAX_SPAN)
 //   out  minima u32 or u64 [documents, columns], all ones on entry
 //
 // Mapping: a warp takes `span` consecutive fingerprints, across the borders of documents, a lane one of 32 columns,
-// grid y all of them; the lanes read the same fingerprint at once. A document that spans divide meets by atomicMin.
+// grid y all of them; the lanes read the same fingerprint at once. atomicMin joins a document that spans divide.
 // Bound: arithmetic, the function and a minimum a fingerprint and column; table look-ups in `tabulation`. Geometry: a
 // minimum is the same over any split. Oracle: gpulsh/backends/reference/sketches.py.
 #include "span_walk.cuh"
@@ -130,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     function_minima(values, offset, documents, function, columns, span, minima);
 }
 
-// tabulation: simple tabulation of the upper halves by tables u32 [4, 256, columns].
+// tabulation: simple tabulation of upper halves by tables u32 [4, 256, columns].
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     tabulation(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents,
                const u32* __restrict__ tables, i32 columns, i32 span, u32* __restrict__ minima) {
@@ -143,8 +142,8 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     function_minima(values, offset, documents, function, columns, span, minima);
 }
 
-// c_minhash: one permutation, shifted by one more place for each column. multiplier, addend u64 are those of the first
-// permutation, inner, outer u32 the keys of the second.
+// c_minhash: one permutation, shifted by one more place for each column. multiplier, addend u64 belong to the first
+// permutation; inner, outer u32 are the keys of the second.
 extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     c_minhash(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents, u64 multiplier, u64 addend,
               u32 inner, u32 outer, i32 columns, i32 span, u32* __restrict__ minima) {

@@ -1,12 +1,12 @@
-// gather: rows of text that lie apart, copied end to end.
+// gather: copies scattered rows of text end to end.
 //
 //   in   values u8 [bytes], begin i64 [rows]: where each row begins in them, offset i64 [rows + 1]: where it begins in
 //        the result, from 0, items (words a thread)
 //   out  gathered u8 [offset[rows]], on a 4-byte boundary
 //
-// Mapping: a block takes a tile of consecutive result bytes, a thread every blockDim-th word of four, whatever rows
-// they belong to, so that one row of half a gigabyte and a million short ones are alike. A thread's next row is
-// searched only when its byte lies behind the row of its last one. Bound: bytes, read once and written once; a word's
+// Mapping: a block takes a tile of consecutive result bytes, a thread every blockDim-th word of four bytes,
+// of any row, so one row of half a gigabyte costs as much as a million short ones. A thread searches its next row only
+// when its byte is after its last row. Bound: bytes, read once and written once; a word's
 // four loads are single bytes, for rows begin anywhere, but go out together.
 // Geometry: each result byte is a copy of one byte. Oracle: gpulsh/backends/reference/texts.py.
 #include "search.cuh"

@@ -1,4 +1,4 @@
-// Minima of fingerprints that lie in the shared memory of a warp, in the registers of its lanes.
+// Minima of fingerprints in the shared memory of a warp, in the registers of its lanes.
 #pragma once
 #include "span_walk.cuh"
 

@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     const bool filled = low != NO_VALUE;
     for (i32 bin = lane; bin < bins; bin += 32) {
         u32 value = least[bin];
-        if (low == high && value == NO_VALUE) value = low;  // whichever bin a probe would find
+        if (low == high && value == NO_VALUE) value = low;  // the value of any bin that a probe finds
         for (i64 t = 0; filled && value == NO_VALUE && t < (i64)ROUNDS * bins; ++t) {
             value = least[(mix64(probe + ((u64)bin << 32 | (u64)t)) >> 32) * (u64)bins >> 32];
         }

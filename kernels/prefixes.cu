@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
         equal[warp] = at_cut;
     }
     __syncthreads();
-    const i32 wanted = cut > 1 ? quota : 0;  // what occurs once is left out
+    const i32 wanted = cut > 1 ? quota : 0;  // fingerprints that occur once are left out
     i32 seen = before_warp(equal);
     i64 at = begin - offset[0] + before_warp(rarer) + min(seen, wanted);
     for (i32 i = part.begin + lane; i - lane < part.end; i += 32) {

@@ -17,8 +17,8 @@ __device__ __forceinline__ i64 upper_bound(const i64* __restrict__ array, i64 lo
     return low;
 }
 
-// The same where the answer is mostly `low` itself: rows are rarely empty, yet a million in a run must not be stepped
-// over one by one.
+// Likewise, faster if the answer is mostly `low` itself. Rows are rarely empty, yet a million empty rows must not be
+// stepped over one by one.
 __device__ __forceinline__ i64 upper_bound_near(const i64* __restrict__ array, i64 low, i64 high, i64 value) {
     return array[low] > value ? low : upper_bound(array, low, high, value);
 }

@@ -1,5 +1,4 @@
-// simhash: for each of 64 bits a word, whether the weights of a row's fingerprints that have it in their hash are more
-// than half of all.
+// simhash: 64 bits a word; a bit is set if more than half of the row's weight has it set in the fingerprint's hash.
 //
 //   in   values u64 [>= offset[documents]], of `simhash_weighted` weights i64 likewise, offset i64 [documents + 1],
 //        keys u64 [words = grid y], span (fingerprints a warp, at most MAX_SPAN)

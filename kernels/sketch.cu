@@ -5,15 +5,15 @@
 //        span (tokens a warp, at most MAX_SPAN)
 //   out  digests u64 [documents, bands], NO_DIGEST on entry; it stays where a document has no shingle
 //   between the two kernels, for the documents whose shingles begin in several spans:
-//        minima u32 [spans, columns], all ones on entry: row s is that of the document that leaves span s, having begun
-//        in it; straddlers i64 [spans]: which document that is, -1 where there is none
+//        minima u32 [spans, columns], all ones on entry: row s is for the document that begins in span s and leaves it;
+//        straddlers i64 [spans]: the number of this document, -1 if there is none
 //
 // Mapping: a warp takes `span` consecutive tokens, across the borders of documents. First it computes the upper half
-// of the fingerprint that would begin at each, four a lane at a time, into shared memory: those whose tokens lie in two
+// of the fingerprint that would begin at each, four a lane at a time, into shared memory; those with tokens in two
 // documents are never read. Then it walks over its documents with minima in the registers of its lanes, as in
 // minhash.cu, by groups of 64, 128 or 256 columns. A document inside the span has its signature in shared memory for a
-// moment, a lane a band; the pieces of one that spans divide meet by atomicMin, and sketch_straddlers digests them, a
-// warp a span. Bound: arithmetic, that of minhash.cu and shingle.cu; bytes: 8 a token. Geometry: a minimum is the same
+// moment, a lane a band; atomicMin joins the pieces of a divided one, and sketch_straddlers digests them, a
+// warp a span. Bound: arithmetic, as in minhash.cu and shingle.cu; bytes: 8 a token. Geometry: a minimum is the same
 // over any split, a digest has one writer. Oracle: gpulsh/backends/protocol.py.
 #include "digest.cuh"
 #include "minima.cuh"
@@ -72,7 +72,7 @@ struct Sketch {
         }
     }
 
-    // The same for all `count` tokens of a document that has fewer than `size`.
+    // Likewise for all `count` tokens of a document with fewer than `size`.
     __device__ __forceinline__ u32 short_shingle(i64 first, i32 count) const {
         const i32 lane = threadIdx.x & 31;
         u64 sum = 0;

@@ -36,7 +36,7 @@ struct Rows {
         : Rows(offset, rows, offset[0] + ((i64)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5)) * span,
                offset[rows], span) {}
 
-    // The same, where the positions to walk over are those up to `positions`, from `begin` on.
+    // Likewise, over the positions from `begin` up to `positions`.
     __device__ __forceinline__ Rows(const i64* __restrict__ offset, i64 rows, i64 begin, i64 positions, i32 span)
         : offset(offset), rows(rows), begin(begin), length((i32)min((i64)span, positions - begin)) {
         seek(length > 0 ? warp_upper_bound(offset, 0, rows, begin) - 1 : rows);

@@ -2,8 +2,8 @@
 // exactly where a well-formed sequence (Unicode, table 3-7) starts there and ends within the document; every byte in no
 // such sequence is a separator. A lead byte is never a continuation byte, so no sequence hides another, and the code
 // point before a byte begins at most four bytes back: a thread looks at its strip and the 4 bytes before, 32 bits in
-// all. ASCII, 7 bits a byte, is classified four bytes at a time; the Unicode table is asked about lead bytes only, and
-// about ASCII where a reading of its own has it: BY_TABLE.
+// all. ASCII, 7 bits a byte, is classified four bytes at a time; the Unicode table is read for lead bytes only, and for
+// ASCII if the reading has its own table: BY_TABLE.
 #pragma once
 #include "search.cuh"
 
@@ -19,11 +19,11 @@ struct alignas(16) Vector {
     u32 words[4];
 };
 
-// What a tile takes at any alignment of the text.
+// The size of a tile at any alignment of the text.
 constexpr i32 TILE_VECTORS = (15 + BEFORE + MAX_THREADS * STRIP + AFTER + 15) / 16;
 
-// Copies text[begin - BEFORE, begin + blockDim.x * STRIP + AFTER) to `tile`, with zeros for what lies outside [first,
-// last), of which nothing is read. Returns where in the tile byte begin - BEFORE is: the vectors are aligned in both.
+// Copies text[begin - BEFORE, begin + blockDim.x * STRIP + AFTER) to `tile`, with zeros outside [first,
+// last), where it reads nothing. Returns the place of byte begin - BEFORE in the tile: vectors are aligned in both.
 // Ends with a barrier.
 __device__ __forceinline__ i32 load_tile(const u8* __restrict__ text, i64 first, i64 last, i64 begin, Vector* tile) {
     const i32 shift = (i32)((u64)(text + begin - BEFORE) & 15);
@@ -75,7 +75,7 @@ __device__ __forceinline__ i32 classify(u32 code_point, const u16* __restrict__ 
     return stage2[block << BLOCK_BITS | (code_point & ((1u << BLOCK_BITS) - 1))];
 }
 
-// The high bit of each byte that is an ASCII letter or digit: what the table calls WORD below U+0080.
+// The high bit of each byte that is an ASCII letter or digit: class WORD of the table below U+0080.
 __device__ __forceinline__ u32 ascii_words(u32 bytes) {
     const u32 low = bytes & 0x7F7F7F7Fu, letter = low | 0x20202020u;
     const u32 letters = (letter + 0x1F1F1F1Fu) & ~(letter + 0x05050505u);  // from 'a', not beyond 'z'
@@ -83,7 +83,7 @@ __device__ __forceinline__ u32 ascii_words(u32 bytes) {
     return (letters | digits) & ~bytes & HIGH_BITS;
 }
 
-// Four bytes, those of class word in ASCII, folded.
+// Four bytes; ASCII bytes of class word are folded.
 __device__ __forceinline__ u32 fold_ascii(u32 bytes) {
     return bytes | (bytes & 0x40404040u) >> 1;
 }
@@ -102,7 +102,7 @@ struct Marks {
 
 // The marks of the strip whose context begins at byte `at` of the tile. A code point continues one of class word, with
 // `characters` one of either class. `documents` points to the strip's mask of first bytes of documents, between those
-// of its neighbours. With BY_TABLE the table is asked about ASCII, too.
+// of its neighbours. With BY_TABLE the table is read for ASCII, too.
 template <bool BY_TABLE>
 __device__ __forceinline__ Marks mark(const u32* tile, i32 at, const u32* __restrict__ documents,
                                       const u16* __restrict__ stage1, const i32* __restrict__ stage2, i32 characters) {

@@ -1,14 +1,14 @@
 // tokens: text to the sums of token hashes and packed tokens, the first half of `shingle` and `exact_hashes`.
 //
 //   in   text u8 [>= offset[documents]], offset i64 [documents + 1], stage1 u16 [8704], stage2 i32 [blocks * 128],
-//        characters (0: unit="word", 1: unit="char"), keys u64: all of a secret, or the public ones of near places,
-//        which `secret` tells; proof u64, all of a secret, for packed tokens
+//        characters (0: unit="word", 1: unit="char"), keys u64: all of a secret, or the public ones of near places
+//        (`secret` says which); proof u64, all of a secret, for packed tokens
 //   out  sums u64 [1 + tokens], zeros on entry: from the second on, a token's sum over places, before mix64, with
-//        LENGTH added once a code point; the first takes what is open before the first token: zeros
+//        LENGTH added once a code point; the first is for code points before the first token: zeros
 //        packed u64 [1 + tokens], likewise: packed tokens, of `tokens_sum_packed` alone
-//        Kernels named `by_table` ask the table about ASCII, too, which a reading of symbols or of case needs.
+//        Kernels named `by_table` read the table for ASCII, too, as symbols or case need it.
 //        starts i64 [documents + 1]: tokens before each document, and the number of all
-//        hashes u64 [rows[documents]], of `tokens_hashes` alone: mixed sums, without those that the consumers skip
+//        hashes u64 [rows[documents]], of `tokens_hashes` alone: mixed sums, without tokens that the consumers skip
 //
 // Mapping: a block takes a tile of consecutive bytes, a thread a strip of 28, across the borders of documents.
 // `tokens_documents` marks where documents begin, a thread a document; `tokens_count` finds the code points and where
@@ -27,13 +27,13 @@
 constexpr u32 SPACE = 0x20;
 constexpr u32 BEYOND_ASCII = 1u << 31;
 
-// What a run of bytes does to the token that is open before it: tokens that start in it << 16 | code points since the
-// last start, or since its begin where none starts. Both are at most 2 * MAX_THREADS * STRIP.
+// The effect of a run of bytes on the open token before it: tokens that start in it << 16 | code points since the
+// last start, or since its begin if none starts. Both are at most 2 * MAX_THREADS * STRIP.
 __device__ __forceinline__ u32 join(u32 left, u32 right) {
     return right + (right >> 16 ? left & 0xFFFF0000u : left);
 }
 
-// documents u32 [strips + 2], zeros on entry: of strip i, in [i + 1], the bytes at which a document with bytes begins.
+// documents u32 [strips + 2], zeros on entry: [i + 1] has the bytes of strip i at which a document with bytes begins.
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     tokens_documents(const i64* __restrict__ offset, i64 count, u32* documents) {
     const i64 document = (i64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -135,7 +135,7 @@ __device__ __forceinline__ u64 packed_term(const PlaceKeys& proof, Place place, 
     return place < 8 && value < 0x80 ? (u64)value << (8 * (u32)place) : proof.at(place) * value;
 }
 
-// Adds a strip's code points to the sums of their tokens, from `sums` on, the token of which `place` code points stand
+// Adds a strip's code points to the sums of their tokens, from `sums` on, the token with `place` code points
 // before the strip; with PACKS to `packed`, too. A Place of 32 bits says that all places are below PLACES.
 template <bool PACKS, bool BY_TABLE, class Place>
 __device__ __forceinline__ void add(const u32* tile, i32 at, u32 code_points, u32 starts, const PlaceKeys& keys,
@@ -188,7 +188,7 @@ __device__ __forceinline__ void tokens_sum_of(const u8* __restrict__ text, const
     if (threadIdx.x == 0) {
         carried = 0;
         if (blockIdx.x > 0) {
-            // The block in which the open token starts, mostly the last; in those between, all code points are its.
+            // The block in which the open token starts, mostly the last; all code points of the blocks between are its.
             const bool last = blockIdx.x > 1 && tokens_end[blockIdx.x - 2] < earlier;
             const i64 origin = last ? blockIdx.x - 1 : upper_bound(tokens_end, 0, blockIdx.x, earlier - 1);
             carried = open_end[blockIdx.x - 1] - (origin > 0 ? open_end[origin - 1] : 0);

@@ -1,6 +1,6 @@
-"""`gpulsh.compat.datasketch` beside datasketch itself, and an `Index` of gpulsh's, one document a call.
+"""`gpulsh.compat.datasketch` compared with datasketch, and gpulsh's `Index`, one document per call.
 
-datasketch is the one of this Python, or of that in DATASKETCH_PYTHON.
+datasketch is imported by this Python, or by the Python that DATASKETCH_PYTHON names.
 """
 
 from __future__ import annotations

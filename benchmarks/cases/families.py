@@ -1,9 +1,9 @@
 """How far each family of MinHash is from min-wise independence, for a few sets, by many of its functions.
 
-Of a min-wise independent family each element of a set X is the minimum with probability 1 / |X|; epsilon is the
+In a min-wise independent family, each element of a set X is the minimum with probability 1 / |X|. Epsilon is the
 greatest relative error of these probabilities (Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent
-permutations*, section 1). Counts of draws err, too: what as many draws of a min-wise independent family stay below
-stands beside it, and the root mean square error has the part of chance taken off. Of `xor` epsilon is computed as well.
+permutations*, section 1). Counts of draws also have errors. So the table adds the bound for as many draws of a min-wise
+independent family, and the root mean square error is without chance. For `xor`, epsilon is computed as well.
 """
 
 from __future__ import annotations

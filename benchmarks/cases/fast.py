@@ -1,8 +1,8 @@
 """FastSimilarity against MinHash: processor time, recall and error over lengths of documents and of signatures.
 
-The corpus gives the documents: its pages, the first words of each, and many pages joined into one. Each round makes the
-signatures of all by both sketches, in turns, of texts and of ready fingerprints, with as many values and threads.
-Recall is of the pairs at the threshold that meet in a band, by all true pairs; errors are those of estimates.
+The corpus gives the documents: its pages, the first words of each, and many pages joined into one. Each round makes all
+signatures with both sketches in turns, from texts and from ready fingerprints, with equal values and threads. Recall is
+the share of pairs at the threshold that meet in a band. Errors are the errors of estimates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Estimates of `gpulsh dedup --dry-run` beside actual runs of the same files: time, memory and disk."""
+"""Estimates of `gpulsh dedup --dry-run` compared with actual runs of the same files: time, memory and disk."""
 
 from __future__ import annotations
 

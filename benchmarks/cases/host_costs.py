@@ -1,4 +1,4 @@
-"""Host work for each document of `deduplicate` beside a device: nanoseconds, stage by stage.
+"""Host work of `deduplicate` for each document with a device: nanoseconds, stage by stage.
 
 Needs no device. A device would do the operations and the calls of the array module; here the CPU and a stand-in for
 CuPy do them, outside the clock (`benchmarks.gpu.stand_in`). The rest is the host's time. Its part that does not grow

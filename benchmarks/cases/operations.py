@@ -1,8 +1,7 @@
-"""Every sketch, similarity and signature beside those of `sketches`, on one thread: how many things a second.
+"""All sketches, similarities and signatures that `sketches` lacks, on one thread: items per second.
 
-Beside an operation, where one is meaningful, stands its bound, measured in the same round: a copy of as many bytes as
-it takes and gives, a sort of as many keys a table, MD5 of as many bytes, a product of as many numbers; and `shingle`
-for what is made of text.
+Each operation has a bound where one is meaningful, measured in the same round. It is a copy of its bytes, a sort of as
+many keys per table, MD5 of as many bytes, or a product of as many numbers. For results from text it is `shingle`.
 """
 
 from __future__ import annotations

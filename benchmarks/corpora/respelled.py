@@ -1,7 +1,7 @@
 """A larger corpus of real text: the same documents again, in other words.
 
-Each copy of the corpus spells every word with a letter more, the same throughout the copy. Its documents are as long
-and as like one another as the first ones, and have nothing in common with those of another copy.
+Each copy of the corpus spells every word with one more letter, the same throughout the copy. Its documents are equally
+long and equally similar, and share no word with another copy.
 """
 
 from __future__ import annotations

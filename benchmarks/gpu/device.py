@@ -1,4 +1,4 @@
-"""Which device, which driver, which versions, at which clock: the header of every record."""
+"""The device, its driver and clock, and the versions of packages: the header of every record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASKED = ("driver_version", "clocks.max.sm", "clocks.sm", "clocks.max.memory", "p
 
 
 def describe(cupy: Any, command: str, commit: str | None = None) -> dict[str, Any]:
-    """Nothing here fails where a tool is missing: what is not known is left out. Without a `commit` git is asked."""
+    """Leaves out unknown facts, so a missing tool is no error. Without a `commit`, asks git."""
     from gpulsh import __version__
 
     runtime = cupy.cuda.runtime

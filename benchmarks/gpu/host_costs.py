@@ -9,10 +9,10 @@ gather   texts that are compared are read again from an Arrow column, a tile of 
 copies   exact copies are folded; every third document is one
 order    band digests and exact hashes are put in order and written to the files of a run
 
-`alone` is what keeps others waiting. Of `gather`, which lanes do side by side, the share that holds the interpreter's
-lock: how much less often another thread wakes up meanwhile than it does beside work that does not hold it. Of `copies`
-and `order` the processor time of the one thread that reads what the lanes have signed. `all` is the processor time of
-all threads. The ceiling is the bytes of a document by `alone`, or by `all` of the processors where that is less.
+`alone` is the time that keeps others waiting. Lanes do `gather` in parallel, so there it is the share that holds the
+interpreter's lock: how much less often another thread wakes up meanwhile than during work without the lock. For
+`copies` and `order` it is the processor time of the one thread that reads the lanes' results. `all` is the processor
+time of all threads. The ceiling is the bytes of a document by `alone`, or by `all` of the processors if that is less.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def gather(size: int, count: int) -> tuple[Work, int]:
 
 
 def copies(count: int) -> tuple[Work, int]:
-    """Hashes of which every third is that of a document before it."""
+    """Hashes; every third repeats the hash of an earlier document."""
     draw = np.random.default_rng(2)
     exact = draw.integers(0, 1 << 63, (count, 2), np.int64).astype(np.uint64)
     later = np.arange(3, count, 3)

@@ -44,7 +44,7 @@ def signatures(bench: Bench, count: int, num_perm: int, seed: int) -> Any:
 
 
 def digests(bench: Bench, count: int, share: float) -> tuple[Any, int]:
-    """Digests of which `share` stand twice, half an array apart; and how many pairs those are."""
+    """Digests, a `share` of them repeated half an array apart, and the number of these pairs."""
     drawn = draw(count, 3, 2**64 - 2)
     pairs = int(count * share / 2)
     half = count // 2

@@ -45,7 +45,7 @@ FILTERS = pa.schema([("word", pa.uint64())])
 KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys", "places")
 ALL = slice(None)
 NOTHING = np.empty(0, np.int64)
-INTACT = "; what was saved before is intact"
+INTACT = "; earlier saves are intact"
 MANY = 1 << 8  # lookups at once from which a filter in memory pays, and from which pages of files are released
 
 

@@ -103,7 +103,7 @@ class Writing(TypedDict, total=False):
     known: Known
     limit: Limit | None  # a row with more in its other columns than it allows is a LargeDocumentError
     packing: Packing | None  # None: the input's codec at its default level
-    added: AddedColumns | None  # what is written behind the columns of the file
+    added: AddedColumns | None  # columns written after the columns of the file
     cuts: Cuts | None  # spans of texts to leave out
     typed: Mask  # rows whose values decide the types of columns without a type; otherwise the kept rows
 

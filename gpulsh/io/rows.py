@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Bytes = bytes | memoryview
 Copy = Callable[[NDArray[np.uint8], Numbers, Numbers], TextBatch]  # `Backend.gather` of one on the host
 
-# Bytes that a document costs beside its text: a billion empty documents must not be one batch.
+# Bytes that a document costs besides its text: a billion empty documents must not be one batch.
 ROW_COST = 64
 FEWEST_ROWS = 1024  # that a batch may have, however small it is
 

@@ -224,7 +224,7 @@ def test_pickles_of_datasketch_are_read(key: str) -> None:
     index.insert("b", signature("x", "y", "z", scheme=scheme))
     other = signature("x", scheme="legacy" if key == "2.0" else "affine32")
     for wrong in (index.query, index.add_to_query_buffer, lambda one: index.insert("c", one)):
-        with pytest.raises(ValueError, match=f"of scheme '{other.scheme}' and the index of '{scheme}'"):
+        with pytest.raises(ValueError, match=f"has scheme '{other.scheme}' and the index has '{scheme}'"):
             wrong(other)
 
 
@@ -257,7 +257,7 @@ def test_forest_finds_what_datasketch_finds() -> None:
         (lambda: forest.add(3, sets[3]), "the key is in the forest"),
         (lambda: forest.add(31, MinHash(15)), "15 values; this forest takes 16"),
         (lambda: forest.query(sets[3], 0), "k is 0"),
-        (lambda: forest.query(signature("a", scheme="legacy"), 1), "of scheme 'legacy' and the index of 'affine32'"),
+        (lambda: forest.query(signature("a", scheme="legacy"), 1), "has scheme 'legacy' and the index has 'affine32'"),
     ]
     for make, said in wrong:
         with pytest.raises(ValueError, match=said):
@@ -288,7 +288,7 @@ def test_ensemble_finds_what_datasketch_finds() -> None:
         (lambda: more[0].index([(1, sets[1], 0)]), "a size below 1"),
         (lambda: MinHashLSHEnsemble(m=1), "m is 1"),
         (lambda: MinHashLSHEnsemble(num_part=0), "num_part is 0"),
-        (lambda: list(ensemble.query(signature("a", scheme="legacy"), 4)), "of scheme 'legacy'"),
+        (lambda: list(ensemble.query(signature("a", scheme="legacy"), 4)), "has scheme 'legacy'"),
     ]
     for make, said in wrong:
         with pytest.raises(ValueError, match=said):

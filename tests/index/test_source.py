@@ -211,7 +211,7 @@ def test_a_text_that_is_gone_or_changed_ends_in_one_line(folder: Path, capsys: p
     Path("a.jsonl").write_text(before.splitlines()[0])
     assert f"{place}: has fewer rows than when it was added to the index; restore it" in asked()
     Path("a.jsonl").write_text(before.replace("body", "text"))
-    assert f"{place}: row 1: is not the text" in asked()
+    assert f"{place}: row 1: differs from the text" in asked()
     Path("a.jsonl").write_text("[")
     assert place in asked()
     Path("a.jsonl").unlink()
@@ -239,7 +239,7 @@ def test_what_read_gives_is_checked(tmp_path: Path) -> None:
         ):
             index.query(["one two three four"])
     given.update(a=texts["b"], b=texts["a"])  # each is in the index, as another document
-    with pytest.raises(ChangedInputError, match=r"^key 'a': is not the text"):
+    with pytest.raises(ChangedInputError, match=r"^key 'a': differs from the text"):
         index.query(["one two three four"])
     given.update(texts)
     assert index.query(["one two three four"]).keys.tolist() == ["a"]

@@ -75,6 +75,6 @@ def test_what_cannot_be_counted(result: FilesResult, monkeypatch: pytest.MonkeyP
 
 def test_a_field_that_no_line_has(result: FilesResult) -> None:
     found = deduplicate_files("b.jsonl", "lines", on_error="skip", backend="reference")
-    with pytest.raises(InputError, match=r"^column 'langauge': no document has a value of it; name a field that some"):
+    with pytest.raises(InputError, match=r"^column 'langauge': no document has a value; name another field"):
         found.shares("langauge")
     assert found.shares("lang")["value"].to_pylist() == ["en", "fr"]

@@ -231,9 +231,9 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
         (2, "threshold 0.7 and 0.8 was given", "--threshold", "0.8"),
         (2, "verify is 'none'", "--verify", "none"),
         (2, "resolve is 'components'", "--resolve", "components"),
-        (2, "protect is given", "--protect", "jan.jsonl"),
-        (2, "within is given", "--within"),
-        (2, "across is given", "--across"),
+        (2, "protect cannot be combined", "--protect", "jan.jsonl"),
+        (2, "within cannot be combined", "--within"),
+        (2, "across cannot be combined", "--across"),
         (2, told.format("--and"), "--and", "simhash:3"),
         (2, "leave id_column out", "--on-error", "skip", "--id-column", "id"),
     ):

@@ -111,7 +111,7 @@ def columns_of(found: pa.Array) -> tuple[Values, Numbers]:
 
 
 def normalized_urls(found: pa.Array) -> pa.Array:
-    """URLs in the canonical form of w3lib, which Scrapy compares them by; what it cannot parse stays as it is.
+    """URLs in the canonical form of w3lib, as Scrapy compares them. URLs that it cannot parse stay unchanged.
 
     >>> normalized_urls(pa.array([b"HTTP://Example.com/b/../a?y=1&x=2#top"], BYTES))[0].as_py()
     b'http://example.com/a?x=2&y=1'

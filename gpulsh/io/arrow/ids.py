@@ -131,7 +131,7 @@ def json_texts(values: Iterable[object]) -> pa.StringArray:
 
 
 def python_value(values: pa.Array, row: int) -> object:
-    """A value, or what is stored of one that Python cannot have: its number, of several all as Arrow shows them."""
+    """A value, or its stored number if Python has no such value; several numbers as Arrow shows them."""
     try:
         return values[row].as_py()
     except (OverflowError, ValueError):

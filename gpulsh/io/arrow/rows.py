@@ -63,7 +63,7 @@ def _has_offsets(kind: pa.DataType) -> bool:
 
 
 def has_views(kind: pa.DataType) -> bool:
-    """Whether texts of an Arrow type are views; older releases of pyarrow have such types, but do not tell them."""
+    """Whether texts of an Arrow type are views; older releases of pyarrow have such types, but no test for them."""
     return str(kind) in ("string_view", "binary_view")
 
 

@@ -30,7 +30,7 @@ def text_column(batch: pa.RecordBatch, columns: Columns) -> pa.Array:
 
 
 def texts_of(batch: pa.RecordBatch, columns: Columns) -> tuple[Rows, Stray]:
-    """The texts of a record batch as rows, and the counts of those that are not UTF-8."""
+    """The texts of a record batch as rows, and the counts of texts that are not UTF-8."""
     if columns.unread:
         return unread_rows(len(batch)), NO_STRAY
     found = text_column(batch, columns)
@@ -138,7 +138,7 @@ def _type_of(file: File, schema: pa.Schema, place: Place, columns: Columns) -> p
         at = [number for number, present in enumerate(names) if present == name]
         if not at:
             if depth and not names:
-                names, depth = list(schema.names), 0  # what stands above has no fields: the columns are the choice
+                names, depth = list(schema.names), 0  # the value above has no fields, so the error lists the columns
             raise missing_column(file, place, columns, [".".join((*place[:depth], present)) for present in names])
         if len(at) > 1:
             raise InputError(f"{file.name}: has {len(at)} columns {'.'.join(place[: depth + 1])!r}; rename all but one")

@@ -30,8 +30,8 @@ from gpulsh.ragged import as_one, offsets, run_bounds
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OFFSET_BYTES = 8  # of a held row, beside its text
-BLOCK_COST = 1 << 10  # bytes of a held block, beside its rows: many files have one block of few bytes
+OFFSET_BYTES = 8  # of a held row, besides its text
+BLOCK_COST = 1 << 10  # bytes of a held block, besides its rows: many files have one small block
 FEW_ROWS = 64
 AHEAD_BLOCKS = 2  # waiting blocks for each thread that reads
 LEAST_BLOCK = 1 << 20  # bytes of text that a thread decodes at once, however many share them
@@ -253,7 +253,7 @@ class FileTexts:
             except DamagedInputError:
                 if not self._rules.skip:
                     raise
-                parts = None  # reading it as a whole says what is wrong
+                parts = None  # reading the whole file reports the error
             if parts is None:
                 yield Piece(number, None), self._size_of(number) or 0
             for part in parts or ():
@@ -284,7 +284,7 @@ class FileTexts:
         last: Piece | None = None
         for piece, block in self._blocks(pieces, max_bytes):
             number = piece.file
-            if self.columns.unread:  # some formats have read them beside the other columns
+            if self.columns.unread:  # some formats read them with the other columns
                 block = replace(block, texts=unread_rows(len(block.texts)), stray=NO_STRAY)
             if piece != last:
                 self._end(last)
@@ -331,7 +331,7 @@ class FileTexts:
         else:
             readers = min(readers, max(ahead // ((1 + AHEAD_BLOCKS) * LEAST_BLOCK), 2))
             block_bytes = max(min(ahead // ((1 + AHEAD_BLOCKS) * readers), block_bytes), LEAST_BLOCK)
-            ahead = max(ahead - readers * block_bytes, 0)  # beside what is being read
+            ahead = max(ahead - readers * block_bytes, 0)  # besides the blocks being read
 
         def read(piece: Piece) -> Iterator[tuple[Piece, Block]]:
             file = self.files[piece.file]

@@ -83,7 +83,7 @@ def _encoding(given: object, delimiter: str) -> str | None:
     try:
         name = codecs.lookup(given).name if isinstance(given, str) else ""
         plain = bytes(range(128)).decode(name, "replace") == bytes(range(128)).decode("ascii")
-    except (LookupError, ValueError):  # of what is no codec, or none of text
+    except (LookupError, ValueError):  # an unknown codec, or one that is not for text
         raise ParameterError(
             f"encoding is {shown(given)}; give one that Python knows, such as latin-1 or cp1252"
         ) from None

@@ -48,7 +48,7 @@ def _origin(file: File) -> Origin:
     A file of an archive, `zip://**::a.zip`, is placed in the archive.
     """
     if file.filesystem is None:
-        path = os.path.abspath(file.name) if os.path.dirname(file.name) else file.name  # a stream's copy lies elsewhere
+        path = os.path.abspath(file.name) if os.path.dirname(file.name) else file.name  # a stream's copy is elsewhere
     else:
         around = file.source.split("::")[1:]
         below = file.path.partition("://")[2] or file.path

@@ -5,7 +5,7 @@
     rows     the rows that it covers: 1 for a record, all of a damaged Parquet row group, 0 for a stretch without rows
     unit     what `offset` counts: "row" or "byte", from 0, or "line", from 1
     offset   where it begins. In a gzip file of WARC records: the byte where its gzip member begins
-    reason   what is wrong
+    reason   the error
 
 In a file of WARC records a stretch reaches up to the next whole record, and the reason is the first error in it. A
 damaged member of compressed JSON lines, with the lines that reach into it, is a stretch without rows. The reason names

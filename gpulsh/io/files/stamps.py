@@ -1,4 +1,4 @@
-"""Change detection: whether a file is still what it was when the run began.
+"""Change detection: whether a file is the same as when the run began.
 
 A run reads a file more than once: it signs it, compares some of its texts, takes its ids, copies its kept rows.
 Decisions about one content must not be carried out on another. So each stage compares size, time of change and inode,

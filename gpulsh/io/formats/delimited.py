@@ -96,7 +96,7 @@ class Delimited(Streamed):
 
     def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
         """Check that the file opens and that its header has the columns."""
-        small = Limit(COPIES * CHECKED_HEADER)  # a larger one is met by the pass in order
+        small = Limit(COPIES * CHECKED_HEADER)  # the pass in order finds a larger one
         with suppress(LargeDocumentError), self._opened(file, small) as opened:
             if opened is None:
                 _log.warning("%s: is empty: it has no header and no documents", file.name)
@@ -257,7 +257,7 @@ class Delimited(Streamed):
         """The number of each wanted column."""
         numbers = {}
         for place in columns.places():
-            name = ".".join(place)  # of what was nested once, as those call it who made columns of it
+            name = ".".join(place)  # the usual column name of a nested field
             if name not in names:
                 header = self.delimiter.join(names)
                 for sign, (signs, option) in SIGNS.items():

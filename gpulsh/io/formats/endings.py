@@ -1,4 +1,4 @@
-"""Which format a file has: what its name ends with tells it."""
+"""The format of a file, by the end of its name."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _advice(endings: Sequence[str]) -> str:
 
 
 def ending_of(path: str) -> str:
-    """The end of a path that tells its format, as it is spelled there; empty where none does."""
+    """The end of a path that names its format, in the path's spelling; empty if there is none."""
     start = path.rfind(".")
     if path[start + 1 :].lower() in COMPRESSIONS:
         start = path.rfind(".", 0, max(start, 0))

@@ -23,19 +23,19 @@ from gpulsh.io.formats.streamed import END, LARGE_LINE, UTF16, Line, utf16
 from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.rows import Bytes
 
-PARSE_COPIES = 2  # of the largest document that a line and what is made of it may take
-PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest text
+PARSE_COPIES = 2  # of the largest document: room for a line and its copies
+PARSED_BYTES = 8 << 20  # that a line's other fields may take besides the largest text
 BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
 # No group is possessive: Python's releases differ in what such a one matches. So each takes few steps at once.
 SHORT = re.compile(rb'(?:[^"]++|"[^"\\]{0,1024}+(?:\\.[^"\\]{0,64}+){0,64}"){0,1024}', re.DOTALL)
 STRING = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}){0,1024}')
-# Of two escapes that stand for the halves of one character, neither goes without the other.
+# Two escapes for the halves of one character are kept or dropped together.
 PIECE = re.compile(rb"(?:[^\\]{1,1024}+|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\[^u]){1,512}", re.DOTALL)
 # Bytes that a parser and its objects take at most, as orjson and Python's own were measured with each kind of value.
 COSTS = {b",": 80, b"{": 130, b"[": 70, b":": 24}
 BYTE_COST = 6
-STRING_COST = 100  # bytes for which a string that is left where it lies stands
+STRING_COST = 100  # bytes that a string left in its place counts for
 
 Record = dict[str, Any]  # an object as it is parsed
 Parse = Callable[[File, int, Line], Record]  # of a record's number and content
@@ -69,7 +69,7 @@ class LongString:
     def _border(self, begin: int) -> int:
         """A place shortly behind `begin` that splits no escape, pair of escapes or character."""
         matched = PIECE.match(self.line, begin, self.end)
-        assert matched is not None  # a string of which another part is no escape was refused
+        assert matched is not None  # strings with other invalid escapes were refused
         stop = matched.end()
         for back in range(1, 4 if stop < self.end else 0):
             byte = self.line[stop - back]
@@ -204,7 +204,7 @@ def _restored(large: LargeObject, record: Record, depth: int) -> Record:
 
 
 def _large(file: File, number: int, line: Line, limit: Limit | None) -> LargeObject:
-    # The line is held beside what is made of it, and where it is all text, a copy of that.
+    # Memory holds the line, the parsed values, and if the line is all text, a copy of it.
     held = len(line)
     most = None if limit is None else max(PARSE_COPIES * limit.document - held, 0) + PARSED_BYTES
     try:
@@ -259,12 +259,12 @@ def parse_exactly(file: File, number: int, content: Line) -> Record:
     try:
         found: Record = _loaded(content)
         return found
-    except RecursionError as error:  # orjson goes deeper
+    except RecursionError as error:  # orjson allows deeper nesting
         raise _too_deep(file, number) from error
 
 
 def on_one_line(content: Line) -> Line:
-    """The JSON value on one line: its line ends can only stand between tokens, so spaces replace them."""
+    """The JSON value on one line: its line ends are only between tokens, so spaces replace them."""
     at = content.find(END)
     if at >= 0 and at == len(content) - 1:
         return content
@@ -330,7 +330,7 @@ def identity_value(file: File, record: Record, column: str, number: int, line: L
 
 
 def is_there(record: Record, place: Place, columns: Columns) -> bool:
-    """Whether a value of one of the `columns` stands there, null or not."""
+    """Whether a value of one of the `columns` is there, null or not."""
     if place not in columns.texts:
         place = place_named(place[0], record)
     above = _value(record, place[:-1])
@@ -373,7 +373,7 @@ def _text(file: File, number: int, place: Place, record: Record, limit: Limit | 
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, LongString):
         return _long_text(file, number, value, limit)
-    if value is None or value != value:  # NaN stands for null, as it does in memory
+    if value is None or value != value:  # NaN means null, as in memory
         return None
     raise InputTypeError(
         f"{file.name}: {file.unit} {number}: {'.'.join(place)!r} is {kind_of(value)}; give a string or null"

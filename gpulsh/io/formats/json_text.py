@@ -1,4 +1,4 @@
-"""The text of a record of JSON, replaced where it stands: all other bytes of the line stay."""
+"""Replaces the text in a JSON record and keeps all other bytes of the line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def with_text(file: File, number: int, line: Line, columns: Columns, change: Cal
 
 
 def _place(content: str, at: int, place: Place) -> tuple[int, int]:
-    """Where the value of a field stands. Of several fields of one name the last counts, as for parsers."""
+    """The place of a field's value. Among fields of one name the last counts, as for parsers."""
     found = 0, 0
     at = _next(content, at) + 1
     while content[at := _next(content, at)] != "}":

@@ -65,7 +65,7 @@ CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is checked befo
 MOST_REJECTED = 1 << 14  # lines of a block
 ELEMENT = "element"  # the unit of a file that is an array
 
-Lost = Callable[[str], None]  # is given what is wrong with a stretch that is skipped
+Lost = Callable[[str], None]  # takes the error of a skipped stretch
 
 
 class Group(NamedTuple):
@@ -75,7 +75,7 @@ class Group(NamedTuple):
     lines: list[Line]
 
     def each(self) -> Iterator[tuple[int, Line]]:
-        """Each row, which leaves the group, so that no more than one large document is held twice."""
+        """Each row, which leaves the group, so at most one large document is held twice."""
         self.lines.reverse()
         for number in self.numbers:
             yield number, self.lines.pop()
@@ -192,7 +192,7 @@ class JsonLines(Streamed):
                 write_lines(out, [on_one_line(content_of(number, line)) for number, line in kept.each()])
 
     def _written(self, file: File, source: BinaryIO, keep: Mask, how: Writing) -> Iterator[Group]:
-        """The kept rows of each group without what is cut of their texts, and with the members that are added.
+        """The kept rows of each group, without the parts that are cut, and with the added members.
 
         All other bytes stay as they are.
         """

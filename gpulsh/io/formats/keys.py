@@ -84,7 +84,7 @@ class KeyColumn:
 
 
 def parsed_key(text: str) -> int | float | str:
-    """A number, or a date as an Instant; what is neither as it is.
+    """A number, or a date as an Instant; any other value unchanged.
 
     >>> parsed_key("12"), parsed_key("1970-01-02T01:00+01:00"), parsed_key("soon")
     (12, 86400000000, 'soon')
@@ -107,7 +107,7 @@ def instant(text: str) -> Instant:
 def typed_keys(keys: list[Key]) -> Keys:
     """A pyarrow.Array where one type of 64 bits holds all of them."""
     kinds = {type(key) for key in keys} - {type(None)}
-    if not kinds:  # null goes with numbers and dates
+    if not kinds:  # null fits numbers and dates
         return pa.nulls(len(keys))
     if kinds == {Instant}:
         return pa.array(keys, INSTANTS)

@@ -57,7 +57,7 @@ SAMPLED_GROUPS, SAMPLED_BYTES = 16, 512 << 20  # that are decoded for a few rows
 # documents repeat their neighbours.
 SAMPLED_RUNS, LEAST_RUN = 32, 64
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
-DECODED_BYTES = 3 << 19  # about what is decoded at once: larger batches are slower, for each is memory from the system
+DECODED_BYTES = 3 << 19  # decoded at once, about: larger batches are slower, because each is memory from the system
 MAX_BATCH_ROWS = 1 << 13
 RUN_ROWS = 1 << 13  # of small row groups that are read and written as one, at most
 GROUP_ROWS = 1 << 18
@@ -151,7 +151,7 @@ class Parquet(Format):
             cut = None if (cuts := how.get("cuts")) is None else Cutter(file, keep, cuts)
             with open(target, "wb") as sink, pq.ParquetWriter(sink, schema, version="2.6", **options) as out:
                 for run, batches in _kept_runs(file, source, keep, how):
-                    # The same rows give the same bytes, in whatever batches they come.
+                    # The same rows give the same bytes, in batches of any size.
                     rows = max(min((run.stop - run.start) * GROUP_BYTES // max(run.size, 1), GROUP_ROWS), 1)
                     batches = batches if cut is None else map(cut, batches)
                     tables = map(pa.Table.from_batches, zip(with_added(batches, added)))

@@ -96,7 +96,7 @@ def whole_lines(
     """Yield lines with their ends: the first one's number, one that began in an earlier block, or nothing, and all that
     the block holds whole.
 
-    The last line may have no end. Of a line that no block holds whole, gpulsh only counts what is not allowed.
+    The last line may have no end. In a line that no block holds whole, gpulsh only counts bytes that are not allowed.
 
     >>> list(whole_lines(File("", "", ""), [b"a\\nb", b"c\\nd\\n", b"e"]))
     [(1, bytearray(b''), b'a\\n'), (2, bytearray(b'bc\\n'), b'd\\n'), (4, bytearray(b'e'), b'')]

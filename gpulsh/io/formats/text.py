@@ -35,7 +35,7 @@ LOOKED_AT = 1 << 16  # bytes of a file's beginning
 STEP = 1 << 20  # bytes read at once
 COPIED = 1 << 16  # bytes copied at once: memory for more is taken from the system, and returned, for each file
 NEWLINE = 10
-MANY = 20  # lines there, not counting empty ones, that look as if each were a document
+MANY = 20  # lines there, without empty ones, that look like documents
 MOST_LOOKED_AT = 8  # files
 LARGE = 1 << 20  # bytes of a file, from which on few are one document
 
@@ -197,7 +197,7 @@ def warn_of_lines(files: Sequence[tuple[File, PlainText]]) -> None:
     """
     for number, (file, kind) in enumerate(files):
         why = None
-        with suppress(InputError):  # who reads it says what is wrong
+        with suppress(InputError):  # the reader reports the error
             size = file.size() if file.filesystem is None else None
             if number < MOST_LOOKED_AT and sum(map(bool, map(bytes.strip, kind.beginning(file).split(b"\n")))) >= MANY:
                 why = "though it has many lines, "

@@ -36,10 +36,10 @@ from gpulsh.io.rows import Bytes
 
 ID = "WARC-Record-ID"
 DATE = "warc-date"
-HEADERS = {"id": ID, "url": "WARC-Target-URI", "date": "WARC-Date"}  # columns of what is written in another format
+HEADERS = {"id": ID, "url": "WARC-Target-URI", "date": "WARC-Date"}  # columns of output in another format
 BELONGS_TO = ("WARC-Concurrent-To", "WARC-Refers-To", "WARC-Segment-Origin-ID")
 BLOCK_ROWS = 1 << 14
-PAGE_COPIES = 2  # of the largest document that a page and what is made of it may take
+PAGE_COPIES = 2  # of the largest document: room for a page and its copies
 
 
 class Entry(NamedTuple):
@@ -77,7 +77,7 @@ class Warc(Format):
         rows = RecordRows(0, [])
 
         def broken(offset: int, detail: str) -> None:
-            if wanted is None and not rules.skip:  # a later pass meets what the first one reported
+            if wanted is None and not rules.skip:  # later passes find the same damage again
                 raise _damaged(file, offset, detail)
             rows.rejected.append(Rejection(row, 0, "byte", offset, f"byte {offset}: {detail}"))
 

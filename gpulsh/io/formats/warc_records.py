@@ -32,7 +32,7 @@ LARGE = 1 << 20  # bytes of a record from which on it is in memory only where it
 LARGE_INSIDE = 8 << 20  # the same inside a gzip member: a copy has to read the member again
 SHOWN = 64 << 10  # of a large record, enough for the headers of HTTP
 
-Broken = Callable[[int, str], None]  # is given the byte and what is wrong there
+Broken = Callable[[int, str], None]  # takes the byte and the error there
 
 
 class Record(NamedTuple):
@@ -59,13 +59,13 @@ Wanted = Callable[[Record], bool]
 def warc_records(
     source: BinaryIO, compressed: bool, broken: Broken, wanted: Wanted = lambda record: True, *, checked: bool = False
 ) -> Iterator[Record]:
-    """All records in order. `broken` is called once for what is broken between two records.
+    """All records in order. `broken` is called once for damage between two records.
 
     A large record is held only where `wanted` says so, which is shown its beginning. Records of a damaged gzip member
     may come before the damage shows; with `checked` none of them does.
     """
     start: int | None = 0
-    in_broken = False  # what is broken was reported, and no record came since
+    in_broken = False  # the damage was reported, and no record came since
 
     def report(offset: int, reason: str) -> None:
         nonlocal in_broken
@@ -279,7 +279,7 @@ def _record(content: _Content, wanted: Wanted) -> Record:
     try:
         _check_end(offset, size if there else len(content.held) - head, size, behind)
     except _BrokenRecord:
-        if large:  # each pass goes on at the same place, whether the record is wanted or not
+        if large:  # each pass continues at the same place, also after an unwanted record
             content.pass_over(end - 1)
         raise
     whole = end + len(behind)

@@ -22,7 +22,7 @@ Decode = Literal["none", "content", "transfer", "all"]
 
 CHUNK = re.compile(rb"[0-9A-Fa-f]+[ \t]*(?:;[^\r\n]*)?\r\n")  # the line before a chunk (RFC 9112, section 7.1)
 MOST_CHUNK_HEADER = 256
-SMALL = 1 << 20  # bytes of a record, or a body, up to which it takes little memory whatever is in it
+SMALL = 1 << 20  # bytes of a record or body that takes little memory with any content
 SHOWN = SMALL + (64 << 10)  # bytes of a large record in which its headers must end
 HEADERS = re.compile(rb"(?:[^\n]*+\n)*?\r?\n(?:[^\n]*+\n)*?\r?\n")  # of WARC, and of HTTP
 STEP = 1 << 20

@@ -1,6 +1,6 @@
 """cuDF: a Series of strings in, a DataFrame out, kept rows of a table, row groups decoded; all on the device.
 
-Of cuDF only what is public is used: `to_pylibcudf` (from 25.02 on), and pylibcudf's columns and Parquet reader.
+gpulsh uses only public parts of cuDF: `to_pylibcudf` (from 25.02 on), and pylibcudf's columns and Parquet reader.
 """
 
 from __future__ import annotations

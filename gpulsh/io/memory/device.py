@@ -35,7 +35,7 @@ class DeviceTexts:
         with ops.here():
             self._begin, self._end = text.offset[:-1], text.offset[1:]
             if null is not None:
-                # Arrow lets a null row cover bytes, which are no text. Where none does, rows lie end to end.
+                # In Arrow a null row may cover bytes that are not text. If no row does, rows follow without gaps.
                 covered, self._end = self._end, np.where(null, self._begin, self._end)
                 self._apart = bool(ops.asnumpy((self._end < covered).any()))  # waits
 
@@ -109,7 +109,7 @@ def column_texts(
         if mask is not None:
             bits = ops.asarray(_part(mask, first // 8, (first + rows + 7) // 8 - first // 8))
             null = np.unpackbits(bits, bitorder="little")[first % 8 :][:rows] == 0
-        # Moved nowhere, but checked: only what offsets say tells how long the text is, and they may say anything.
+        # Not moved, but checked: only the offsets give the length of the text, and they may be wrong.
         return DeviceTexts(TextBatch(values, offset).moved(lambda array: array), null, ops)
 
 
@@ -160,7 +160,7 @@ class DeviceColumn(NamedTuple):
         return self.array.device_type in HOST_MEMORY
 
     def texts(self, ops: Backend, given: str) -> DeviceTexts:
-        """The column as texts on the backend's device; `given` names what the user gave."""
+        """The column as texts on the backend's device; `given` names the user's value."""
         array, kind = self.array.array, self.schema.format.decode()
         if self.array.device_type not in DEVICE_MEMORY:
             raise InputTypeError(f"texts, a {given}, is on a device of Arrow's type {self.array.device_type}, not CUDA")

@@ -22,7 +22,7 @@ TABLES = {
 
 
 def has_columns(given: object) -> bool:
-    """Whether it is a table, one that is computed or read later included."""
+    """Whether it is a table, also one that is computed or read later."""
     kind = type(given)
     return kind.__name__ in TABLES.get(kind.__module__.partition(".")[0], ())
 
