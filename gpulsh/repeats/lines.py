@@ -34,8 +34,8 @@ class WholeLines(NamedTuple):
         """Spans, and int64 [k] each: their rows in `base`, and where they begin and end in bytes.
 
         `bounds` [q, 2] are the bytes of the tokens at `places` [q]. Bytes between two adjacent spans belong to the
-        first, except at the ends of an added part of a line, because the next line may stay. Bytes after the last
-        one do not: they may be part of a character that normalization makes several tokens.
+        first, except between an added part of a line and a line that stays. Bytes after the last one do not: they may
+        be part of a character that normalization makes several tokens.
         If tokens are bytes, spans become spans of whole characters.
         """
         begin = bounds[np.searchsorted(places, self.spans.start), 0]
@@ -47,7 +47,8 @@ class WholeLines(NamedTuple):
             row = np.searchsorted(base, spans.start, side="right") - 1
             return spans, row, spans.start - base[row], spans.stop - base[row]
         is_added = self.spans.first < 0
-        parts = (is_added & (self.start >= 0))[1:] | (is_added & (self.stop >= 0))[:-1]
+        begins, ends = self.start[1:] >= 0, self.stop[:-1] >= 0
+        parts = (begins & ~ends & is_added[1:]) | (ends & ~begins & is_added[:-1])
         touching = np.append(self.spans.stop[:-1] == self.spans.start[1:], np.False_)[: len(stop)]
         last = np.flatnonzero(~touching | np.append(parts, np.False_)[: len(stop)])
         limit = stop[last[np.searchsorted(last, np.arange(len(stop)))]]

@@ -93,6 +93,13 @@ def test_a_line_that_stays_keeps_its_end() -> None:
     assert gpulsh.cut(texts, found, min_left=0, backend="cpu").texts[1].as_py() == "u v w \nlast"
 
 
+def test_a_blank_line_between_marks_goes() -> None:
+    """Also if the gap between the marks ends a line."""
+    texts = ["a b x\n  \nc d", "a b", "c d"]
+    found = gpulsh.passages(texts, tokens=2, keep="none", bridge=2, whole_lines=True, backend="cpu")
+    assert gpulsh.cut(texts, found, min_left=0, backend="cpu").texts.to_pylist() == ["", "", ""]
+
+
 # --- normal forms
 
 composed = st.lists(
