@@ -50,6 +50,8 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["winnow"] = backend.winnow(found["shingle"], 3)
     counts = np.diff(backend.asnumpy(tokens.offset))
     filled = np.flatnonzero(counts)
+    first, windows = tokens.offset[backend.asarray(filled)], backend.asarray(np.maximum(counts[filled] - 19, 1))
+    found["window_hashes"] = backend.window_hashes(tokens, first, windows, 20, KEYS)
     found["token_bounds"] = backend.token_bounds(
         text, shingling, backend.asarray(filled), backend.asarray(counts[filled] - 1)
     )

@@ -14,12 +14,15 @@ for each place avoids the structure of a polynomial in one base.
 ==============  ====================================================================================================
 token           mix64(sum over p of key(STREAM_TOKEN, p) * code_point_p + length * LENGTH), code points folded
 shingle         mix64(sum over j of key(STREAM_SHINGLE, j) * token_j + count * LENGTH), its fingerprint
+window          that of a shingle up to WINDOW_PART tokens; otherwise, with p the greatest WINDOW_PART * 2^i below its
+                tokens: mix64(key(STREAM_SHINGLE, 0) * window of the first p + key(STREAM_SHINGLE, 1) * window of the
+                last p)
 band digest     mix64(sum over r of key(STREAM_BAND, r) * value_r + (band + 1) * GOLDEN)
 ==============  ====================================================================================================
 
 These keys are public, so these hashes propose and prove nothing. **Evidence** is computed under `secret.EvidenceKeys`.
-Its fingerprints use the same two formulas with the secret `token` and `shingle` keys. The exact hash of a document has
-two halves, made of its tokens packed into 64 bits:
+Its fingerprints and hashes of windows use the same formulas with the secret `token` and `shingle` keys. The exact hash
+of a document has two halves, made of its tokens packed into 64 bits:
 
 ==============  ====================================================================================================
 packed token    sum over p of code_point_p << 8 * p where p < 8 and code_point_p < 0x80, token key of p * code_point_p
@@ -47,6 +50,8 @@ These are the chances that two given token sequences collide, over the draw of t
   is up to 2^6, 2^11 or 2^16 times as large.
 - Shingles with different tokens have equal fingerprints with the chance of these tokens, plus about 2^-57 for their
   sum. (`mix64` is public, and counts as random here.)
+- Hashes of different windows are equal with the chance of their tokens, plus about 2^-57 for each sum above a
+  difference. A window of 4096 tokens has 10 sums above each token, or up to 20 where the parts of a sum overlap.
 
 A code point is the well-formed UTF-8 sequence at a byte of the text, within its document. A byte in no such sequence is
 a separator; it would decode to U+FFFD. `unicode_table` gives classes and folding, as `shingling.reading` chooses. With
@@ -112,6 +117,8 @@ STREAM_ITEM = 0x452821E638D01377
 NO_VALUE = 0xFFFFFFFF  # a signature value of an empty document
 NO_DIGEST = 0xFFFFFFFFFFFFFFFF
 INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFE
+
+WINDOW_PART = 8  # tokens of a window that one sum takes
 
 THROWS = 7  # of a fast similarity sketch, before a bin that is still empty takes a minimum of its own
 VALUE_BITS = 28  # of a fast similarity sketch's value, below the number of the round
@@ -290,6 +297,13 @@ class Backend:
 
         The last of equal ones counts; places are named once; a row of fewer fingerprints has none (Schleimer,
         Wilkerson, Aiken 2003).
+        """
+
+    def window_hashes(self, tokens: Tokens, begin: Array, windows: Array, size: int, keys: Keys = None) -> Array:
+        """uint64 [sum of `windows`]: the hashes of runs of windows of `size` tokens, end to end.
+
+        Run i is `windows[i]` >= 1 consecutive windows of a row, int64 [t]; `begin[i]` int64 [t] is the place of its
+        first token in `tokens.values`.
         """
 
     def token_bounds(self, text: TextBatch, shingling: Shingling, row: Array, token: Array) -> Array:

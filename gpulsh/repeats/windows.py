@@ -30,12 +30,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens, Values
-from gpulsh.backends.hashing import mixed, public_words
+from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.repeats import repeats
 from gpulsh.params import Shingling
 from gpulsh.ragged import ranges, sorted_distinct
-from gpulsh.secret import LONGEST_SHINGLE, SHINGLE, EvidenceKeys
+from gpulsh.secret import EvidenceKeys
 
 MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
 PIECE = 1 << 19  # windows that are sampled or hashed together, of a document of many more
@@ -184,30 +184,11 @@ def hash_runs(
 ) -> tuple[Array, Array]:
     """The hashes of windows, from the hashes of the batch's tokens."""
     row = np.searchsorted(base, runs.begin, side="right") - 1
-    begin, sizes = ops.asarray(runs.begin - base[row]), ops.asarray(runs.windows + tokens - 1)
+    begin, windows = ops.asarray(runs.begin - base[row]), ops.asarray(runs.windows)
     with ops.here():
         begin += found.offset[ops.asarray(row)]
-        copied = ops.gather(found.values.view(np.uint8), 8 * begin, 8 * (begin + sizes))
-        rows = Tokens(copied.values.view(np.uint64), copied.offset // 8)
-        return _window_hashes(ops, rows, tokens, None), _window_hashes(ops, rows, tokens, keys)
-
-
-def _window_hashes(ops: Backend, tokens: Tokens, size: int, keys: EvidenceKeys | None) -> Array:
-    """The hashes of all windows of rows of `size` tokens or more.
-
-    A window longer than the longest shingle is hashed from two windows that cover it, and these from shorter ones, in
-    as many steps as doublings.
-    """
-    rows, covered = ops.shingles(tokens, min(size, LONGEST_SHINGLE), keys), min(size, LONGEST_SHINGLE)
-    if covered == size:
-        return rows.values
-    one, other = (public_words() if keys is None else keys.words)[SHINGLE : SHINGLE + 2]
-    values, windows = rows.values, rows.lengths - np.int64(size - covered)
-    while covered < size:  # windows across rows are left out in the end
-        step = min(covered, size - covered)
-        values = mixed(values[:-step] * one + values[step:] * other)
-        covered += step
-    return values[ranges(rows.offset[:-1], windows)]
+        proposed, proven = (ops.window_hashes(found, begin, windows, tokens, how) for how in (None, keys))
+        return proposed, proven
 
 
 def as_digests(values: Array) -> Array:

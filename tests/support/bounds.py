@@ -20,7 +20,7 @@ PACKAGES = [gpulsh.backends.cpu, gpulsh.decide, gpulsh.lsh, gpulsh.sketch, gpuls
 # Not SMALL_BUCKET, which is part of the decision's definition, nor the blocks by which `content` is hashed.
 # Nor BLOCK, the width of a kernel's bit mask: a kernel compiled while a test changes its constant would be kept so.
 BOUND = re.compile(
-    r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|[A-Z]+_BLOCK|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|SAMPLE"
+    r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|FINGERPRINTS|WINDOWS|PAIRS|DOCUMENTS|NEIGHBOURS|[A-Z]+_BLOCK|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|SAMPLE"
 )
 LEAST_PIECE = 100
 

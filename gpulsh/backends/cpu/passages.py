@@ -1,7 +1,9 @@
-"""winnow and token_bounds: samples of windows of tokens, and the bytes of tokens.
+"""winnow, window_hashes and token_bounds: samples and hashes of windows of tokens, and the bytes of tokens.
 
 winnow: rows are cut into blocks of a window's size. A window is the end of one block and the beginning of the next, so
 two comparisons a fingerprint always find the least of both (van Herk 1992).
+
+window_hashes: some windows at a time, so that all steps of one stay in the first-level cache.
 
 token_bounds: where no wanted token begins or ends in 64 ASCII bytes, bit masks count the tokens there.
 """
@@ -9,9 +11,11 @@ token_bounds: where no wanted token begins or ends in 64 ASCII bytes, bit masks 
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, TextBatch
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Tokens
 from gpulsh.backends.cpu.fingerprinting.characters import (
     BLOCK,
     EXCLAMATION_MARK,
@@ -21,15 +25,32 @@ from gpulsh.backends.cpu.fingerprinting.characters import (
     visible_mask,
     word_mask,
 )
-from gpulsh.backends.cpu.fingerprinting.keys import kernel_table
+from gpulsh.backends.cpu.fingerprinting.documents import row_shingles
+from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.threads import Threads, by_weight
-from gpulsh.backends.cpu.vectors import byte, get, ones
+from gpulsh.backends.cpu.vectors import (
+    I64,
+    LANES,
+    byte,
+    copy,
+    everywhere,
+    get,
+    load,
+    lowered,
+    mixed_lanes,
+    ones,
+    store,
+)
+from gpulsh.backends.protocol import WINDOW_PART, Keys
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 from gpulsh.params import Shingling
 from gpulsh.ragged import first_of_runs, offsets
+from gpulsh.secret import SHINGLE
 
 CHUNK_FINGERPRINTS = 1 << 16
+CHUNK_WINDOWS = 1 << 16
+WINDOWS = 1 << 10  # hashed together
 CHUNK_BYTES = 1 << 19
 
 _U = np.uint64
@@ -75,6 +96,52 @@ def winnow(threads: Threads, fingerprints: Fingerprints, size: int) -> Numbers:
     if size > longest:
         return np.empty(0, np.int64)
     return np.concatenate(threads.map(work, by_weight(offset, CHUNK_FINGERPRINTS)))
+
+
+@lowered(types.void(types.int64, types.int64, types.uint64, types.uint64))
+def _join_vector(builder: ir.IRBuilder, address: ir.Value, step: ir.Value, one: ir.Value, other: ir.Value) -> None:
+    """Join 8 hashes, in place, with those `step` words farther on."""
+    farther = load(builder, builder.add(address, builder.shl(step, ir.Constant(I64, 3))))
+    first = builder.mul(load(builder, address), everywhere(builder, one))
+    store(builder, mixed_lanes(builder, builder.add(first, builder.mul(farther, everywhere(builder, other)))), address)
+
+
+@kernel
+def _hash_windows(tokens, begin, windows, size, keys, most, room, hashes):
+    """Hashes of runs to address `hashes`; `most` windows at a time are made in `room`."""
+    one, other, part = get(keys + 8 * SHINGLE), get(keys + 8 * (SHINGLE + 1)), min(size, WINDOW_PART)
+    written = 0
+    for run in range(begin.size):
+        for start in range(0, windows[run], most):
+            count = min(windows[run] - start, most)
+            left = count + size - 1
+            copy(tokens + 8 * (begin[run] + start), room, 8 * left)
+            left = row_shingles(room, left, part, keys, room)
+            covered = part
+            while covered < size:
+                step = min(covered, size - covered)
+                left -= step
+                for i in range(0, left, LANES):
+                    _join_vector(room + 8 * i, step, one, other)
+                covered += step
+            copy(room, hashes + 8 * written, 8 * count)
+            written += count
+
+
+def window_hashes(
+    threads: Threads, tokens: Tokens, begin: Numbers, windows: Numbers, size: int, keys: Keys = None
+) -> NDArray[np.uint64]:
+    values, begin, windows = map(np.ascontiguousarray, (tokens.values, begin, windows))
+    hashing, ends, most = kernel_keys(keys), offsets(windows), max(WINDOWS, 2 * size)
+    hashes = np.empty(int(ends[-1]), np.uint64)
+
+    def work(start: int, stop: int) -> None:
+        room = np.empty(most + size + 2 * LANES, np.uint64)
+        runs = begin[start:stop], windows[start:stop], size, hashing.address, most
+        _hash_windows(values.ctypes.data, *runs, room.ctypes.data, hashes.ctypes.data + 8 * int(ends[start]))
+
+    threads.map(work, by_weight(ends, CHUNK_WINDOWS))
+    return hashes
 
 
 @kernel

@@ -1,8 +1,9 @@
-"""Text to fingerprints: tokens, shingles, exact hashes; and bytes of texts: token_bounds, gather.
+"""Text to fingerprints: tokens, shingles, window_hashes, exact hashes; and bytes of texts: token_bounds, gather.
 
 tokens: text to sums of tokens, the first step of every operation on text, and to their hashes. shingle: its kernel also
-does the last mix of tokens. token_bounds: the bit masks of `tokens`, in which a thread a token finds its own. gather: a
-tile of the result a block, so that a long text does not delay short ones.
+does the last mix of tokens. window_hashes: shingles, which the array module joins. token_bounds: the bit masks of
+`tokens`, in which a thread a token finds its own. gather: a tile of the result a block, so that a long text does not
+delay short ones.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch, Tokens
 from gpulsh.backends.cuda.machine import Machine
-from gpulsh.backends.protocol import Keys
+from gpulsh.backends.hashing import mixed, public_words
+from gpulsh.backends.protocol import WINDOW_PART, Keys
 from gpulsh.params import Shingling
-from gpulsh.ragged import offsets
-from gpulsh.secret import EvidenceKeys
+from gpulsh.ragged import offsets, ranges
+from gpulsh.secret import SHINGLE, EvidenceKeys
 
 STRIP = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
 TOKENS = 5  # a thread of `shingle` takes, as kernels/shingle.cu has it
@@ -119,6 +121,22 @@ def shingles(machine: Machine, tokens: Tokens, size: int, keys: Keys = None) -> 
     first, last = machine.numbers(tokens.offset[0], tokens.offset[-1])
     mixed = TokenSums(tokens.values[first:last], tokens.offset - first, 0)
     return _shingles(machine, "shingle_hashes", mixed, size, keys)
+
+
+def window_hashes(
+    machine: Machine, tokens: Tokens, begin: Array, windows: Array, size: int, keys: Keys = None
+) -> Array:
+    """All runs at once, in as many steps as doublings; windows across runs are left out in the end."""
+    copied = gather(machine, tokens.values.view(np.uint8), 8 * begin, 8 * (begin + windows + np.int64(size - 1)))
+    runs, covered = Tokens(copied.values.view(np.uint64), copied.offset // 8), min(size, WINDOW_PART)
+    parts = shingles(machine, runs, covered, keys)
+    one, other = (public_words() if keys is None else keys.words)[SHINGLE : SHINGLE + 2]
+    values = parts.values
+    while covered < size:
+        step = min(covered, size - covered)
+        values = mixed(values[:-step] * one + values[step:] * other)
+        covered += step
+    return values[ranges(parts.offset[:-1], windows)]
 
 
 def shingle(machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:

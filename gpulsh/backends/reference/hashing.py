@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from operator import mul
 
-from gpulsh.backends.protocol import GOLDEN, LENGTH, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
+from gpulsh.backends.protocol import GOLDEN, LENGTH, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN, WINDOW_PART
 from gpulsh.secret import (
     DIGITS,
     EXACT,
@@ -63,6 +63,17 @@ def shingle_hash(tokens: Sequence[int], keys: EvidenceKeys | None = None) -> int
     """The fingerprint of one shingle's token hashes."""
     total = sum(map(mul, _shingle_keys(keys, _places(tokens)), tokens))
     return mix64(total + len(tokens) * LENGTH)
+
+
+def window_hash(tokens: Sequence[int], keys: EvidenceKeys | None = None) -> int:
+    """The hash of a window of token hashes."""
+    if len(tokens) <= WINDOW_PART:
+        return shingle_hash(tokens, keys)
+    part = WINDOW_PART
+    while 2 * part < len(tokens):
+        part *= 2
+    halves = window_hash(tokens[:part], keys), window_hash(tokens[-part:], keys)
+    return mix64(sum(map(mul, _shingle_keys(keys, _places(halves)), halves)))
 
 
 def rabin_hash(tokens: Sequence[int]) -> int:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, TextBatch, Tokens
+from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens
 from gpulsh.backends.protocol import GOLDEN, Keys
 from gpulsh.backends.reference.hashing import (
     exact_hash,
@@ -20,6 +20,7 @@ from gpulsh.backends.reference.hashing import (
     rabin_hash,
     shingle_hash,
     token_hash,
+    window_hash,
 )
 from gpulsh.backends.reference.rows import from_rows, rows_of
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
@@ -161,6 +162,14 @@ def _stem(token: list[int], shingling: Shingling) -> list[int]:
 
 def shingles(tokens: Tokens, size: int, keys: Keys = None) -> Fingerprints:
     return from_rows([shingle_hash(one, keys) for one in _shingles(row.tolist(), size)] for row in rows_of(tokens))
+
+
+def window_hashes(tokens: Tokens, begin: Numbers, windows: Numbers, size: int, keys: Keys = None) -> NDArray[np.uint64]:
+    values = tokens.values.tolist()
+    starts = (
+        at for first, count in zip(begin.tolist(), windows.tolist(), strict=True) for at in range(first, first + count)
+    )
+    return np.array([window_hash(values[at : at + size], keys) for at in starts], np.uint64)
 
 
 def shingle(text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:

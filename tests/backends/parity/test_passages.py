@@ -1,4 +1,4 @@
-"""winnow and token_bounds: samples of windows, and the bytes of tokens; examples."""
+"""winnow, window_hashes and token_bounds: samples and hashes of windows, and the bytes of tokens; examples."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gpulsh.arrays import Fingerprints, Numbers, TextBatch
-from gpulsh.backends.protocol import NO_DIGEST, Backend
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Tokens
+from gpulsh.backends.protocol import NO_DIGEST, WINDOW_PART, Backend
 from gpulsh.params import Shingling, Unit
 from tests.backends.parity.agreement import REFERENCE, agree, far_array, fewer, said
 from tests.support import naive
 from tests.support.rows import LENGTHS, random_table, table
-from tests.support.texts import ALL_READINGS, AWKWARD, UNITS, batch_of, known
+from tests.support.texts import ALL_READINGS, AWKWARD, KEYS, UNITS, batch_of, known
 
 every_unit = pytest.mark.parametrize("unit", UNITS)
 
@@ -45,6 +45,34 @@ def test_samples_beyond_4_gib(ops: Backend) -> None:
         values = far_array(judged, far, np.array([5, 4, 6, 7], np.uint64))
         rows = Fingerprints(values, judged.asarray(np.array([far, far + 4])))
         assert judged.asnumpy(judged.winnow(rows, 2)).tolist() == [far + 1, far + 2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 200, 1030])
+def test_hashes_of_windows(ops: Backend, size: int) -> None:
+    """Runs of windows at the beginning, the end and in the middle of rows, and a row that is one."""
+    rows = random_table([size, size + 30, 5, size + 100])
+    begin, windows = rows.offset[[0, 1, 1, 3, 3]] + np.array([0, 3, 25, 0, 60]), np.array([1, 20, 6, 40, 41])
+    tokens = Tokens(rows.values, rows.offset)
+    for keys in (None, KEYS):
+        hashes = agree(ops, "window_hashes", tokens, begin, windows, size, keys)
+        assert len(np.unique(hashes)) == len(hashes) == windows.sum()
+        if size <= WINDOW_PART:
+            shingles = said("shingles", tokens, size, keys)
+            assert hashes[:21].tolist() == shingles.values[[0, *range(4, 24)]].tolist()
+    assert len(agree(ops, "window_hashes", tokens, begin[:0], windows[:0], size, None)) == 0
+
+
+def test_equal_windows_have_equal_hashes(ops: Backend) -> None:
+    rows = table([list(range(90)), [5, 5, *range(20, 85), 1]], 3)
+    begin, windows = rows.offset[:2] + np.array([20, 2]), np.array([16, 16])
+    found = agree(ops, "window_hashes", Tokens(rows.values, rows.offset), begin, windows, 50, KEYS)
+    assert found[:16].tolist() == found[16:].tolist() and len(set(found.tolist())) == 16
+
+
+def test_hashes_of_many_windows(ops: Backend) -> None:
+    many = fewer(ops, 2500, 300)
+    rows = random_table([many + 49])
+    agree(ops, "window_hashes", Tokens(rows.values, rows.offset), rows.offset[:1], np.array([many]), 50, None)
 
 
 def all_tokens(text: TextBatch, shingling: Shingling) -> tuple[Numbers, Numbers]:
