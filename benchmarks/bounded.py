@@ -1,4 +1,4 @@
-"""Memory and cost of a run under a budget: peak of the process tree, seconds, microseconds a document.
+"""Memory and cost of a run under a budget: peak of the process tree, seconds, microseconds per document.
 
     python -m benchmarks.bounded FOLDER [--cases short,pages,large,growth,index,passages]
 

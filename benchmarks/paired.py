@@ -40,7 +40,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-TURNS = 3  # of the work in one interpreter, whose least counts; more where they take less than
+TURNS = 3  # of the work in one interpreter, whose least counts; more if they take less than
 LEAST_SECONDS = 0.3
 ALLOWED = 1.03
 FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz")

@@ -326,7 +326,7 @@ class WeightedFingerprints(_ByOffset):
 
 
 class _Matrix(Arrays):
-    """One row a document; libraries take it as an array."""
+    """One row per document; libraries take it as an array."""
 
     values: Array
 
@@ -385,7 +385,7 @@ class Signatures(_Matrix, Made):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Words(_Matrix):
-    """A row of 64-bit words a document: `values` uint64 [n, words]."""
+    """A row of 64-bit words per document: `values` uint64 [n, words]."""
 
     values: Array
 
@@ -395,7 +395,7 @@ class _Words(_Matrix):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PackedSignatures(_Words, Made):
-    """Signatures of few bits a value: `values` uint64 [n, ceil(num_perm * bits / 64)], the first value lowest.
+    """Signatures of few bits per value: `values` uint64 [n, ceil(num_perm * bits / 64)], the first value lowest.
 
     `BBit` makes them, and libraries take them as an array. Raises ParameterError as `Signatures` does.
 

@@ -340,7 +340,7 @@ def checked_number(name: str, value: object) -> float:
 
 
 def _array(value: object) -> NDArray[Any]:
-    """`value` as an array; an array of None where its rows have unequal length."""
+    """`value` as an array; an array of None if its rows have unequal length."""
     try:
         return np.asarray(value)
     except ValueError:

@@ -3,9 +3,9 @@
 //   in   signatures u32 or u64 [documents, columns], bands, rows (bands * rows <= columns)
 //   out  digests u64 [documents, bands]
 //
-// Mapping: a thread a digest, bands of one document side by side. Whether a row is all ones is decided by the
-// first value that is not: almost always the first. Bound: bytes: 4 or 8 a signature value, 8 a digest; arithmetic: a
-// 64-bit multiply-add a value. Geometry: a digest is a function of its row and has one writer. Oracle:
+// Mapping: a thread per digest, bands of one document side by side. Whether a row is all ones is decided by the
+// first value that is not: almost always the first. Bound: bytes: 4 or 8 per signature value, 8 per digest; arithmetic:
+// a 64-bit multiply-add a value. Geometry: a digest is a function of its row and has one writer. Oracle:
 // gpulsh/backends/reference/buckets.py.
 #include "digest.cuh"
 

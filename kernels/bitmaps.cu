@@ -1,12 +1,12 @@
 // bitmaps: a row as 64 * words = 2^b bits. Bit i is set if an odd number of the row's values
 // have i as their upper b bits.
 //
-//   in   values u64 [>= offset[documents]], offset i64 [documents + 1], items (fingerprints a thread),
+//   in   values u64 [>= offset[documents]], offset i64 [documents + 1], items (fingerprints per thread),
 //        words (of a row, a power of two)
 //   out  bitmaps u64 [documents, words], zeros on entry
 //
-// Mapping: a thread a fingerprint at a time, flat over all rows; an atomic exclusive or of its bit.
-// Bound: bytes: 8 a fingerprint, 8 a word of a document; atomics in the second-level cache.
+// Mapping: a thread per fingerprint at a time, flat over all rows; an atomic exclusive or of its bit.
+// Bound: bytes: 8 per fingerprint, 8 per word of a document; atomics in the second-level cache.
 // Geometry: bits are flipped, in any order.
 // Oracle: gpulsh/backends/reference/rows.py.
 #include "search.cuh"

@@ -55,7 +55,8 @@ __device__ __forceinline__ u64 key(u64 stream, u64 place) {
     return mix64(stream + (place + 1) * GOLDEN) | 1;
 }
 
-// The far key of `number` = place / PLACES, the factor of the near keys of its places. `far` has a table for each digit.
+// The far key of `number` = place / PLACES, the factor of the near keys of its places. `far` has a table for each
+// digit.
 __device__ __forceinline__ u64 far_key(const u64* __restrict__ far, u64 number) {
     constexpr u64 DIGIT = DIGITS - 1;
     return far[number & DIGIT] * far[DIGITS + (number >> DIGIT_BITS & DIGIT)] *

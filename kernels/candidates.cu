@@ -4,8 +4,8 @@
 //        first, stop (the pairs to make, by number, below ends[buckets - 1])
 //   out  keys u64 [stop - first], low << 32 | high with low <= high (equal if an id is twice in a bucket)
 //
-// Mapping: a thread a pair, which it finds by its number: bucket by the sums, members by triangular numbers.
-// Bound: bytes: 8 a pair, and the sort after it.
+// Mapping: a thread per pair, which it finds by its number: bucket by the sums, members by triangular numbers.
+// Bound: bytes: 8 per pair, and the sort after it.
 // Geometry: pair q of the list is a function of q, and sorted later.
 // Oracle: gpulsh/backends/reference/buckets.py.
 #include "search.cuh"

@@ -2,17 +2,16 @@
 //
 //   in   digests u64 [count], ids i64 [count], lowest, highest (the range, both inclusive; NO_DIGEST in none),
 //        last_slot (slots - 1, slots a power of two)
-//   out  table u32 [max(1, slots / 16)], zeros on entry: two bits a slot, for a first and for a second digest;
+//   out  table u32 [max(1, slots / 16)], zeros on entry: two bits per slot, for a first and for a second digest;
 //        members u32 [blocks * warps] and sizes u32 [blocks], zeros on entry; taken_digests u64 [m],
 //        taken_ids i64 [m]
 //
-// Mapping: a thread a digest. `collisions_mark` sets the bits of each digest's slot; `collisions_members` votes for the
-// digests whose slot has both bits, a word a warp and a sum a block; `collisions_take` writes them to their ranks, by
-// `before` i64 [blocks + 1], the sums before each block. Equal digests share a slot, so every repeated one is taken.
-// Unequal digests in one slot only cost a place in the sort.
-// Bound: bytes: 8 a digest and kernel, and a sector of 32 of the table, written back once. A full slot is only
-// read, so a digest of a million documents does not queue for one word.
-// Geometry: a slot's bits say whether 0, 1 or more digests came, in any order; ranks follow the input.
+// Mapping: a thread per digest. `collisions_mark` sets the bits of each digest's slot; `collisions_members` votes for
+// the digests whose slot has both bits, a word per warp and a sum per block; `collisions_take` writes them to their
+// ranks, by `before` i64 [blocks + 1], the sums before each block. Equal digests share a slot, so every repeated one is
+// taken. Unequal digests in one slot only cost a place in the sort. Bound: bytes: 8 per digest and kernel, and a sector
+// of 32 of the table, written back once. A full slot is only read, so a digest of a million documents does not queue
+// for one word. Geometry: a slot's bits say whether 0, 1 or more digests came, in any order; ranks follow the input.
 // Oracle: gpulsh/backends/reference/buckets.py.
 #include "warp.cuh"
 

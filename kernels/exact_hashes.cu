@@ -1,8 +1,8 @@
 // exact_hashes: packed tokens to a 128-bit hash of each document's token sequence.
 //
 //   in   packed u64 [tokens], starts i64 [documents + 1] (see tokens.cu), skip (as in shingle.cu), before (tokens of a
-//        document in the pieces of its text before this one; 0 for whole documents), items (tokens a thread), keys u64,
-//        all of a secret
+//        document in the pieces of its text before this one; 0 for whole documents), items (tokens per thread), keys
+//        u64, all of a secret
 //   out  hashes u64 [documents, 2], to which it adds: zeros before the first piece
 //
 // Mapping: a thread takes `items` consecutive tokens and adds each document's share with two atomics; a warp whose

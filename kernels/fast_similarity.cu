@@ -1,13 +1,13 @@
 // fast_similarity: each document's fingerprints thrown into `bins` bins, in rounds, until no bin is empty.
 //
 //   in   values u64 [>= offset[documents]], offset i64 [documents + 1], words u64 [2 THROWS + bins], two for each round
-//        and one for each bin, bins, span (fingerprints a warp, at most MAX_SPAN)
+//        and one for each bin, bins, span (fingerprints per warp, at most MAX_SPAN)
 //   out  minima u32 [documents, bins], all ones on entry: the round << VALUE_BITS | the least value thrown in it
 //
 // Mapping: in the first round a warp takes `span` consecutive fingerprints, across the borders of documents, a lane a
-// fingerprint; for the rest a block takes a document: a thread a fingerprint in each round, and a warp a bin for those
-// that stayed empty. All meet by atomicMin. Bound: atomics in the second-level cache; of a document with few
-// fingerprints a bin, the minima of the bins that stayed empty. Geometry: a bin has the least of all values, and no
+// fingerprint; for the rest a block takes a document: a thread per fingerprint in each round, and a warp per bin for
+// those that stayed empty. All meet by atomicMin. Bound: atomics in the second-level cache; of a document with few
+// fingerprints per bin, the minima of the bins that stayed empty. Geometry: a bin has the least of all values, and no
 // round after the one that filled it has a lesser one. Oracle: gpulsh/backends/reference/sketches.py.
 #include "span_walk.cuh"
 

@@ -3,7 +3,7 @@
 //   in   values u64 [count], bits (log2 of the slots)
 //   out  counts u8 [2^bits] as 32-bit words [max(1, 2^bits / 4)], added to
 //
-// Mapping: a thread a fingerprint; a compare-and-swap of the word that holds its byte. A full byte is only read.
+// Mapping: a thread per fingerprint; a compare-and-swap of the word that holds its byte. A full byte is only read.
 // Bound: random reads and atomics of 32 bits.
 // Geometry: each fingerprint adds 1 to a byte below 255, in any order.
 // Oracle: gpulsh/backends/reference/rows.py.

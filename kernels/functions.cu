@@ -1,12 +1,12 @@
-// functions: the minimum of each of a family's functions over each document's fingerprints, a kernel a family.
+// functions: the minimum of each of a family's functions over each document's fingerprints, a kernel per family.
 //
 //   in   values u64 [>= offset[documents]], offset i64 [documents + 1], the parameters of the family's functions
-//        (below), columns, span (fingerprints a warp, at most MAX_SPAN)
+//        (below), columns, span (fingerprints per warp, at most MAX_SPAN)
 //   out  minima u32 or u64 [documents, columns], all ones on entry
 //
 // Mapping: a warp takes `span` consecutive fingerprints, across the borders of documents, a lane one of 32 columns,
 // grid y all of them; the lanes read the same fingerprint at once. atomicMin joins a document that spans divide.
-// Bound: arithmetic, the function and a minimum a fingerprint and column; table look-ups in `tabulation`. Geometry: a
+// Bound: arithmetic, the function and a minimum per fingerprint and column; table look-ups in `tabulation`. Geometry: a
 // minimum is the same over any split. Oracle: gpulsh/backends/reference/sketches.py.
 #include "span_walk.cuh"
 

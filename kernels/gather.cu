@@ -1,7 +1,7 @@
 // gather: copies scattered rows of text end to end.
 //
 //   in   values u8 [bytes], begin i64 [rows]: where each row begins in them, offset i64 [rows + 1]: where it begins in
-//        the result, from 0, items (words a thread)
+//        the result, from 0, items (words per thread)
 //   out  gathered u8 [offset[rows]], on a 4-byte boundary
 //
 // Mapping: a block takes a tile of consecutive result bytes, a thread every blockDim-th word of four bytes,

@@ -4,13 +4,13 @@
 //
 // `intersect_rows`, for pairs whose larger row has at most `longest` fingerprints; the others it passes by:
 //   out  both, either i64 [count]: intersection and union
-// Mapping: a warp a pair, blocks of whole warps; a tile of the larger row is in shared memory, and each lane looks up
-// one fingerprint of the smaller that falls into it. Bound: bytes, 8 a fingerprint of both rows from the second-level
+// Mapping: a warp per pair, blocks of whole warps; a tile of the larger row is in shared memory, and each lane looks up
+// one fingerprint of the smaller that falls into it. Bound: bytes, 8 per fingerprint of both rows from the second-level
 // cache or memory, each read once and side by side; about 8 log2(tile) instructions for 32 lookups.
 //
 // `intersect_spread`, for the rest:
 //   in   ends i64 [count], inclusive sums of each pair's smaller row, the work; total = ends[count - 1]; items
-//        (fingerprints a thread)
+//        (fingerprints per thread)
 //   out  both u64 [count], zeros on entry
 // Mapping: flat over the fingerprints of the smaller rows, each with a binary search in the larger; the lanes of a warp
 // that serve one pair count their hits by ballot, and one adds them. A long pair is spread over blocks.

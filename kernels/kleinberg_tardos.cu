@@ -5,7 +5,7 @@
 //        total (documents * functions)
 //   out  signatures u32 [documents, functions], all ones on entry
 //
-// Mapping: a thread a function of a row; a warp's throw at one row. Bound: 64-bit multiplies, of a row that
+// Mapping: a thread per function of a row; a warp's throw at one row. Bound: 64-bit multiplies, of a row that
 // fills a share s of columns * its greatest number, 1/s darts. Geometry: the first dart is a function of the row and
 // has one writer. Oracle: gpulsh/backends/reference/weighted.py.
 #include "darts.cuh"

@@ -1,7 +1,7 @@
 // minhash: the minimum of each hash function over each document's fingerprints.
 //
 //   in   values u64 [>= offset[documents]], offset i64 [documents + 1], multiplier, addend u32 [columns],
-//        span (fingerprints a warp, at most MAX_SPAN)
+//        span (fingerprints per warp, at most MAX_SPAN)
 //   out  signatures u32 [documents, columns], all ones on entry; a row stays so where a document is empty
 //
 // Mapping: a warp takes `span` consecutive fingerprints, across the borders of documents, and 64, 128 or 256 columns,

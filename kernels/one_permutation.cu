@@ -2,13 +2,13 @@
 // others.
 //
 //   in   values u64 [>= offset[documents]], offset i64 [documents + 1], multiplier, addend u64, bins,
-//        span (fingerprints a warp, at most MAX_SPAN)
+//        span (fingerprints per warp, at most MAX_SPAN)
 //   out  minima u32 [documents, bins], all ones on entry
 //
 //   in   minima u32 [documents, bins], bins, probe u64
 //   out  signatures u32 [documents, bins]; all ones where a document is empty
 //
-// Mapping: a warp takes `span` consecutive fingerprints, across the borders of documents, a lane a fingerprint, which
+// Mapping: a warp takes `span` consecutive fingerprints, across the borders of documents, a lane per fingerprint, which
 // meet by atomicMin; to fill, a warp takes a document, a lane every 32nd bin. Bound: atomics in the second-level cache;
 // to fill, 64-bit multiplies: of a document that fills a share s of its bins, 1/s probes an empty bin, and none where
 // all values are equal. Geometry: a minimum is the same over any split, a probe depends on the bin alone. Oracle:

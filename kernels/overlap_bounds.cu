@@ -3,8 +3,8 @@
 //   in   pairs i64 [count, 2], bitmaps u64 [documents, words], words (a multiple of 16), sizes i64 [documents]
 //   out  bounds i64 [count]
 //
-// Mapping: a thread a pair; its two rows are 8 bytes a word each, whole sectors.
-// Bound: bytes: 16 a word of a pair, from the second-level cache where documents come again.
+// Mapping: a thread per pair; its two rows are 8 bytes per word each, whole sectors.
+// Bound: bytes: 16 per word of a pair, from the second-level cache where documents come again.
 // Geometry: a bound is a function of its pair and has one writer.
 // Oracle: gpulsh/backends/reference/rows.py.
 #include "bits.cuh"

@@ -4,7 +4,7 @@
 //        packed_offset i64 [rows + 1] from 0 on, items (values a thread)
 //   out  packed u64 [packed_offset[rows]]
 //
-// Mapping: flat over the packed values, across the borders of rows. Bound: bytes: 16 a value.
+// Mapping: flat over the packed values, across the borders of rows. Bound: bytes: 16 per value.
 // Geometry: a copy. Oracle: gpulsh/backends/reference/rows.py.
 #include "search.cuh"
 

@@ -5,10 +5,10 @@
 //   out  chosen u64 [offset[rows] - offset[0]]: each row from its old place on, as many as counts i64 [rows] says;
 //        nothing for longer rows
 //
-// Mapping: a block a row, whole warps; a histogram of the 256 possible frequencies in shared memory gives the greatest
-// one that is in the prefix and how many of that one are, the first in order; votes keep the order.
-// Bound: random reads of the frequencies; bytes: 16 a fingerprint.
-// Geometry: the prefix is a function of the row. Oracle: gpulsh/backends/reference/rows.py.
+// Mapping: a block per row, whole warps; a histogram of the 256 possible frequencies in shared memory gives the
+// greatest one that is in the prefix and how many of that one are, the first in order; votes keep the order. Bound:
+// random reads of the frequencies; bytes: 16 per fingerprint. Geometry: the prefix is a function of the row. Oracle:
+// gpulsh/backends/reference/rows.py.
 #include "row.cuh"
 #include "warp.cuh"
 

@@ -1,7 +1,7 @@
 // shingle: sums of token hashes to the fingerprints of all shingles, in text order.
 //
 //   in   sums u64 [tokens], of `shingle_hashes` mixed ones; starts i64 [documents + 1] (see tokens.cu), skip (tokens to
-//        skip at the front of each document that has any: 1 for unit="char"), size (1 to 64 tokens a shingle),
+//        skip at the front of each document that has any: 1 for unit="char"), size (1 to 64 tokens per shingle),
 //        rows i64 [documents + 1]: fingerprints before each document, keys u64 (see tokens.cu)
 //   out  fingerprints u64 [rows[documents]]
 //
@@ -9,7 +9,7 @@
 // thread takes 5, an odd number, so that the lanes of a warp read different banks, and writes the shingle that begins
 // at each, if one does. A key is read once for the five. Sums are of `size` tokens across the borders of documents;
 // those that divide documents are dropped.
-// Bound: arithmetic: `size` multiply-adds and two mixes of 64 bits a shingle; bytes: 16 a token.
+// Bound: arithmetic: `size` multiply-adds and two mixes of 64 bits per shingle; bytes: 16 per token.
 // Geometry: a fingerprint is a function of its tokens and has one writer.
 // Oracle: gpulsh/backends/reference/texts.py.
 #include "search.cuh"

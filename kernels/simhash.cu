@@ -1,7 +1,7 @@
-// simhash: 64 bits a word; a bit is set if more than half of the row's weight has it set in the fingerprint's hash.
+// simhash: 64 bits per word; a bit is set if more than half of the row's weight has it set in the fingerprint's hash.
 //
 //   in   values u64 [>= offset[documents]], of `simhash_weighted` weights i64 likewise, offset i64 [documents + 1],
-//        keys u64 [words = grid y], span (fingerprints a warp, at most MAX_SPAN)
+//        keys u64 [words = grid y], span (fingerprints per warp, at most MAX_SPAN)
 //   out  sums i64 [documents, words, 64], zeros on entry: the weights, counted as negative where the bit is not set
 //
 //   in   sums i64 [count, 64]

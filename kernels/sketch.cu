@@ -2,7 +2,7 @@
 //
 //   in   sums u64 [tokens], starts i64 [documents + 1] (see tokens.cu), skip, size (see shingle.cu), multiplier,
 //        addend u32 [columns], columns (at most MAX_COLUMNS), bands, rows (bands * rows <= columns),
-//        span (tokens a warp, at most MAX_SPAN)
+//        span (tokens per warp, at most MAX_SPAN)
 //   out  digests u64 [documents, bands], NO_DIGEST on entry; it stays where a document has no shingle
 //   between the two kernels, for the documents whose shingles begin in several spans:
 //        minima u32 [spans, columns], all ones on entry: row s is for the document that begins in span s and leaves it;
@@ -12,16 +12,16 @@
 // of the fingerprint that would begin at each, four a lane at a time, into shared memory; those with tokens in two
 // documents are never read. Then it walks over its documents with minima in the registers of its lanes, as in
 // minhash.cu, by groups of 64, 128 or 256 columns. A document inside the span has its signature in shared memory for a
-// moment, a lane a band; atomicMin joins the pieces of a divided one, and sketch_straddlers digests them, a
-// warp a span. Bound: arithmetic, as in minhash.cu and shingle.cu; bytes: 8 a token. Geometry: a minimum is the same
-// over any split, a digest has one writer. Oracle: gpulsh/backends/protocol.py.
+// moment, a lane per band; atomicMin joins the pieces of a divided one, and sketch_straddlers digests them, a
+// warp per span. Bound: arithmetic, as in minhash.cu and shingle.cu; bytes: 8 per token. Geometry: a minimum is the
+// same over any split, a digest has one writer. Oracle: gpulsh/backends/protocol.py.
 #include "digest.cuh"
 #include "minima.cuh"
 
 constexpr i32 MAX_SIZE = 64;
 constexpr i32 CHUNK = 128;        // tokens whose shingles a warp computes at a time
 constexpr i32 MAX_COLUMNS = 512;  // of a signature
-constexpr i32 SCRATCH = 256;      // words of 64 bits a warp: hashes of a chunk and what follows it, then a signature
+constexpr i32 SCRATCH = 256;      // words of 64 bits per warp: hashes of a chunk and what follows it, then a signature
 static_assert(SCRATCH >= CHUNK + MAX_SIZE - 1 && 2 * SCRATCH >= MAX_COLUMNS && MAX_COLUMNS % 256 == 0);
 
 struct Shared {  // of a block

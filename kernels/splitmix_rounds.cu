@@ -5,9 +5,9 @@
 //   out  state u64 [documents, 2 bins], all ones on entry: of each bin the round << ROUND_SHIFT | the least value
 //        thrown in it, then, of those that stayed empty, the least hash by their own word
 //
-// Mapping: a block a document; a thread a fingerprint in each round, then a warp a bin that stayed empty. Bound: 64-bit
-// multiplies; atomics in the second-level cache. Geometry: a bin has the least of all values, and no round after the
-// one that filled it has a lesser one. Oracle: gpulsh/backends/reference/sketches.py.
+// Mapping: a block per document; a thread per fingerprint in each round, then a warp per bin that stayed empty. Bound:
+// 64-bit multiplies; atomics in the second-level cache. Geometry: a bin has the least of all values, and no round after
+// the one that filled it has a lesser one. Oracle: gpulsh/backends/reference/sketches.py.
 #include "warp.cuh"
 
 __device__ __forceinline__ u64 splitmix64(u64 word) {

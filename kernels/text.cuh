@@ -1,9 +1,9 @@
-// UTF-8 text in strips of 28 bytes, a thread a strip, as bit masks. All rules are local: a code point starts at a byte
-// exactly where a well-formed sequence (Unicode, table 3-7) starts there and ends within the document; every byte in no
-// such sequence is a separator. A lead byte is never a continuation byte, so no sequence hides another, and the code
-// point before a byte begins at most four bytes back: a thread looks at its strip and the 4 bytes before, 32 bits in
-// all. ASCII, 7 bits a byte, is classified four bytes at a time; the Unicode table is read for lead bytes only, and for
-// ASCII if the reading has its own table: BY_TABLE.
+// UTF-8 text in strips of 28 bytes, a thread per strip, as bit masks. All rules are local: a code point starts at a
+// byte exactly where a well-formed sequence (Unicode, table 3-7) starts there and ends within the document; every byte
+// in no such sequence is a separator. A lead byte is never a continuation byte, so no sequence hides another, and the
+// code point before a byte begins at most four bytes back: a thread looks at its strip and the 4 bytes before, 32 bits
+// in all. ASCII, 7 bits per byte, is classified four bytes at a time; the Unicode table is read for lead bytes only,
+// and for ASCII if the reading has its own table: BY_TABLE.
 #pragma once
 #include "search.cuh"
 

@@ -7,12 +7,10 @@
 //        adds up to inclusive sums
 //        bounds i64 [count, 2]
 //
-// Mapping: a thread a strip; then a thread a wanted token, which finds its strip by binary search in the sums, and its
-// byte in the strip's bit mask. A word ends with the last code point before the next token's start: that code point is
-// found the same way, so no loop is as long as a token or a gap.
-// Bound: latency of dependent reads.
-// Geometry: counts over all text before a byte do not depend on where strips begin.
-// Oracle: gpulsh/backends/reference/texts.py.
+// Mapping: a thread per strip; then a thread per wanted token, which finds its strip by binary search in the sums, and
+// its byte in the strip's bit mask. A word ends with the last code point before the next token's start: that code point
+// is found the same way, so no loop is as long as a token or a gap. Bound: latency of dependent reads. Geometry: counts
+// over all text before a byte do not depend on where strips begin. Oracle: gpulsh/backends/reference/texts.py.
 #include "text.cuh"
 
 constexpr u32 OF_STRIP = (1u << STRIP) - 1;

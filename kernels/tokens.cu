@@ -10,16 +10,15 @@
 //        starts i64 [documents + 1]: tokens before each document, and the number of all
 //        hashes u64 [rows[documents]], of `tokens_hashes` alone: mixed sums, without tokens that the consumers skip
 //
-// Mapping: a block takes a tile of consecutive bytes, a thread a strip of 28, across the borders of documents.
-// `tokens_documents` marks where documents begin, a thread a document; `tokens_count` finds the code points and where
+// Mapping: a block takes a tile of consecutive bytes, a thread per strip of 28, across the borders of documents.
+// `tokens_documents` marks where documents begin, a thread per document; `tokens_count` finds the code points and where
 // tokens start, as bit masks, and counts the tokens that start in each strip and the code points since the last start,
 // scanned over the block; the caller adds up the blocks; `tokens_sum` reads text and masks and knows each code point's
-// token and place; `tokens_starts` reads each document's start from the masks. `tokens_hashes` is a thread a token. For
-// unit="char" a run of code points begins with a token for the space before it; a document's first token is then such a
-// space, which the consumers skip.
-// Bound: instructions, then bytes: the text twice, 12 a strip written and read, 8 a token.
-// Geometry: a code point's token and place depend on counts over all text before it, never on where strips begin; sums
-// are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/texts.py.
+// token and place; `tokens_starts` reads each document's start from the masks. `tokens_hashes` is a thread per token.
+// For unit="char" a run of code points begins with a token for the space before it; a document's first token is then
+// such a space, which the consumers skip. Bound: instructions, then bytes: the text twice, 12 per strip written and
+// read, 8 per token. Geometry: a code point's token and place depend on counts over all text before it, never on where
+// strips begin; sums are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/texts.py.
 #include "search.cuh"
 #include "text.cuh"
 #include "warp.cuh"
@@ -272,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
                               tokens_end, open_end, keys, secret, sums, proof, packed);
 }
 
-// A thread a document, and one for the end. `threads`: strips a block of `tokens_count`.
+// A thread per document, and one for the end. `threads`: strips per block of `tokens_count`.
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     tokens_starts(const i64* __restrict__ offset, i64 count, i32 characters, i32 threads, i64 blocks,
                   const u32* __restrict__ code_points, const u32* __restrict__ token_starts,

@@ -4,10 +4,10 @@
 //   out  distinct u64 [offset[rows] - offset[0]]: each row from its old place on, as many as counts i64 [rows] says;
 //        nothing for longer rows
 //
-// Mapping: a block a row, whole warps; a bitonic network in shared memory, padded to a power of two by the greatest
+// Mapping: a block per row, whole warps; a bitonic network in shared memory, padded to a power of two by the greatest
 // value. A comparator c of a step joins places of the 64 that begin at 2 (c & ~31) while the step is short, so that a
-// warp meets only itself and needs no barrier of the block. Bound: shared memory, 16 bytes a fingerprint and step,
-// log2(n) (log2(n) + 1) / 2 steps; from device memory 16 bytes a fingerprint.
+// warp meets only itself and needs no barrier of the block. Bound: shared memory, 16 bytes per fingerprint and step,
+// log2(n) (log2(n) + 1) / 2 steps; from device memory 16 bytes per fingerprint.
 // Geometry: a sorted row is a function of the row. Oracle: gpulsh/backends/reference/rows.py.
 #include "row.cuh"
 

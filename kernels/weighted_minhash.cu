@@ -5,9 +5,9 @@
 //        wanted (darts that most probably hit all bins), bins
 //   out  least u64 [documents, bins], all ones on entry: in the lower half the signatures
 //
-// Mapping: a block a row, a thread a weight and level of it; darts meet by atomicMin. Bound: 64-bit multiplies; where a
-// row has few weights, the chain of darts of one level. Geometry: the least dart of a bin is the same in any order, and
-// no dart beyond the reach comes before one within it. Oracle: gpulsh/backends/reference/weighted.py.
+// Mapping: a block per row, a thread per weight and level of it; darts meet by atomicMin. Bound: 64-bit multiplies;
+// where a row has few weights, the chain of darts of one level. Geometry: the least dart of a bin is the same in any
+// order, and no dart beyond the reach comes before one within it. Oracle: gpulsh/backends/reference/weighted.py.
 #include "darts.cuh"
 
 constexpr i32 DEPTH = 24;

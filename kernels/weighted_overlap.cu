@@ -3,7 +3,7 @@
 //   in   pairs i64 [count, 2], values u64 [>= offset[documents]], ascending within a row, weights f64, offset i64
 //   out  least, greatest f64 [count]
 //
-// Mapping: a thread a pair, both rows merged in order. Bound: latency of dependent reads. Geometry: a pair has one
+// Mapping: a thread per pair, both rows merged in order. Bound: latency of dependent reads. Geometry: a pair has one
 // writer, and its sums run in the order of the values. Oracle: gpulsh/backends/reference/weighted.py.
 #include "bits.cuh"
 

@@ -1,9 +1,9 @@
 // winnow: marks fingerprints that are the least of some `size` consecutive ones of their row, the last of equal ones.
 //
-//   in   values u64 [>= offset[documents]], offset i64 [documents + 1], size, items (fingerprints a thread)
+//   in   values u64 [>= offset[documents]], offset i64 [documents + 1], size, items (fingerprints per thread)
 //   out  chosen u8 [offset[documents] - offset[0]]: 0 or 1
 //
-// Mapping: a thread a fingerprint at a time, flat over all rows. It looks left and right until one is less, at most
+// Mapping: a thread per fingerprint at a time, flat over all rows. It looks left and right until one is less, at most
 // `size` in all: if that many are not less, it is the least of that window.
 // Bound: bytes from the first-level cache; of hashes, a thread looks at about 2 + 2 log(size).
 // Geometry: a fingerprint is compared with its row alone. Oracle: gpulsh/backends/reference/rows.py.

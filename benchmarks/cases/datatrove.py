@@ -87,7 +87,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def _inputs(bench: Bench, kind: str) -> Path:
-    """A file a thread, for datatrove divides its work by files; Parquet has the codec that it has by default."""
+    """A file per thread, for datatrove divides its work by files; Parquet has the codec that it has by default."""
     texts = pq.read_table(bench.corpus, columns=["text"]).slice(0, bench.rows)
     texts = texts.append_column("id", pa.array(np.arange(len(texts))).cast(pa.string()))
     inputs = bench.work / f"{kind.replace(' ', '-')}-{len(texts)}"

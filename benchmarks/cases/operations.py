@@ -154,7 +154,7 @@ def _of_words(count: int, ask: dict[str, Any]) -> Iterator[Operation]:
     words = BitSignatures(generator.integers(0, 2**64, (count, 1), np.uint64))
     pairs = generator.integers(0, count, (5 * count, 2))
     work: Work = partial(gpulsh.hamming, words, pairs, **ask)
-    yield Operation("hamming", "pairs", len(pairs), work, *_copy(pairs, pairs, work()))  # two words a pair
+    yield Operation("hamming", "pairs", len(pairs), work, *_copy(pairs, pairs, work()))  # two words per pair
     search = gpulsh.HammingTables(distance=3)
     keys = len(search.design(count).keys)
     sorts = f"sort of {keys} tables", partial(_sorts, words.values[:, 0], keys)

@@ -30,7 +30,7 @@ def row_groups(path: Path, count: int) -> None:
 
 
 def groups_of(rows: int) -> Callable[[Path, int], None]:
-    """Parquet, so many rows a row group, of about 2 KB each."""
+    """Parquet, so many rows per row group, of about 2 KB each."""
 
     def make(path: Path, count: int) -> None:
         pq.write_table(_table(count, 300), path, row_group_size=rows)

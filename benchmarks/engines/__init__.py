@@ -1,4 +1,4 @@
-"""One file a library, one small interface (base.py). Imported by name only, so that a process loads just its own."""
+"""One file per library, one small interface (base.py). Imported by name only, so that a process loads just its own."""
 
 from __future__ import annotations
 

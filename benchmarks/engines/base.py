@@ -64,7 +64,7 @@ class Engine(Decider):
 
     @abstractmethod
     def pairs(self, found: Any) -> NDArray[np.int64] | None:
-        """[m, 2], or None where the library says only which documents have a partner."""
+        """[m, 2], or None if the library says only which documents have a partner."""
 
     @abstractmethod
     def decision(self, result: Any) -> Decision: ...

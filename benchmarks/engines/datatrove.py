@@ -72,7 +72,7 @@ class Datatrove(FilesEngine, Decider):
         return JsonlReader(str(inputs))
 
     def _removed(self, inputs: Path, output: Path, threshold: float) -> str:
-        """The first three stages: a folder with the numbers of the rows that go, a file a file of the input."""
+        """The first three stages: a folder with the numbers of dropped rows, one file per input file."""
         bands, rows = BANDING[threshold]
         config = MinhashConfig(
             n_grams=SHINGLE,

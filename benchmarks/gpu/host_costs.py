@@ -46,7 +46,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.run.records.tables import DIGESTS
 from gpulsh.run.stages import sign
 
-KINDS = {"pages": 2700, "tweets": 100}  # bytes a document
+KINDS = {"pages": 2700, "tweets": 100}  # bytes per document
 TILE = 2 << 20  # bytes of text that are compared at a time
 BANDS = 21  # of 128 permutations at 0.8
 BATCH = 32 << 20  # bytes of text that are signed at a time

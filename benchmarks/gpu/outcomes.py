@@ -17,13 +17,13 @@ SHOWN = 4000  # characters of a failure, its last ones
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """One line a test: of its call, or of a set-up or an end that did not pass."""
+    """One line per test: of its call, or of a set-up or an end that did not pass."""
     if report.when == "call" or not report.passed:
         _write(report.nodeid, report)
 
 
 def pytest_collectreport(report: Any) -> None:
-    """One line a file that cannot be collected."""
+    """One line per file that cannot be collected."""
     if not report.passed:
         _write(report.nodeid or "collection", report)
 

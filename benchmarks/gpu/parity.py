@@ -140,7 +140,7 @@ def run_tests(
 def run_bounded(
     command: Sequence[str], limit: float, *, shown: bool, environment: Mapping[str, str] | None = None
 ) -> tuple[int | None, list[str]]:
-    """The status of a command and, unless it is `shown`, its lines; None where it and all that it started was ended.
+    """The status of a command and, unless it is `shown`, its lines; None if it and all that it started was ended.
 
     It is interrupted first, so that it can say what it has found.
     """

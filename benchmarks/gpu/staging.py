@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-KINDS = {"pages": 2700, "tweets": 100}  # bytes a document
+KINDS = {"pages": 2700, "tweets": 100}  # bytes per document
 CHUNK = 1000  # rows
 BATCH = 32 << 20  # bytes of text
 TURNS = 3  # of the work in one interpreter, whose least time counts

@@ -37,7 +37,7 @@ class Times:
 
 
 def by_events(cupy: Any, calls: Sequence[Callable[[], Any]], rounds: int, limit: float) -> Times:
-    """Each of `calls` once to warm up, then `rounds` of them in turn, fewer where that takes over `limit` seconds.
+    """Each of `calls` once to warm up, then `rounds` of them in turn, fewer if that takes over `limit` seconds.
 
     A call does the same work on another input; with enough of them none finds its input in the cache. An event stands
     before and behind each call, so pauses in which the device waits for the host count.

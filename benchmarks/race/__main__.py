@@ -74,7 +74,7 @@ class Race:
                 print(f"{library} {self.out[library]}", flush=True)
 
     def run(self, heat: Heat) -> list[dict[str, Any]]:
-        """All rounds, each in an order that turns: a row a library."""
+        """All rounds, in rotating order: a row per library."""
         rows: dict[str, dict[str, Any]] = {}
         for library in self.libraries:
             told = {"documents": heat.course.documents, "threshold": heat.threshold, "cores": heat.cores}

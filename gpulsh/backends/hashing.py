@@ -45,7 +45,7 @@ def public_words() -> NDArray[np.uint64]:
 
 
 def rolled(tokens: Tokens, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
-    """`Backend.shingles` for `shingling.hash` "rabin" or "karp_rabin", in one step over all shingles a token."""
+    """`Backend.shingles` for `shingling.hash` "rabin" or "karp_rabin", one token of all shingles at a time."""
     base = (STREAM_SHINGLE if keys is None else int(keys.words[SHINGLE])) % int(_PRIME)
     sizes = tokens.lengths
     shingles = np.where(sizes > 0, np.maximum(sizes - shingling.size, 0) + 1, 0)

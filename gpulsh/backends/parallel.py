@@ -46,7 +46,7 @@ def pipelined_map(items: Iterable[Item], workers: Sequence[Callable[[Item], Resu
             free.put(worker)
 
     def begin() -> Future[Result] | None:
-        """Start work on the next item; None where none is left."""
+        """Start work on the next item; None if none is left."""
         worker = free.get()
         if worker is not None:
             try:

@@ -173,7 +173,7 @@ class DeviceBuffer:
 class SketchFold(Protocol):
     """A sketch of sets by one family, as a fold: a set may come in parts, in any order, with repeats.
 
-    A state has a row a set, in a form of the backend's choice. `finish` makes signatures of it, with the same bits in
+    A state has a row per set, in a form of the backend's choice. `finish` makes signatures of it, with the same bits in
     every backend. The signature of a union of parts is `finish(merge(fold(one), fold(other)))`.
 
     MinHash (Broder, Charikar, Frieze, Mitzenmacher 2000) takes the minimum over a set of each of its functions h_i.

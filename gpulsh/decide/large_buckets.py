@@ -152,7 +152,7 @@ class LargeBucketJoin:
     def _sharing_prefixes(self, index: PrefixIndex, queries: Entries, sizes: Numbers, most: float) -> Numbers:
         """The pairs of `_pairs` that share a prefix shingle.
 
-        Pairs that share none may be among them where an exact measure then rules them out.
+        Pairs that share none may be among them if an exact measure then rules them out.
         """
         known, asking, matches = index.documents(), queries.owners(), index.matches(queries)
         if self._is_exact and matches.count >= len(known) * len(asking) + self._bitmaps.cost(known, asking, sizes):

@@ -137,11 +137,11 @@ class Estimate:
     index: float  # of the kept documents, for later crawls
     index_at_source: float  # the same with `evidence="source"`
     false_candidates: dict[float, float]  # expected pairs, by the similarity of unrelated documents
-    false_seconds: dict[float, float | None]  # to compare them, where that rate is known
+    false_seconds: dict[float, float | None]  # to compare them, if that rate is known
 
     @property
     def seconds(self) -> float | None:
-        """The start and all stages, one after another; None where one is not known."""
+        """The start and all stages, one after another; None if one is not known."""
         known = [stage.seconds for stage in self.stages if stage.seconds is not None]
         return self.start + sum(known) if len(known) == len(self.stages) else None
 
@@ -241,7 +241,7 @@ def held_at_once(name: str, corpus: Corpus, bands: float, workers: int, nodes: i
 
 
 def workers_needed(seconds: float, estimated: Callable[[int], Estimate]) -> int | None:
-    """The fewest workers whose estimate is at most `seconds`; None where no number of them is enough.
+    """The fewest workers whose estimate is at most `seconds`; None if no number of them is enough.
 
     `estimated` gives the estimate for a number of workers, which never grows with that number.
     """

@@ -21,7 +21,7 @@ from gpulsh.ragged import run_bounds
 
 BITS = 20  # per hash; filters written with 12 are read as well
 TOGETHER_BITS = 28  # per hash of several segments: a hash that passes is looked up in each of them
-COMPACT_BITS = 16  # the same where segments have no filters of their own, for few bytes a document
+COMPACT_BITS = 16  # the same where segments have no filters of their own, for few bytes per document
 BLOCK = 8  # words; a hash sets bits in two of them in a filter of several segments
 LENGTH_BITS = 4  # significant bits of a filter's length; the lower ones are 0
 

@@ -151,7 +151,7 @@ def _broken(error: object) -> str:
 
 
 def gzip_begin(packed: bytes, most: int = PLAIN_STEP) -> bytes | None:
-    """The content of the beginning of a gzip member; None where it is none."""
+    """The content of the beginning of a gzip member; None if it is none."""
     try:
         return zlib.decompressobj(wbits=31).decompress(packed, most)
     except zlib.error:

@@ -69,7 +69,7 @@ class File:
         return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
 
     def size(self) -> int | None:
-        """Bytes of the file; None where a remote store does not know."""
+        """Bytes of the file; None if a remote store does not know."""
         with reading(self):
             return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
 

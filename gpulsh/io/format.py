@@ -94,7 +94,7 @@ class Known(NamedTuple):
     """Texts of parts that are held in memory and need not be decoded."""
 
     columns: Columns
-    texts: Callable[[Part], list[pa.Array] | None]  # None where they are not held
+    texts: Callable[[Part], list[pa.Array] | None]  # None if they are not held
 
 
 class Writing(TypedDict, total=False):
@@ -130,7 +130,7 @@ class Format(ABC):
         """
 
     def parts(self, file: File, columns: Columns) -> list[Part] | None:
-        """All parts, in order, for several threads to read; None where the format has none. It refuses what `check`
+        """All parts, in order, for several threads to read; None if the format has none. It refuses what `check`
         does, and the sizes of the parts add up to what that gives.
         """
         return None
@@ -142,7 +142,7 @@ class Format(ABC):
         raise NotImplementedError
 
     def kind(self, file: File, column: str) -> pa.DataType | None:
-        """The column's pyarrow.DataType; None where the format declares none."""
+        """The column's pyarrow.DataType; None if the format declares none."""
         return None
 
     @abstractmethod

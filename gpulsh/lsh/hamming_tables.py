@@ -170,7 +170,7 @@ class HammingTables:
     def build(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> BuiltTables:
-        """The tables of signatures, 16 bytes a signature and table; `query` of this object uses them from now on.
+        """The tables of signatures, 16 bytes per signature and table; `query` of this object uses them from now on.
 
         Raises ParameterError if signatures have another number of bits.
         """

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array
 from gpulsh.ragged import distinct, sorted_distinct
 
-FLAGS = 64  # bytes a pair up to which flags take less time than a sort
+FLAGS = 64  # bytes per pair up to which flags take less time than a sort
 
 
 def packed(i: Array, j: Array) -> Array:

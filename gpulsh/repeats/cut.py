@@ -34,7 +34,7 @@ class Cut:
     """The texts of n documents after `cut`.
 
     texts   pyarrow large_string [n]: without the spans; null for a null, or empty if an iterator gave it
-    keep    bool [n]: whether to keep a document; False where a cut left too few tokens
+    keep    bool [n]: whether to keep a document; False if a cut left too few tokens
     tokens  int64 [n]: tokens left in documents that were cut; -1 in the others
 
     `cut` makes it; its errors are ParameterError and InputTypeError.

@@ -223,7 +223,7 @@ def repeats(documents: Documents, tokens: int, keys: EvidenceKeys) -> tuple[Repe
 
 
 def _batches(documents: Documents, most: int) -> Iterator[TextBatch]:
-    """All documents as the backend reads them, of about `most` bytes a batch."""
+    """All documents as the backend reads them, of about `most` bytes per batch."""
     if not documents.of_bytes:
         yield from folded_batches(documents.source, documents.folding, most)
         return

@@ -54,7 +54,7 @@ class Earlier:
     """Documents of earlier runs, which come first."""
 
     index: str  # the folder of the index that knows them
-    key: str | None  # the column that its keys are of; None where they are FILE:ROW
+    key: str | None  # the column that its keys are of; None if they are FILE:ROW
 
 
 NOT_CUT = Cut(memory=0, partition=0, digests=0, group=0)
@@ -94,7 +94,7 @@ class FileJob(ABC):
 
     @property
     def screening(self) -> Screening | None:
-        """How documents that hold items of a test set are found; None where none are looked for."""
+        """How documents that hold items of a test set are found; None if none are looked for."""
         return None
 
     @property

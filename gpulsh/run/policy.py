@@ -86,7 +86,7 @@ class Policy:
         return self.within or self.across
 
     def order(self, facts: PartitionFacts, files: Sequence[File], where: Callable[[int], str]) -> Order | None:
-        """The decision order of the documents of a partition of `files`; None where that is their position."""
+        """The decision order of the documents of a partition of `files`; None if that is their position."""
         if self.keep == "first":
             return None
         if self.ranks is not None:

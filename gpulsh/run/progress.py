@@ -41,7 +41,7 @@ def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
 class _Undisturbed:
     """A stream that drops all text after a failed write, so work continues without visible progress.
 
-    `stream` is None where the process has no standard error.
+    `stream` is None if the process has no standard error.
     """
 
     def __init__(self, stream: TextIO | None) -> None:

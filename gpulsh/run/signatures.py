@@ -1,4 +1,4 @@
-"""Signatures and band digests of files, as a table that SQL engines read: a column a value, a column a band."""
+"""Signatures and band digests of files, as a table that SQL engines read: a column per value, a column per band."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _bits_named(name: str, text: str, seed: int | None, distance: int | None) ->
 
 
 def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int | None]:
-    """The SimHash that `text` names, and the distance; None where the threshold chooses it.
+    """The SimHash that `text` names, and the distance; None if the threshold chooses it.
 
     A single number below 64 is a distance; a larger one is a number of bits.
 

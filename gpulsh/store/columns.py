@@ -157,7 +157,7 @@ class MappedColumns(MappedBatches, Generic[Row]):
 
 @cache
 def kinds_of(row: Callable[..., object]) -> Mapping[str, type[np.generic] | None]:
-    """NumPy's type of each field of a named tuple; None where it is not one of numbers or flags."""
+    """NumPy's type of each field of a named tuple; None if it is not one of numbers or flags."""
     return {name: _kind_of(hint) for name, hint in get_type_hints(row).items()}
 
 

@@ -57,7 +57,7 @@ class Manifest:
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
-        """The manifest in the folder; None where there is none, or its first line is torn."""
+        """The manifest in the folder; None if there is none, or its first line is torn."""
         try:
             with open_file(folder / NAME) as file:
                 entries, length = _entries(file.read())
@@ -87,7 +87,7 @@ class Manifest:
         return self._steps.get(step)
 
     def finished(self, step: str) -> Mapping[str, Any] | None:
-        """The facts of a finished step, its files intact; None where it must be done, or done again."""
+        """The facts of a finished step, its files intact; None if it must be done, or done again."""
         found = self.find(step)
         files = found.files if found else {}
         lost = next((name for name, fact in files.items() if fact_of(self.folder / name) != fact), None)

@@ -4,7 +4,7 @@
   bit sets instead, a bit for each value that two of them hold. In near-copies of one page, each value is in hundreds of
   rows and is compared in tens of thousands of pairs. A bitmap in which every value has its own bit bounds an overlap by
   exactly that overlap.
-- bitmaps flips a bit a fingerprint; overlap_bounds is a population count a word of a pair.
+- bitmaps flips a bit per fingerprint; overlap_bounds is a population count per word of a pair.
 """
 
 from __future__ import annotations

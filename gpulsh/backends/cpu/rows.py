@@ -122,7 +122,7 @@ def unique(threads: Threads, fingerprints: Fingerprints) -> Fingerprints:
 def union_of(pieces: Iterable[Fingerprints], room: Room) -> NDArray[np.uint64]:
     """All values of pieces of one row each, ascending and without repeats.
 
-    Ascending runs of like length are merged, so values are moved few times. It holds at most 16 bytes a value, while
+    Ascending runs of like length are merged, so values are moved few times. It holds at most 16 bytes per value, while
     two halves are merged. Raises DeviceMemoryError if there are too many values.
     """
     runs: list[NDArray[np.uint64]] = []  # each shorter than the one before

@@ -26,7 +26,7 @@ CHUNK_SHINGLES = 1 << 16
 _U = np.uint64
 _ONE, _NONE = _U(1), _U(0)
 _FREE = np.uint32(0)
-_TREE = 16  # hashes a tree
+_TREE = 16  # hashes per tree
 _FULL = 15 * _TREE  # that eight digits count
 
 _scratch = Scratch()

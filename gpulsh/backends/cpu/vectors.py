@@ -101,7 +101,7 @@ def mixed_lanes(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 @lowered(types.int64(types.uint64))
 def lowest_bit(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    """The place of the lowest bit that is set, 64 where there is none."""
+    """The place of the lowest bit that is set, 64 if there is none."""
     return builder.cttz(bits, ir.Constant(I1, 0))
 
 

@@ -120,7 +120,7 @@ class CudaBackend(Backend):
         return None if kept is None else TextBatch(*kept)
 
     def _resident(self, share: float, *arrays: Array) -> list[Array] | None:
-        """Copies that stay on this device; None where that `share` of its memory is full."""
+        """Copies that stay on this device; None if that `share` of its memory is full."""
         try:
             with self._machine.here():
                 if not self._room:

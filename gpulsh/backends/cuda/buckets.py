@@ -1,6 +1,6 @@
 """Signatures to components: band_digests, collisions, candidates, components.
 
-band_digests: a thread a digest of signatures in memory; `sign` makes digests of minima in registers instead.
+band_digests: a thread per digest of signatures in memory; `sign` makes digests of minima in registers instead.
 
 collisions: a filter leaves the digests that may repeat, a range of digests at a time; a sort of keys groups them.
 CuPy sorts integers with Thrust's stable radix sort, a pass for each byte of the key. `argsort` carries a copy of the
@@ -41,7 +41,7 @@ def band_digests(machine: Machine, signatures: Array, shape: BandShape) -> Array
 
 
 def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
-    """Extra memory: 2 to 4 bytes a digest of a range, and about 45 for each that may repeat."""
+    """Extra memory: 2 to 4 bytes per digest of a range, and about 45 for each that may repeat."""
     xp = machine.arrays
     digests, ids = xp.ascontiguousarray(digests), xp.ascontiguousarray(ids)
     ranges = -(-len(ids) // machine.geometry.sort_span)
@@ -142,7 +142,7 @@ def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
 
 
 def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:
-    """Extra memory: 16 bytes a distinct pair twice, and about 24 a pair of one span."""
+    """Extra memory: 16 bytes per distinct pair twice, and about 24 per pair of one span."""
     xp, geometry = machine.arrays, machine.geometry
     sizes = xp.diff(buckets.offset)
     ends = xp.cumsum(sizes * (sizes - 1) // 2)

@@ -67,7 +67,7 @@ class Geometry:
     text_threads: int = 256
     exact_items: int = 8
     search_items: int = 8
-    span: int = 1024  # fingerprints a warp of minhash, tokens a warp of sketch
+    span: int = 1024  # fingerprints per warp of minhash, tokens per warp of sketch
     minhash_threads: int = 128  # whole warps
     row_threads: int = 128  # whole warps
     row_limit: int = 2048  # fingerprints of the longest row that one block, or warp, takes alone

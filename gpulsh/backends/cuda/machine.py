@@ -86,7 +86,7 @@ class Machine:
     def run(
         self, file: str, kernel: str, work: int, each: int, *arguments: Argument, threads: int = 0, rows: int = 1
     ) -> None:
-        """Start `kernel` with a block for every `each` of `work`; nothing where there is no work."""
+        """Start `kernel` with a block for every `each` of `work`; nothing if there is no work."""
         blocks = -(-work // each)
         if blocks > MAX_BLOCKS[0] or rows > MAX_BLOCKS[1]:
             raise BackendError(f"{kernel} would need {blocks} x {rows} blocks; give a smaller batch")

@@ -3,7 +3,7 @@
 unique: a block sorts a row that fits its shared memory; the array module's radix sorts take longer rows, a span at a
 time. winnow: a thread a fingerprint, which looks around for a lesser one. prefixes: a histogram a row in shared memory;
 longer rows as in unique. intersect: a warp a pair, the larger row in shared memory; longer rows are spread over blocks.
-bitmaps, overlap_bounds: an atomic exclusive-or a fingerprint, then a thread a pair. simhash: a lane two bits, whose
+bitmaps, overlap_bounds: an atomic exclusive-or each, then a thread per pair. simhash: a lane two bits, whose
 sums over a warp's fingerprints meet by atomic additions; then their signs.
 """
 
@@ -21,7 +21,7 @@ from gpulsh.ragged import counted, first_of_runs, offsets
 
 
 def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
-    """Extra memory: 16 bytes a fingerprint, about 60 for each of one span of long rows."""
+    """Extra memory: 16 bytes per fingerprint, about 60 for each of one span of long rows."""
     xp, geometry = machine.arrays, machine.geometry
     offset, rows = fingerprints.offset, len(fingerprints)
     loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)
@@ -131,7 +131,7 @@ def frequencies(machine: Machine, fingerprints: Fingerprints, counts: Array) -> 
 def prefixes(
     machine: Machine, fingerprints: Fingerprints, counts: Array, lengths: Array, rare: int = 0
 ) -> Fingerprints:
-    """Extra memory: 16 bytes a fingerprint, about 60 for each of one span of long rows."""
+    """Extra memory: 16 bytes per fingerprint, about 60 for each of one span of long rows."""
     xp, geometry = machine.arrays, machine.geometry
     offset, rows, bits = fingerprints.offset, len(fingerprints), _bits(len(counts))
     if rare > 0:
@@ -168,7 +168,7 @@ def _slots(values: Array, bits: int) -> Array:
 
 
 def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
-    """Extra memory: 16 bytes a pair, the result, and about 60 for a pair with a long row."""
+    """Extra memory: 16 bytes per pair, the result, and about 60 for a pair with a long row."""
     xp, geometry = machine.arrays, machine.geometry
     pairs = xp.ascontiguousarray(pairs)
     count = len(pairs)
@@ -230,7 +230,7 @@ def overlap_bounds(machine: Machine, pairs: Array, bitmaps: Array, sizes: Array)
 
 
 def simhash(machine: Machine, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
-    """Extra memory: 512 bytes a word of a row."""
+    """Extra memory: 512 bytes per word of a row."""
     xp, geometry = machine.arrays, machine.geometry
     count, documents, warps = len(keys), len(fingerprints), geometry.minhash_threads // LANES
     sums, bits = xp.zeros((documents, count, 64), np.int64), xp.empty((documents, count), np.uint64)

@@ -2,8 +2,8 @@
 
 MinHash: minima in the registers of a warp's lanes, over spans of fingerprints across the borders of rows.
 `MinHash.digests` goes from token sums to band digests: the hot path of `sign`, without fingerprints or signatures in
-memory. FunctionMinima: a column a lane. FastSimilarity, OnePermutation: an atomic minimum a fingerprint, then a block
-or a warp a document for what stayed empty. SplitmixRounds: a block a document.
+memory. FunctionMinima: a column per lane. FastSimilarity, OnePermutation: an atomic minimum each, then a block
+or a warp per document for what stayed empty. SplitmixRounds: a block per document.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Minima(SketchFold):
         return state
 
     def by_spans(self, file: str, kernel: str, fingerprints: Fingerprints, *drawn: Argument, rows: int = 1) -> Array:
-        """New minima, lowered by a kernel that takes a span of fingerprints a warp, across the borders of sets."""
+        """New minima, lowered by a kernel that takes a span of fingerprints per warp, across the borders of sets."""
         geometry, minima = self.machine.geometry, self.empty(len(fingerprints))
         total = self.machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
         self.machine.run(

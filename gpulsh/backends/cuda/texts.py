@@ -21,7 +21,7 @@ from gpulsh.params import Shingling
 from gpulsh.ragged import offsets, ranges
 from gpulsh.secret import SHINGLE, EvidenceKeys
 
-STRIP = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
+STRIP = 28  # bytes per thread of `tokens`, as in kernels/text.cuh
 TOKENS = 5  # a thread of `shingle` takes, as kernels/shingle.cu has it
 WORD_BYTES = 4  # of `gather`, as in the kernel
 

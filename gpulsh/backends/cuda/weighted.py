@@ -1,6 +1,6 @@
-"""Weighted rows. occurrences: radix sorts of the array module; weighted_overlap: a thread a pair.
+"""Weighted rows. occurrences: radix sorts of the array module; weighted_overlap: a thread per pair.
 
-weighted_minhash: a block a row; kleinberg_tardos: a thread a function of a row.
+weighted_minhash: a block per row; kleinberg_tardos: a thread per function of a row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpulsh.ragged import first_of_runs
 
 
 def occurrences(machine: Machine, fingerprints: Fingerprints) -> WeightedFingerprints:
-    """Extra memory: about 60 bytes a fingerprint."""
+    """Extra memory: about 60 bytes per fingerprint."""
     xp, offset = machine.arrays, fingerprints.offset
     start, stop = machine.number(offset[0]), machine.number(offset[-1])
     values, row = fingerprints.values[start:stop], machine.row_of(offset, start, stop)
@@ -40,7 +40,7 @@ def weighted_overlap(machine: Machine, pairs: Array, rows: WeightedFingerprints)
 
 
 def weighted_minhash(machine: Machine, rows: WeightedFingerprints, num_perm: int, seed: int) -> Array:
-    """Extra memory: 8 bytes a value of a signature."""
+    """Extra memory: 8 bytes per value of a signature."""
     xp = machine.arrays
     least = xp.full((len(rows), num_perm), np.uint64(NO_DIGEST), np.uint64)
     machine.run(

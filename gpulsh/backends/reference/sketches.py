@@ -37,7 +37,7 @@ def sketch_of(family: Family) -> SketchFold:
 
 
 class Minima:
-    """A minimum a column: states merge by the lesser value, and all ones mean no value."""
+    """A minimum per column: states merge by the lesser value, and all ones mean no value."""
 
     def __init__(self, family: Family) -> None:
         self._columns, self._type = family.num_perm, np.dtype(family.value_type)

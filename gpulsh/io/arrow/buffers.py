@@ -57,7 +57,7 @@ def numbers(array: pa.Array) -> Values:
 
 
 def null_mask(array: pa.Array) -> NDArray[np.bool_] | None:
-    """bool [n], true where the array's own validity says null; None where that is nowhere."""
+    """bool [n], true where the array's own validity says null; None if that is nowhere."""
     if array.null_count == 0:
         return None
     content = array.buffers()[0]
@@ -121,7 +121,7 @@ def _joined_cuts(column: pa.Array | pa.ChunkedArray, rows: Numbers) -> pa.Array:
 
 
 def _bits(content: pa.Buffer, array: pa.Array) -> NDArray[np.bool_]:
-    """bool [n]: a buffer of `array` that holds a bit a value, lowest first."""
+    """bool [n]: a buffer of `array` that holds a bit per value, lowest first."""
     first, last = array.offset // 8, (array.offset + len(array) + 7) // 8
     bits = np.unpackbits(np.frombuffer(content, np.uint8)[first:last], bitorder="little")
     return np.asarray(bits[array.offset % 8 :][: len(array)] == 1)

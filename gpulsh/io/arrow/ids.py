@@ -26,7 +26,7 @@ def one_type(parts: Sequence[pa.Array], declared: Sequence[pa.DataType]) -> pa.A
 
 
 def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
-    """The type that holds every value of the types exactly; None where no one type does."""
+    """The type that holds every value of the types exactly; None if no one type does."""
     types = pa.types
     kinds = {kind.value_type if types.is_dictionary(kind) else kind for kind in kinds}
     kinds -= {pa.null()}

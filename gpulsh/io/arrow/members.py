@@ -50,7 +50,7 @@ def _text(text: str) -> pa.StringScalar:
 
 
 def _joined(*parts: pa.Array | pa.Scalar) -> pa.StringArray:
-    """The parts of each row end to end; null where one is."""
+    """The parts of each row end to end; null if one is."""
     return pc.binary_join_element_wise(*parts, _text(""))
 
 

@@ -144,7 +144,7 @@ class _ScatteredRows(_ArrowRows):
 
 
 class _ViewRows(_ScatteredRows):
-    """string_view, binary_view: 16 bytes a row, texts of up to 12 bytes inside them, longer ones in data buffers."""
+    """string_view, binary_view: 16 bytes per row, texts of up to 12 bytes inside them, longer ones in data buffers."""
 
     def __init__(self, array: pa.Array) -> None:
         buffers = array.buffers()

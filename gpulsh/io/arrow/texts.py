@@ -38,7 +38,7 @@ def texts_of(batch: pa.RecordBatch, columns: Columns) -> tuple[Rows, Stray]:
 
 
 def joined_texts(parts: Sequence[pa.Array]) -> pa.Array:
-    """The texts of each row with a line end between them, nulls left out; null where all of them are."""
+    """The texts of each row with a line end between them, nulls left out; null if all of them are."""
     if len(parts) == 1:
         return parts[0]
     # Arrow's own join leaves rows at the end out where all parts are null (pyarrow 26.0.1).

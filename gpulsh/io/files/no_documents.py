@@ -91,7 +91,7 @@ def without_computed(found: Sequence[File]) -> tuple[list[File], list[File]]:
 
 
 def _data_files(beside: File) -> frozenset[str] | None:
-    """The names of a data set's own files, from its description in that folder; None where there is none."""
+    """The names of a data set's own files, from its description in that folder; None if there is none."""
     for name in reversed(OF_ONE):
         other = replace(beside, path=os.path.join(os.path.dirname(beside.path), name))
         try:

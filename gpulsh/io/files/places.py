@@ -173,7 +173,7 @@ def with_places(files: Sequence[File], protected: Sequence[str]) -> list[File]:
 
 
 def _clash(files: Sequence[File]) -> str | None:
-    """A message about two files with one place; None where all places differ."""
+    """A message about two files with one place; None if all places differ."""
     places: dict[str, File] = {}
     for file in files:
         other = places.setdefault(file.relative, file)

@@ -232,7 +232,7 @@ class Delimited(Streamed):
 
     @contextmanager
     def _opened(self, file: File, limit: Limit | None = None) -> Iterator[Opened | None]:
-        """The file open behind its header; None where it is empty."""
+        """The file open behind its header; None if it is empty."""
         with reading(file):
             source = file.open()
         with source:

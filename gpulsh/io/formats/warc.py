@@ -43,7 +43,7 @@ PAGE_COPIES = 2  # of the largest document: room for a page and its copies
 
 
 class Entry(NamedTuple):
-    """A record; `document` is its text, or how to get it, or None where it is no document."""
+    """A record; `document` is its text, or how to get it, or None if it is no document."""
 
     record: Record
     document: Bytes | WebText | None

@@ -40,12 +40,12 @@ class Record(NamedTuple):
 
     offset: int  # byte of the file where it, or the gzip member that holds it, begins
     headers: Mapping[str, Sequence[str]]  # by name in lower case
-    raw: Bytes  # header, content and the two line ends behind it; the first SHOWN bytes of it where it is not held
+    raw: Bytes  # header, content and the two line ends behind it; the first SHOWN bytes of it if it is not held
     content: Bytes
     size: int  # bytes of the content
     span: tuple[int, int] | None = None  # bytes of the file that hold it alone, in gzip members of its own
     skip: int = 0  # bytes of content from `offset` to where it begins, where it is not held
-    whole: int = 0  # bytes of header, content and the line ends behind it, where it is not held
+    whole: int = 0  # bytes of header, content and the line ends behind it, if it is not held
     held: bool = True
 
     def header(self, name: str) -> str | None:
@@ -128,7 +128,7 @@ class _Content:
         self._borders: dict[int, int] = {}  # the same
 
     def begin(self) -> bool:
-        """Go on to the next run; False where there is none."""
+        """Go on to the next run; False if there is none."""
         if self._damaged is not None:
             raise self._damaged
         if self._next is None or not self._next[1]:
@@ -160,7 +160,7 @@ class _Content:
         return left, self._source.read(len(END))
 
     def fill(self, count: int) -> bool:
-        """Hold `count` bytes; False where the run has fewer."""
+        """Hold `count` bytes; False if the run has fewer."""
         while len(self.held) < count:
             if self._next is not None:
                 return False

@@ -108,7 +108,7 @@ class _Raw(RawIOBase):
 
 
 def http_text(raw: Bytes) -> WebText | None:
-    """The document of a `response` record, given the whole record; None where it is neither HTML nor plain text."""
+    """The document of a `response` record, given the whole record; None if it is neither HTML nor plain text."""
     try:
         shown = raw if len(raw) <= SHOWN else bytes(raw[:SHOWN])
         if shown is not raw and HEADERS.match(shown) is None:

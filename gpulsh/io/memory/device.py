@@ -89,7 +89,7 @@ def column_texts(
 ) -> DeviceTexts:
     """Rows [first, first + rows) of a column of strings as Arrow lays it out in device memory.
 
-    `offsets` int64 where `wide`, otherwise int32; `mask` holds a bit a row, lowest first, 0 where null. Only their
+    `offsets` int64 where `wide`, otherwise int32; `mask` holds a bit per row, lowest first, 0 where null. Only their
     pointers count: how much of them there is follows from the rows.
     """
     if rows == 0:

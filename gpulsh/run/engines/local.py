@@ -32,7 +32,7 @@ def most_parallel(threads: int, memory: int) -> int:
 def finished_before(
     stage: Stage, manifest: Manifest, progress: Progress, resumed: set[str]
 ) -> list[Mapping[str, Any] | None]:
-    """The facts of each task that an earlier run finished, which are reported; None where it must be done."""
+    """The facts of each task that an earlier run finished, which are reported; None if it must be done."""
     begun = any(manifest.find(task.step) for task in stage.tasks)  # otherwise no thread is started
     with ThreadPoolExecutor(READERS) if begun else nullcontext() as pool:
         found = list((pool.map if pool else map)(manifest.finished, [task.step for task in stage.tasks]))

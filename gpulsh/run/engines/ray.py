@@ -176,7 +176,7 @@ def _nodes() -> list[Mapping[str, float]]:
 
 
 def _join(address: str | None) -> bool:
-    """Join the cluster, or start one on this machine; False where this process was in one before."""
+    """Join the cluster, or start one on this machine; False if this process was in one before."""
     if ray.is_initialized():
         joined = ray.get_runtime_context().gcs_address
         if address not in (None, "auto", joined):

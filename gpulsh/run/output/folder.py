@@ -254,7 +254,7 @@ def worth_resuming(manifest: Manifest) -> bool:
 
 
 def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The report in OUT if this job is finished there; None where nothing is finished.
+    """The report in OUT if this job is finished there; None if nothing is finished.
 
     Raises OutputError, which names the differences, where it is of another job.
     """
@@ -349,7 +349,7 @@ def listed_in(content: Mapping[str, Any], name: str = "outputs") -> set[str]:
 
 
 def read_report(report: Path) -> dict[str, Any]:
-    """The contents of a report; empty where there is none."""
+    """The contents of a report; empty if there is none."""
     try:
         with open_file(report) as file:
             content = json.loads(file.read())

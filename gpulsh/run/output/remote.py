@@ -218,7 +218,7 @@ class UrlFolder:
             return bool(self._filesystem.exists(self.file(name).path))
 
     def read(self, name: str) -> Mapping[str, Any]:
-        """The content of a JSON file; empty where there is none."""
+        """The content of a JSON file; empty if there is none."""
         content = b""
         with self.reached(name), suppress(FileNotFoundError):
             content = self._filesystem.cat_file(self.file(name).path)

@@ -1,7 +1,7 @@
 """The passages as results.
 
 collect      a partition: its passages with the documents of first occurrences -> PASSAGES, and its documents' ids
-list         all: `passages.parquet`, a row a passage in input order
+list         all: `passages.parquet`, a row per passage in input order
 
 A report shows the passages that take up most tokens, with the beginning of each text. An entry has occurrences, tokens,
 first place, document, start, stop and text.

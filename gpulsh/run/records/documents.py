@@ -72,7 +72,7 @@ def relation_of(positions: Numbers, policy: Policy, layout: Layout) -> Relation:
 
 
 def looked_up(table: Table[Row], positions: Numbers, folder: Path, layout: Layout) -> Row:
-    """The rows of the documents at ascending `positions` in a table with a row a document."""
+    """The rows of the documents at ascending `positions` in a table with a row per document."""
     found = table.empty(len(positions))
     for number, part in layout.by_partition(positions):
         start = int(layout.partitions[number])

@@ -140,7 +140,7 @@ class HeldSpans(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Bytes of text, or numbers of fingerprints, a row a document of the partition."""
+    """Bytes of text, or numbers of fingerprints, a row per document of the partition."""
 
     size: Numbers
 

@@ -81,7 +81,7 @@ class GatheredTexts:
         self._folder, self._layout, self._members = folder, layout, MEMBERS.read(folder, CONNECT)
 
     def beginning(self, file: int, row: int, most: int) -> bytes | None:
-        """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
+        """At most the first `most` bytes of the text in a row of a file; None if it was not gathered."""
         document = int(self._layout.files[file]) + row
         at = int(np.searchsorted(known := self._members.document, document))
         if at == len(known) or known[at] != document or not self._members.meets[at]:

@@ -109,7 +109,7 @@ def _write_runs(
     Rows that are `left_out`, ascending, have no digests, like rows without tokens.
     """
     documents = shingles = empty = 0
-    threads = ops.sizes().readers  # more than one where a device signs, which leaves them time
+    threads = ops.sizes().readers  # more than one if a device signs, which leaves them time
     with DIGESTS.create(folder, partition) as digests_out, EXACT.create(folder, partition) as exact_out:
         with background_writer(threads > 1) as do:
             run = _Run(bands)

@@ -38,7 +38,7 @@ from gpulsh.backends.cpu.vectors import (
 )
 from gpulsh.backends.unicode_table import SEPARATOR, STAGE1_SIZE
 
-BLOCK = 64  # bytes a mask
+BLOCK = 64  # bytes per mask
 WIDE = 32  # bytes of a longer word that are summed at once
 EXCLAMATION_MARK = np.int64(ord("!"))  # a token if symbols are
 FEW = 16  # bytes read code point by code point before the next try of a block

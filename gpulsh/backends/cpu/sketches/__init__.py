@@ -28,7 +28,7 @@ def sketch_of(family: Family) -> Minima:
 
 
 class Minima(ABC):
-    """A minimum a column: states merge by the lesser value, and all ones mean no value. Fingerprints have no gaps."""
+    """A minimum per column: states merge by the lesser value, and all ones mean no value. Fingerprints have no gaps."""
 
     def __init__(self, family: Family) -> None:
         self.columns, self.dtype = family.num_perm, np.dtype(family.value_type)

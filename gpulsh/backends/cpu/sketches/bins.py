@@ -8,7 +8,7 @@ One permutation hashing takes a multiply-add, a bin and a minimum a fingerprint,
 over MinHash when documents have more shingles than a few times the signature's length. For a short document, most bins
 are filled by probing, which takes longer than minima. A single shingle needs no probe.
 
-`splitmix_rounds` takes a hash a fingerprint and round, until no bin is empty; then one a fingerprint and empty bin.
+`splitmix_rounds` takes a hash per fingerprint and round, until no bin is empty; then one per fingerprint and bin.
 
 Empty bins are the bits of a word: a branch on every bin would be mispredicted as often as bins are empty.
 """
@@ -212,7 +212,7 @@ def _throw_once(values, offset, multiplier, addend, thrown, minima):
 
 @inlined
 def _only_value(least):
-    """The value of all bins that have one, NO_VALUE where they differ."""
+    """The value of all bins that have one, NO_VALUE if they differ."""
     low, high = _NO_VALUE, _U32(0)
     for value in least:
         low = min(low, value)
