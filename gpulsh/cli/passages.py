@@ -148,16 +148,21 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
     and how often it occurs. report.json has the counts and the most frequent passages; report.html shows them, if
     jinja2 is installed (pip install "gpulsh[report]").
     """
-    from gpulsh.report.wording import share
+    from gpulsh.report.wording import many, share
     from gpulsh.run.passages.files import passages_files
 
     report = _run(passages_files, inputs, output, as_json, options)
     if not as_json:
         found = report["passages"]
-        counts = f"{found['passages']:,} passages in {found['documents_marked']:,} of {found['documents']:,} documents"
+        documents = f"{found['documents_marked']:,} of {many(found['documents'], 'document')}"
         part = share(found["bytes_marked"], found["bytes"])
         bad = [f"Bad records are in rejected.parquet: {found['rejected']:,}."] if found["rejected"] else []
-        lines = [f"Found {counts}{part and f': {part} of the text'}.", *_earlier(found), *_cut_lines(found), *bad]
+        lines = [
+            f"Found {many(found['passages'], 'passage')} in {documents}{part and f': {part} of the text'}.",
+            *_earlier(found),
+            *_cut_lines(found),
+            *bad,
+        ]
         conclude("\n".join([*lines, _where(report, output)]))
 
 

@@ -176,7 +176,7 @@ def sample_lines(plan: Plan) -> Iterator[str]:
 
     part = f"{plan.sample:,.0f} of them ({share(plan.sample, corpus.documents)})"
     yield (
-        f"{corpus.documents:,.0f} documents, {size(int(corpus.bytes))} of text in "
+        f"{many(round(corpus.documents), 'document')}, {size(int(corpus.bytes))} of text in "
         f"{many(plan.files, 'file')} of {size(plan.bytes)}"
     )
     yield (

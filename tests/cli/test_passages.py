@@ -46,7 +46,7 @@ def test_list_and_cut(command: Command) -> None:
 def test_files_without_text(command: Command) -> None:
     Path("b.jsonl").write_text('{"text": null}\n')
     status, out, _ = command(f"passages b.jsonl -o marks {ON}")
-    assert (status, out.splitlines()[0]) == (0, "Found 0 passages in 0 of 1 documents.")
+    assert (status, out.splitlines()[0]) == (0, "Found 0 passages in 0 of 1 document.")
 
 
 def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
