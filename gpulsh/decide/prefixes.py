@@ -221,5 +221,5 @@ class Prefixes:
 
 
 def _bits(slots: float, most: int) -> int:
-    """The bits that number at least so many slots, at most `most`."""
+    """The number of bits for at least so many slots, at most `most`."""
     return int(np.clip(np.ceil(np.log2(max(slots, 1))), LEAST_TABLE, most))

@@ -2,7 +2,7 @@
 
 A compressed file is a run of members: gzip members, zstd frames, bzip2 and xz streams. Each has a checksum at its end.
 A file that was cut short is an error, never a shorter file. With `--on-error skip` a damaged member is passed over, and
-reading goes on at the next one.
+reading continues at the next one.
 """
 
 from __future__ import annotations

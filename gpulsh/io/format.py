@@ -130,8 +130,8 @@ class Format(ABC):
         """
 
     def parts(self, file: File, columns: Columns) -> list[Part] | None:
-        """All parts, in order, for several threads to read; None if the format has none. It refuses what `check`
-        does, and the sizes of the parts add up to what that gives.
+        """All parts, in order, for several threads to read; None if the format has none. It refuses the same files
+        as `check`, and the sizes of the parts add up to its result.
         """
         return None
 

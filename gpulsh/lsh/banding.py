@@ -104,7 +104,7 @@ class Supershingles(Parameters):
 
     The defaults are algorithm B of Henzinger 2006, *Finding near-duplicate web pages: a large-scale evaluation of
     algorithms*: 84 minima in 6 groups of 14, and 2 groups agree. Her algorithm C is `SimHash` of all *tokens* by
-    counts: 372 of 384 bits agree. Her combination keeps pairs of B with 355 such bits alike; `gpulsh.compare` runs it
+    counts: 372 of 384 bits agree. Her combination keeps pairs of B with 355 such bits equal; `gpulsh.compare` runs it
     as `henzinger`.
 
     Raises ParameterError for `groups` and `of` outside 1 to 65,536 and `agree` outside 1 to `groups`.

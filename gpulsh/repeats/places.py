@@ -113,7 +113,7 @@ def _stretches(document: bytes, form: NormalForm) -> tuple[NDArray[np.int64], ND
 
 @lru_cache(maxsize=1 << 16)
 def _begins_stretch(character: str, form: NormalForm) -> bool:
-    """Whether it neither composes with what is before it nor changes places with it."""
+    """Whether it neither composes with the character before it nor changes places with it."""
     first = unicodedata.normalize("NFKD" if form == "NFKC" else "NFD", character)[0]
     return unicodedata.combining(first) == 0 and ord(first) not in HANGUL_JAMO and ord(first) not in _second_of_pairs()
 

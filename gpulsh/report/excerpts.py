@@ -180,7 +180,7 @@ def marked(texts: Sequence[str], parameters: Mapping[str, Any]) -> list[list[tup
 
 
 def _joined(found: Sequence[Piece], differs: Sequence[bool]) -> Iterator[tuple[bool, str]]:
-    """Neighbouring pieces that are alike as one; a separator between two differing tokens differs, too."""
+    """Joins neighbouring pieces of one kind; a separator between two differing tokens differs, too."""
     flags, place = [], 0
     for piece in found:
         if piece.token is None:

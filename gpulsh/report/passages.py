@@ -1,4 +1,4 @@
-"""report.html of passages: how much is marked, how often it occurs, and the passages that take up most text.
+"""report.html of passages: the amount of marked text, how often it occurs, and the passages that take up most text.
 
 It is a function of report.json alone.
 """

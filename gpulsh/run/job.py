@@ -108,7 +108,7 @@ class FileJob(ABC):
         return 0
 
     def ranges(self, hashes: int) -> int:
-        """How many ranges so many hashes are cut into."""
+        """The number of ranges for so many hashes."""
         return max(1, -(-hashes // self.cut.digests))
 
     def layout(self, read: Sequence[Mapping[str, Any]]) -> Layout:

@@ -368,7 +368,7 @@ class SignedDocuments:
 
 
 class DigestsByBand:
-    """`lsh.collisions.Digests` of all `documents`; who has no digest meets nobody."""
+    """`lsh.collisions.Digests` of all `documents`; documents without a digest are in no candidate pair."""
 
     ascending = True
 

@@ -40,9 +40,9 @@ OF_FILES = _table(
     StageRow("sign", "read every document, fold, cut into shingles, sign", "B", "bytes of text"),
     StageRow("copies", "find exact copies by their hashes", "ranges", "documents"),
     StageRow("collide", "sort band digests, find documents that share a bucket", "bands", "digests"),
-    StageRow("connect", "group documents that meet directly or through others", "ranges", "documents"),
+    StageRow("connect", "group documents that candidate pairs connect", "ranges", "documents"),
     StageRow("route", "bring candidate pairs and copies to their groups", "ranges", "pairs"),
-    StageRow("gather", "read the documents that met others again", "documents", "bytes of text"),
+    StageRow("gather", "read the documents of candidate pairs again", "documents", "bytes of text"),
     StageRow(
         "compare", "compare the candidate pairs of groups too large for one task", "pairs"
     ),  # part of verify in plans
@@ -84,7 +84,7 @@ OF_FILES_WITH_INDEX = _table(
 OF_MEMORY = _table(
     OF_FILES["sign"],
     StageRow("collide", "find exact copies, sort band digests, find documents that share a bucket", "bands"),
-    StageRow("read", "read the documents that met others again", "documents"),
+    StageRow("read", "read the documents of candidate pairs again", "documents"),
     StageRow("verify", "compare the candidate pairs of small buckets", "pairs"),
     StageRow("resolve", "compare within large buckets, decide which documents to keep", "documents"),
 )
@@ -100,13 +100,13 @@ OF_INDEX = _table(
 OF_PASSAGES = _table(
     StageRow("sample", "read every document, sample its windows", "B"),
     StageRow("meet", "find samples that occur again", "ranges"),
-    StageRow("window", "read the documents that have such samples again, hash the windows beside them", "partitions"),
+    StageRow("window", "read documents with such samples again, hash the windows near them", "partitions"),
     StageRow("repeat", "find windows that occur more than once", "ranges"),
     StageRow("mark", "mark tokens", "partitions"),
     StageRow("locate", "read marked documents and first occurrences again, find the bytes of tokens", "partitions"),
     StageRow("part", "read every document, hash its lines or paragraphs", "B"),
     StageRow("count", "find lines or paragraphs that occur more than once", "ranges"),
-    StageRow("hold", "mark what items of the test set cover", "partitions"),
+    StageRow("hold", "mark text that items of the test set cover", "partitions"),
     StageRow("pick", "list copies beyond a number, read the most frequent again", "partitions"),
     StageRow("collect", "return first occurrences and ids to the passages", "partitions"),
     StageRow("list", "write the passages", "files"),

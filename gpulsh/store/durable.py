@@ -197,7 +197,7 @@ def refused(path: str | os.PathLike[str], error: OSError, left: str = "") -> Out
 
 
 def fact_of(path: str | Path, *, durable: bool = False) -> FileFact | None:
-    """The fact of a file as it is on disk, synced first if `durable`; None if no file has this name."""
+    """The fact of a file on disk, synced first if `durable`; None if no file has this name."""
     size = crc32 = 0
     try:
         with open_file(path) as file:

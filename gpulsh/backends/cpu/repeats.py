@@ -69,7 +69,7 @@ def fill_repeats(first, place, firsts, occurrences):
 
 @kernel
 def find_spans(place, first, occurrences, size, firsts_stay, firsts_mark, state, room, spans):
-    """Fill `spans` [k, 4] with the tokens before the last number of `state` int64 [9], which goes on from call to call.
+    """Fill `spans` [k, 4] with the tokens before the last number of `state` int64 [9], kept from call to call.
 
     The others are the number of spans that are filled; `head` and `tail`; two places, tokens before which are decided,
     or stay; and of what the last token follows, the distance, the occurrences and the end. `room` [head : tail] holds

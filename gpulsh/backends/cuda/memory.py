@@ -1,4 +1,4 @@
-"""Device memory: how much there is, waiting for it, and arrays on their way into it and out of it.
+"""Device memory: its amount, waiting for it, and the transfer of arrays into and out of it.
 
 CuPy's own waiting, which reading a number does too, keeps a core busy all the while. That core has files to decode and
 texts to copy for the next batches. `wait` sleeps instead: CUDA wakes a thread for an event that was made to block.

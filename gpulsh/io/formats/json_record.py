@@ -302,7 +302,7 @@ def exact_value(file: File, record: Record, column: str, number: int, line: Line
 
 
 def id_value(file: File, record: Record, column: str, number: int, line: Line) -> object:
-    """The value as it is written again; a DamagedInputError if no UTF-8 can hold it."""
+    """The value to write again; a DamagedInputError if no UTF-8 can hold it."""
     value = exact_value(file, record, column, number, line)
     try:
         if isinstance(value, str):

@@ -37,7 +37,7 @@ class Odd(Enum):
 
 
 class Column(NamedTuple):
-    """The type of the values of one place, and what makes each of them fit, None if they do."""
+    """The type of the values of one place, and the conversion to it, None if they fit."""
 
     kind: pa.DataType
     fit: Fit | None = None

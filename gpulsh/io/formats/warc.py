@@ -140,7 +140,7 @@ class Warc(Format):
         return pa.array(found, pa.string())
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
-        """Kept documents and what accompanies them."""
+        """Kept documents and the records that accompany them."""
         dropped, named = self._dropped(file, keep)
         row = 0
         with reading(file):

@@ -4,7 +4,7 @@ gpulsh reports a broken record and continues at the next one. It finds that by i
 compressed data, by the next gzip member that begins with one.
 
 Rejected: framing by FastWARC. It hands out a record that is cut short, or has a wrong length, as a whole one, so text
-would be lost in silence. It cannot go on behind broken data, and in a member of several records it names no places.
+would be lost in silence. It cannot continue after broken data, and in a member of several records it names no places.
 
 WARC 1.0 and 1.1: https://iipc.github.io/warc-specifications/
 """

@@ -60,7 +60,7 @@ def _buffer(span: Any, skip: int = 0) -> DeviceBuffer:
 
 
 def _stream() -> int:
-    """Where cuDF works, by the variable that it reads as it is imported."""
+    """The stream of cuDF's work, by the variable that cuDF reads on import."""
     return PER_THREAD_STREAM if os.environ.get("CUDF_PER_THREAD_STREAM") == "1" else DEFAULT_STREAM
 
 

@@ -90,7 +90,7 @@ def column_texts(
     """Rows [first, first + rows) of a column of strings as Arrow lays it out in device memory.
 
     `offsets` int64 where `wide`, otherwise int32; `mask` holds a bit per row, lowest first, 0 where null. Only their
-    pointers count: how much of them there is follows from the rows.
+    pointers count: the rows give their length.
     """
     if rows == 0:
         return DeviceTexts(TextBatch(ops.asarray(np.zeros(0, np.uint8)), ops.asarray(np.zeros(1, np.int64))), None, ops)

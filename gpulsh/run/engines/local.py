@@ -25,7 +25,7 @@ READERS = 4  # of the files that an earlier run made; each holds some MiB of one
 
 
 def most_parallel(threads: int, memory: int) -> int:
-    """How many tasks a process with so many threads and bytes does in parallel."""
+    """The number of tasks that a process with these threads and bytes does in parallel."""
     return max(1, min(threads, memory // TASK_MEMORY))
 
 

@@ -96,7 +96,7 @@ class Worker:
         return getattr(ops, "device", None)
 
     def work(self, parallel: int, task: Callable[..., Made], *arguments: object) -> Done | Failure:
-        """Do a task, where so many share the memory."""
+        """Do a task; `parallel` tasks share the memory."""
         try:
             beside = replace(self._place, ops=self._place.ops.beside(parallel), parallel=parallel)
             made = task(beside, *arguments)

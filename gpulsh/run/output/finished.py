@@ -81,7 +81,7 @@ class Finished:
     def remake_page(self, by: Sequence[str] = ()) -> str:
         """Makes report.html from report.json, and lists it there, with shares `by` columns; gives its path or URL.
 
-        Raises OutputError if the page cannot be made, and what `shares` raises.
+        Raises OutputError if the page cannot be made, and the errors of `shares`.
         """
         page = self.file(PAGE).name
         if not isinstance(self.report.get("outputs"), list):

@@ -95,7 +95,7 @@ def hold_items(job: PassagesJob, ops: Backend, stages: Stages) -> Marked:
 
 
 def _partitioned(job: PassagesJob, ops: Backend) -> tuple[Sequence[Partition], int | None, bool]:
-    """The new partitions, the bytes of all if they are known, and whether several are worked on side by side."""
+    """The new partitions, the bytes of all if they are known, and whether several are processed in parallel."""
     texts, first = job.texts(ops), job.earlier_files
     total = texts.check(first)
     found = partitions_of(texts, job.cut, total, first=first)

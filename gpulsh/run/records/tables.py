@@ -105,7 +105,7 @@ class DigestRows(NamedTuple):
 
 
 class PostingRows(NamedTuple):
-    """Fingerprints and who has them, in runs ordered by the first as `store.columns` has it."""
+    """Fingerprints and their documents, in runs ordered by the first as `store.columns` has it."""
 
     fingerprint: NDArray[np.uint64]
     row: NDArray[np.uint32]  # within the partition

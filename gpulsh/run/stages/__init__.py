@@ -5,7 +5,7 @@ copies       a range of exact hashes: later copies and their first ones
 collide      a range of digests: candidate pairs, members of large buckets, connected documents
 connect      connected documents of all ranges; the independent groups, and their shares
 route        pairs, memberships and copies in order of their groups
-gather       a partition: texts of the documents that met others, in order of their groups
+gather       a partition: texts of documents in candidate pairs, in order of their groups
 compare      a share of a group too large for one task: its candidate pairs at or above the threshold
 verify       a group: compared exactly, and resolved
 collect      a partition: its documents' decisions and ids together

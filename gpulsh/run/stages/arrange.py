@@ -1,7 +1,7 @@
 """Put texts and candidate pairs in the order of the decision.
 
 route        a file of PAIRS, MEMBERSHIPS, COPIES or TWINS, in order of groups: the columns of GROUPS, then its own
-gather       a partition: the texts of its documents that met others, end to end in order of groups, and PLACES
+gather       a partition: the texts of its documents in groups, end to end in order of groups, and PLACES
 survey       a partition, for an index that does not decide in the order of the files: SIZES_AND_ORDER
 rank         all documents: RANKS, and MEMBERS with a group for each batch of that order, which `gather` then writes
 """

@@ -34,7 +34,7 @@ WEIGH = "weigh"  # the step
 
 
 def weigh(place: Workplace, layout: Layout, ranges: Ranges, shingles: int) -> Made:
-    """Count the documents of each slot, where there are so many shingles; copies do not count."""
+    """Count the documents of each slot, for so many shingles; copies do not count."""
     bits, ops = int(np.clip(shingles.bit_length(), FEWEST_BITS, MOST_BITS)), place.ops
     with ops.here():
         counts = ops.asarray(np.zeros(1 << bits, np.uint8))

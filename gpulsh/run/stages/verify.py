@@ -3,7 +3,7 @@
 compare      a share of the candidate pairs of a group that is too large for one task -> EDGES, SAMPLE
 verify       a group, which shares no bucket and no copy with others: compare and resolve it -> DECIDED, SAMPLE
 
-The first document of a pair decides which share it is in, so a pair that met in several ranges is compared once. A
+The first document of a pair decides which share it is in, so a pair found in several ranges is compared once. A
 group too large for one task is one component: `compare` has compared its candidate pairs, and `verify` holds only its
 documents and the pairs at or above the threshold.
 """

@@ -171,7 +171,7 @@ def computed_terms(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, p
 
 @lowered(types.void(types.int64, types.int64, types.int64, types.int64))
 def sum_heads(builder: ir.IRBuilder, heads: ir.Value, lengths: ir.Value, keys: ir.Value, sums: ir.Value) -> None:
-    """Of 8 words, one in each lane: the sum of keys[i] * byte i of the first 8 bytes, and what the length adds."""
+    """Of 8 words, one in each lane: the sum of keys[i] * byte i of the first 8 bytes, and the share of the length."""
     head = load(builder, heads, WORDS)
     totals = [builder.mul(load(builder, lengths, WORDS), all_of(protocol.LENGTH)), all_of(0)]
     for place in range(8):
