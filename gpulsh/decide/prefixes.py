@@ -5,9 +5,9 @@ all elements, and their sizes are within t (prefix filter: Chaudhuri, Ganti, Kau
 With the rarest elements first, pages of a common template do not meet over the template. Where the measure is exact,
 an index entry is a document and 32 bits of a shingle: the measure rules out wrong matches.
 
-An exact table of counts would cost a pass over all texts. Where an exact measure follows, a sample of one document in
-thirty-two shows what is common. One pass then takes from each document all shingles that are rare in the sample, or its
-prefix where that has more. Only taken shingles are counted, and the prefix is the rarest of them. Both steps together
+An exact table of counts would cost a pass over all texts. If an exact measure follows, a sample of one document in
+thirty-two shows the common shingles. One pass then takes all shingles of each document that are rare in the sample, or
+its prefix if that has more. Only taken shingles are counted, and the prefix is the rarest of them. Both steps together
 give one order of all shingles, and the filter needs no more. A shingle that only one document took leads nowhere, so
 nothing is left of a page of a common template, whose prefix is its own content.
 

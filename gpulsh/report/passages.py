@@ -65,7 +65,7 @@ def write_passages_page(path: Path, report: Mapping[str, Any]) -> None:
 def _kept(parameters: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     if "protect" in parameters:
         return (
-            f"The test set has {found['items']:,} items. What is marked covers at least"
+            f"The test set has {found['items']:,} items. The marked text covers at least"
             f" {share(parameters['coverage'], 1)} of the tokens of one, in windows of {parameters['passages']} tokens."
         )
     if "part" not in parameters:

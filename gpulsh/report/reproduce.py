@@ -69,7 +69,7 @@ def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
     if parameters["resolve"] == "kept":
         yield "A document is dropped only if a kept document duplicates it, never along a chain of others."
     else:
-        yield "One document is kept of all that chains of duplicates connect."
+        yield "Of the documents that chains of duplicates connect, one is kept."
     yield from _policies(parameters)
     if parameters["within"] or parameters["across"]:
         yield f"Only documents of {'the same INPUT' if parameters['within'] else 'different INPUTs'} are duplicates."
@@ -83,7 +83,7 @@ def _policies(parameters: Mapping[str, Any]) -> Iterator[str]:
     if (least := parameters.get("min_cluster", 1)) > 1:
         yield f"Documents are dropped only in clusters of {least:,} or more."
     if (most := parameters.get("max_copies", 1)) > 1:
-        yield f"Up to {most:,} stay of a document and those that would be dropped for it."
+        yield f"Of a document and its duplicates, up to {most:,} stay."
     if (sources := parameters.get("min_sources", 1)) > 1:
         yield f"A document stays only if {sources:,} sources hold it."
 

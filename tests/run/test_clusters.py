@@ -415,7 +415,7 @@ def test_the_report_has_verified_counts_and_component_sizes(tmp_path: Path) -> N
     assert told in funnel_table(report) and told in (tmp_path / "out/report.html").read_text()
     line = command(report)
     assert line is not None and "--max-copies 2" in line
-    assert "Up to 2 stay of a document and those that would be dropped for it." in list(in_words(report["parameters"]))
+    assert "Of a document and its duplicates, up to 2 stay." in list(in_words(report["parameters"]))
 
 
 # --- weights of finished runs

@@ -71,8 +71,8 @@ def fill_repeats(first, place, firsts, occurrences):
 def find_spans(place, first, occurrences, size, firsts_stay, firsts_mark, state, room, spans):
     """Fill `spans` [k, 4] with the tokens before the last number of `state` int64 [9], kept from call to call.
 
-    The others are the number of spans that are filled; `head` and `tail`; two places, tokens before which are decided,
-    or stay; and of what the last token follows, the distance, the occurrences and the end. `room` [head : tail] holds
+    Its other numbers are: filled spans; `head` and `tail`; the places before which tokens are decided, or stay; and the
+    distance, the occurrences and the end of the window that the last token follows. `room` [head : tail] holds
     windows that may be followed, each less frequent than the last: at first the first `tail` ones.
     """
     count, head, tail, at, stays = state[0], 0, state[2], state[3], state[4]
