@@ -7,7 +7,7 @@
 // Mapping: a block takes a tile of consecutive result bytes, a thread every blockDim-th word of four bytes,
 // of any row, so one row of half a gigabyte costs as much as a million short ones. A thread searches its next row only
 // when its byte is after its last row. Bound: bytes, read once and written once; a word's
-// four loads are single bytes, for rows begin anywhere, but go out together.
+// four loads are single bytes, because rows begin anywhere, but go out together.
 // Geometry: each result byte is a copy of one byte. Oracle: gpulsh/backends/reference/texts.py.
 #include "search.cuh"
 

@@ -195,7 +195,7 @@ def sample_lines(plan: Plan) -> Iterator[str]:
     yield row("kept rows", size(int(likely.data)))
     yield up_to("dropped", *(share(of.corpus.dropped, 1) for of in (likely, most)))
     if not plan.whole:
-        yield "\nDocuments repeat one another as in the sample. At most: as if copies were anywhere in the files."
+        yield "\nDocuments repeat one another as in the sample. At most: copies are anywhere in the files."
 
 
 def _from_numbers(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Estimate]:
@@ -312,7 +312,7 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
         parts = ", ".join(f"{size(amount)} {what}" for what, amount in device_shares(given["shares"]))
         yield f"Of the memory of a machine: {parts}."
     yield f"Memory fits a budget of {size(given['memory'])}. But `connect` needs, on one machine, {CONNECT_BYTES}"
-    yield "bytes for each document that met another."
+    yield "bytes for each document in a candidate pair."
     slow = [name for name in ("disk", "network") if rates[name] is None]
     if slow and found.seconds is not None:
         yield f"Not limited here: {' and '.join(slow)}; give {' '.join(f'--rate {name}=...' for name in slow)}."

@@ -25,7 +25,7 @@ from gpulsh.theory import SCurve
 MOST = {"documents": 1e18, "bytes": 1e24, "met": 1, "pairs": 1e18, "dropped": 1, "bytes_per_shingle": 1e24}
 LEAST_RATE, MOST_RATE, MOST_WORKERS = 1e-6, 1e24, 10**9
 # Per second: amounts of a worker in the units of COSTS, bytes of a machine's disk and network. `gather` and `verify`
-# count the documents that met others, and `verify` PAIR_COST for each pair.
+# count the documents in candidate pairs, and `verify` PAIR_COST for each pair.
 RATES = (*COSTS, "disk", "network")
 
 # Bytes of a row in the tables that stages hand on.
@@ -33,7 +33,7 @@ DIGEST_BYTES, HASH_BYTES, SIZE_BYTES, STAR_BYTES, DECISION_BYTES = 12, 20, 8, 20
 PAIR_BYTES, ROUTED_PAIR_BYTES = 16, 24
 MEMBER_BYTES, MEMBER_OF_MANY_BYTES = 13, 17  # the latter of 2^31 or more
 PAIR_COST = 200  # bytes of text that take as long to read and shingle as one comparison of two documents
-CONNECT_BYTES = 28  # in memory, for each document that met another, on the one machine that makes the groups
+CONNECT_BYTES = 28  # in memory, for each document in a candidate pair, on the one machine that makes the groups
 WAITING = ("sign", "copies", "collide", "connect", "route", "gather")  # stages in which texts may wait in memory
 
 INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, document, and its share of a filter

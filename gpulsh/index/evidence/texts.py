@@ -126,7 +126,7 @@ def texts_at(source: Source, rows: Numbers) -> list[bytes]:
         found = FileTexts([file], Columns(source.text), skip=source.intact_only).chosen(
             Piece(0, None), rows, int(rows[-1]) + 1
         )
-        return [bytes(text) for pieces in found for text in pieces]  # copies, for a piece keeps its block in memory
+        return [bytes(text) for pieces in found for text in pieces]  # copies, because a piece keeps its block in memory
     except ChangedInputError:
         raise ChangedInputError(
             f"{file.name}: has fewer rows than when it was added to the index; restore it"

@@ -293,7 +293,7 @@ class FileTexts:
             if self._held is not None and is_array:
                 self._held.add(piece, block.start, block.texts)
             lengths = block.texts.lengths()
-            if len(lengths) >= FEW_ROWS:  # the narrowest type, for a file without parts may have millions
+            if len(lengths) >= FEW_ROWS:  # the narrowest type: a file without parts may have millions
                 lengths = lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
             facts.sizes.append(lengths)
             bad = sum(rejection.rows for rejection in block.rejected)

@@ -268,7 +268,7 @@ class RayRunner:
             for asked, answer in self._pool.answers(waiting):
                 if isinstance(answer, Failure):
                     if isinstance(answer.error, (LargeDocumentError, MemoryLimitError)) and asked.parallel > 1:
-                        waiting.append(request(asked.number, 1))  # at the end, for the worker's other tasks end first
+                        waiting.append(request(asked.number, 1))  # at the end: the worker's other tasks end first
                     else:
                         failed[asked.number] = answer.error
                     continue
