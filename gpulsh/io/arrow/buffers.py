@@ -66,29 +66,26 @@ def null_mask(array: pa.Array) -> NDArray[np.bool_] | None:
     return ~_bits(content, array)
 
 
-def chosen(column: pa.Array | pa.ChunkedArray, rows: Numbers) -> pa.Array:
-    """The values of an array or chunked array at `rows`, in that order, as one array."""
+def large_type(kind: pa.DataType) -> pa.DataType:
+    """The type of texts with offsets of 64 bits, for views and others: of binary for binary, of strings for strings."""
+    return pa.large_binary() if "binary" in str(kind) else pa.large_string()
+
+
+def chosen(column: pa.Array | pa.ChunkedArray, rows: Numbers, null: NDArray[np.bool_] | None = None) -> pa.Array:
+    """The values of an array or chunked array at `rows`, in that order, as one array; null where `null` [n] is true."""
+    wanted = to_arrow(rows, null)
     try:
-        taken = column.take(to_arrow(rows))
+        taken = column.take(wanted)
     except pa.ArrowNotImplementedError:
         # Arrow cannot choose from views: cast them to plain strings. Nested views cannot be cast, but every array can
         # be cut, and its cuts joined.
         try:
-            plain = pa.large_binary() if "binary" in str(column.type) else pa.large_string()
-            taken = column.cast(plain).take(to_arrow(rows)).cast(column.type)
+            taken = column.cast(large_type(column.type)).take(wanted).cast(column.type)
         except pa.ArrowException:
-            taken = _joined_cuts(column, rows)
+            taken = _joined_cuts(column, rows, null)
     if not isinstance(taken, pa.ChunkedArray):
         return taken
     return pa.concat_arrays(taken.chunks) if taken.num_chunks else pa.nulls(0, column.type)
-
-
-def chosen_or_null(column: pa.Array, rows: Numbers, null: NDArray[np.bool_] | None) -> pa.Array:
-    """The values at `rows`, as by `chosen`; null where `null` [n] is true."""
-    if null is None:
-        return chosen(column, rows)
-    with_null = pa.concat_arrays([column, pa.nulls(1, column.type)])
-    return chosen(with_null, np.where(null, len(column), rows))
 
 
 def decoded(values: pa.Array) -> pa.Array:
@@ -96,7 +93,7 @@ def decoded(values: pa.Array) -> pa.Array:
     if not pa.types.is_dictionary(values.type):
         return values
     codes = values.indices
-    return chosen_or_null(values.dictionary, numbers(codes).astype(np.int64), null_mask(codes))
+    return chosen(values.dictionary, numbers(codes).astype(np.int64), null_mask(codes))
 
 
 def kept(table: pa.Table | pa.RecordBatch, keep: NDArray[np.bool_]) -> pa.Table | pa.RecordBatch:
@@ -111,9 +108,11 @@ def kept(table: pa.Table | pa.RecordBatch, keep: NDArray[np.bool_]) -> pa.Table 
         return type(table).from_arrays(columns, schema=table.schema)
 
 
-def _joined_cuts(column: pa.Array | pa.ChunkedArray, rows: Numbers) -> pa.Array:
+def _joined_cuts(column: pa.Array | pa.ChunkedArray, rows: Numbers, null: NDArray[np.bool_] | None) -> pa.Array:
     if len(rows) == 0:
         return pa.nulls(0, column.type)
+    if null is not None:
+        column, rows = pa.concat_arrays([column, pa.nulls(1, column.type)]), np.where(null, len(column), rows)
     firsts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)
     lengths = np.diff(firsts, append=len(rows))
     cuts = [column.slice(start, length) for start, length in zip(rows[firsts].tolist(), lengths.tolist(), strict=True)]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers, Values, on_host
 from gpulsh.errors import BackendError, ParameterError, install
-from gpulsh.io.arrow.buffers import decoded
+from gpulsh.io.arrow.buffers import decoded, large_type
 from gpulsh.io.arrow.rows import has_views, is_text
 from gpulsh.io.arrow.soundness import check_given
 from gpulsh.params import shown, shown_type
@@ -50,7 +50,7 @@ def identities(values: pa.Array) -> pa.Array:
     elif pa.types.is_fixed_size_binary(kind):
         values = values.cast(pa.binary())
     elif has_views(kind):
-        values = values.cast(pa.large_string() if str(kind) == "string_view" else BYTES)
+        values = values.cast(large_type(kind))
     found = values.cast(BYTES)
     empty = pc.equal(pc.binary_length(found), 0)
     return pc.if_else(empty, pa.scalar(None, BYTES), found) if pc.any(empty).as_py() else found

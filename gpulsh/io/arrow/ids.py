@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gpulsh.io.arrow.buffers import decoded
+from gpulsh.io.arrow.buffers import decoded, large_type
 from gpulsh.io.arrow.rows import has_views
 
 DAY = 86_400_000  # milliseconds
@@ -74,8 +74,7 @@ def parquet_type(kind: pa.DataType) -> pa.DataType:
     if types.is_struct(kind):
         return pa.struct([inner(kind.field(place)) for place in range(kind.num_fields)])
     if types.is_dictionary(kind) and has_views(kind.value_type):
-        plain = pa.large_string() if types.is_string_view(kind.value_type) else pa.large_binary()
-        return pa.dictionary(kind.index_type, plain, kind.ordered)
+        return pa.dictionary(kind.index_type, large_type(kind.value_type), kind.ordered)
     return pa.map_(parquet_type(kind.key_type), inner(kind.item_field)) if types.is_map(kind) else kind
 
 

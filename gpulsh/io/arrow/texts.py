@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.buffers import decoded, to_arrow
+from gpulsh.io.arrow.buffers import decoded, large_type, to_arrow
 from gpulsh.io.arrow.identities import BYTES, TAKES, is_identity
 from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
 from gpulsh.io.changes import Cuts
@@ -184,8 +184,7 @@ def _replaced(texts: pa.Array, changed: NDArray[np.bool_], found: list[bytes]) -
     kind, storage = texts.type, _storage(texts).type
     replaced = pc.replace_with_mask(_as_bytes(texts), to_arrow(changed), pa.array(found, BYTES))
     if pa.types.is_dictionary(storage):
-        plain = BYTES if "binary" in str(storage.value_type) else pa.large_string()  # Arrow encodes no views
-        replaced = replaced.cast(plain).dictionary_encode().cast(storage)
+        replaced = replaced.cast(large_type(storage.value_type)).dictionary_encode().cast(storage)  # no views
     else:
         replaced = replaced.cast(storage)
     return pa.ExtensionArray.from_storage(kind, replaced) if isinstance(kind, pa.BaseExtensionType) else replaced

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.counts.counts import Counts, dates
 from gpulsh.decide.counts.weights import sizes_by
-from gpulsh.io.arrow.buffers import chosen_or_null, null_mask, to_arrow
+from gpulsh.io.arrow.buffers import chosen, null_mask, to_arrow
 from gpulsh.io.changes import AddedColumns
 from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 from gpulsh.ragged import found_in
@@ -64,7 +64,7 @@ class MarkedRows:
             columns["similarity"] = to_arrow(found.similarity, none)
             other = self.where(found.duplicate_of[~none])
             places = np.cumsum(~none) - 1
-            columns |= {f"duplicate_of_{name}": chosen_or_null(column, places, none) for name, column in other.items()}
+            columns |= {f"duplicate_of_{name}": chosen(column, places, none) for name, column in other.items()}
         if "sources" in names:
             columns |= self._seen_by(positions, kept)
         if "weight" in names:
