@@ -114,12 +114,12 @@ class Format(ABC):
     in_order: bool = True  # each reading begins with the first byte and skips none
     natural_id: str | None = None  # the default for --id-column
 
-    @abstractmethod
     def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
-        """About how many bytes of text to expect of a file of `size` bytes; None where nobody knows.
+        """About how many bytes of text to expect of a file of `size` bytes without `parts`; None if nobody knows.
 
         An InputError if its head shows that it cannot be used.
         """
+        raise NotImplementedError
 
     @abstractmethod
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
@@ -130,8 +130,9 @@ class Format(ABC):
         """
 
     def parts(self, file: File, columns: Columns) -> list[Part] | None:
-        """All parts, in order, for several threads to read; None if the format has none. It refuses the same files
-        as `check`, and the sizes of the parts add up to its result.
+        """All parts, in order, for several threads to read; None if the format has none.
+
+        An InputError if the file cannot be used.
         """
         return None
 

@@ -72,12 +72,6 @@ class Parquet(Format):
 
     in_order = False
 
-    def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
-        """Columns and their types, from the footer."""
-        with reading(file), _opened(file) as source:
-            check_columns(file, source.schema_arrow, columns)
-            return sum(_part(source, columns, run).size for run in _runs(source))
-
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Batches of about BLOCK_BYTES; row groups without a wanted row are passed over."""
         with reading(file), _opened(file) as source:
@@ -88,7 +82,7 @@ class Parquet(Format):
                     yield from _part_blocks(file, source, _part(source, columns, run), columns, BLOCK_BYTES, rules)
 
     def parts(self, file: File, columns: Columns) -> list[Part]:
-        """Row groups, small ones in runs."""
+        """Row groups, small ones in runs, once the footer shows the columns and their types."""
         with reading(file), _opened_again(file) as source:
             check_columns(file, source.schema_arrow, columns)
             return [_part(source, columns, run) for run in _runs(source)]
