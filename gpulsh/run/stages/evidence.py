@@ -41,7 +41,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
     ids = IdColumn.of(job, place.folder, layout, id_files, bad, earlier.kinds() if earlier else ())
     rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
     schema = types_of(rows, ids.type)
-    reasons = _Reasons(place.folder, ranges, by_source=job.policy.by_source())
+    reasons = None if job.key is None else _Reasons(place.folder, ranges, by_source=job.policy.by_source())
 
     def where(positions: Numbers) -> list[pa.Array]:
         return [*job.file_and_row(layout, positions), ids.at(positions)]
@@ -60,7 +60,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
                 *where(document),
                 *where_kept(partition, target),
                 *map(to_arrow, rest),
-                *([] if job.key is None else [reasons.of(document, target)]),
+                *([] if reasons is None else [reasons.of(document, target)]),
             ],
             schema,
         )
