@@ -116,5 +116,4 @@ def compression_of(path: str) -> Compression:
 
 def known_format(path: str) -> Format | None:
     """The format of files with such a path; None if none has."""
-    plain = FORMATS.get(path[path.rfind(".") :].lower())  # quickly: a run calls this several times per file
-    return plain or FORMATS.get(ending_of(path).lower())
+    return FORMATS.get(ending_of(path).lower())
