@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
-from gpulsh.io.arrow.members import json_texts
+from gpulsh.io.arrow.members import json_values
 from tests.support.runs import run
 
 UNITS = ("s", "ms", "us", "ns")
@@ -173,4 +173,4 @@ LISTS = [["q"], ["a", 'b"\\', "é\n"], None, [], ["x", None]]
     ],
 )
 def test_json_texts(values: pa.Array) -> None:
-    assert [json.loads(text) for text in json_texts(values).to_pylist()] == values.to_pylist()
+    assert [json.loads(text) for text in json_values(values).to_pylist()] == values.to_pylist()

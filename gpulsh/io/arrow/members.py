@@ -15,11 +15,11 @@ def members(batch: pa.RecordBatch) -> list[bytes]:
     """The columns of each row as members of an object, without braces."""
     parts: list[pa.Array | pa.Scalar] = []
     for place, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
-        parts += [_text(f'{"," if place else ""}"{name}":'), json_texts(column)]
+        parts += [_text(f'{"," if place else ""}"{name}":'), json_values(column)]
     return _joined(*parts).cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
 
 
-def json_texts(column: pa.Array) -> pa.StringArray:
+def json_values(column: pa.Array) -> pa.StringArray:
     """Each value as JSON: as `gpulsh.io.conversion.json_lines` writes it, of the types that are added."""
     kind, types = column.type, pa.types
     if column.null_count == len(column):
@@ -36,7 +36,7 @@ def json_texts(column: pa.Array) -> pa.StringArray:
     elif types.is_timestamp(kind):
         found = _joined(_text('"'), column.cast(pa.string()), _text('"'))
     elif types.is_list(kind):
-        texts = pa.ListArray.from_arrays(column.offsets, json_texts(column.values))
+        texts = pa.ListArray.from_arrays(column.offsets, json_values(column.values))
         joined = _joined(_text("["), pc.binary_join(texts, _text(",")), _text("]"))
         found = pc.if_else(column.is_null(), pa.nulls(1, joined.type)[0], joined)
     else:
