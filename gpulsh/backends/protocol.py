@@ -14,9 +14,9 @@ for each place avoids the structure of a polynomial in one base.
 ==============  ====================================================================================================
 token           mix64(sum over p of key(STREAM_TOKEN, p) * code_point_p + length * LENGTH), code points folded
 shingle         mix64(sum over j of key(STREAM_SHINGLE, j) * token_j + count * LENGTH), its fingerprint
-window          that of a shingle up to WINDOW_PART tokens; otherwise, with p the greatest WINDOW_PART * 2^i below its
-                tokens: mix64(key(STREAM_SHINGLE, 0) * window of the first p + key(STREAM_SHINGLE, 1) * window of the
-                last p)
+window          up to WINDOW_PART tokens as a shingle; otherwise mix64(key(STREAM_SHINGLE, 0) * window of the first p
+                tokens + key(STREAM_SHINGLE, 1) * window of the last p), where p is the greatest WINDOW_PART * 2^i
+                below the number of tokens
 band digest     mix64(sum over r of key(STREAM_BAND, r) * value_r + (band + 1) * GOLDEN)
 ==============  ====================================================================================================
 

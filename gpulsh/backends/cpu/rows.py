@@ -1,8 +1,9 @@
 """Rows of fingerprints: unique, frequencies, prefixes.
 
-unique: each row sorted by one distribution into as many cells as it has values, since fingerprints are uniform. The set
-of a giant is the union of the sets of its pieces. prefixes: a row's rarest shingles by a count of counts instead of a
-sort of the row.
+unique: fingerprints are uniform, so one distribution into as many cells as a row has values sorts it. The set of a
+giant is the union of the sets of its pieces.
+
+prefixes: a count of counts finds a row's rarest shingles without a sort.
 """
 
 from __future__ import annotations

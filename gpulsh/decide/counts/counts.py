@@ -9,8 +9,8 @@
     first_seen    the earliest date of it and the documents dropped for it; null if none has a date
     last_seen     the latest
 
-`copies` and `near` have evidence: except for copies by a key, gpulsh compared each of these documents, and it is at
-least `threshold` similar to the kept one (`resolve="kept"`, `verify="exact"`). Every document is kept or counted once,
+`copies` and `near` have evidence: gpulsh compared the text or the key of each of these documents with the kept one, or
+with a document dropped for it (`resolve="kept"`, `verify="exact"`). Every document is kept or counted once,
 so the sum of 1 + copies + near is the number of documents. `component` is the `minhash_cluster_size` of FineWeb-2
 (Penedo et al. 2025, arXiv 2506.20920). It also counts documents that are connected only through others, so it is at
 least 1 + copies + near. Two kept documents of one component both have its size. With `resolve="components"`, one

@@ -1,9 +1,9 @@
 """The engine "ray": workers on the nodes of a Ray cluster do the tasks of a job.
 
 Workers are actors with a backend each. A stage hands files in OUT/_work to the next one, on storage that all nodes
-share, and uses neither Ray's object store nor its shuffle. So the work outlives workers and the driver, a run resumes
-there or on one machine, each task maps only the parts of files that it needs, and no node holds everything. This
-process, the driver, holds facts about partitions and writes the manifest.
+share, and uses neither Ray's object store nor its shuffle. So the work outlives workers and the driver, and a run can
+be resumed on the cluster or on one machine. Each task maps only the parts of files that it needs; no node holds
+everything. This process, the driver, holds facts about partitions and writes the manifest.
 
 Before Ray joins a cluster, a client of Ray in a process of its own, which can be ended, finds out whether one answers
 at the address: Ray itself tries for minutes where another service listens, and ignores Ctrl-C meanwhile.
@@ -321,8 +321,8 @@ class _Pool:
     """Workers, at most as many as the cluster has room for; each has one request, or a few, at a time.
 
     A worker that ends is replaced, and another worker gets its requests. Ray's own retries (max_restarts,
-    max_task_retries) use the same actor again: if its node is lost, they are used up before Ray knows of it, or wait
-    for room without a bound while other workers are idle. `ray.util.ActorPool` keeps dead actors.
+    max_task_retries) use the same actor again. If its node is lost, they are used up before Ray notices, or wait for
+    room for ever, though other workers are idle. `ray.util.ActorPool` keeps dead actors.
     """
 
     def __init__(self, brief: Brief, room: _Room) -> None:
