@@ -115,11 +115,12 @@ class Format(ABC):
     natural_id: str | None = None  # the default for --id-column
 
     def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
-        """About how many bytes of text to expect of a file of `size` bytes without `parts`; None if nobody knows.
+        """About how many bytes of text to expect of a file of `size` bytes; None if nobody knows.
 
-        An InputError if its head shows that it cannot be used.
+        An InputError if its head shows that it cannot be used. By default, its `parts` say both.
         """
-        raise NotImplementedError
+        parts = self.parts(file, columns)
+        return None if parts is None else sum(part.size for part in parts)
 
     @abstractmethod
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
