@@ -142,6 +142,8 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
         facts, lines = found.to_dict(), sample_lines(found)
     elif options["docs"] is None or options["size"] is None:
         raise click.UsageError("give INPUT, or the amount of text by --docs and --bytes")
+    elif not (options["docs"] and options["size"]):
+        raise click.UsageError("--docs or --bytes is 0; give both, above 0")
     elif options["gpus"] is not None and options["threads"] is not None:
         raise click.UsageError("give --gpus or --threads, not both")
     else:

@@ -59,9 +59,14 @@ class Corpus:
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():
-            least = 0 if name in ("met", "pairs", "dropped") else 1
+            least = 1 if name == "bytes_per_shingle" else 0
             if not least <= getattr(self, name) <= most:
                 raise ParameterError(f"{name} is {getattr(self, name):g}; give a number from {least} to {most:g}")
+
+    @property
+    def shingles(self) -> float:
+        """Of a document, on average."""
+        return self.bytes / max(self.documents, 1) / self.bytes_per_shingle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +279,7 @@ def index_bytes(corpus: Corpus, bands: int) -> float:
 
     m sorted 64-bit numbers have gaps of about 2^64 / m, so that a gap takes 64 - log2(m) + log2(e) bits at best.
     """
-    shingles = min(max(corpus.bytes / corpus.documents / corpus.bytes_per_shingle, 1), 2.0**64)
+    shingles = min(max(corpus.shingles, 1), 2.0**64)
     bits = 64 - np.log2(shingles) + np.log2(np.e)
     kept = (1 - corpus.dropped) * corpus.documents
     return float(kept * (INDEX_BAND_BYTES * bands + shingles * bits / 8) + corpus.documents * INDEX_ROW_BYTES)

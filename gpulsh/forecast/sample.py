@@ -131,8 +131,7 @@ def plan(inputs: Sequence[str], options: Mapping[str, Any]) -> Plan:
     usage, of, memory = large.usage, large.usage.corpus, parameters["memory"]
     threads = parameters["threads"] or processors()
     # For containment, a stage brings every shingle together, in rows as long as a digest's.
-    shingles = of.bytes / of.documents / of.bytes_per_shingle
-    bands = shingles if parameters.get("measure") == "containment" else parameters["banding"]["bands"]
+    bands = of.shingles if parameters.get("measure") == "containment" else parameters["banding"]["bands"]
     times = 1 / large.share
     corpus = replace(of, documents=of.documents * times, bytes=of.bytes * times)
     often = {name: min(getattr(of, name) * times, 1.0) for name in ("met", "dropped")}
@@ -198,7 +197,7 @@ def _share(small: _Sample) -> float:
     took, start = small.usage, small.usage.seconds[START]
     text = min(max(THREAD_BYTES * processors(), LEAST_BYTES), MOST_BYTES)
     slow = max(took.all - 2 * start, 0.0)  # of a usual method, the small run takes less
-    times = min(text / took.corpus.bytes, SAMPLE_STARTS * start / slow if slow else math.inf)
+    times = min(text / max(took.corpus.bytes, 1), SAMPLE_STARTS * start / slow if slow else math.inf)
     return max(times, LEAST_TIMES) * small.share
 
 
@@ -265,7 +264,7 @@ def run(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], Usage]:
     used = events[-1]
     report = json.loads(child.stdout)
     funnel = report["funnel"]
-    documents = max(funnel["documents"], 1)
+    documents, each = funnel["documents"], max(funnel["documents"], 1)
     seconds = dict.fromkeys(ESTIMATED, 0.0)
     for name, spent in funnel["seconds"].items():
         seconds[WITHIN.get(name, name)] += spent
@@ -273,10 +272,10 @@ def run(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], Usage]:
     return report, Usage(
         corpus=Corpus(
             documents=documents,
-            bytes=max(funnel["bytes"], 1),
-            met=min(met / documents, 1.0),
-            pairs=funnel["candidates"] / documents,
-            dropped=funnel["dropped"] / documents,
+            bytes=funnel["bytes"],
+            met=min(met / each, 1.0),
+            pairs=funnel["candidates"] / each,
+            dropped=funnel["dropped"] / each,
             bytes_per_shingle=max(funnel["bytes"] / max(funnel["shingles"], 1), 1.0),
         ),
         seconds={**seconds, START: max(took - sum(seconds.values()) - report["compiling"], 0.0)},

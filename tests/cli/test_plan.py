@@ -196,6 +196,7 @@ def test_nonsense_is_refused(command: Command) -> None:
         ("--rate sign=0", "rate of sign is 0"),
         ("--hours 0", "hours is 0"),
         *((f"--docs {number}", "documents is") for number in ("1e300", "inf", "-1")),
+        ("--docs 0", "--docs or --bytes is 0; give both, above 0"),
         ("--rate sign=1e300", "give a number above 0"),
     ):
         refused = command(f"plan --docs 10 --bytes 10 {line}")

@@ -131,6 +131,15 @@ def test_small_inputs_run_in_full(
     assert found.whole and found.sample == 3600 and found.likely == found.most and runs[-1][-1] == "in"
 
 
+def test_a_file_without_documents_or_text_has_none(here: Path) -> None:
+    for name, documents in (("empty.txt", 1), ("empty.jsonl", 0)):
+        Path(name).touch()
+        found = sample.plan([name], {"backend": "reference"})
+        assert (found.likely.corpus.documents, found.likely.corpus.bytes) == (documents, 0) and found.whole
+        first = "1 document, 0 B" if documents else "0 documents, 0 B"
+        assert next(sample_lines(found)) == f"{first} of text in 1 file of 0 B"
+
+
 def test_a_slow_method_gets_a_smaller_sample() -> None:
     def share(slower: float) -> float:
         seconds = {"sign": 0.4 * slower, "write": 0.3 * slower, START: 1.0}
