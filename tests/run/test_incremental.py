@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +21,7 @@ import gpulsh
 from gpulsh import Index, budget
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
+from gpulsh.run.index.earlier_runs import EarlierRuns
 from gpulsh.run.index.jobs import add_to_index
 from tests.fuzz.warc import record
 from tests.support.naive_index import NaiveIndex
@@ -270,6 +272,36 @@ def test_a_run_that_fails_leaves_no_new_index(folder: Path) -> None:
     with pytest.raises(gpulsh.errors.InputError):
         gpulsh.deduplicate_files("bad.jsonl", "out", index="known", backend="reference")
     assert sorted(path.name for path in folder.iterdir()) == ["bad.jsonl"]
+
+
+def test_two_runs_that_make_the_same_index_both_add_to_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("jan.jsonl", [PAGE, OTHER])
+    write("feb.jsonl", [PAGE, "a third page"])
+    make = EarlierRuns.opened
+
+    def run(name: str, **options: Any) -> Any:
+        return gpulsh.deduplicate_files(f"{name}.jsonl", name, index="known", backend="reference", **options)
+
+    def late(self: EarlierRuns) -> Index:
+        """Another run finishes between the start of this run and its first document."""
+        monkeypatch.setattr(EarlierRuns, "opened", make)
+        run("jan", threshold=threshold)
+        return make(self)
+
+    threshold = 0.7
+    monkeypatch.setattr(EarlierRuns, "opened", late)
+    with pytest.raises(
+        ParameterError, match="known: another run made it meanwhile, with other parameters; start again"
+    ):
+        run("feb")
+    assert not Path("feb").exists()
+    for path in ("known", "jan"):
+        shutil.rmtree(path)
+    threshold = 0.8
+    monkeypatch.setattr(EarlierRuns, "opened", late)
+    assert run("feb").funnel["dropped"] == 1
+    index = Index.open("known", backend="reference")
+    assert all(key in index for key in ("jan.jsonl:0", "jan.jsonl:1", "feb.jsonl:0", "feb.jsonl:1"))
 
 
 def test_bad_records_are_no_documents_of_the_index(folder: Path) -> None:

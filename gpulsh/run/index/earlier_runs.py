@@ -64,9 +64,12 @@ class EarlierRuns:
     ) -> None:
         self.path, self.key = Path(path), key
         self._asked, self._where, self._secret, self._evidence = asked, where, secret, evidence
-        self._index = Index.open(path, **asked.given(), **where, evidence=evidence) if has_index(self.path) else None
-        if self._index is not None:
-            refuse_places(self._index.collection, path, key)
+        self._index = self._existing() if has_index(self.path) else None
+
+    def _existing(self) -> Index:
+        index = Index.open(self.path, **self._asked.given(), **self._where, evidence=self._evidence)
+        refuse_places(index.collection, self.path, self.key)
+        return index
 
     def method(self) -> Method:
         """The index's parameters."""
@@ -83,7 +86,16 @@ class EarlierRuns:
         """The index, made if there is none."""
         if self._index is None:
             parameters = {**self._asked.given(), **self._where, "evidence": self._evidence or "index"}
-            self._index = Index.create(self.path, **parameters, secret=self._secret)
+            try:
+                self._index = Index.create(self.path, **parameters, secret=self._secret)
+            except OutputError:
+                if not has_index(self.path):
+                    raise
+                self._index = self._existing()  # another run made it after the start of this one
+                if self._index.parameters.matching() != self._asked.method().matching():
+                    raise ParameterError(
+                        f"{self.path}: another run made it meanwhile, with other parameters; start again"
+                    ) from None
         return self._index
 
     def taken_in_by(self, run: str) -> range | None:
