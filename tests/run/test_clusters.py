@@ -477,12 +477,14 @@ def test_the_command_weighs_a_finished_run(
         ("none", "new2", "log"): "none: holds no rows with counts; give OUT of a run that wrote rows",
         ("csv", "new2", "log"): "csv/data/b.csv: its rows take no more columns in this format; run with --format",
         ("again", "new2", "log"): "again/data/a.jsonl: line 1 has a column 'weight', which would be added",
+        ("out", "out/data/new2", "log"): "out/data/new2: is inside the input out/data; give a path outside of it",
+        ("out", "out/data", "log"): "out/data: is the input itself; give another path",
         ("out", "new2", "cap:0"): "weights is 'cap:0'; give cap:N",
     }
     for (run_folder, output, recipe), told in refused.items():
         assert main(["weights", run_folder, "-o", output, "--weights", recipe]) in (1, 2)
         assert told in capsys.readouterr().err
-    assert not Path("new2").exists()
+    assert not Path("new2").exists() and not Path("out/data/new2").exists()
 
 
 @pytest.mark.parametrize("key_only", [False, True])

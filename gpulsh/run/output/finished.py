@@ -36,7 +36,7 @@ from gpulsh.report.originals import Originals, listed, rejected_rows, shares
 from gpulsh.report.page import missing, render, write_page
 from gpulsh.run.counting import refuse_without_columns
 from gpulsh.run.output.folder import PAGE, is_whole, read_report, write_report
-from gpulsh.run.output.paths import is_url, not_empty, refuse_url
+from gpulsh.run.output.paths import is_url, not_empty, refuse_overlap, refuse_url
 from gpulsh.run.output.remote import UNFINISHED, UrlFolder
 from gpulsh.run.output.work_folder import WORK, is_work
 from gpulsh.stats.counts import WEIGHT
@@ -147,7 +147,8 @@ def weigh_run(
 
     The folder `output` has the files of `out/data`. `weights` and `weight_by` are as in `deduplicate_files`. A row
     that is marked as not kept has the weight 0. Raises ParameterError for a wrong recipe, OutputError if `out` holds
-    no such run or `output` is not empty, InputError if a file has the column already, or takes none.
+    no such run, or `output` is not empty or inside `out/data`, InputError if a file has the column already, or takes
+    none.
     """
     recipe = chosen_recipe(weights)
     refuse_url(os.fspath(output))
@@ -165,6 +166,7 @@ def weigh_run(
         raise OutputError(f"{finished.out}: comes from a run with --passages; give --weights to that run")
     written = {number: name for number, name in enumerate(report["written"]) if name is not None}
     files = {number: finished.file(name) for number, name in written.items()}
+    refuse_overlap(os.fspath(output), [finished.file(DATA).name], list(files.values()))
     refuse_without_columns(list(files.values()), None)
     columns = Columns(report["parameters"]["text_column"], added=frozenset(SCHEMA.names))
     for file in files.values():
