@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,8 +95,15 @@ def chosen_recipe(given: object) -> Recipe:
 
 
 def _from_file(path: Path, language: str) -> Recipe:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            raise InputError(f"{path}: has the key {twice!r} twice; give each key once")
+        return found
+
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes(), object_pairs_hook=once)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; {RULE}") from error
     except ValueError as error:
