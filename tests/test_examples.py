@@ -121,7 +121,7 @@ def test_after_deduplication(example: Example, texts: list[str], tmp_path: Path)
     assert f"{(result.keep | (component < 3)).sum()} stay if clusters of fewer than 3 are not cut\n" in said
     assert f"{(sources >= 2).sum()} are held by 2 sources or more\n" in said
     assert len(re.findall(r"^  \d+ copies and \d+ near-duplicates, from a, b", said, re.MULTILINE)) == 3
-    weight = result.weights("txt360", by="component").sum()
+    weight = result.weights("txt360", weight_by="component").sum()
     assert said.endswith(f"{FEW} rows have weights, {weight:,.0f} in all\n")
 
 

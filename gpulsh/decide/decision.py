@@ -186,12 +186,12 @@ class Decision(Arrays):
         row = np.flatnonzero(here.keep)
         return pa.table({"row": row, **here._counts_of(row)})
 
-    def weights(self, recipe: str | Mapping[int, float], *, by: WeightBy = "verified") -> NDArray[np.float64]:
+    def weights(self, recipe: str | Mapping[int, float], *, weight_by: WeightBy = "verified") -> NDArray[np.float64]:
         """float64 [k]: the sampling weight of each kept document, in order, by the number of documents it represents.
 
         `recipe` is "txt360", "log", "cap:5", a file in FineWeb-2's bucket format such as "weights.json", or a mapping
-        of least sizes to weights; `gpulsh.decide.counts.weights` defines them. `by` is "verified", for 1 + copies +
-        near, or "component". Raises ParameterError, or InputError for a file without weights.
+        of least sizes to weights; `gpulsh.decide.counts.weights` defines them. `weight_by` is "verified", for 1 +
+        copies + near, or "component". Raises ParameterError, or InputError for a file without weights.
 
         >>> import gpulsh
         >>> gpulsh.deduplicate(["One, two, three.", "one two three", "four"], backend="cpu").weights("txt360")
@@ -201,7 +201,7 @@ class Decision(Arrays):
 
         here = self.to_numpy()
         counts = count(here.duplicate_of, here.exact_copy, here.cluster)
-        return chosen_recipe(recipe).of(sizes_by(by, counts)[here.keep])
+        return chosen_recipe(recipe).of(sizes_by(weight_by, counts)[here.keep])
 
     def mark(self, table: Any, *, ids: object = None) -> Any:
         """Add the decision and the counts to all n rows of a table of pyarrow, pandas or polars.

@@ -348,7 +348,10 @@ def test_weights_by_component() -> None:
     chain = [" ".join(f"w{number}" for number in range(start, start + 30)) for start in range(0, 12, 4)]
     result = gpulsh.deduplicate(chain, shingling=Shingling(size=1), threshold=0.7, backend="reference")
     assert result.counts()["component"].to_pylist() == [3, 3] and result.keep.tolist() == [True, False, True]
-    assert result.weights("cap:9").tolist() == [2, 1] and result.weights("cap:9", by="component").tolist() == [3, 3]
+    assert result.weights("cap:9").tolist() == [2, 1] and result.weights("cap:9", weight_by="component").tolist() == [
+        3,
+        3,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_clusters_and_marks_are_those_of_a_run_in_memory(
     assert result.funnel["dropped"] > 10
     weight = np.zeros(len(every))
     if weights is not None:
-        weight[decision.keep] = decision.weights(weights, by=by)
+        weight[decision.keep] = decision.weights(weights, weight_by=by)
 
     table = pq.read_table(tmp_path / "out/clusters.parquet")
     assert table.column_names == [row.name for row in CLUSTERS] + ["weight"] * (weights is not None)
