@@ -99,7 +99,7 @@ class Method(Parameters):
         num_perm, seed = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM), check_integer("seed", seed, 0, MAX_SEED)
         shingling, folding = checked_text_parameters(shingling, folding)
         threshold = checked_threshold(threshold)
-        if also is not None and distance is None and measure == "containment":
+        if also is not None and not isinstance(also, NearBits) and distance is None and measure == "containment":
             raise ParameterError(
                 "also is given with measure 'containment', for which distance has no default; give distance"
             )
@@ -234,6 +234,8 @@ def _near(
     name: str, sketch: object, distance: int | None, threshold: float, found: Callable[[NearBits, float], float]
 ) -> NearBits:
     """The bits of a sketch; without a distance, the least at which pairs at the threshold are `found`."""
+    if isinstance(sketch, NearBits):  # named with its own distance
+        return sketch
     near = getattr(sketch, "near", None)
     if near is None:
         raise ParameterError(

@@ -478,6 +478,10 @@ class NearBits(Parameters):
         """The number of tables of a search: one for every choice of blocks that agree."""
         return comb(self.blocks, self.agree)
 
+    def near(self, distance: int) -> NearBits:
+        """The rule of the same bits with another distance."""
+        return replace(self, distance=distance)
+
 
 class BitSketch(Protocol):
     """A sketch of bits that a user chooses."""

@@ -48,10 +48,25 @@ def test_sketches_by_name(named: dict[str, Any], same: dict[str, Any], tmp_path:
         gpulsh.Index.open(tmp_path / "index", **named, **ON)
 
 
+def test_each_sketch_has_its_own_distance(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    for number, (sketch, also, distances) in enumerate(
+        (
+            ("simhash:64:3", "simhash:64:9", (3, 9)),
+            ("simhash:64:3", "simhash:64", (3, 18)),
+            ("simhash:64", "simhash:64:3", (12, 3)),
+        )
+    ):
+        given = {"sketch": sketch, "also": also, "threshold": 0.8, **ON}
+        made = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / str(number), **given)
+        assert tuple(made.report["parameters"][name]["distance"] for name in ("near", "also")) == distances
+        gpulsh.deduplicate(TEXTS, **given)
+
+
 def test_names_of_no_sketch() -> None:
     for given in (
         *({"sketch": "minhsh"}, {"sketch": "minhash:0"}, {"sketch": "minhash:64", "num_perm": 32}, {"also": "minhash"}),
-        *({"sketch": "simhash:64:3", "distance": 4}, {"sketch": "simhash:64:3", "also": "simhash:64:4"}),
+        *({"sketch": "simhash:64:3", "distance": 4}, {"also": "simhash:64:3", "distance": 4}),
     ):
         with pytest.raises(ParameterError):
             gpulsh.deduplicate(TEXTS, **given, **ON)

@@ -135,8 +135,8 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
         from gpulsh.sketch.named import sketches_named
 
         asked = parsed({name: value for name, value in options.items() if name.replace("_", "-") in DECISION})
-        sketch, _, distance = sketches_named(asked.pop("sketch", None), None, options["num_perm"], options["seed"])
-        Asked(**asked, sketch=sketch, distance=distance).method()
+        sketch, _ = sketches_named(asked.pop("sketch", None), None, options["num_perm"], options["seed"])
+        Asked(**asked, sketch=sketch).method()
         parse_memory(options["memory"])
         found = sampled(inputs, {name: value for name, value in options.items() if name not in of_other})
         facts, lines = found.to_dict(), sample_lines(found)

@@ -105,7 +105,7 @@ class Index:
         read: Read | None = None,
         secret: bytes | None = None,
     ) -> None:
-        sketch, _, distance = sketches_named(sketch, None, num_perm, seed, distance)
+        sketch, _ = sketches_named(sketch, None, num_perm, seed, distance)
         asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
         method = asked.method()
         check_choice("evidence", evidence, get_args(EvidenceName))
@@ -170,7 +170,7 @@ class Index:
         self = cls(backend=backend, threads=threads, devices=devices, memory=memory)
         collection = self.collection.opened(Path(checked_folder("path", path)), check=check, read=read)
         _check_read(read, collection.evidence)
-        sketch, _, distance = sketches_named(sketch, None, num_perm, seed, distance)
+        sketch, _ = sketches_named(sketch, None, num_perm, seed, distance)
         asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
         differences = asked.differences(collection.method)
         if evidence not in (None, collection.evidence):

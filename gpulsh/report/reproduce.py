@@ -134,22 +134,20 @@ def _method_options(parameters: Mapping[str, Any]) -> list[str] | None:
         return None
     options = ["--threshold", f"{parameters['threshold']!r}", "--shingle", str(shingling)]
     options += ["--normalize", folding.form] if folding.form else []
-    # A call has one distance, so the threshold chose two different ones.
-    chosen = bool(near and also and near["distance"] != also["distance"])
-    options += ["--and", _bits_name(also, chosen)] if also else []
+    options += ["--and", _bits_name(also)] if also else []
     options += ["--seed", str(seed)]
     if measure_name(parameters) == "containment":
         both = [] if parameters.get("drop_contained_only", True) else ["--drop-containing"]
         return [*options, "--measure", "containment", *both]
     if near:
-        return [*options, "--sketch", _bits_name(near, chosen)]
+        return [*options, "--sketch", _bits_name(near)]
     family, banding = parameters["family"], parameters["banding"]
     options += ["--sketch", f"{sketch}:{family['num_perm']}"]
     return [*options, "--bands", str(banding["bands"]), "--rows", str(banding["rows"])]
 
 
-def _bits_name(bits: Mapping[str, Any], chosen: bool) -> str:
-    return f"simhash:{bits['bits']}" + ("" if chosen else f":{bits['distance']}")
+def _bits_name(bits: Mapping[str, Any]) -> str:
+    return f"simhash:{bits['bits']}:{bits['distance']}"
 
 
 def machine() -> Mapping[str, Any]:

@@ -325,7 +325,7 @@ def deduplicate_files(
     if dry_run:
         options.refuse_dry_run(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)
-    sketch, also, distance = sketches_named(sketch, also, num_perm, seed, distance)
+    sketch, also = sketches_named(sketch, also, num_perm, seed, distance)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
     if index is None:
         method = asked.method(verify=verify, resolve=resolve, also=also, drop_contained_only=drop_contained_only)

@@ -120,8 +120,8 @@ def deduplicate(
                   the larger of the two shares
     also          SimHash(...), or "simhash:64": count only candidates whose signatures differ in at most
                   `distance` bits
-    distance      bits, of `sketch` and `also`. None: for each, the smallest that finds a pair of equally large
-                  documents at `threshold` with probability at least 0.995
+    distance      bits, of `sketch` and `also` if their names have none. None: for each, the smallest that finds a pair
+                  of equally large documents at `threshold` with probability at least 0.995
     priority      float, integer or datetime64 array [n], or datetimes: the highest is kept first and a missing date
                   last; ties go by position
     keep          instead of `priority`: "first", by position, or "longest", by bytes of UTF-8. None: "first", or
@@ -160,7 +160,7 @@ def deduplicate(
             raise ParameterError(f"keep is {keep!r} and priority is given; give one of them")
     check_flags(key, normalize_url, key_only)
     folding = normalizing(folding, normalize)
-    sketch, also, distance = sketches_named(sketch, also, num_perm, seed, distance)
+    sketch, also = sketches_named(sketch, also, num_perm, seed, distance)
     asked = threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure, also, distance
     method = Method.chosen(*asked, drop_contained_only)
     retention = Retention.chosen(min_cluster, max_copies, min_sources)

@@ -61,8 +61,8 @@ def sign_files(
     """
     refuse_url(os.fspath(output))
     path, form = Path(output), Form.taken(parameters)
-    chosen, _, distance = sketches_named(sketch, None, num_perm, seed)
-    method = Asked(sketch=chosen, num_perm=num_perm, seed=seed, distance=distance, **parameters).method()
+    chosen, _ = sketches_named(sketch, None, num_perm, seed)
+    method = Asked(sketch=chosen, num_perm=num_perm, seed=seed, **parameters).method()
     if path.suffix != ".parquet":
         raise ParameterError(f"output is {str(path)!r}; give a file that ends with .parquet")
     if method.measure == "containment":

@@ -23,32 +23,32 @@ def sketches_named(
     num_perm: int | None = None,
     seed: int | None = None,
     distance: int | None = None,
-) -> tuple[Sketch | BitSketch | None, BitSketch | None, int | None]:
-    """`sketch`, `also` and `distance`; sketches given by name are made, with `num_perm` and `seed`.
+) -> tuple[Sketch | BitSketch | None, BitSketch | None]:
+    """`sketch` and `also`; sketches given by name are made, with `num_perm` and `seed`.
 
-    >>> sketches_named("simhash:64:3")
-    (SimHash(bits=64, seed=1, weights='set'), None, 3)
+    >>> sketches_named("simhash:64:3", "simhash:128")
+    (NearBits(bits=64, weights='set', seed=1, distance=3), SimHash(bits=128, seed=1, weights='set'))
     """
     chosen: Sketch | BitSketch | None
     if isinstance(sketch, str) and sketch.split(":")[0] == "simhash":
-        chosen, distance = _bits_named("sketch", sketch, seed, distance)
+        chosen = _bits_named("sketch", sketch, seed, distance)
     elif isinstance(sketch, str):
         left_open = ":" in sketch and num_perm == Family().num_perm  # the default, so probably not given
         chosen = parse_sketch(sketch, None if left_open else num_perm, seed)
     else:
         chosen = sketch
     if isinstance(also, str):
-        also, distance = _bits_named("also", also, seed, distance)
-    return chosen, also, distance
+        also = _bits_named("also", also, seed, distance)
+    return chosen, also
 
 
-def _bits_named(name: str, text: str, seed: int | None, distance: int | None) -> tuple[SimHash, int | None]:
+def _bits_named(name: str, text: str, seed: int | None, distance: int | None) -> BitSketch:
     sketch, own = parse_bits(text, seed)
     if own is None:
-        return sketch, distance
+        return sketch
     if distance not in (None, own):
-        raise ParameterError(f"{name} is {text!r}, and another one or distance says {distance}; give one distance")
-    return sketch, own
+        raise ParameterError(f"{name} is {text!r} and distance is {distance}; give one distance")
+    return sketch.near(own)
 
 
 def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int | None]:
