@@ -156,10 +156,14 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
         found = report["passages"]
         documents = f"{found['documents_marked']:,} of {many(found['documents'], 'document')}"
         part = share(found["bytes_marked"], found["bytes"])
+        earlier = []
+        if "earlier_documents" in found:
+            held = f"{found['earlier_documents']:,} documents of earlier runs"
+            earlier = [f"{found['first_earlier']:,} passages have their first occurrence in the {held}."]
         bad = [f"Bad records are in rejected.parquet: {found['rejected']:,}."] if found["rejected"] else []
         lines = [
             f"Found {many(found['passages'], 'passage')} in {documents}{part and f': {part} of the text'}.",
-            *_earlier(found),
+            *earlier,
             *_cut_lines(found),
             *bad,
         ]
@@ -206,13 +210,6 @@ def _cut_lines(found: Mapping[str, int]) -> list[str]:
         return []
     counts = f"{found['cut_passages']:,} passages of {found['cut_documents']:,} documents"
     return [f"Cut {counts}, and dropped {found['short']:,} documents with too few tokens left."]
-
-
-def _earlier(found: Mapping[str, int]) -> list[str]:
-    if "earlier_documents" not in found:
-        return []
-    held = f"{found['earlier_documents']:,} documents of earlier runs"
-    return [f"{found['first_earlier']:,} passages have their first occurrence in the {held}."]
 
 
 def _where(report: Mapping[str, Any], output: str) -> str:

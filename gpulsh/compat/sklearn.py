@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsh.arrays import BandDigests, BitSignatures, Signatures, Values, on_host
 from gpulsh.backends.select import BackendName
@@ -81,7 +80,9 @@ class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             digested: Callable[..., BandDigests] = self.banding  # refuses what another kind of sketch made
             sketched = digested(sketched, backend=self.backend, threads=self.threads)
         values: Values = on_host(sketched.values)
-        return _bits(values) if isinstance(sketched, BitSignatures) else values
+        if isinstance(sketched, BitSignatures):  # the bits of each word, the lowest first
+            return np.unpackbits(values.astype("<u8").view(np.uint8), axis=1, bitorder="little")
+        return values
 
     @property
     def _n_features_out(self) -> int:
@@ -92,8 +93,3 @@ class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         tags.requires_fit = False
         return tags
-
-
-def _bits(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """The bits of each row's words, the lowest first."""
-    return np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, bitorder="little")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers
+from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend, least_share
 from gpulsh.decide.readable import Readable, in_runs
 from gpulsh.lsh.pairs import packed, unpacked
@@ -36,7 +36,11 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend, *, either:
     """
     text_sizes, at_once = ops.asnumpy(texts.text_sizes()), ops.sizes().tile
     every = np.arange(len(text_sizes))
-    counts = _frequencies(texts, text_sizes, ops)
+    # Counts of each slot of shingles: any counts give an exact join, good ones a fast one.
+    bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), FEWEST_BITS, MOST_BITS))
+    counts = ops.asarray(np.zeros(1 << bits, np.uint8))
+    for start, stop in cuts(offsets(text_sizes), at_once):
+        counts = texts.frequencies(every[start:stop], counts)
     share = least_share(threshold)
     owners, owned, sizes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], np.zeros(len(every), np.int64)
     for places, (prefixes, numbers) in in_runs(
@@ -74,12 +78,3 @@ class Owners:
         for start, stop in cuts(offsets(counts), LARGEST_JOIN):
             some = counts[start:stop]
             yield np.repeat(holders[start:stop], some), self._owners[ranges(begin[start:stop], some)]
-
-
-def _frequencies(texts: Readable, text_sizes: Numbers, ops: Backend) -> Array:
-    """The counts of each slot of shingles: any counts give an exact join, good counts a fast one."""
-    bits = int(np.clip(int(text_sizes.sum() // SHINGLE_BYTES).bit_length(), FEWEST_BITS, MOST_BITS))
-    counts = ops.asarray(np.zeros(1 << bits, np.uint8))
-    for start, stop in cuts(offsets(text_sizes), ops.sizes().tile):
-        counts = texts.frequencies(np.arange(start, stop), counts)
-    return counts

@@ -71,7 +71,10 @@ class Undecided:
         Without `ordered`, its pairs, which may be many, have no order and no similarity.
         """
         with self.ops.here(), funnel.stage(progress, OF_MEMORY["verify"], len(self.met.pairs)):
-            small = self._small(progress)
+            if self.compared is None:
+                small = self.meeting.similar(progress.advance, self.draw)
+            else:
+                small = self.compared.edges().named(self.meeting.places)
         with self.ops.here(), funnel.stage(progress, OF_MEMORY["resolve"], len(self.met.in_large)):
             kept, edges = self.meeting.resolve(small, progress.advance)
             funnel.candidates = len(self.met.pairs) + len(edges.later) - len(small.later)
@@ -96,12 +99,6 @@ class Undecided:
             numbers = numbers[order]
         texts = ShingledTexts(order, ops, self.texts, self.method, self.keys)
         return Meeting(self.met, numbers, self.relation, texts, self.method, ops, connected=compared is not None)
-
-    def _small(self, progress: Progress) -> Edges:
-        """The pairs of small buckets at or above the threshold."""
-        if self.compared is None:
-            return self.meeting.similar(progress.advance, self.draw)
-        return self.compared.edges().named(self.meeting.places)
 
     def _put_back(self, kept: Array, edges: Edges, funnel: Funnel, ordered: bool) -> Decision:
         """The decision about all documents: each copy follows its first copy; documents without a bucket stay."""

@@ -141,7 +141,12 @@ class Folder:
 
     def commit(self, contents: Contents, runs: Mapping[str, tuple[int, int]] | None = None) -> Contents:
         """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
+        removed = None
         with writing(self.path, INTACT):
+            if len(contents.removed):
+                name = new_name()
+                fact = write_columns(self.path / file_name("removed", name), {"number": contents.removed})
+                removed = StoredSegment(name, {"removed": fact})
             segments = in_files(contents.segments, contents.removed, self.path)
             groups = written(grouped(segments, contents.groups, self.path), self.path)
             manifest = replace(
@@ -150,7 +155,7 @@ class Folder:
                 next_number=contents.next_number,
                 keys=contents.keys,
                 segments=tuple(StoredSegment(segment.name, segment.files) for segment in segments if segment.files),
-                removed=self._written(contents.removed),
+                removed=removed,
                 runs={**self.manifest.runs, **(runs or {})},
                 groups={group.name: group.fact for group in groups if group.fact},
                 sources=tuple(contents.sources),
@@ -176,13 +181,6 @@ class Folder:
         """Remove the files that the newest commit, this one's own, does not name."""
         with writing(self.path, INTACT):
             sweep(self.path, self.manifest)
-
-    def _written(self, removed: Numbers) -> StoredSegment | None:
-        if len(removed) == 0:
-            return None
-        name = new_name()
-        fact = write_columns(self.path / file_name("removed", name), {"number": removed})
-        return StoredSegment(name, {"removed": fact})
 
 
 def _is_own(folder: Path, name: str) -> bool:

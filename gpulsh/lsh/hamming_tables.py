@@ -50,17 +50,12 @@ def designs(bits: int, distance: int) -> dict[int, Design]:
     found: dict[int, Design] = {}
     for blocks in range(distance + 1, min(distance + 3, bits) + 1):
         if comb(blocks, distance) <= MOST_TABLES:
-            found.setdefault(comb(blocks, distance), Design(tuple(_plain(bits, distance, blocks))))
+            lefts = combinations(_blocks(range(bits), blocks), blocks - distance)
+            found.setdefault(comb(blocks, distance), Design(tuple(sum(map(_mask, left)) for left in lefts)))
     tables = (distance + 1) ** 2
     if tables <= MOST_TABLES and bits // (distance + 1) >= 2:
         found.setdefault(tables, Design(tuple(_twice(bits, distance + 1))))
     return found
-
-
-def _plain(bits: int, distance: int, blocks: int) -> Iterator[int]:
-    """The masks of keys that leave out `distance` of the blocks."""
-    for chosen in combinations(_blocks(range(bits), blocks), blocks - distance):
-        yield sum(map(_mask, chosen))
 
 
 def _twice(bits: int, blocks: int) -> Iterator[int]:

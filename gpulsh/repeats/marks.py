@@ -97,15 +97,8 @@ class Marker:
         seen = TokenSpans(*map(np.concatenate, zip(self._spans, spans, strict=True)))
         known = int(np.searchsorted(windows.place, until - self._tokens - self._bridge, side="right"))
         settled = Repeats(*(column[:known] for column in windows))
-        apart = _apart(settled.place, self._tokens, seen)
+        apart = np.append(0, seen.stop)[np.searchsorted(seen.start, settled.place + self._tokens)] <= settled.place
         self._windows = Repeats(*(column[known:] for column in windows))
         begin = int(np.searchsorted(seen.stop, int(self._windows.place[0]) if len(self._windows.place) else until))
         self._spans = seen.chosen(slice(begin, len(self._spans.start) + done.stop))
         return Settled(spans.chosen(done), settled, apart)
-
-
-def _apart(place: Numbers, tokens: int, spans: TokenSpans) -> NDArray[np.bool_]:
-    """bool: whether windows have no marked token."""
-    stop = np.append(0, spans.stop)[np.searchsorted(spans.start, place + tokens)]
-    apart: NDArray[np.bool_] = stop <= place
-    return apart

@@ -70,22 +70,18 @@ def in_words(parameters: Mapping[str, Any]) -> Iterator[str]:
         yield "A document is dropped only if a kept document duplicates it, never along a chain of others."
     else:
         yield "Of the documents that chains of duplicates connect, one is kept."
-    yield from _policies(parameters)
-    if parameters["within"] or parameters["across"]:
-        yield f"Only documents of {'the same INPUT' if parameters['within'] else 'different INPUTs'} are duplicates."
-
-
-def _kept_one(keep: str) -> str:
-    return _KEPT.get(keep, f"{keep} decides which of two duplicates is kept.")
-
-
-def _policies(parameters: Mapping[str, Any]) -> Iterator[str]:
     if (least := parameters.get("min_cluster", 1)) > 1:
         yield f"Documents are dropped only in clusters of {least:,} or more."
     if (most := parameters.get("max_copies", 1)) > 1:
         yield f"Of a document and its duplicates, up to {most:,} stay."
     if (sources := parameters.get("min_sources", 1)) > 1:
         yield f"A document stays only if {sources:,} sources hold it."
+    if parameters["within"] or parameters["across"]:
+        yield f"Only documents of {'the same INPUT' if parameters['within'] else 'different INPUTs'} are duplicates."
+
+
+def _kept_one(keep: str) -> str:
+    return _KEPT.get(keep, f"{keep} decides which of two duplicates is kept.")
 
 
 def _agreement(bits: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpulsh.arrays import Array, TextBatch
+from gpulsh.arrays import Array
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -88,12 +88,19 @@ def sign_files(
 
 def _table(texts: FileTexts, partition: Partition, first: int, method: Method, ops: Backend) -> pa.Table:
     facts, near = PartitionFacts(), method.near
+    unused = evidence_keys(chosen_secret(None))  # exact hashes come with the digests of bits
     width, kind = (method.family.num_perm, method.family.value_type) if near is None else (near.bits // 64, np.uint64)
     signatures: list[Array] = [np.empty((0, width), kind)]
     digests: list[Array] = [np.empty((0, method.banding.bands), np.uint64)]
     with ops.here():
         for batch in texts.read(partition.pieces, ops.sizes().batch, facts):
-            found, banded = _signatures(normalized(batch, method.folding.form), method, ops)
+            text = normalized(batch, method.folding.form)
+            if near is None:
+                found = ops.text_signatures(text, method.reading, method.family)
+                banded = ops.band_digests(found, method.banding)
+            else:
+                found, signed = words_and_digests(text, method.reading, near, unused, ops)
+                banded = signed.digests
             signatures.append(ops.asnumpy(found))
             digests.append(ops.asnumpy(banded))
     texts.add(facts)
@@ -112,13 +119,3 @@ def _table(texts: FileTexts, partition: Partition, first: int, method: Method, o
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(values.T)}
     columns |= {f"band{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(bands.T)}
     return pa.table(columns)
-
-
-def _signatures(batch: TextBatch, method: Method, ops: Backend) -> tuple[Array, Array]:
-    """The values [n, columns] of each document's signature, and its digests, uint64 [n, bands]."""
-    if method.near is None:
-        found = ops.text_signatures(batch, method.reading, method.family)
-        return found, ops.band_digests(found, method.banding)
-    unused = evidence_keys(chosen_secret(None))  # exact hashes come with the digests
-    words, signed = words_and_digests(batch, method.reading, method.near, unused, ops)
-    return words, signed.digests

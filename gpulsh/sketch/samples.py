@@ -132,7 +132,8 @@ class BottomS(SampleSketch):
         set_integer(self, "size", 1, 2**31)
 
     def _sampled(self, permuted: Fingerprints) -> Samples:
-        return Samples(*self._least(permuted.values, permuted.offset))
+        sizes = np.minimum(permuted.lengths, self.size)
+        return Samples(permuted.values[ranges(permuted.offset[:-1], sizes)], offsets(sizes))
 
     def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
         """A member of the union's sample in both sets occurs twice in the two samples."""
@@ -153,10 +154,6 @@ class BottomS(SampleSketch):
         if size is None:
             return independent
         return independent * (size - self.size) / (size - 1) if size > self.size else 0.0
-
-    def _least(self, values: Array, offset: Array) -> tuple[Array, Array]:
-        sizes = np.minimum(np.diff(offset), self.size)
-        return values[ranges(offset[:-1], sizes)], offsets(sizes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,8 @@ class Finders:
         if kind in SETS:
             return self.banded(parse_sketch(name, seed=self.seed))
         if kind not in KINDS:
-            raise ParameterError(f"method is {name!r}; give names out of {', '.join(method_names())}")
+            names = sorted({*SETS, *KINDS, *(f"{name}[:BITS][:DISTANCE]" for name in SIMHASH)})
+            raise ParameterError(f"method is {name!r}; give names out of {', '.join(names)}")
         default, make = KINDS[kind]
         digits = all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers)
         if len(numbers) > (default is not None) or not digits:
@@ -186,9 +187,3 @@ KINDS: dict[str, tuple[int | None, Callable[[Finders, int], Finder]]] = {
     "md5": (None, lambda made, _: made.whole(md5_signatures)),
     "text-profile": (None, lambda made, _: made.whole(text_profiles)),
 }
-
-
-def method_names() -> list[str]:
-    """All names, ascending. A name that takes several numbers shows its form."""
-    forms = (f"{name}[:BITS][:DISTANCE]" for name in SIMHASH)
-    return sorted({*SETS, *KINDS, *forms})

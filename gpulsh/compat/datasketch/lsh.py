@@ -190,10 +190,7 @@ class MinHashLSH:
             keys = table.get(band)
             if keys:
                 found |= keys
-        return self._unpickled(found)
-
-    def _unpickled(self, keys: set[Hashable]) -> set[Hashable]:
-        return {pickle.loads(key) for key in keys} if self.prepickle else keys  # type: ignore[arg-type]
+        return {pickle.loads(key) for key in found} if self.prepickle else found  # type: ignore[arg-type]
 
     def add_to_query_buffer(self, minhash: AnyMinHash) -> None:
         """Add a query; `collect_query_buffer` answers all."""

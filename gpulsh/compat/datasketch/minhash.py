@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Literal, TypeVar, get_args
@@ -92,7 +92,9 @@ class MinHash:
         if permutations is None:
             self.permutations = _drawn(self.num_perm, check_integer("seed", seed, 0, 2**32 - 1), self.scheme)
         else:
-            self.permutations = _permutations(permutations, self.scheme)
+            self.permutations = np.array([scheme_values(words, self.scheme) for words in permutations])
+            if self.scheme != "legacy" and (self.permutations[0] % 2 == 0).any():
+                raise ParameterError(f"permutations has even multipliers; scheme {self.scheme!r} needs odd ones")
         if len(self.permutations[0]) != self.num_perm:
             raise ParameterError(f"permutations has {len(self.permutations[0])} functions of {self.num_perm} values")
         self._gpu_mode = gpu_mode
@@ -247,7 +249,8 @@ class MinHash:
         empty = cls(**minhash_kwargs)
         keep_freed(KEPT)
         ops, family = empty._backend, empty._functions()
-        for sets in _groups(b, SETS_AT_ONCE):
+        rest = iter(b)
+        while sets := [each if type(each) is list else list(each) for each in islice(rest, SETS_AT_ONCE)]:
             signed = empty._signed(sets, ops, family)
             np.minimum(signed, empty.hashvalues, out=signed)
             for values in signed:
@@ -268,13 +271,6 @@ def scheme_values(given: ArrayLike, scheme: Scheme) -> Values:
     return values.astype(_DTYPES[scheme])
 
 
-def _permutations(given: Sequence[ArrayLike] | NDArray[np.generic], scheme: Scheme) -> Any:
-    parsed = np.array([scheme_values(words, scheme) for words in given])
-    if scheme != "legacy" and (parsed[0] % 2 == 0).any():
-        raise ParameterError(f"permutations has even multipliers; scheme {scheme!r} needs odd ones")
-    return parsed
-
-
 @lru_cache(maxsize=16)
 def _drawn(num_perm: int, seed: int, scheme: Scheme) -> Values:
     """[2, num_perm]: multipliers and addends, as datasketch draws them."""
@@ -282,9 +278,3 @@ def _drawn(num_perm: int, seed: int, scheme: Scheme) -> Values:
     drawn = np.array([functions.first, functions.second], _DTYPES[scheme])
     drawn.flags.writeable = False  # it is handed out again
     return drawn
-
-
-def _groups(sets: Iterable[Iterable[object]], size: int) -> Iterator[list[list[object]]]:
-    rest = iter(sets)
-    while group := [tokens if type(tokens) is list else list(tokens) for tokens in islice(rest, size)]:
-        yield group

@@ -90,14 +90,10 @@ def _encoding(given: object, delimiter: str) -> str | None:
     if name in ("utf-8", "utf-8-sig"):
         return None
     # Files are cut into records and lines by their bytes, so that kept ones are copied as they are.
-    if not plain or not all(_parts(name, sign) for sign in f"{QUOTING},\t{delimiter}"):
+    signs = [(sign, bytes([lead]) + sign.encode()) for sign in f"{QUOTING},\t{delimiter}" for lead in range(128, 256)]
+    if not plain or not all(pair.decode(name, "replace").endswith(sign) for sign, pair in signs):
         raise ParameterError(f"encoding is {given!r}, whose files cannot be cut at single bytes; write them as UTF-8")
     return name
-
-
-def _parts(encoding: str, sign: str) -> bool:
-    """Whether the sign's byte is itself behind every other one."""
-    return all((bytes([lead]) + sign.encode()).decode(encoding, "replace").endswith(sign) for lead in range(128, 256))
 
 
 USUAL = Form()

@@ -55,13 +55,10 @@ def _type(column: Any) -> str:
 
 
 def _buffer(span: Any, skip: int = 0) -> DeviceBuffer:
+    # The stream of its work, by the variable that cuDF reads on import.
+    stream = PER_THREAD_STREAM if os.environ.get("CUDF_PER_THREAD_STREAM") == "1" else DEFAULT_STREAM
     # Only the pointer: a slice's buffer may say the size of the slice while its offsets count from the whole's begin.
-    return DeviceBuffer(int(span.ptr) + skip if span is not None else 0, 0, span, stream=_stream())
-
-
-def _stream() -> int:
-    """The stream of cuDF's work, by the variable that cuDF reads on import."""
-    return PER_THREAD_STREAM if os.environ.get("CUDF_PER_THREAD_STREAM") == "1" else DEFAULT_STREAM
+    return DeviceBuffer(int(span.ptr) + skip if span is not None else 0, 0, span, stream=stream)
 
 
 def data_frame(columns: Mapping[str, Array]) -> Any:

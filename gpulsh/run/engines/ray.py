@@ -422,7 +422,8 @@ class _Pool:
             ray.kill(member.actor)  # it may live, and be out of reach
         step = request.step if request else "begin"
         self._ended[step] += 1
-        reason = _why(error)
+        why = re.search(r"No module named [^\n]*|The actor is dead because ([^.\n]*)", str(error))  # as Ray reports it
+        reason = _line(error) if why is None else why[1] or why[0]
         if self._ended[step] >= ATTEMPTS:
             what = f"at {step}" if request else "before they could begin"
             raise BackendError(
@@ -439,12 +440,6 @@ def _check_versions(node: str, there: Mapping[str, str]) -> None:
         raise BackendError(
             f"node {node} of the Ray cluster has {', '.join(differing)}, as this process has; install the same on all"
         )
-
-
-def _why(error: BaseException) -> str:
-    """Why a worker ended, as Ray reports it."""
-    found = re.search(r"No module named [^\n]*|The actor is dead because ([^.\n]*)", str(error))
-    return _line(error) if found is None else found[1] or found[0]
 
 
 def _line(error: BaseException) -> str:

@@ -133,7 +133,11 @@ class Admission:
 
     def decide(self, partitions: Sequence[Partition], total: int | None, stages: Stages) -> Decided:
         """Decide and add the documents, or read the decisions of an interrupted run."""
-        run, funnel = self._name(), stages.funnel
+        named, funnel = self.manifest.finished(RUN), stages.funnel
+        if named is None:
+            named = {"name": secrets.token_hex(16)}
+            self.manifest.add(RUN, {}, named)
+        run = str(named["name"])
         taken_in = self.earlier.taken_in_by(run)
         facts = self.manifest.finished(ADMIT) if taken_in else None
         source = OrderedInput(self.place, partitions)
@@ -154,13 +158,6 @@ class Admission:
             setattr(funnel, name, count)
         self.place.progress.count(dropped=funnel.dropped)
         return Decided(self.place.job.layout(facts["partitions"]), tuple(facts["ids"]))
-
-    def _name(self) -> str:
-        facts = self.manifest.finished(RUN)
-        if facts is None:
-            facts = {"name": secrets.token_hex(16)}
-            self.manifest.add(RUN, {}, facts)
-        return str(facts["name"])
 
     def _admitted(self, run: str, taken_in: range | None, source: OrderedInput) -> Mapping[str, Any]:
         """Decide and add the documents; the facts of the decisions, once both are durable."""

@@ -34,7 +34,6 @@ from gpulsh.params import (
     known_keywords,
     normalizing,
 )
-from gpulsh.repeats.benchmark import Overlap
 from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.marks import Keep
@@ -190,15 +189,12 @@ def passages_files(
     most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)
     guarded = paths("protect", protect) if is_given(protect) else []
     overlap = overlap_chosen(guarded, passages, coverage, ignore_common)
-    if guarded:
-        marking = {
-            "tokens": tokens != 50,
-            "bytes": bytes is not None,
-            "keep": keep != "first",
-            "bridge": bridge > 0,
-            "whole_lines": whole_lines,
-        }
-        _refuse_beside_protect(overlap, {**marking, "unit": bool(most), "on_error": on_error == "skip"})
+    if guarded and overlap is None:
+        raise ParameterError("protect is given without passages; give --passages, such as 13")
+    marking = {"tokens": tokens != 50, "bytes": bytes is not None, "keep": keep != "first", "bridge": bridge > 0}
+    marking |= {"whole_lines": whole_lines, "unit": bool(most), "on_error": on_error == "skip"}
+    for name in (name for name, is_there in marking.items() if is_there and guarded):
+        raise ParameterError(f"{name} and protect cannot be combined; leave one of them out")
     if index is not None and (most or guarded):
         raise ParameterError(f"index is given and {f'unit is {unit!r}' if most else 'protect, too'}; leave index out")
     reading = Shingling(unit="word" if most else cast("Unit", unit), symbols=symbols)
@@ -409,14 +405,6 @@ def _refuse_changed(passages: Path, stamps: Stamps) -> None:
             raise ChangedInputError(
                 f"{file.name}: was written to after its passages were found; find them again with `gpulsh passages`"
             )
-
-
-def _refuse_beside_protect(overlap: Overlap | None, given: Mapping[str, bool]) -> None:
-    """ParameterError for options that marking items of a test set excludes or lacks."""
-    if overlap is None:
-        raise ParameterError("protect is given without passages; give --passages, such as 13")
-    for name in (name for name, is_there in given.items() if is_there):
-        raise ParameterError(f"{name} and protect cannot be combined; leave one of them out")
 
 
 def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> Cutting:

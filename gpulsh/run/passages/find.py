@@ -110,7 +110,10 @@ def _write_samples(
     ops: Backend, held: list[Samples], samples_out: ColumnsFile, met_out: ColumnsFile, *rest_out: ColumnsFile
 ) -> int:
     value, where = (np.concatenate([one[column] for one in held]) for column in range(2))
-    first, again = _firsts(ops, value, where)
+    with ops.here():
+        buckets = ops.collisions(as_digests(ops.asarray(value)), ops.asarray(where))
+        ids, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
+    first, again = ids[offset[:-1]], np.delete(ids, offset[:-1])  # of equal samples
     met_out.append(tables.PlaceRows(np.sort(np.concatenate([first, again]))))
     left = np.ones(len(where), np.bool_)
     left[np.searchsorted(where, again)] = False
@@ -118,16 +121,6 @@ def _write_samples(
         order = range_order(value[some])
         out.append(tables.SampleRows(value[some][order], where[some][order]))
     return int(left.sum())
-
-
-def _firsts(ops: Backend, value: NDArray[np.uint64], where: Numbers) -> tuple[Numbers, Numbers]:
-    """The places of the first of equal samples, and the places of the others."""
-    with ops.here():
-        buckets = ops.collisions(as_digests(ops.asarray(value)), ops.asarray(where))
-        ids, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
-    is_first = np.zeros(len(ids), np.bool_)
-    is_first[offset[:-1]] = True
-    return ids[is_first], ids[~is_first]
 
 
 def meet(place: PassagesPlace, places: Layout, part: int, parts: int) -> Made:

@@ -74,7 +74,11 @@ class PassagesIndex:
             self._made = not os.path.lexists(self._path)
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync(self._path.parent)
-            self._refuse_strange()
+            strange = [name for name in os.listdir(self._path) if name not in (NAME, LOCK) and not OWN.fullmatch(name)]
+            if strange and not os.path.lexists(self._path / NAME):
+                raise OutputError(
+                    f"{self._path}: is not an index of passages, it holds {min(strange)}; give another folder"
+                )
             self._lock = os.open(self._path / LOCK, LOCKING, 0o600)
         try:
             with writing(self._path):
@@ -151,13 +155,6 @@ class PassagesIndex:
             write_checked(self._path / NAME, content)
             self._sweep()
 
-    def _refuse_strange(self) -> None:
-        strange = [name for name in os.listdir(self._path) if name not in (NAME, LOCK) and not OWN.fullmatch(name)]
-        if strange and not os.path.lexists(self._path / NAME):
-            raise OutputError(
-                f"{self._path}: is not an index of passages, it holds {min(strange)}; give another folder"
-            )
-
     def _read(self) -> None:
         try:
             found = json.loads(read_checked(self._path / NAME))
@@ -169,21 +166,19 @@ class PassagesIndex:
                     f"{self._path}: is of {name} {found[name]}, by gpulsh {found['gpulsh']}, and this version reads"
                     f" {own}; use that version, or start a new index"
                 )
-        self._refuse_others(found["parameters"])
-        self._runs = list(map(_joined, found["runs"]))
-        for run in self._runs:
-            for name, fact in run.files.items():
-                if wrong := damage(self._path / name, fact, contents=False):
-                    raise InputError(f"{self._path / name}: {wrong}; restore it from a copy, or start a new index")
-
-    def _refuse_others(self, parameters: Mapping[str, Any]) -> None:
-        """ParameterError if texts are read in another way than by earlier runs."""
-        for name in dict.fromkeys((*parameters, *self._parameters)):
-            there, here = parameters.get(name), self._parameters.get(name)
+        for name in dict.fromkeys((*found["parameters"], *self._parameters)):  # texts must be read in the same way
+            there, here = found["parameters"].get(name), self._parameters.get(name)
             if there != here:
                 raise ParameterError(
                     f"{self._path}: has {name} {there!r}, and this run {here!r}; give the same, or another index"
                 )
+        for run in found["runs"]:
+            sources, files = [Source(*source) for source in run["sources"]], file_facts(run["files"])
+            self._runs.append(Joined(run["name"], sources, run["stamps"], run["partitions"], files))
+        for run in self._runs:
+            for name, fact in run.files.items():
+                if wrong := damage(self._path / name, fact, contents=False):
+                    raise InputError(f"{self._path / name}: {wrong}; restore it from a copy, or start a new index")
 
     def _refuse_known(self, job: PassagesJob, runs: Sequence[Joined]) -> None:
         """ParameterError if the index holds a file at that place, or could not find it again."""
@@ -202,11 +197,6 @@ class PassagesIndex:
         for name in os.listdir(self._path):
             if OWN.fullmatch(name) and name not in named:
                 (self._path / name).unlink()
-
-
-def _joined(found: Mapping[str, Any]) -> Joined:
-    sources = [Source(*source) for source in found["sources"]]
-    return Joined(found["name"], sources, found["stamps"], found["partitions"], file_facts(found["files"]))
 
 
 def _held(index: Path, runs: Sequence[Joined]) -> Held:

@@ -5,7 +5,7 @@ Positions of documents are int64. A table's docstring states its order: its writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,11 +66,16 @@ class Table(Generic[Row]):
 
     def rows(self, columns: Row, rows: slice | Values) -> Row:
         """The rows of `columns` that `rows` chooses."""
-        return self.row(*(_part(column, rows) for column in columns))
+        if isinstance(rows, slice):
+            return self.row(*(column[rows] for column in columns))
+        return self.row(*(one[rows] if isinstance(one, np.ndarray) else chosen(one, rows) for one in columns))
 
     def joined(self, parts: Iterable[Row]) -> Row:
         """Rows of a table whose types are known, end to end."""
-        return self.row(*map(_end_to_end, zip(self.empty(), *parts, strict=True)))
+        columns = zip(self.empty(), *parts, strict=True)
+        return self.row(
+            *(np.concatenate(one) if isinstance(one[0], np.ndarray) else pa.concat_arrays(one) for one in columns)
+        )
 
     def open(self, folder: Path, step: int | str) -> MappedColumns[Row]:
         """The file of a step, to read run by run or whole."""
@@ -87,14 +92,6 @@ class Table(Generic[Row]):
     def routed(self, number: int) -> str:
         """The step that brings file `number` of the stage into the order of groups."""
         return f"route-{step_file(Path(), step_of(self.stage, number), self.what).stem}"
-
-
-def _part(column: Values | pa.Array, rows: slice | Values) -> Values | pa.Array:
-    return column[rows] if isinstance(column, np.ndarray) or isinstance(rows, slice) else chosen(column, rows)
-
-
-def _end_to_end(columns: Sequence[Values | pa.Array]) -> Values | pa.Array:
-    return np.concatenate(columns) if isinstance(columns[0], np.ndarray) else pa.concat_arrays(columns)
 
 
 class DigestRows(NamedTuple):
