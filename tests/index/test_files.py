@@ -83,6 +83,20 @@ def test_keys_are_file_and_row_or_integers(folder: Path, capsys: pytest.CaptureF
     assert pq.read_schema("none.parquet").field("duplicate_of").type == pa.int64()
 
 
+@pytest.mark.parametrize("name", ["none.csv", "none.json", "none.jsonl"])
+def test_files_without_documents(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing says of which type their ids would be."""
+    Path(name).write_text({".csv": "id,text\n", ".json": "[]", ".jsonl": ""}[Path(name).suffix])
+    options = ["--backend", "reference", "--id-column", "id"]
+    assert main(["index", "build", "index", name, *options, "-o", "found.parquet"]) == 0
+    write("a.jsonl", ["a b c d e f g"], id=[7])
+    assert main(["index", "add", "index", "a.jsonl", *options]) == 0
+    assert main(["index", "add", "index", name, *options, "-o", "again.jsonl"]) == 0
+    capsys.readouterr()
+    assert main(["index", "query", "index", name, *options]) == 0
+    assert capsys.readouterr().out == ""
+
+
 def test_counts_grow_with_runs_and_shrink_with_removals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = "a b c d e f g h i j k l"
     write("a.jsonl", [page, "m n o p q r", page, None], url=["u0", "u1", "u2", "u3"])

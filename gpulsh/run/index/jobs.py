@@ -316,7 +316,8 @@ def _ids(texts: FileTexts, positions: Numbers) -> pa.Array:
         place = int(positions[0 if missing is None else int(np.argmax(missing))])
         (number,), (row,) = texts.locate(np.array([place]))
         raise InputError(f"{texts.files[number].name}: row {row}: column {column!r} is null; give each document an id")
-    if not (pa.types.is_integer(ids.type) or pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
+    known = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_null  # null: of no documents
+    if not any(is_type(ids.type) for is_type in known):
         raise InputError(f"column {column!r} is {ids.type}; name a column of strings or integers")
     return ids
 
