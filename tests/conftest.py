@@ -1,7 +1,5 @@
 """How the tests run: the slowest files first, a quick choice of them, and hypothesis from fixed seeds in CI."""
 
-from __future__ import annotations
-
 import gc
 import os
 import resource

@@ -1,7 +1,5 @@
 """The public names: shapes, types, errors, empty inputs, every backend by name, and what results can be turned into."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from typing import Any

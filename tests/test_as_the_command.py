@@ -1,7 +1,5 @@
 """Python takes the names of the command, and answers an unknown name with the nearest one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

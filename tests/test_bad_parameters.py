@@ -1,7 +1,5 @@
 """Whatever a new user gives any parameter of any public name: it is taken, or refused in one short line."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every object that a user gets has one line, a table for a notebook, and an answer to ==."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

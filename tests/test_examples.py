@@ -1,7 +1,5 @@
 """The examples do on real licence texts what their docstrings say."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """gpulsh passes the judge of `ci/fuzz` in a few cases, and the judge finds faults; tests/soak has more of both."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

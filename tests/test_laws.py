@@ -1,7 +1,5 @@
 """Laws for any schedule: order, batches, threads and chunks change nothing; estimates err as theory says."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from typing import Any

@@ -1,7 +1,5 @@
 """Lists that must agree: of errors and of stages there is one each, and whoever needs it reads it."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

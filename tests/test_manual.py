@@ -1,7 +1,5 @@
 """Every page of the manual, and the tutorial, run from top to bottom beside small files: outputs are those shown."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """The kernel enforces `--memory`: what would take more ends in one line that names the file or the stage."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

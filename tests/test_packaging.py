@@ -1,7 +1,5 @@
 """The wheel and the sdist, the cost of an import, the versions, and the types of public calls."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The S-curve and the choice of bandings, against exact arithmetic and brute force."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal, localcontext
 from typing import Any

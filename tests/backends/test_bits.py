@@ -1,7 +1,5 @@
 """The bits: what is defined, computed here once more, and pinned in a golden file that no change may alter."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Rows that meet in many pairs as bits of a table, which only the CPU backend has."""
 
-from __future__ import annotations
-
 import itertools
 import time
 

@@ -1,7 +1,5 @@
 """A first run compiles some of the kernels that it needs in a second process."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Documents that the CPU backend takes piece by piece: the same bits wherever pieces end, little held beside them."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

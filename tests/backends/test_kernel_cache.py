@@ -1,7 +1,5 @@
 """The folder of compiled kernels: others cannot write to it, and a run without such a folder continues."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import importlib

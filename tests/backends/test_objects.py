@@ -1,7 +1,5 @@
 """Byte strings of Python as texts, and their hashes; keyed hashes, which are SipHash-2-4 with 128 bits."""
 
-from __future__ import annotations
-
 import hashlib
 from itertools import pairwise
 from typing import Any

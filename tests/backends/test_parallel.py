@@ -1,7 +1,5 @@
 """Workers that share an iterator, work that is halved until it fits in memory, and the threads of the CPU backend."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -1,7 +1,5 @@
 """The reference against plain Python sets: it is the oracle of all others, so this is where it is judged itself."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import combinations, pairwise

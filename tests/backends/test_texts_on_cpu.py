@@ -1,7 +1,5 @@
 """Text on the CPU backend: chunks and threads of real text, very long documents, and the ends of memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

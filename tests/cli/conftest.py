@@ -1,7 +1,5 @@
 """The command in the process of the tests: its exit status, and what it prints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Each bad input is one clear line and exit status 1 or 2; nothing is left behind, nothing of the user's is touched."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """The command: what it prints, where, and with which exit status."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

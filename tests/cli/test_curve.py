@@ -1,7 +1,5 @@
 """`gpulsh curve`, as click runs it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

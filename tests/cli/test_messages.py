@@ -1,7 +1,5 @@
 """Messages advise what their reader can do: keywords in Python, options in the command, names that exist."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import io

@@ -1,7 +1,5 @@
 """`gpulsh passages` and `gpulsh cut`: what they print and write."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

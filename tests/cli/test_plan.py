@@ -1,7 +1,5 @@
 """`gpulsh plan`: its numbers against sums done by hand, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`gpulsh show`: which dropped documents it prints, and how it marks what differs."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Output has no control characters from outside, and a reader that is gone is no reason to fail."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """The drop-in for datasketch: values, bytes, tables and pickles of 2.0 (`tests.golden.compat.write`), and errors."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

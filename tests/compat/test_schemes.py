@@ -1,7 +1,5 @@
 """Signatures are those that other libraries made of the same tokens (tests/golden/compat), on every backend."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The transformer: what scikit-learn asks of one, and values that are those of the sketch."""
 
-from __future__ import annotations
-
 import doctest
 import sys
 from importlib import import_module

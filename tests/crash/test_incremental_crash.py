@@ -1,7 +1,5 @@
 """A run with an index that ends at any instant, in either folder, goes on: the same results, and one commit."""
 
-from __future__ import annotations
-
 import errno
 import json
 import random

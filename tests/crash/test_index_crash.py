@@ -1,7 +1,5 @@
 """After a crash at any instant the index is as before a commit or after it; damage and refused writes are told."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import json

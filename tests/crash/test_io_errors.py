@@ -1,7 +1,5 @@
 """A full disk, a file that may not be read: one line that names the file, the state intact, and the run goes on."""
 
-from __future__ import annotations
-
 import builtins
 import errno
 import io

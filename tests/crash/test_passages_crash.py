@@ -1,7 +1,5 @@
 """Runs of passages that end at any step or call and go on: the same bytes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A power cut amid many small files: few calls make them durable, and none is lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A run that ends at any instant and goes on: the same bytes, and nothing of another job is taken for one's own."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

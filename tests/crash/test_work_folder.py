@@ -1,7 +1,5 @@
 """Nothing of the user's is written to or removed: in OUT/_work, behind links, by a manifest that somebody wrote."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The main job by SimHash: what finds candidates, what filters them, on every way to it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

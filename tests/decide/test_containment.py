@@ -1,7 +1,5 @@
 """`measure="containment"`: a document goes where a kept one contains enough of it, exactly, against naive sets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What each kept document stands for: as a naive count over the pairs has it, on real and random text."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """The decision equals a naive greedy, document after document: on real and random text, in buckets of every size."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from datetime import date, datetime, timedelta, timezone
 from functools import cache

@@ -1,7 +1,5 @@
 """Text that is made to hash like other text drops nothing: evidence is computed under a secret."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

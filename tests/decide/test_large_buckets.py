@@ -1,7 +1,5 @@
 """The join of large buckets, by every way to its pairs; `test_shared_sentences` has whole decisions."""
 
-from __future__ import annotations
-
 from functools import cache
 from random import Random
 from typing import Any

@@ -2,8 +2,6 @@
 out, and no decision depends on which.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import combinations
 from pathlib import Path

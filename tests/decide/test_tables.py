@@ -1,7 +1,5 @@
 """What was decided as tables: of other libraries, of dropped documents beside others, of clusters."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Estimates from a sample: planted costs come back exactly, and a dry run writes nothing."""
 
-from __future__ import annotations
-
 import errno
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`ci/fuzz SECONDS [SEED]`: runs cases of every format on all processors and prints a table of the findings."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

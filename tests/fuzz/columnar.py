@@ -3,8 +3,6 @@
 pyarrow reads both containers.
 """
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import io

@@ -1,7 +1,5 @@
 """Blind damage to bytes: bits, ranges and integers changed without regard to their meaning."""
 
-from __future__ import annotations
-
 from random import Random
 
 # Both sides of each width, and numbers that are plausible as a count, a length or an offset.

@@ -1,7 +1,5 @@
 """CSV and TSV, plain and compressed: quotes, separators and line ends wherever they do not belong."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import io

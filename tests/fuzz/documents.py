@@ -1,7 +1,5 @@
 """Documents of few words: near-duplicates, copies, and texts that are hardly documents."""
 
-from __future__ import annotations
-
 from random import Random
 
 WORDS = [f"w{number}" for number in range(60)]

@@ -1,7 +1,5 @@
 """Whether a finished run's results are as promised, judged from its files and its input alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import unicodedata

@@ -1,7 +1,5 @@
 """The formats that are fuzzed, by name, and one good file of each kind."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

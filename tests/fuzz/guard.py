@@ -4,8 +4,6 @@ Recorded are writes outside of the paths that it may write to, reads of paths th
 commands. They are not prevented, so that the judge sees what would have happened.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

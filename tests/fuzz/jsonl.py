@@ -1,7 +1,5 @@
 """JSON lines and arrays, plain and compressed: lines that are awkward as JSON, as text or as bytes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """What no run may do, whatever its input. Each finding is a kind and an observation."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -1,7 +1,5 @@
 """Compressed streams: of many parts, with something around them, cut short, or much larger than memory."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 import zlib

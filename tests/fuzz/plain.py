@@ -1,7 +1,5 @@
 """Plain text, a document a file: any bytes, and names that are awkward."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

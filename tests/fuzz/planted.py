@@ -1,7 +1,5 @@
 """Commands with one fault each, which the judge must find: PLANTED maps their names to kinds of findings."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

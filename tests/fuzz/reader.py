@@ -4,8 +4,6 @@ A file that is broken beyond what a reader may skip raises `Broken`. `Unknown` m
 right rows: then the judge looks only at what does not depend on them.
 """
 
-from __future__ import annotations
-
 import bz2
 import csv
 import json

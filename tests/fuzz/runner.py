@@ -1,7 +1,5 @@
 """Cases made, run and judged, one after another; findings are saved with their files."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

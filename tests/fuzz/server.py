@@ -4,8 +4,6 @@ So a command costs only its own work, and its death is that of a process. The ch
 outside: a child that takes much more than it may is killed, and prints where it was.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import importlib

@@ -1,7 +1,5 @@
 """WARC and WET, plain and gzip: headers that lie, records that nest or never end, pages that are no pages."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from pathlib import Path

@@ -3,8 +3,6 @@
 python -m tests.golden.write
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

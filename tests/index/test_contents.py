@@ -1,7 +1,5 @@
 """The index equals one of dictionaries and sets, whatever is inserted, added, removed, saved, opened and compacted."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator

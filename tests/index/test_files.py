@@ -1,7 +1,5 @@
 """`gpulsh index`: files in, an index that grows and answers; the same documents as one run over all files keeps."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Filters rule nothing out that is there, most that is not, and spare looking at a segment's digests."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`Index.find`: the stretches of a text whose shingles a document has, against sets of tuples of tokens."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Indexes by each measure: their pairs and buckets, streams of documents, and runs, all as other code decides them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Taking in documents holds a bounded part of them, however many there are and however their keys are cut."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

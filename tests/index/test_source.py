@@ -1,7 +1,5 @@
 """Evidence at the source: a compact index decides and answers as the full one, and reads texts again to do so."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -3,8 +3,6 @@
 Whatever runs at once leaves what the same calls leave in some order, one after another, and each was answered so.
 """
 
-from __future__ import annotations
-
 import copy
 import pickle
 import shutil

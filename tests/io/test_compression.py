@@ -1,7 +1,5 @@
 """Compressed streams: the same content gives the same bytes, and a stream that is cut anywhere is an error."""
 
-from __future__ import annotations
-
 import io
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kept rows in another format than their file's: what each gives, and under which names."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

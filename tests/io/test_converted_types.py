@@ -1,7 +1,5 @@
 """Every Arrow type, with nulls, in structs and lists, comes out of each output format as it went in, or is refused."""
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import json

@@ -2,8 +2,6 @@
 what is lost is listed, and reading goes on at the next one.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

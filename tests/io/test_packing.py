@@ -1,7 +1,5 @@
 """Kept rows have the input's codec, or the one that `--compression` names."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What compilers made, kept by all that went into it: whoever asks first compiles, other processes wait for it."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

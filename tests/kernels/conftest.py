@@ -1,7 +1,5 @@
 """`cuda`, the CUDA backend in every cut, and the marker of the tests that run on a device."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpulsh.backends.cuda import CudaBackend

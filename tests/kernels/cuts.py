@@ -1,7 +1,5 @@
 """The CUDA backend under test: on the host in several cuts of the work, and on a device where one works."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import random

@@ -4,8 +4,6 @@ What the library and the benchmarks ask of CuPy beyond arrays is here and nothin
 device for nothing that is missing here.
 """
 
-from __future__ import annotations
-
 import ctypes
 import time
 from collections.abc import Iterator

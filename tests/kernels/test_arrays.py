@@ -4,8 +4,6 @@ On the host they are taken as NumPy takes them, on a device without a needless c
 that are not contiguous; a device, which sees only a pointer, could not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import SimpleNamespace

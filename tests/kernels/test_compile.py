@@ -4,8 +4,6 @@ tests/soak/figures.json has the figures of each source for every architecture; .
 compiles changed files for some architectures, and one other.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

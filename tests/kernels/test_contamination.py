@@ -1,7 +1,5 @@
 """`gpulsh.contamination` and `Index.find` on CUDA: the answers of the reference."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The decision's array code on a device: rounds, witnesses, copies and tiles are those of NumPy's arrays."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A missing, broken or old CUDA is reported with its reason; nothing here needs a device."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

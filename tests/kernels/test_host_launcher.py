@@ -1,7 +1,5 @@
 """The host launcher finds what it is there to find, and the launch code gives it what the kernels expect."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

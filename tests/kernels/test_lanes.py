@@ -4,8 +4,6 @@ Results of one `pipelined_map` may be read while another runs inside it. CuPy's 
 the backend reads computed arrays only after it has slept until their stream was done.
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 import sys

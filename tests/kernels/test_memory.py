@@ -1,7 +1,5 @@
 """Little memory, several devices, and numbers beyond 32 bits: batches are halved, work is shared, and the bits stay."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import random

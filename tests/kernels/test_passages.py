@@ -1,7 +1,5 @@
 """`gpulsh.passages` and `gpulsh.cut` on CUDA: the tables of the reference, in every cut of the work."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Documents in pieces of a few bytes, sets in parts: the same bits as whole, never more than a piece at a time."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Public calls on the CUDA backend, from single steps to whole jobs: CuPy's arrays can do all they ask for."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

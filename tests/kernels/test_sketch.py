@@ -1,7 +1,5 @@
 """Token sums to band digests in one kernel, against the reference's separate operations."""
 
-from __future__ import annotations
-
 import mmap
 from itertools import accumulate, pairwise
 from typing import Any

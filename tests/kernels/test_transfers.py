@@ -1,7 +1,5 @@
 """What crosses between the host and the device from `sign` to the result: counts, and texts that the device lacks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Bit sampling: digests of drawn bits, which collide as often as theory says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Buckets of several bands; pairs as packed numbers, and the orders that they are brought into."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Hamming tables find every pair that brute force finds, and keep to the designs of the paper."""
 
-from __future__ import annotations
-
 import tracemalloc
 from itertools import combinations
 from typing import Any

@@ -1,7 +1,5 @@
 """Supershingles: the pairs that agree in enough groups, and no other."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import comb
 from typing import Any

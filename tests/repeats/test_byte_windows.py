@@ -1,7 +1,5 @@
 """Windows of bytes, beside a naive search, in memory and in files."""
 
-from __future__ import annotations
-
 import codecs
 import json
 from collections.abc import Sequence

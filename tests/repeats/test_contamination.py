@@ -1,7 +1,5 @@
 """`gpulsh.contamination`: items, coverage and spans of bytes, against sets of tuples of tokens."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Lines and paragraphs beyond a number of copies, against lists and counters of Python."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """`gpulsh.cut`: texts without spans."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`gpulsh.passages`: marks, first occurrences and spans of bytes, against tuples of tokens in dictionaries."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Equal windows: `gpulsh.backends.repeats.repeats` beside a dict; and marks of windows that come piece by piece."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

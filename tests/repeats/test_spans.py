@@ -1,7 +1,5 @@
 """Spans in bytes: gaps that are bridged, whole lines, and bytes of originals of normal forms."""
 
-from __future__ import annotations
-
 import unicodedata
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Excerpts of two texts: cut around their difference, and only tokens that the method compares are marked."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """The page in a real browser: it pages and filters, obeys the keyboard, asks for nothing, and runs no text."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report's summary of the evidence against a naive count, and the page made of it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

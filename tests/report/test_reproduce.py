@@ -1,7 +1,5 @@
 """What the page says beside counts: the command that asks for the same, warnings, and which clusters are shown."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Shares by a column: read again from INPUT, they are those of counting by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

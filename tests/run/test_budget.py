@@ -1,7 +1,5 @@
 """`--memory`: what is an amount, what is too little, and what another amount does to a run that goes on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

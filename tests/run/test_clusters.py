@@ -1,7 +1,5 @@
 """Counts, marks, policies and weights of runs over files: those of a run in memory, however the work is cut."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`measure="containment"` over files: whatever the cut, what `deduplicate` gives for the same texts."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator

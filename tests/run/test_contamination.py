@@ -1,7 +1,5 @@
 """`--passages`: documents that hold protected ones inside are dropped first, whatever the cut and the engine."""
 
-from __future__ import annotations
-
 import json
 import random
 from fractions import Fraction

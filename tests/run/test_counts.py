@@ -1,7 +1,5 @@
 """Every number that a run tells: its parts add up, it is what a naive count finds, and all who show it say the same."""
 
-from __future__ import annotations
-
 import html
 import json
 import random

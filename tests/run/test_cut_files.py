@@ -1,7 +1,5 @@
 """Files without passages: texts as `gpulsh.cut` leaves them, all else as it was."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

@@ -1,7 +1,5 @@
 """`keep=COLUMN` of dates that are text: the same document stays, whatever format the column comes in."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Files in, kept rows and evidence out: every format, every column, the same decision as in memory."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

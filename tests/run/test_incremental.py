@@ -1,7 +1,5 @@
 """`--index`: runs one after another keep what one run over everything keeps."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

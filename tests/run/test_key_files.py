@@ -1,7 +1,5 @@
 """`--key` over files: the same keys in each format, a clear line for what cannot be a key, and runs that go on."""
 
-from __future__ import annotations
-
 import csv
 import json
 import uuid

@@ -1,7 +1,5 @@
 """`key=`: of documents with equal keys the first stays, before texts are compared; against a dictionary of keys."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import tempfile

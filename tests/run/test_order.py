@@ -1,7 +1,5 @@
 """The order of keys is the one of Python's exact comparison, integers and floats mixed, and of no sorted float."""
 
-from __future__ import annotations
-
 import datetime
 from functools import cmp_to_key
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Tasks in parallel in one process: they share the memory, and a large one runs alone."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping

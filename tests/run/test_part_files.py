@@ -1,7 +1,5 @@
 """Lines and paragraphs of files: those that `gpulsh.passages` marks in the same documents."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

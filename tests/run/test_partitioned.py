@@ -1,7 +1,5 @@
 """However the work over files is cut, the results are the same bytes, and what the definition of the decision says."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import math

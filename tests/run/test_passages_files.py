@@ -1,7 +1,5 @@
 """Passages of files: what `gpulsh.passages` finds in the same documents, whatever the files, partitions and ranges."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`--index`: the marks of new documents are those of one run over all, earlier ones first."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

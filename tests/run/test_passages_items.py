@@ -1,7 +1,5 @@
 """Passages of a test set in files: what `gpulsh.contamination` finds in the same documents, as stretches to cut."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Passages of files with bad records: `on_error="skip"` lists them, and they are in nothing else."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who is dropped for whom, other than by order alone: order of inputs, protected documents, sources apart."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A file that a command writes never takes the place of one that gpulsh did not write."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is told of the stages while they run."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

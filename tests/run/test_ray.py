@@ -1,7 +1,5 @@
 """Runs on a Ray cluster: the bytes of a local run, although workers are killed; and clear errors."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What stages hand on: tables, the memory of parts of them, rows in ranges, and the texts of a group."""
 
-from __future__ import annotations
-
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor

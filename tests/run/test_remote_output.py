@@ -1,7 +1,5 @@
 """OUT behind a URL: the bytes of a local run, never seen as finished before all of them are there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The sample of candidate pairs: drawn by the pairs alone, however the work is cut, and measured exactly."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

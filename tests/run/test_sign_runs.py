@@ -1,7 +1,5 @@
 """The files of signed documents: several threads change no byte, and write in the background while a device signs."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

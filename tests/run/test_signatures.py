@@ -1,7 +1,5 @@
 """`gpulsh sign`: a table in which DuckDB finds the candidates that gpulsh finds."""
 
-from __future__ import annotations
-
 import errno
 import re
 from pathlib import Path

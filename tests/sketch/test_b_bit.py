@@ -1,7 +1,5 @@
 """Packed signatures against Python integers, and their estimates against theory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

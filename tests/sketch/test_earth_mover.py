@@ -1,7 +1,5 @@
 """The earth mover's distance: labels as distributions say, estimates between the exact distance and its multiple."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from typing import Any
 

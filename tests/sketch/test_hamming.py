@@ -1,7 +1,5 @@
 """Distances of bit signatures, and the exact cosine of sets, against Python's integers and sets."""
 
-from __future__ import annotations
-
 from math import sqrt
 from typing import Any
 

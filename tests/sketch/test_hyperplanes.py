@@ -1,7 +1,5 @@
 """Hyperplanes: bits by hand in whole numbers, dense and sparse alike, and how often vectors differ in them."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

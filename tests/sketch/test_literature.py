@@ -1,7 +1,5 @@
 """Worked examples of the literature, each with its source."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

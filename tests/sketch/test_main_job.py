@@ -1,7 +1,5 @@
 """The main job with every sketch: the decision is exact whatever finds the candidates; and documents in pieces."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, get_args

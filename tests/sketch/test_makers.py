@@ -1,7 +1,5 @@
 """Of what one sketch made no other makes estimates; of stored arrays any may."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The recipe of CONTRIBUTING.md is whole: its sketch goes through text, giants, files, index, command, all backends."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

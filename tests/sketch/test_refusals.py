@@ -1,7 +1,5 @@
 """What sketches, shinglings, searches and the main job refuse: an error that names the parameter, before any work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Broder's sketches against naive Python sets, and their estimates against theory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

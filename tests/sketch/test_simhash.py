@@ -1,7 +1,5 @@
 """SimHash: bits by hand, on every backend, from text as from fingerprints, and how often documents differ in them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every set sketch estimates Jaccard similarity without bias, and errs as much as its theory says."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Plain numbers are no fingerprints: sketches refuse those that they would take for equal, and never mixed ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sketches of weighted sets and vectors: bias, variance, laws, what they take and what they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

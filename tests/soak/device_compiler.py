@@ -1,7 +1,5 @@
 """NVIDIA's runtime compiler from its wheels, which needs neither a device nor a driver, and the listing of its code."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import re

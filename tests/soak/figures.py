@@ -8,8 +8,6 @@ Registers, static shared memory and spills of every kernel are those that ptxas 
 instructions an evaluation, of one fingerprint in one column, counted in the machine code of the hot loop.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

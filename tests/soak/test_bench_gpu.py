@@ -1,7 +1,5 @@
 """The benchmarks and tests for a device, run on the host at tiny sizes: no line of them runs on a device first."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

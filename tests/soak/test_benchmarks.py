@@ -1,7 +1,5 @@
 """The benchmarks' own parts: measuring from outside, judging decisions, the race's page, costs of the host."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Work files that are cut short, flipped or gone when a run goes on: told by name, made again, and no wrong byte."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

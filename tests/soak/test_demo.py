@@ -1,7 +1,5 @@
 """The demo reads the real license texts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No kernel takes more than the committed figures, on any architecture; and what is worse is found."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A first run compiles the kernels that it needs, and nothing else of Numba."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

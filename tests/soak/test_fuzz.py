@@ -1,7 +1,5 @@
 """The judge of `ci/fuzz` finds every planted fault, and nothing in some cases of each format."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

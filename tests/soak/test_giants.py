@@ -1,7 +1,5 @@
 """Every pass of the CPU backend over a document of 32 MB holds little beside it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

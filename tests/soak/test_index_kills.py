@@ -1,7 +1,5 @@
 """Changes of an index, and runs with one, that end at every call and at random instants."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

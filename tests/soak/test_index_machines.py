@@ -1,7 +1,5 @@
 """The state machines of tests/index with many more examples."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 from tests.index import test_contents, test_measures, test_threads

@@ -1,7 +1,5 @@
 """A first run of another user, in a container, also with little room for temporary files."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Runs that end at every change of the disk, again and again, and at random instants: they resume to the same bytes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

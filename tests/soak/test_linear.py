@@ -1,7 +1,5 @@
 """What each part of a file takes does not grow with their number: lines of Python are counted, not seconds."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """`--memory` holds for the whole process, for any size of input; and large documents take little beside their text."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Runs on a Ray cluster: lost nodes, killed drivers, large documents, an index, addresses of other services."""
 
-from __future__ import annotations
-
 import bz2
 import json
 import lzma

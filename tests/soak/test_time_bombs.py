@@ -2,8 +2,6 @@
 work that grows with the square of the size takes, and ten times what was measured.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import time

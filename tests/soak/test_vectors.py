@@ -1,7 +1,5 @@
 """Kernels for the vectors that the host has: none wider, nothing spilt, and no kernel of another host is loaded."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

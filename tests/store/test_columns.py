@@ -1,7 +1,5 @@
 """Numbers in files: what is read is what was written, mapped, by ranges of hashes, or appended."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

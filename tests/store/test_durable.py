@@ -1,7 +1,5 @@
 """Files that are there whole or not at all, and what tells one from a damaged one."""
 
-from __future__ import annotations
-
 import errno
 import os
 import zlib

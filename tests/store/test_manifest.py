@@ -1,7 +1,5 @@
 """Which steps of a job are done: what a crash or a hand leaves of its manifest."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The kind of texts, pairs of them by similarity, and hints of a run that misses pairs or compares too many."""
 
-from __future__ import annotations
-
 import json
 import logging
 from itertools import pairwise

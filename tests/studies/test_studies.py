@@ -1,7 +1,5 @@
 """Studies and comparisons beside plain sets: samples, brute force, bandings, methods, and their commands."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

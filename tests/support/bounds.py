@@ -1,7 +1,5 @@
 """The bounds on how much is done at once, found by their names in the modules: no bit may depend on any of them."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -1,7 +1,5 @@
 """Headless Chromium, told over a pipe by its own protocol: nothing but the browser is needed."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Files of the tests of `io`: packed and unpacked, records of WARC, and the documents that a file has."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """HTML that is checked and read: every tag is closed."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 

@@ -1,7 +1,5 @@
 """Steps of a life of an index, one commit each; run as a program, it goes on with them until it is killed."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ made durable before, as a power cut may: files lose the half of what was not syn
 synced after them are undone.
 """
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import io

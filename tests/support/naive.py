@@ -3,8 +3,6 @@
 Characters are classed by `unicodedata`, hashes computed from their definition, decisions taken document by document.
 """
 
-from __future__ import annotations
-
 import hashlib
 import unicodedata
 from collections import defaultdict

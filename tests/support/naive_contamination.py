@@ -1,7 +1,5 @@
 """Benchmark items inside documents, from the definition alone: sets of tuples of tokens."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What each kept document stands for, and the policies of it, by loops over pairs and documents."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Passages that repeat, from their definition alone: tuples of tokens in dictionaries, and the rules of other tools."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The blocks of a page of documentation, and what its Python gives."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

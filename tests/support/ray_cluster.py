@@ -1,7 +1,5 @@
 """A Ray cluster of several node processes on this machine, shared by the tests of a file, and inputs for it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Rows of fingerprints for tests: awkward values, awkward lengths, and values before and behind that belong to none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs over files by the reference backend, and the evidence that they leave."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

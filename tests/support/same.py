@@ -1,7 +1,5 @@
 """Results compared in type, shape and every bit, whatever they are made of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Texts for tests: of many scripts, awkward in every way that a document can be, and real ones."""
 
-from __future__ import annotations
-
 import re
 import sysconfig
 import unicodedata

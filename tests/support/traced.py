@@ -1,7 +1,5 @@
 """How much memory something takes, as Python counts it: what libraries allocate themselves is not in it."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager

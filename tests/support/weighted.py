@@ -1,7 +1,5 @@
 """Weighted rows for tests: of random weights, and with awkward ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Nutch's signatures: digests worked out by hand, the details that decide the bits, every kind of text."""
 
-from __future__ import annotations
-
 from hashlib import md5
 from typing import Any
 

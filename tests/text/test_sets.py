@@ -1,7 +1,5 @@
 """Fingerprints of sets of any items: their definition, what is taken, and what MinHash makes of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

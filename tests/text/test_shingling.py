@@ -1,7 +1,5 @@
 """What makes a token and a shingle: golden values of the literature, and each choice through the main job."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

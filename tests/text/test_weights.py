@@ -1,7 +1,5 @@
 """Weighted fingerprints of texts: counts and rarity against dictionaries, and what the array class refuses."""
 
-from __future__ import annotations
-
 from collections import Counter
 from math import log, sqrt
 from typing import Any

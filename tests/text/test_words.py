@@ -1,7 +1,5 @@
 """Stop words, stems and anchors, against plain Python on words."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

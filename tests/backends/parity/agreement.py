@@ -1,7 +1,5 @@
 """Compare backends: the same operation of the same arguments gives the reference's result, bit for bit."""
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 import pickle

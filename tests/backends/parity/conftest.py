@@ -1,7 +1,5 @@
 """`ops`: the backends that must equal the reference, in some cuts of their work. A test that takes it judges each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The backends under test, each in several cuts of its work."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 A case is a strategy of arguments and what it judges. Hypothesis draws the cut, the case and the arguments.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Callable, Sequence

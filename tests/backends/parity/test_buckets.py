@@ -1,7 +1,5 @@
 """Signatures to components: band_digests, collisions, candidates, components; examples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

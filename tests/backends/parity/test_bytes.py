@@ -1,7 +1,5 @@
 """gather: the bytes of texts; examples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """winnow, window_hashes and token_bounds: samples and hashes of windows, and the bytes of tokens; examples."""
 
-from __future__ import annotations
-
 import itertools
 from itertools import pairwise
 

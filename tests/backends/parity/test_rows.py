@@ -1,7 +1,5 @@
 """Rows of fingerprints: unique, bitmaps, frequencies, prefixes, intersect, overlap_bounds; examples."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every set sketch of `params.SKETCHES`, a new one included, and of other libraries, `params.FOREIGN`; examples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Text to tokens, shingles and sets, public and keyed: every step, and passes that take several at once; examples."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

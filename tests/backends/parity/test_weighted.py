@@ -1,7 +1,5 @@
 """Operations on weighted rows: occurrences, weighted_overlap, weighted_minhash, kleinberg_tardos."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

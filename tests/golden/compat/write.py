@@ -4,8 +4,6 @@ python -m tests.golden.compat.write datasketch      with datasketch, as the othe
 python -m tests.golden.compat.write nemo            of the transcription below: cuDF runs on devices alone
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Ids that Python has no value for: as text where files disagree in type, and in the report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ids that are large: told of a few at a time, and refused by name where those of a partition do not fit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Arrow that lies about itself: an error names the file and the column, and no memory beyond a buffer is read."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ All files have one time, so that one put in place of another of its size shows b
 is in `test_stamps`.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable, Iterator

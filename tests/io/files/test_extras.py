@@ -1,7 +1,5 @@
 """URLs whose package is not installed name it, and the extra that installs it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

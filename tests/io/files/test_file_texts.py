@@ -1,7 +1,5 @@
 """Files and pieces read by several threads within a bound of bytes: what one reads, in the same order."""
 
-from __future__ import annotations
-
 import json
 import random
 import threading

@@ -1,7 +1,5 @@
 """Files whose names do not say how they are read: by patterns, delimiters and encodings; what is said of others."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

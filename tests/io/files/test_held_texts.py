@@ -1,7 +1,5 @@
 """Texts that stay in memory from one stage to the next: what is held, what is let go, and that no reading is missed."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A document that a memory budget does not allow: refused by name and size, with what to give, in every format."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

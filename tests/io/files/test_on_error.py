@@ -1,7 +1,5 @@
 """Bad records: the run stops with their place named, or passes over them, counts and lists them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

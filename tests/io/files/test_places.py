@@ -1,7 +1,5 @@
 """Where kept rows are written: below `data/`, whatever a bucket, an archive, a pattern or a link calls its files."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """The results of an earlier run given as INPUT: what to give in their place is told, by every command."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files behind URLs: a real S3 API server on loopback, read through fsspec by file, glob and folder; OUT there."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import signal

@@ -1,7 +1,5 @@
 """Samples of files: of every format a share of the rows, spread over all of it, and packed as it is."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

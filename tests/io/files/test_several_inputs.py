@@ -2,8 +2,6 @@
 expands.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import os

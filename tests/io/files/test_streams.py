@@ -1,7 +1,5 @@
 """What is no regular file: standard input and named pipes are read once, all else is refused and never waited for."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

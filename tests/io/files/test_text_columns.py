@@ -1,7 +1,5 @@
 """`--text-column`: fields of objects and structs, several columns joined, and names that look like either."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arrow IPC: rows of every type, large batches in parts, and files that are cut short, damaged, or too large."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import os

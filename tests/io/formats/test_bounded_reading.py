@@ -1,7 +1,5 @@
 """Row groups of any size are read and written a part at a time, with the same result."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Unpack
 

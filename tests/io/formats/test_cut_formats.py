@@ -1,7 +1,5 @@
 """The cut of the work and every format: ids of all types, bad records, files of one document, and where an error is."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

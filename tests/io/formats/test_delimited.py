@@ -1,7 +1,5 @@
 """CSV and TSV: records and values as Python's `csv` finds them, kept records byte for byte, bad ones named."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`.json`: an array of objects gives what the same objects give a line each; each kept one is copied byte for byte."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """JSON lines of many bytes are parsed in little memory beside them, and to the same values."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

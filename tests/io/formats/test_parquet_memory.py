@@ -1,7 +1,5 @@
 """Parquet files whose pages lie, whose rows hold nothing, and whose columns have odd names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

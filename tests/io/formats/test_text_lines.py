@@ -1,7 +1,5 @@
 """`--lines`: each line of a text file is a document, against the same documents as JSON lines."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

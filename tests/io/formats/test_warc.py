@@ -1,7 +1,5 @@
 """WARC and WET: which records are documents, how they are framed, what is copied, and what is said of broken ones."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import random

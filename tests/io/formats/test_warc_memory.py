@@ -1,7 +1,5 @@
 """Records of archives that are larger than a budget allows, or become so once unpacked, are never in memory."""
 
-from __future__ import annotations
-
 import gzip
 from importlib.util import find_spec
 from pathlib import Path

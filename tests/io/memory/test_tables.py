@@ -1,7 +1,5 @@
 """Tables in memory, and texts that come a batch at a time: what is found is what a list of the same texts gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

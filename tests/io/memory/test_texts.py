@@ -1,7 +1,5 @@
 """Texts in memory: every kind that is allowed gives the same bytes, in batches of bounded size; all else is refused."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time
