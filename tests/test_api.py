@@ -285,6 +285,19 @@ def test_filter(result: gpulsh.Decision) -> None:
     assert result.filter(rows) == result.filter(tuple(rows)) == kept
 
 
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()])
+def test_filter_of_views(result: gpulsh.Decision, kind: pa.DataType) -> None:
+    views = pa.array(list("abcde"), pa.string()).cast(kind)
+    wanted = pa.array(list("acde"), pa.string()).cast(kind)
+    assert result.filter(views).equals(wanted)
+    assert result.filter(pa.chunked_array([views[:2], views[2:]])).equals(pa.chunked_array([wanted]))
+    assert result.filter(pa.table({"row": views})).equals(pa.table({"row": wanted}))
+    assert result.filter(pa.record_batch({"row": views})).equals(pa.record_batch({"row": wanted}))
+    dropped = result.duplicates(ids=views).select(["id", "duplicate_of_id"]).to_pylist()
+    assert dropped == [{"id": views[1].as_py(), "duplicate_of_id": views[0].as_py()}]
+    assert result.mark(pa.table({"row": views}), ids=views)["duplicate_of_id"].to_pylist()[1] == views[0].as_py()
+
+
 @pytest.mark.parametrize(
     "table", [[1], pa.table({"a": [1]}), pd.DataFrame(), np.zeros(6), 5, None, "abcde", {1, 2, 3, 4, 5}]
 )

@@ -130,9 +130,11 @@ class Decision(Arrays):
         found: dict[str, Any] = {"row": row, "duplicate_of_row": other}
         found |= {"similarity": here.similarity[row], "cluster": here.cluster[row]}
         if ids is not None:
-            column = _column(ids)
-            self._check_length("ids", len(column))
-            found |= {"id": column.take(row), "duplicate_of_id": column.take(other)}
+            from gpulsh.io.arrow.buffers import chosen
+            from gpulsh.io.arrow.given import given_column
+
+            column = given_column("ids", ids, len(self))
+            found |= {"id": chosen(column, row), "duplicate_of_id": chosen(column, other)}
         if texts is not None:
             from gpulsh.io.memory.texts import open_texts
 
@@ -218,7 +220,8 @@ class Decision(Arrays):
         >>> marked.select(["kept", "duplicate_of_row", "similarity", "copies"]).to_pylist()[1]
         {'kept': False, 'duplicate_of_row': 0, 'similarity': 1.0, 'copies': None}
         """
-        from gpulsh.io.arrow.buffers import to_arrow
+        from gpulsh.io.arrow.buffers import chosen, to_arrow
+        from gpulsh.io.arrow.given import given_column
 
         if isinstance(table, Mapping) or not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
             raise ParameterError(f"table is of type {type(table).__name__}; give the table that was decided")
@@ -227,9 +230,8 @@ class Decision(Arrays):
         kept, none = here.keep, here.duplicate_of == np.arange(len(here))
         columns = {"kept": to_arrow(kept), "duplicate_of_row": to_arrow(here.duplicate_of, none)}
         if ids is not None:
-            column = _column(ids)
-            self._check_length("ids", len(column))
-            columns["duplicate_of_id"] = column.take(columns["duplicate_of_row"])
+            column = given_column("ids", ids, len(self))
+            columns["duplicate_of_id"] = chosen(column, here.duplicate_of, none)
         columns["similarity"] = to_arrow(here.similarity, none)
         columns["cluster"] = to_arrow(here.cluster)
         places = to_arrow(np.cumsum(kept) - 1, ~kept)
@@ -278,12 +280,11 @@ class Decision(Arrays):
             return kept_rows(table, self.keep)
         keep = self.to_numpy().keep
         if home == "pyarrow":
-            import pyarrow as pa
-
+            from gpulsh.io.arrow.buffers import kept
             from gpulsh.io.arrow.soundness import check_given
 
             check_given(table, "table")
-            return table.filter(pa.array(keep))
+            return kept(table, keep)
         if home == "polars":
             return table.filter(keep)
         if home == "datasets" and hasattr(table, "select"):
@@ -311,18 +312,6 @@ def _library(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise BackendError(f"to_{name}() needs {name}: pip install {name}, or use to_arrow()") from error
-
-
-def _column(values: object) -> pa.Array | pa.ChunkedArray:
-    import pyarrow as pa
-
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return values
-    try:
-        # Columns of polars and cuDF know their types better than their values do.
-        return values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ParameterError(f"ids is of type {type(values).__name__}, not a column: {error}") from error
 
 
 def _strings(batch: Rows) -> pa.Array:

@@ -14,7 +14,7 @@ from gpulsh.arrays import Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
-from gpulsh.params import NormalForm, Shingling, shown_type
+from gpulsh.params import NormalForm, Shingling
 from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.repeats.lines import LINE_END
 from gpulsh.repeats.windows import as_digests
@@ -121,16 +121,16 @@ def group_numbers(within: object, count: int) -> Numbers | None:
     """int64 [n]: equal numbers for equal values of `within`, nulls and empty ones as one value; None without it."""
     import pyarrow as pa
 
+    from gpulsh.io.arrow.buffers import decoded
+    from gpulsh.io.arrow.given import given_column
+
     if within is None:
         return None
+    values = decoded(given_column("within", within, count))  # a dictionary may repeat its values
     try:
-        values = within if isinstance(within, (pa.Array, pa.ChunkedArray)) else pa.array(within, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ParameterError(f"within is {shown_type(within)}, not a column of one kind of value: {error}") from error
-    if len(values) != count:
-        raise ParameterError(f"within has {len(values)} values for {count} texts; give one for each")
-    array = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
-    encoded = array.combine_chunks().dictionary_encode()
+        encoded = values.dictionary_encode()
+    except pa.ArrowNotImplementedError as error:
+        raise ParameterError(f"within is a column of {values.type}; give texts, numbers or dates") from error
     empty = [number for number, value in enumerate(encoded.dictionary.to_pylist()) if value in ("", b"")]
     codes: Numbers = np.asarray(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
     return np.where(np.isin(codes, empty), -1, codes)

@@ -6,10 +6,12 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
+from gpulsh import ParameterError
 
 LINES = ["", " ", "\t\r", "a", "A!", "a b", "b  a", "é", "--", "a\r", "漢字"]
 texts_of_lines = st.lists(
@@ -76,6 +78,34 @@ def test_any_column_may_name_the_groups() -> None:
         assert found["row"].to_pylist() == [2] and found["first_row"].to_pylist() == [0]
     dictionary = pa.array(hosts).dictionary_encode()
     assert gpulsh.passages(texts, unit="line", max_copies=1, within=dictionary, backend="cpu").num_rows == 1
+
+
+def test_a_dictionary_may_repeat_its_values() -> None:
+    codes = pa.array([0, 1, 2, 0, 3, None])
+    within = pa.DictionaryArray.from_arrays(codes, pa.array(["x", "x", None, ""]))
+    found = gpulsh.passages(["a line"] * 6, unit="line", max_copies=1, within=within, backend="cpu")
+    assert list(zip(found["row"].to_pylist(), found["first_row"].to_pylist(), strict=True)) == [
+        *((1, 0), (3, 0), (4, 2), (5, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("within", "told"),
+    [
+        ("host", "within is of type str; give a column or a list"),
+        ([["x"], ["x"], ["y"], ["x"]], "within is a column of list"),
+        ([{"x": 1}] * 4, "within is a column of struct"),
+        ([10**30] * 4, "within is of type list, not a column of one kind of value"),
+        (["x", 1, "x", "x"], "within is of type list, not a column of one kind of value"),
+        (pd.DataFrame({"x": [1, 2, 3, 4]}), "within is of type DataFrame; give a column"),
+        (pa.table({"x": [1, 2, 3, 4]}), "within is of type Table; give a column"),
+        ({"x": 1}, "within is of type dict; give a column"),
+        (["x"], "within has 1 values for 4 documents; give one for each document"),
+    ],
+)
+def test_groups_that_are_refused(within: Any, told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        gpulsh.passages(["a line"] * 4, unit="line", within=within, backend="cpu")
 
 
 def test_null_and_empty_groups_are_one() -> None:

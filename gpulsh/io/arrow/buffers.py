@@ -6,6 +6,7 @@ pyarrow's own conversions import pandas where it is installed, which the work do
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
 from gpulsh.io.rows import Bytes
+
+Given = TypeVar("Given", pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
 
 
 def to_arrow(values: Values, null: NDArray[np.bool_] | None = None) -> pa.Array:
@@ -96,14 +99,18 @@ def decoded(values: pa.Array) -> pa.Array:
     return chosen(values.dictionary, numbers(codes).astype(np.int64), null_mask(codes))
 
 
-def kept(table: pa.Table | pa.RecordBatch, keep: NDArray[np.bool_]) -> pa.Table | pa.RecordBatch:
-    """The rows of a table or record batch where `keep` [rows] is true, as one of its kind."""
+def kept(table: Given, keep: NDArray[np.bool_]) -> Given:
+    """The rows of a table, record batch, array or chunked array where `keep` [rows] is true, as one of its kind."""
     if keep.all():
         return table
     try:
         return table.filter(to_arrow(keep))
-    except pa.ArrowNotImplementedError:
+    except pa.ArrowNotImplementedError:  # Arrow cannot choose from views
         rows = np.flatnonzero(keep)
+        if isinstance(table, pa.Array):
+            return chosen(table, rows)
+        if isinstance(table, pa.ChunkedArray):
+            return pa.chunked_array([chosen(table, rows)])
         columns = [chosen(column, rows) for column in table.columns]
         return type(table).from_arrays(columns, schema=table.schema)
 

@@ -15,12 +15,12 @@ from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings, seen
 from gpulsh.errors import InputError, InputTypeError, ParameterError
 from gpulsh.io.arrow.buffers import chosen, decoded, null_mask, numbers, to_arrow
+from gpulsh.io.arrow.given import given_column
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.formats.keys import INSTANTS, SHOWN, Instant, parsed_key
 from gpulsh.io.memory.tables import column_of
-from gpulsh.params import shown_type
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Job, Layout
 from gpulsh.run.records.tables import SIGHTINGS, SeenRows, SightingRows
@@ -112,17 +112,7 @@ def sightings_in_memory(texts: object, count: int, source: object, date: object)
 def _values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
     if isinstance(given, str) and "," in given:
         raise ParameterError(f"{name} is {given!r}; give the name of one column")
-    column: Any = column_of(texts, [given], name) if isinstance(given, str) else given
-    try:
-        if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-            column = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise ParameterError(f"{name} is {shown_type(given)}, not a column of one kind of value: {error}") from error
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if len(column) != count:
-        raise ParameterError(f"{name} has {len(column)} values for {count} documents; give one for each document")
-    return column
+    return given_column(name, column_of(texts, [given], name) if isinstance(given, str) else given, count)
 
 
 def source_and_date(

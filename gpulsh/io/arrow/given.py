@@ -1,0 +1,46 @@
+"""A column that a caller of Python gives beside the documents, such as their ids, sources, dates or hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpulsh.arrays import on_host
+from gpulsh.errors import ParameterError
+from gpulsh.io.arrow.soundness import check_given
+from gpulsh.io.file import first_line
+from gpulsh.params import shown_type
+
+
+def given_column(name: str, values: Any, count: int) -> pa.Array:
+    """`values`, `count` of them, as one sound pyarrow.Array of its own type.
+
+    `values` is a list, or a column of NumPy, pyarrow, pandas, polars, cuDF or CuPy. Raises ParameterError with `name`
+    for another length, for anything else and for values of several kinds; DamagedInputError for an unsound array.
+    """
+    try:
+        column = _column(values)
+    except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
+        reason = first_line(error)
+        raise ParameterError(f"{name} is {shown_type(values)}, not a column of one kind of value: {reason}") from error
+    if column is None:
+        raise ParameterError(f"{name} is {shown_type(values)}; give a column or a list, one value for each document")
+    check_given(column, name)
+    if len(column) != count:
+        raise ParameterError(f"{name} has {len(column)} values for {count} documents; give one for each document")
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _column(values: Any) -> pa.Array | pa.ChunkedArray | None:
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    is_table = getattr(values, "ndim", 1) != 1 or isinstance(values, (pa.Table, pa.RecordBatch, dict))
+    if isinstance(values, (str, bytes)) or is_table or not hasattr(values, "__iter__"):
+        return None
+    if hasattr(values, "to_arrow"):  # columns of polars and cuDF know their types better than their values do
+        return values.to_arrow()
+    if hasattr(values, "dtype") and not isinstance(values, np.ndarray) and not hasattr(values, "iloc"):
+        values = on_host(values)
+    return pa.array(values, from_pandas=True)
