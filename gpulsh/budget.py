@@ -48,7 +48,8 @@ def parse_memory(given: int | str | None) -> int:
     """
     if given is None:
         return max(LEAST_MEMORY, min(MOST_CHOSEN, _machine() // 2))
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", str(given).strip(), re.IGNORECASE)
+    written = given if isinstance(given, str) else shown(given)
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", written.strip(), re.IGNORECASE)
     memory = float(found[1]) * UNITS[found[2].upper()] if found and not isinstance(given, bool) else math.nan
     if not LEAST_MEMORY <= memory < math.inf:
         what = "too little to work in" if memory < LEAST_MEMORY else "not an amount of memory"

@@ -23,6 +23,7 @@ from gpulsh.errors import ParameterError, UnknownParameterError, nearest
 from gpulsh.words import stems, stop_words
 
 SHOWN = 80  # characters of a value in a message
+MOST_BITS_SHOWN = 256  # of an integer, which then has at most 78 characters
 MAX_NUM_PERM = 65536  # the longest signature
 MAX_SEED = 2**64 - 1
 MOST_TABLES = 1024  # of a Hamming search
@@ -80,8 +81,13 @@ _WIDE = ("affine61", "affine64", "wrapped61", "splitmix_rounds")  # their values
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: its repr if that is one short line, otherwise its type."""
-    text = repr(value)
+    """A value as messages show it: its repr if that is one short line, otherwise its type, or its size if an int."""
+    if isinstance(value, int) and value.bit_length() > MOST_BITS_SHOWN:  # Python does not write very long ones
+        return f"an integer of {value.bit_length()} bits"
+    try:
+        text = repr(value)
+    except ValueError:  # it holds such an integer
+        text = "\n"
     return text if len(text) <= SHOWN and "\n" not in text else f"of type {type(value).__name__}"
 
 
@@ -116,7 +122,7 @@ def check_integer(name: str, value: object, low: int, high: int) -> int:
     if number is None or isinstance(value, bool):
         raise ParameterError(f"{name} is {shown(value)}; give an integer from {low} to {high}")
     if not low <= number <= high:
-        raise ParameterError(f"{name} is {number}; give an integer from {low} to {high}")
+        raise ParameterError(f"{name} is {shown(number)}; give an integer from {low} to {high}")
     return number
 
 
@@ -146,7 +152,7 @@ def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
 def check_type(name: str, value: object, *allowed: type) -> None:
     """Raise ParameterError unless `value` is an instance of one of `allowed`."""
     if not isinstance(value, allowed):
-        given = repr(value) if isinstance(value, (str, int, float, type(None))) else f"of type {type(value).__name__}"
+        given = shown(value) if isinstance(value, (str, int, float, type(None))) else f"of type {type(value).__name__}"
         raise ParameterError(f"{name} is {given}; give an object of {' or '.join(kind.__name__ for kind in allowed)}")
 
 

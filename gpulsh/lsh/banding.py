@@ -16,7 +16,7 @@ from gpulsh.arrays import Array, BandDigests, BitSignatures, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.collisions import candidate_pairs
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, BandShape, Parameters, check_type, set_integer
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, BandShape, Parameters, check_type, set_integer, shown
 from gpulsh.permutations import stream
 from gpulsh.sketch.bits import WORD_BITS
 
@@ -126,13 +126,14 @@ class Supershingles(Parameters):
     agree: int = 2
 
     def __post_init__(self) -> None:
-        for name, high in (("groups", MAX_NUM_PERM), ("of", MAX_NUM_PERM), ("agree", self.groups)):
-            set_integer(self, name, 1, high)
+        for name in ("groups", "of"):
+            set_integer(self, name, 1, MAX_NUM_PERM)
+        set_integer(self, "agree", 1, self.groups)
         choices = comb(self.groups, self.agree)
         if choices > MAX_NUM_PERM:
             raise ParameterError(
-                f"agree is {self.agree} of {self.groups} groups, which can be chosen in {choices} ways; give numbers"
-                f" with at most {MAX_NUM_PERM}"
+                f"agree is {self.agree} of {self.groups} groups, which can be chosen in {shown(choices)} ways; give"
+                f" numbers with at most {MAX_NUM_PERM}"
             )
 
     def __call__(self, signatures: Signatures, *, backend: BackendName = "auto", threads: int | None = None) -> Array:

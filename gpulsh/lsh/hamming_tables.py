@@ -119,7 +119,7 @@ class HammingTables:
 
     def design(self, count: int) -> Design:
         """The keys of the tables for `count` signatures. Raises ParameterError if it is not a count."""
-        check_integer("count", count, 0, 1 << 62)
+        count = check_integer("count", count, 0, 1 << 62)
         known = designs(self.bits, self.distance)
         if self.tables != "auto":
             return known[self.tables]

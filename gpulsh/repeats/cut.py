@@ -98,8 +98,8 @@ def cut(
     >>> cut(texts, passages(texts, tokens=3), min_left=1, backend="cpu").texts.to_pylist()
     ['One: please read this!', 'Two. ? No.']
     """
-    check_integer("min_left", min_left, 0, MOST)
-    check_integer("min_occurrences", min_occurrences, 1, MOST)
+    min_left = check_integer("min_left", min_left, 0, MOST)
+    min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MOST)
     reading = Shingling(unit=unit, symbols=symbols)
     documents = Documents.opened(texts, reading, normalizing(folding, normalize), backend, threads)
     count, ops = len(documents.source), documents.ops

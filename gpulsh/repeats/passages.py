@@ -119,7 +119,7 @@ def passages(
     """
     tokens = window_size(tokens, bytes, unit, symbols, folding, normalize, whole_lines)
     check_choice("keep", keep, get_args(Keep))
-    check_integer("bridge", bridge, 0, tokens)
+    bridge = check_integer("bridge", bridge, 0, tokens)
     check_type("whole_lines", whole_lines, bool)
     folding, keys = normalizing(folding, normalize), evidence_keys(chosen_secret(secret))
     most = copies_chosen(unit, tokens, keep, bridge, whole_lines, max_copies, within)

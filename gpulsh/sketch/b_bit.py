@@ -12,7 +12,7 @@ from gpulsh.backends.protocol import GOLDEN, STREAM_BITS
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_choice, check_type, set_integer
-from gpulsh.sketch.base import TextSketch, check_estimated, check_maker, checked_pairs, of_pairs
+from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, of_pairs
 from gpulsh.sketch.bits import ones
 from gpulsh.sketch.minhash import MinHash
 from gpulsh.text.documents import Documents
@@ -97,7 +97,7 @@ class BBit(TextSketch[PackedSignatures]):
         It holds for signatures with independent values, such as MinHash's. Raises ParameterError for a `value` outside
         0 to 1 and a `size` below 1.
         """
-        check_estimated(value, size)
+        value, _ = checked_estimate(value, size)
         share = self._chance + (1 - self._chance) * value
         return float(np.sqrt(share * (1 - share) / self.num_perm) / (1 - self._chance))
 

@@ -60,12 +60,16 @@ def of_pairs(rows: Array, work: Callable[[Array], Array]) -> Array:
     return np.concatenate([work(rows[start : start + PAIRS_AT_ONCE]) for start in starts])
 
 
-def check_estimated(value: float, size: int | None, measure: str = "similarity", low: int = 0) -> None:
-    """Raise ParameterError unless `value` is a possible `measure` and `size` a possible number of shingles."""
-    if not low <= checked_number("value", value) <= 1:
-        raise ParameterError(f"value is {value}; give a {measure} from {low} to 1")
+def checked_estimate(
+    value: float, size: int | None, measure: str = "similarity", low: int = 0
+) -> tuple[float, int | None]:
+    """Both as Python's own; ParameterError unless they are a possible `measure` and number of shingles."""
+    number = checked_number("value", value)
+    if not low <= number <= 1:
+        raise ParameterError(f"value is {number}; give a {measure} from {low} to 1")
     if size is not None:
-        check_integer("size, the number of shingles that either document has,", size, 1, 1 << 62)
+        size = check_integer("size, the number of shingles that either document has,", size, 1, 1 << 62)
+    return number, size
 
 
 def check_maker(name: str, sketched: Made, sketch: object) -> None:
@@ -152,8 +156,7 @@ class SignatureSketch:
         Without `size`, for `num_perm` independent values: sqrt(J (1 - J) / num_perm). Raises ParameterError for a
         `value` outside 0 to 1 and a `size` below 1.
         """
-        check_estimated(value, size)
-        return float(np.sqrt(self._variance(float(value), size)))
+        return float(np.sqrt(self._variance(*checked_estimate(value, size))))
 
     def _variance(self, value: float, size: int | None) -> float | NDArray[np.float64]:
         return value * (1 - value) / self.num_perm

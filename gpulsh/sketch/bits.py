@@ -15,7 +15,7 @@ from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, check_type, set_integer, set_multiple
-from gpulsh.sketch.base import check_estimated, check_maker, checked_pairs, of_pairs
+from gpulsh.sketch.base import check_maker, checked_estimate, checked_pairs, of_pairs
 
 
 def hamming(
@@ -101,7 +101,7 @@ class BitSketch:
         The number h of differing bits is binomial by p, so the mean of exp(i t h) is (1 - p + p exp(i t))^bits. Raises
         ParameterError for a `value` outside -1 to 1.
         """
-        check_estimated(value, size, "cosine", -1)
+        value, _ = checked_estimate(value, size, "cosine", -1)
         p = acos(value) / pi
         one, two = (((1 - p + p * exp(1j * turn * pi / self.bits)) ** self.bits).real for turn in (1, 2))
         return sqrt(max((1 + two) / 2 - one**2, 0.0))

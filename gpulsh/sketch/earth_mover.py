@@ -139,7 +139,8 @@ class EarthMover(Arrays):
         ParameterError for a `value` outside 0 to the diameter.
         """
         diameter = float(self.distances.max())
-        if not 0 <= checked_number("value", value) <= diameter:
+        value = checked_number("value", value)
+        if not 0 <= value <= diameter:
             raise ParameterError(f"value is {value}; give a distance from 0 to {diameter:g}, the greatest distance")
         return float(np.sqrt(value * (diameter - value) / self.num_trees))
 

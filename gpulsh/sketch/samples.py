@@ -22,7 +22,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, check_type, set_integer
 from gpulsh.permutations import stream
 from gpulsh.ragged import chosen_rows, counted, end_to_end, offsets, ranges
-from gpulsh.sketch.base import TextSketch, check_estimated, check_maker, checked_pairs, of_pairs
+from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, of_pairs
 from gpulsh.text.documents import Documents
 
 
@@ -81,8 +81,7 @@ class SampleSketch(TextSketch[Samples]):
 
         Raises ParameterError for a `value` outside 0 to 1 and a `size` below 1.
         """
-        check_estimated(value, size)
-        return float(np.sqrt(max(self._variance(float(value), size), 0.0)))
+        return float(np.sqrt(max(self._variance(*checked_estimate(value, size)), 0.0)))
 
     def _of_pairs(
         self,

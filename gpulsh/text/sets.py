@@ -119,8 +119,11 @@ def _of_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
             items = pa.array(flat)
         except OverflowError:
             items = pa.array([_wrapped(item) for item in flat], pa.uint64())
-    except (pa.ArrowException, UnicodeError) as error:
-        raise InputTypeError(f"sets holds an item that is not valid: {error}; {ALLOWED}, all of one kind") from error
+    except (pa.ArrowException, ValueError) as error:
+        from gpulsh.io.file import first_line
+
+        found = first_line(error)
+        raise InputTypeError(f"sets holds an item that is not valid: {found}; {ALLOWED}, all of one kind") from error
     _check_nulls(items)
     return items, offset
 

@@ -203,7 +203,7 @@ def test_what_a_policy_keeps() -> None:
         ({"source_column": ["a", "b"]}, "source_column has 2 values for 1 documents"),
         ({"source_column": [2**70]}, "source_column is of type list, not a column of one kind of value"),
         ({"source_column": "lang"}, "source_column is 'lang', and texts, a list, has no columns"),
-        ({"date_column": 5}, "date_column is of type int, not a column"),
+        ({"date_column": 5}, "date_column is of type int; give a column"),
         (
             {"date_column": ["2024-01-31", date(2024, 1, 31), None]},
             "is of type list, not a column of one kind of value",
@@ -342,6 +342,11 @@ def test_weights(recipe: Any, tmp_path: Path) -> None:
         assert result.weights(f"{tmp_path}/all.json:ita_Latn").tolist() == wanted
 
 
+def test_weights_of_numpy_numbers() -> None:
+    weights = gpulsh.deduplicate(["a b", "A b"], backend="reference").weights({np.int64(2): np.float32(2.5)})
+    assert weights.tolist() == [2.5]
+
+
 def test_weights_by_component() -> None:
     chain = [" ".join(f"w{number}" for number in range(start, start + 30)) for start in range(0, 12, 4)]
     result = gpulsh.deduplicate(chain, shingling=Shingling(size=1), threshold=0.7, backend="reference")
@@ -364,6 +369,10 @@ def test_weights_by_component() -> None:
         ({"1": True}, "weights: the weight of size 1 is True; give a number of 0 or more"),
         ({1: math.inf}, "the weight of size 1 is inf"),
         ({1: -1}, "the weight of size 1 is -1"),
+        ({1: 10**400}, "the weight of size 1 is an integer of 1329 bits; give a number of 0 or more"),
+        ({10**400: 1}, "an integer of 1329 bits is not a least size; give an integer of 1 or more"),
+        ("cap:" + "9" * 30, "give cap:N with N of 1 or more"),
+        ("cap:" + "9" * 5000, "weights is of type str; give cap:N with N of 1 or more"),
         ("missing.json", "missing.json: cannot be read"),
         ("bad.json", "bad.json: is not JSON"),
         ("list.json", "list.json: is not an object"),

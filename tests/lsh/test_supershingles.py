@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulsh import Fingerprints, MinHash, Signatures, Supershingles
+from gpulsh import Fingerprints, MinHash, ParameterError, Signatures, Supershingles
 
 
 @given(
@@ -42,3 +42,9 @@ def test_the_collision_curve(similarity: float) -> None:
     group = (common / (2 * size - common)) ** 14
     wanted = sum(comb(6, k) * group**k * (1 - group) ** (6 - k) for k in range(2, 7))
     assert abs(len(found) / pairs - wanted) < 4 * np.sqrt(wanted * (1 - wanted) / pairs)
+
+
+@pytest.mark.parametrize(("groups", "agree"), [(65536, 32768), (30, 15)])
+def test_too_many_choices(groups: int, agree: int) -> None:
+    with pytest.raises(ParameterError, match=f"agree is {agree} of {groups} groups, which can be chosen in .* ways"):
+        Supershingles(groups=groups, agree=agree)

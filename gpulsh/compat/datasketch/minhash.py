@@ -100,7 +100,7 @@ class MinHash:
         self._gpu_mode = gpu_mode
 
     def _empty(self, num_perm: int) -> Values:
-        check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
+        num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
         return np.full(num_perm, _MASKS[self.scheme], _DTYPES[self.scheme])
 
     def update(self, b: object) -> None:

@@ -27,7 +27,7 @@ from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.counts.counts import Sightings, seen
 from gpulsh.errors import ParameterError
-from gpulsh.params import check_integer
+from gpulsh.params import set_integer
 from gpulsh.ragged import within_runs
 from gpulsh.stats.stages import Funnel
 
@@ -47,7 +47,7 @@ class Retention:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            check_integer(field.name, getattr(self, field.name), 1, MOST)
+            set_integer(self, field.name, 1, MOST)
         if self.min_sources > 1 and (self.min_cluster > 1 or self.max_copies > 1):
             other = "min_cluster" if self.min_cluster > 1 else "max_copies"
             raise ParameterError(f"min_sources and {other} are both given; give one of them")

@@ -33,6 +33,7 @@ from gpulsh.params import check_choice, shown
 WeightBy = Literal["verified", "component"]
 TXT360 = {1: 1.0, 2: 3.0, 6: 5.0, 101: 8.0, 1001: 10.0}
 ENDING = ".json"
+MOST = 10**18  # a size
 RULE = "give txt360, log, cap:N or a file FILE.json"
 
 
@@ -85,9 +86,10 @@ def chosen_recipe(given: object) -> Recipe:
         return Recipe()
     if given.startswith("cap:"):
         number = given.removeprefix("cap:")
-        if not (number.isascii() and number.isdigit() and int(number) > 0):
-            raise ParameterError(f"weights is {given!r}; give cap:N with N of 1 or more, such as cap:5")
-        return Recipe(cap=int(number))
+        cap = _size_of(number)
+        if cap is None:
+            raise ParameterError(f"weights is {shown(given)}; give cap:N with N of 1 or more, such as cap:5")
+        return Recipe(cap=cap)
     path, _, language = given.partition(f"{ENDING}:") if f"{ENDING}:" in given else (given, "", "")
     if not (language or path.endswith(ENDING)):
         raise ParameterError(f"weights is {given!r}; {RULE}")
@@ -120,18 +122,36 @@ def _from_file(path: Path, language: str) -> Recipe:
     return _buckets(found, str(path), InputError)
 
 
+def _size_of(given: object) -> int | None:
+    """An integer, or the digits of one, from 1 to MOST; None of anything else."""
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < len(str(MOST)):
+        given = int(given)
+    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or not 1 <= given <= MOST:
+        return None
+    return int(given)
+
+
+def _weight_of(given: object) -> float | None:
+    """A finite number of 0 or more; None of anything else."""
+    if not isinstance(given, (int, float, np.integer, np.floating)) or isinstance(given, bool):
+        return None
+    try:
+        weight = float(given)
+    except OverflowError:
+        return None
+    return weight if 0 <= weight < math.inf else None
+
+
 def _buckets(found: Mapping[Any, Any], name: str, error: type[InputError] | type[ParameterError]) -> Recipe:
     buckets = {}
     for size, weight in found.items():
-        is_size = (isinstance(size, int) and not isinstance(size, bool)) or (
-            isinstance(size, str) and size.isascii() and size.isdigit()
-        )
-        if not is_size or int(size) < 1 or int(size) in buckets:
-            raise error(f"{name}: {size!r} is not a least size; give an integer of 1 or more, each once")
-        is_weight = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-        if not is_weight or not math.isfinite(weight) or weight < 0:
-            raise error(f"{name}: the weight of size {size} is {weight!r}; give a number of 0 or more")
-        buckets[int(size)] = float(weight)
+        least = _size_of(size)
+        if least is None or least in buckets:
+            raise error(f"{name}: {shown(size)} is not a least size; give an integer of 1 or more, each once")
+        number = _weight_of(weight)
+        if number is None:
+            raise error(f"{name}: the weight of size {least} is {shown(weight)}; give a number of 0 or more")
+        buckets[least] = number
     if not buckets:
         raise error(f'{name}: has no weights; give least sizes and weights, such as {{"1": 1, "2": 3}}')
     return Recipe(tuple(sorted(buckets.items())))

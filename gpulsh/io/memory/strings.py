@@ -13,6 +13,7 @@ from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.host import utf8
 from gpulsh.errors import InputTypeError
 from gpulsh.io.rows import Bytes, Copy, Rows, cut, joined
+from gpulsh.params import shown
 
 GROUP = 4096  # strings that are looked at together
 MANY = 64  # strings that are worth a call of compiled code
@@ -152,6 +153,4 @@ def _no_text(value: object, place: int) -> str:
             f"texts[{place}] is {type(value).__name__}; give str or None,"
             " or an Arrow binary array, whose bytes are taken as UTF-8"
         )
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return f"texts[{place}] is {shown} ({type(value).__name__}); give str, or None for a missing text"
+    return f"texts[{place}] is {shown(value)} ({type(value).__name__}); give str, or None for a missing text"

@@ -177,7 +177,7 @@ def passages_files(
     start = Start()
     size = window_size(tokens, bytes, unit, symbols, folding, normalize, whole_lines)
     check_choice("keep", keep, get_args(Keep))
-    check_integer("bridge", bridge, 0, size)
+    bridge = check_integer("bridge", bridge, 0, size)
     check_type("whole_lines", whole_lines, bool)
     check_type("cut", cut, bool)
     check_choice("on_error", on_error, get_args(OnError))
@@ -408,8 +408,8 @@ def _refuse_changed(passages: Path, stamps: Stamps) -> None:
 
 
 def _cutting(min_left: int, min_occurrences: int, format: FormatName | None) -> Cutting:
-    check_integer("min_left", min_left, 0, MOST)
-    check_integer("min_occurrences", min_occurrences, 1, MOST)
+    min_left = check_integer("min_left", min_left, 0, MOST)
+    min_occurrences = check_integer("min_occurrences", min_occurrences, 1, MOST)
     check_choice("format", format, (None, *get_args(FormatName)))
     return Cutting(min_left=min_left, min_occurrences=min_occurrences, format=format)
 
