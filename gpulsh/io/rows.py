@@ -36,8 +36,12 @@ class Rows(Protocol):
 
     def __len__(self) -> int: ...
 
+    def null_rows(self) -> NDArray[np.bool_]:
+        """bool [n]: which rows are null."""
+
     def nulls(self) -> int:
         """How many rows are null."""
+        return int(np.count_nonzero(self.null_rows()))
 
     def lengths(self) -> Numbers:
         """int64 [n]: UTF-8 bytes of each row, 0 where null."""
@@ -168,8 +172,8 @@ class _PieceRows(Rows):
     def __len__(self) -> int:
         return len(self._texts)
 
-    def nulls(self) -> int:
-        return sum(text is None for text in self._texts)
+    def null_rows(self) -> NDArray[np.bool_]:
+        return np.array([text is None for text in self._texts], np.bool_)
 
     def lengths(self) -> Numbers:
         return np.array([len(text or b"") for text in self._texts], np.int64)

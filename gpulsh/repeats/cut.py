@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,6 @@ from gpulsh.arrays import Numbers, TextBatch, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
-from gpulsh.io.memory.strings import is_null
-from gpulsh.io.memory.texts import MemoryTexts
 from gpulsh.io.rows import normalized
 from gpulsh.params import Folding, NormalForm, Shingling, Unit, check_integer, known_keywords, normalizing, shown_type
 from gpulsh.ragged import chosen_rows, distinct, end_to_end, offsets
@@ -33,7 +30,7 @@ _NO_TEXT = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
 class Cut:
     """The texts of n documents after `cut`.
 
-    texts   pyarrow large_string [n]: without the spans; null for a null, or empty if an iterator gave it
+    texts   pyarrow large_string [n]: without the spans; null for a null
     keep    bool [n]: whether to keep a document; False if a cut left too few tokens
     tokens  int64 [n]: tokens left in documents that were cut; -1 in the others
 
@@ -116,7 +113,7 @@ def cut(
             tokens[changed] = ops.asnumpy(ops.tokens(read, documents.shingling).lengths)
         first += len(batch)
     keep = (tokens < 0) | (tokens >= min_left)
-    return Cut(_strings(end_to_end(parts), _nulls(texts, documents.source)), keep, tokens)
+    return Cut(_strings(end_to_end(parts), documents.source.null_rows()), keep, tokens)
 
 
 def without(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: Numbers) -> TextBatch:
@@ -159,14 +156,6 @@ def _columns(spans: object, count: int, min_occurrences: int) -> tuple[Numbers, 
     if len(row) and not 0 <= row[0] <= row[-1] < count:
         raise ParameterError(f"spans name rows {row[0]} to {row[-1]} of {count} texts; give the spans of these texts")
     return row, start[order], stop[order]
-
-
-def _nulls(texts: object, source: MemoryTexts) -> NDArray[np.bool_]:
-    """bool [n]: which texts are null. An iterator has forgotten."""
-    rows = texts.to_arrow() if hasattr(texts, "to_arrow") else texts
-    if source.nulls() and isinstance(rows, Iterable) and isinstance(rows, Sized):
-        return np.fromiter(map(is_null, rows), bool, len(source))
-    return np.zeros(len(source), bool)
 
 
 def _strings(text: TextBatch, null: NDArray[np.bool_]) -> pa.Array:

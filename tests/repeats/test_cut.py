@@ -1,5 +1,6 @@
 """`gpulsh.cut`: texts without spans."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,14 @@ TEXTS = ["one two three four", None, "one two three four", "", "four"]
 def test_any_kind_of_texts_keeps_its_nulls() -> None:
     kinds = [TEXTS, np.array(TEXTS, object), pa.array(TEXTS), pa.chunked_array([TEXTS[:2], TEXTS[2:]])]
     kinds += [pd.Series(TEXTS), pl.Series(TEXTS)]
-    for texts in kinds:
-        result = gpulsh.passages(texts, tokens=3, backend="cpu")
+    batch, stream = pa.array(TEXTS), pa.chunked_array([TEXTS[:2], TEXTS[2:]])
+    kinds += [SimpleNamespace(__arrow_c_array__=batch.__arrow_c_array__), batch.cast(pa.string_view())]
+    kinds += [SimpleNamespace(__arrow_c_stream__=stream.__arrow_c_stream__), batch.dictionary_encode()]
+    result = gpulsh.passages(TEXTS, tokens=3, backend="cpu")
+    for texts in [*kinds, iter(TEXTS), iter([TEXTS[0], batch[1:4], "four"])]:
         found = gpulsh.cut(texts, result, backend="cpu")
         assert found.texts.to_pylist() == ["one two three four", None, "", "", "four"]
         assert found.keep.tolist() == [True, True, False, True, True] and found.texts.type == pa.large_string()
-    found = gpulsh.cut(iter(TEXTS), result, backend="cpu")
-    assert found.texts.to_pylist() == ["one two three four", "", "", "", "four"]
 
 
 def test_bytes_that_are_no_text_become_replacements() -> None:

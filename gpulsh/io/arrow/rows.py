@@ -72,6 +72,9 @@ class _ArrowRows(Rows):
 
     _null: Mask | None
 
+    def null_rows(self) -> NDArray[np.bool_]:
+        return np.zeros(len(self), np.bool_) if self._null is None else self._null
+
     def nulls(self) -> int:
         return 0 if self._null is None else int(np.count_nonzero(self._null))
 

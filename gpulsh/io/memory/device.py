@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import DEVICE_MEMORY, HOST_MEMORY, Array, TextBatch
 from gpulsh.backends.protocol import Backend, DeviceBuffer
@@ -55,6 +56,11 @@ class DeviceTexts:
         """int64 [n] on the device: bytes of each document, 0 where null."""
         with self._ops.here():
             return self._end - self._begin
+
+    def null_rows(self) -> NDArray[np.bool_]:
+        """bool [n], on the host: which documents are null."""
+        null = self._null
+        return np.zeros(len(self), np.bool_) if null is None else np.asarray(self._ops.asnumpy(null), np.bool_)
 
     def nulls(self) -> int:
         """How many documents are null."""

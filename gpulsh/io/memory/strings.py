@@ -34,6 +34,9 @@ class _StringRows(Rows):
     def __len__(self) -> int:
         return len(self._texts)
 
+    def null_rows(self) -> NDArray[np.bool_]:
+        return np.fromiter(map(is_null, self._texts), np.bool_, len(self._texts))
+
     def nulls(self) -> int:
         return self._nulls
 

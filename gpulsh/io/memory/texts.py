@@ -8,6 +8,7 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
@@ -31,6 +32,9 @@ class MemoryTexts(TextSource, Protocol):
     """Documents in memory, by row number, that can be chosen and read again."""
 
     def __len__(self) -> int: ...
+
+    def null_rows(self) -> NDArray[np.bool_]:
+        """bool [n], on the host: which documents are null. Called after `batches`."""
 
     def nulls(self) -> int:
         """How many documents were null; complete after `batches` is exhausted."""
@@ -117,11 +121,10 @@ def _open_dataset(texts: Any, ops: Backend | None) -> MemoryTexts:
 def _stream_texts(items: Iterator[object]) -> MemoryTexts:
     from gpulsh.io.arrow.rows import arrow_rows
 
-    nulls = 0
+    null = [np.empty(0, np.bool_)]
 
     def batches() -> Iterator[TextBatch]:
         """Texts as they come, alone or several at once."""
-        nonlocal nulls
         for alone, run in groupby(enumerate(items), lambda pair: isinstance(pair[1], str) or is_null(pair[1])):
             while some := list(islice(run, GROUP if alone else 1)):
                 number, item = some[0]
@@ -130,10 +133,10 @@ def _stream_texts(items: Iterator[object]) -> MemoryTexts:
                     yield from texts.batches(HELD_BYTES)
                 except InputTypeError as error:
                     raise InputTypeError(f"item {number} of texts: {error}") from error
-                nulls += texts.nulls()
+                null.append(texts.null_rows())
 
     blocks = [arrow_rows(_binary(batch)) for batch in packed(batches(), HELD_BYTES)]
-    return _RowTexts(blocks, nulls=nulls)
+    return _RowTexts(blocks, null=np.concatenate(null))
 
 
 def _open_batch(batch: TextBatch, ops: Backend | None) -> MemoryTexts:
@@ -206,8 +209,8 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | No
 class _RowTexts:
     """Blocks of rows in memory, such as the chunks of an Arrow array."""
 
-    def __init__(self, blocks: Sequence[Rows], copy: Copy | None = None, nulls: int | None = None) -> None:
-        self._blocks, self._copy, self._nulls = blocks, copy, nulls
+    def __init__(self, blocks: Sequence[Rows], copy: Copy | None = None, null: NDArray[np.bool_] | None = None) -> None:
+        self._blocks, self._copy, self._null = blocks, copy, null
         self._starts = np.cumsum([0, *map(len, blocks)])
 
     def __len__(self) -> int:
@@ -216,8 +219,13 @@ class _RowTexts:
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         return packed((piece for block in self._blocks for piece in block.slices(max_bytes)), max_bytes, as_one)
 
+    def null_rows(self) -> NDArray[np.bool_]:
+        if self._null is not None:
+            return self._null
+        return np.concatenate([np.empty(0, np.bool_), *(block.null_rows() for block in self._blocks)])
+
     def nulls(self) -> int:
-        return sum(block.nulls() for block in self._blocks) if self._nulls is None else self._nulls
+        return sum(block.nulls() for block in self._blocks) if self._null is None else int(self._null.sum())
 
     def choose(self, ids: Array) -> Chosen:
         ids = on_host(ids)
