@@ -239,9 +239,26 @@ def test_a_large_line_takes_members(tmp_path: Path) -> None:
     assert json.loads(first)["component"] == 1 and len(first) > 4_500_000 and json.loads(second)["copies"] == 0
 
 
-@pytest.mark.parametrize("options", ["add_counts=True", "write='marked'"])
-def test_members_are_added_without_pandas(options: str, tmp_path: Path) -> None:
-    lines = [json.dumps({"text": text}) for text in ("some words", "some words!", "others")]
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(
+            "add_counts=True",
+            "write='marked'",
+            "id_column='id'",
+            "id_column='n'",
+            "keep='n'",
+            "keep='date'",
+            "key='id'",
+        ),
+        "source_column='id', date_column='date', min_sources=2",
+    ],
+)
+def test_json_lines_need_no_pandas(options: str, tmp_path: Path) -> None:
+    """Its import takes as long as to read thousands of documents."""
+    texts = ("some words", "some words!", "others")
+    rows = [{"text": text, "id": f"doc {row}", "n": row, "date": "2024-01-31"} for row, text in enumerate(texts)]
+    lines = [json.dumps(row) for row in [*rows, {"text": "more", "id": None, "n": None, "date": None}]]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     run = f"gpulsh.deduplicate_files('a.jsonl', 'out', backend='reference', {options})"
     code = f"import sys, gpulsh; {run}; sys.exit('pandas' in sys.modules)"

@@ -39,13 +39,32 @@ def binary_array(
 
 def strings(texts: Sequence[str]) -> pa.StringArray:
     """A pyarrow.Array of type string; bytes that are not UTF-8, of a file's name, become U+FFFD."""
-    pieces = [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode() for text in texts]
+    return _string_array(
+        [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode() for text in texts]
+    )
+
+
+def array_of(values: Sequence[object]) -> pa.Array:
+    """`pyarrow.array(values)`. Strings, or numbers of one type, need no pandas; None among them is null."""
+    kinds = set(map(type, values))
+    null = np.array([value is None for value in values]) if type(None) in kinds else None
+    kinds.discard(type(None))
+    if kinds == {str}:
+        return _string_array([b"" if text is None else text.encode() for text in values], null)  # type: ignore[attr-defined]
+    if kinds == {int} or kinds == {float}:
+        found = [0 if value is None else value for value in values]
+        return to_arrow(np.array(found, np.int64 if kinds == {int} else np.float64), null)
+    return pa.array(values)
+
+
+def _string_array(pieces: Sequence[bytes], null: NDArray[np.bool_] | None = None) -> pa.StringArray:
     content = b"".join(pieces)
     if len(content) >= 1 << 31:
         raise pa.ArrowCapacityError(f"strings of {len(content):,} bytes are too many for one array")
     offset = np.zeros(len(pieces) + 1, np.int32)
     np.cumsum([len(piece) for piece in pieces], out=offset[1:])
-    return pa.Array.from_buffers(pa.string(), len(pieces), [None, pa.py_buffer(offset), pa.py_buffer(content)])
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    return pa.Array.from_buffers(pa.string(), len(pieces), [valid, pa.py_buffer(offset), pa.py_buffer(content)])
 
 
 def numbers(array: pa.Array) -> Values:

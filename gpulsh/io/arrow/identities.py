@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers, Values, on_host
 from gpulsh.errors import BackendError, ParameterError, install
-from gpulsh.io.arrow.buffers import decoded, large_type
+from gpulsh.io.arrow.buffers import binary_array, decoded, large_type
 from gpulsh.io.arrow.rows import has_views, is_text
 from gpulsh.io.arrow.soundness import check_given
 from gpulsh.params import shown, shown_type
+from gpulsh.ragged import offsets
 
 BYTES = pa.large_binary()
 TAKES = "text, bytes or integers"
@@ -58,8 +59,9 @@ def identities(values: pa.Array) -> pa.Array:
 
 def of_python(values: Sequence[str | int | None]) -> pa.Array:
     """`identities` of Python values; a lone surrogate keeps its own three bytes."""
-    found = [None if value is None else str(value).encode("utf-8", "surrogatepass") for value in values]
-    return pa.array([value or None for value in found], BYTES)
+    found = [b"" if value is None else str(value).encode("utf-8", "surrogatepass") for value in values]
+    lengths = np.array(list(map(len, found)), np.int64)
+    return binary_array(b"".join(found), offsets(lengths), lengths == 0)
 
 
 def given_identities(key: Any, count: int) -> pa.Array:

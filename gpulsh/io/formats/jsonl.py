@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
+from gpulsh.io.arrow.buffers import array_of
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.members import members
 from gpulsh.io.arrow.texts import stray_bytes
@@ -173,7 +174,7 @@ class JsonLines(Streamed):
         # One Arrow type for several objects would give each the fields of all.
         if not any(isinstance(value, (dict, list)) for value in found):
             try:
-                return pa.array(found)
+                return array_of(found)
             except (pa.ArrowException, OverflowError, UnicodeError):
                 pass
         return json_texts(found)

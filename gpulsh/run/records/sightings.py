@@ -19,7 +19,7 @@ from gpulsh.io.arrow.given import given_column
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings
-from gpulsh.io.formats.keys import INSTANTS, SHOWN, Instant, parsed_key
+from gpulsh.io.formats.keys import SHOWN, Instant, parsed_key
 from gpulsh.io.memory.tables import column_of
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Job, Layout
@@ -72,10 +72,11 @@ def instants(values: pa.Array, column: str, where: Where) -> Numbers:
                 raise InputError(
                     f"{where(row)}: column {column!r} is {given}; --date-column takes dates as 2024-01-31T12:00:00Z"
                 )
-        found = pa.array(keys, INSTANTS).view(pa.int64())
+        found = to_arrow(np.array([NO_DATE if key is None else key for key in keys], np.int64))
     else:
         raise InputTypeError(f"{where(0)}: column {column!r} is {kind}; --date-column takes dates, or strings of them")
-    return np.asarray(found.fill_null(NO_DATE).to_numpy(zero_copy_only=False), np.int64)
+    null = null_mask(found)
+    return numbers(found) if null is None else np.where(null, NO_DATE, numbers(found))
 
 
 def _microseconds(values: pa.Array, column: str, where: Where) -> pa.Array:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers, Values
-from gpulsh.io.arrow.buffers import chosen, to_arrow
+from gpulsh.io.arrow.buffers import chosen, strings, to_arrow
 from gpulsh.io.files.no_documents import COUNTED, EVIDENCE
 from gpulsh.io.format import BLOCK_BYTES
 from gpulsh.io.rows import batch_cuts
@@ -85,7 +85,7 @@ class _Reasons:
         found = np.where(self._first_of_words(documents) == self._first_of_words(targets), EXACT, NEAR)
         for known, _ in self._keyed:
             found[found_in(known, documents)[0]] = KEY
-        return pa.array(REASONS).take(to_arrow(found))
+        return strings(REASONS).take(to_arrow(found))
 
     def _first_of_words(self, documents: Numbers) -> Numbers:
         """The first document with the words of each, of all sources."""
