@@ -110,12 +110,7 @@ _machine = together(backend_options, engine_options)
     "paragraph",
     help="Unit of a window: a word or a character. Or mark whole lines or paragraphs that occur often.",
 )
-@click.option(
-    "--max-copies",
-    type=int,
-    metavar="N",
-    help="Number of equal lines or paragraphs to keep.  [default: 6]",
-)
+@click.option("--max-copies", type=int, metavar="N", help="Number of equal lines or paragraphs to keep.  [default: 6]")
 @click.option(
     "--within",
     metavar="COLUMN",

@@ -28,10 +28,7 @@ Table = TypeVar("Table")
 
 COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # one value a document
 # The columns of `duplicates.parquet` that a decision knows, and the texts.
-NAMES = (
-    *("row", "id", "text", "duplicate_of_row", "duplicate_of_id", "duplicate_of_text"),
-    *("similarity", "cluster"),
-)
+NAMES = (*("row", "id", "text", "duplicate_of_row", "duplicate_of_id", "duplicate_of_text"), *("similarity", "cluster"))
 LIBRARIES = ("pyarrow", "pandas", "polars")  # whose tables get marks
 FIRST = 10  # dropped documents that a notebook shows
 

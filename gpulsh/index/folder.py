@@ -16,16 +16,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.contents import Contents, in_files
 from gpulsh.index.groups import grouped, kept_groups, written
-from gpulsh.index.manifest import (
-    KNOWN_FILES,
-    LOCK,
-    Manifest,
-    commit_manifest,
-    damage,
-    has_index,
-    read_manifest,
-    sweep,
-)
+from gpulsh.index.manifest import KNOWN_FILES, LOCK, Manifest, commit_manifest, damage, has_index, read_manifest, sweep
 from gpulsh.index.segment import INTACT, NOTHING, StoredSegment, file_name, mapped, new_name
 from gpulsh.method import Method
 from gpulsh.params import EvidenceName

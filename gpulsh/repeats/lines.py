@@ -75,13 +75,7 @@ def whole_lines(documents: Documents, base: Numbers, spans: TokenSpans, kept: Nu
 
 
 def lines_of_batch(
-    reading: TextReading,
-    base: Numbers,
-    rows: Numbers,
-    text: TextBatch,
-    spans: TokenSpans,
-    kept: Numbers,
-    tokens: int,
+    reading: TextReading, base: Numbers, rows: Numbers, text: TextBatch, spans: TokenSpans, kept: Numbers, tokens: int
 ) -> WholeLines:
     """Likewise for a batch of documents `rows` that all have windows, with their `spans` and `kept`."""
     counts = base[rows + 1] - base[rows] - 1  # a document with a window takes one place more than it has tokens

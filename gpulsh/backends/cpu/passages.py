@@ -29,19 +29,7 @@ from gpulsh.backends.cpu.fingerprinting.documents import row_shingles
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.threads import Threads, by_weight
-from gpulsh.backends.cpu.vectors import (
-    I64,
-    LANES,
-    byte,
-    copy,
-    everywhere,
-    get,
-    load,
-    lowered,
-    mixed_lanes,
-    ones,
-    store,
-)
+from gpulsh.backends.cpu.vectors import I64, LANES, byte, copy, everywhere, get, load, lowered, mixed_lanes, ones, store
 from gpulsh.backends.protocol import WINDOW_PART, Keys
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 from gpulsh.params import Shingling

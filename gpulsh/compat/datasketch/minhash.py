@@ -28,11 +28,7 @@ BACKENDS: dict[GpuMode, BackendName] = {"disable": "cpu", "detect": "auto", "alw
 KEPT = 8 << 20  # bytes, more than a group of sets takes
 FEW = 256  # tokens; so few are not worth a backend's call
 
-_DTYPES: dict[Scheme, type[np.unsignedinteger]] = {
-    "affine32": np.uint32,
-    "affine64": np.uint64,
-    "legacy": np.uint64,
-}
+_DTYPES: dict[Scheme, type[np.unsignedinteger]] = {"affine32": np.uint32, "affine64": np.uint64, "legacy": np.uint64}
 _MASKS = {"affine32": 2**32 - 1, "affine64": 2**64 - 1, "legacy": 2**32 - 1}  # greatest value, of an empty set
 _SHA1: dict[int, HashFunction] = {32: sha1_hash32, 64: sha1_hash64}
 _MERSENNE = np.uint64(2**61 - 1)

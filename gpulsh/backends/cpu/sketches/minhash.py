@@ -35,12 +35,7 @@ def _fold(vectors: int) -> Callable[..., object]:
 
     @lowered(types.void(types.int64, types.int64, types.int64, types.int64, types.int64))
     def fold(
-        builder: ir.IRBuilder,
-        tile: ir.Value,
-        count: ir.Value,
-        multiplier: ir.Value,
-        addend: ir.Value,
-        minima: ir.Value,
+        builder: ir.IRBuilder, tile: ir.Value, count: ir.Value, multiplier: ir.Value, addend: ir.Value, minima: ir.Value
     ) -> None:
         def vector(table: ir.Value, v: int) -> ir.Value:
             return load(builder, builder.add(table, ir.Constant(I64, 4 * LANES * v)), _lanes)
