@@ -383,10 +383,7 @@ class _Unfolded(Shingling):
 
 
 def checked_text_parameters(shingling: Shingling | str | None, folding: Folding | None) -> tuple[Shingling, Folding]:
-    """Both, or their defaults for None; a str is a shingling of the command line, as "word:5".
-
-    Raises ParameterError for anything else.
-    """
+    """Both, or their defaults for None; a str is a shingling as in "word:5". ParameterError for anything else."""
     shingling = Shingling() if shingling is None else shingling
     shingling = Shingling.parse(shingling) if isinstance(shingling, str) else shingling
     folding = Folding() if folding is None else folding

@@ -30,10 +30,7 @@ Operation = Callable[..., Any]
 
 
 def add_operations(backend: type[Backend], first: str, *modules: ModuleType) -> None:
-    """Make the operations in `modules` methods of a backend, which give them its attribute `first` before the rest.
-
-    Those that make one pass over text leave other shinglings to the compositions here.
-    """
+    """Make the operations in `modules`, called with the attribute `first` before the rest, methods of a backend."""
     for name, operation in operations(*modules).items():
         if name not in vars(backend):
             setattr(backend, name, _method(operation, first, COMPOSED.get(name)))

@@ -32,10 +32,7 @@ def in_part(values: Array, part: int, parts: int) -> Array:
 
 
 def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MOST_PARTS) -> tuple[Result, int]:
-    """`work(parts)` and its number of parts, which doubles while device memory does not suffice.
-
-    Raises DeviceMemoryError if `most` parts are not enough.
-    """
+    """`work(parts)` and its number of parts, which doubles up to `most` while device memory does not suffice."""
     while True:
         try:
             return work(parts), parts

@@ -29,10 +29,7 @@ def together(*options: Option) -> Option:
 
 
 def method_options(*names: str, otherwise: str | None = None) -> Option:
-    """The parameters `names` of a method, all by default; `parsed` makes keywords of their values.
-
-    `otherwise` describes the default, if it is another than usual.
-    """
+    """The parameters `names` of a method, all by default, for `parsed`; `otherwise` describes another default."""
 
     def own(meaning: str, default: object, **how: Any) -> Mapping[str, Any]:
         return {**how, "help": f"{meaning}.  [{otherwise or f'default: {default}'}]"}

@@ -150,10 +150,7 @@ class LargeBucketJoin:
         return self._sharing_prefixes(index, self._entries.of(asking), self._prefixes.sizes, most)
 
     def _sharing_prefixes(self, index: PrefixIndex, queries: Entries, sizes: Numbers, most: float) -> Numbers:
-        """The pairs of `_pairs` that share a prefix shingle.
-
-        Pairs that share none may be among them if an exact measure then rules them out.
-        """
+        """The pairs of `_pairs` that share a prefix shingle, and perhaps others that an exact measure rules out."""
         known, asking, matches = index.documents(), queries.owners(), index.matches(queries)
         if self._is_exact and matches.count >= len(known) * len(asking) + self._bitmaps.cost(known, asking, sizes):
             return self._near(known, asking, most)

@@ -31,10 +31,7 @@ TEXT_OF_A_SHINGLE = 7  # bytes; only the sizes of bitmaps and of tables of count
 
 @dataclass(frozen=True)
 class Readable(ABC):
-    """Documents by place, whose fingerprints can be read any number of times.
-
-    Places may be in NumPy's memory or the backend's.
-    """
+    """Documents by place, in NumPy's memory or the backend's, whose fingerprints can be read any number of times."""
 
     chosen: Array  # int64 [places] the document at each place
     ops: Backend

@@ -241,10 +241,7 @@ def _option(name: str, value: object) -> list[str]:
 
 
 def run(arguments: Sequence[str], out: Path) -> tuple[Mapping[str, Any], Usage]:
-    """Run `gpulsh dedup ARGUMENTS -o OUT` in a process of its own: its report, and its usage.
-
-    Raises InputError if the run fails, ParameterError if it refuses its options.
-    """
+    """Run `gpulsh dedup ARGUMENTS -o OUT` in a process of its own: its report and usage, or its error."""
     options = ["dedup", "-o", str(out), "--json", *arguments]
     command = [sys.executable, "-c", CHILD, str(len(sys.path)), *sys.path, *options]
     began = time.perf_counter()

@@ -196,10 +196,7 @@ def possible_containers(
 
 
 def _rarest(sets: Fingerprints, snapshot: Snapshot, lengths: Numbers) -> Owners:
-    """The first `lengths` [m] fingerprints of each set by the number of held documents that have them.
-
-    Fingerprints that no document has come first and are left out.
-    """
+    """The first `lengths` [m] fingerprints of each set by the number of held documents, without those that none has."""
     sizes = sets.lengths
     values, row = sets.values[sets.offset[0] : sets.offset[-1]], np.repeat(np.arange(len(sizes)), sizes)
     order, count = np.argsort(values, kind="stable"), np.empty(len(values), np.int64)

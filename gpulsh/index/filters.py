@@ -29,10 +29,7 @@ Words = NDArray[np.uint64]
 
 
 def passing(words: Words, values: NDArray[np.uint64], *, together: bool = False) -> Numbers:
-    """The places of those `values` [m] that may be in the filter: all that are, and few others.
-
-    Ascending values take less time.
-    """
+    """The places of those `values` [m], best ascending, that may be in the filter: all that are, and few others."""
     return passing_own([words], np.zeros(len(values), np.int64), values, together=together)
 
 

@@ -34,10 +34,7 @@ class Removed(NamedTuple):
 
 
 class Folder:
-    """An index's folder, with the manifest of its newest commit when it was opened, or of a later commit of its own.
-
-    A lock, which ends with its process, admits one writer.
-    """
+    """An index's folder and its newest manifest, as it was opened or as this wrote it. A lock admits one writer."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest

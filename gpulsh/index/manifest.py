@@ -107,10 +107,7 @@ def _segment(found: Mapping[str, Any]) -> StoredSegment:
 
 
 def commit_manifest(folder: Path, manifest: Manifest, version: str) -> None:
-    """Make it the newest commit, after its files. `version`, of gpulsh, appears only in messages.
-
-    Only the owner may read it, because it holds the secret.
-    """
+    """Make it the newest commit, for its owner alone, after its files. `version` appears only in messages."""
     form = FORMAT
     if manifest.evidence == "source":
         form = AT_SOURCE

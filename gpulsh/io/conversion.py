@@ -50,10 +50,7 @@ def refuse_stream_packing(packing: Packing) -> None:
 
 
 def renamed(files: Sequence[File], name: FormatName, packing: Packing | None) -> list[File]:
-    """The files with their places in `data/` in the format `name`.
-
-    InputError if two would have the same.
-    """
+    """The files with their places in `data/` in the format `name`; InputError if two would have the same."""
     found = [_renamed(file, name, packing) for file in files]
     places: dict[str, File] = {}
     for file in found:

@@ -74,10 +74,7 @@ def words_and_digests(
 def sign_sets(
     batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend
 ) -> tuple[Signed, Sequence[Fingerprints]]:
-    """One batch: exact hashes without digests, and unique fingerprints in NumPy arrays, in ranges where they are many.
-
-    The fingerprints are public: they propose pairs, and prove nothing.
-    """
+    """One batch: exact hashes without digests, and public unique fingerprints in NumPy arrays, in ranges if many."""
     least = ops.sign(batch, method.reading, *LEAST, keys)
     size, whole = int(batch.offset[-1] - batch.offset[0]), ops.sizes().whole
 

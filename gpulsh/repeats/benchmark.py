@@ -170,10 +170,7 @@ class Benchmark:
     def _matches(
         self, ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys
     ) -> tuple[Numbers, Numbers, Numbers]:
-        """Each window that a document holds: the document, the token where it begins, and its number.
-
-        Equal windows of a document are in order.
-        """
+        """Each window that a document holds: the document, the token where it begins, in order, and its number."""
         none = np.empty(0, np.int64)
         row, token, window = [none], [none], [none]
         tokens = ops.tokens(text, reading, keys)

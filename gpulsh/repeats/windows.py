@@ -155,10 +155,7 @@ def met_again(ops: Backend, values: Array, place: Array) -> Array:
 
 
 def windows_near(met: Numbers, base: Numbers, tokens: int) -> WindowRuns:
-    """The windows whose sample may be at one of the places `met` int64 [c], ascending.
-
-    `base` int64 [n + 1] is the place of each document's first token, and the place after all.
-    """
+    """The windows whose sample may be at a place in `met` int64 [c], ascending; `base` [n + 1] as in `met_places`."""
     row = np.searchsorted(base, met, side="right") - 1
     begin = np.maximum(met - (tokens - sample_size(tokens)), base[row])
     end = np.minimum(met + 1, base[row + 1] - tokens)  # documents with windows take one place more than tokens

@@ -16,10 +16,7 @@ SHORT = 0.05  # seconds; a shorter stage would read as 0.0
 
 
 def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
-    """A sentence each on the documents, on the pairs, and on where the results are; `earlier`: made by an earlier run.
-
-    Bad records and protected documents are part of the first sentence, if there are any.
-    """
+    """A sentence each on documents, pairs, and where the results are; `earlier`: made by an earlier run."""
     funnel = report["funnel"]
     documents, dropped = funnel["documents"] - funnel["protected"], funnel["dropped"]
     copies = funnel["copies_of_kept"] + funnel["copies_of_dropped"]

@@ -112,10 +112,7 @@ SOURCE = "source:"
 
 
 def key_column(keep: object) -> str | None:
-    """The column that `keep` names, None for `first`, `longest` and `source:...`.
-
-    `column:NAME` names one with a reserved name.
-    """
+    """The column that `keep`, NAME or `column:NAME`, names; None for `first`, `longest` and `source:...`."""
     if isinstance(keep, str) and (keep in RESERVED or keep.startswith(SOURCE)):
         return None
     name = keep.removeprefix("column:") if isinstance(keep, str) else ""

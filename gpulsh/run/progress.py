@@ -39,10 +39,7 @@ def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
 
 
 class _Undisturbed:
-    """A stream that drops all text after a failed write, so work continues without visible progress.
-
-    `stream` is None if the process has no standard error.
-    """
+    """A stream, None if there is none, that drops all text after a failed write, so that work continues."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream

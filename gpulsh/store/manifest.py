@@ -96,10 +96,7 @@ class Manifest:
         return found.facts if found and lost is None else None
 
     def add(self, step: str, files: Mapping[str, FileFact], facts: Mapping[str, Any], *, brief: bool = False) -> None:
-        """Record a finished step, whose files are in the folder.
-
-        This step and all before it then survive a crash; a `brief` step may do so some steps later.
-        """
+        """Record a finished step, whose files are in the folder; it survives a crash, a `brief` one after some more."""
         content = {name: vars(fact) for name, fact in files.items()}
         line = _line({"step": step, "files": content, "facts": facts})
         with naming(self.folder / NAME), open(self.folder / NAME, "r+b") as file:

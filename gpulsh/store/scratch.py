@@ -16,10 +16,7 @@ from gpulsh.arrays import Values
 
 
 class Column:
-    """Appended numbers, in a file without a name in `folder`, or in memory where that is None.
-
-    Memory grows in place; joining arrays would need all of it twice.
-    """
+    """Appended numbers, in a file without a name in `folder`, or in memory that grows in place where that is None."""
 
     def __init__(self, dtype: DTypeLike, folder: Path | None = None) -> None:
         self._dtype = np.dtype(dtype)

@@ -109,10 +109,7 @@ class Sample:
 
 
 def draw_sample(texts: object, size: int, seed: int) -> Sample:
-    """Draw `size` documents of any kind that `deduplicate` takes, or of `open_corpus`; all if there are fewer.
-
-    The same documents at the same positions give the same sample.
-    """
+    """Draw `size` documents of any kind that `deduplicate` takes, or of `open_corpus`, the same each time; or all."""
     seed = check_integer("seed", seed, 0, MAX_SEED)
 
     def lots(batch: TextBatch, positions: Numbers) -> _Lots:

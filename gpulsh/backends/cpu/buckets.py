@@ -231,10 +231,7 @@ def _positions(ids, offset, row_offset, filled, positions, ends, neighbours):
 
 @kernel
 def _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts):
-    """Later neighbours of the documents [start, stop), ascending and each once; how many there are of each.
-
-    `bits` [documents / 64 + 1] is zero, and is left so.
-    """
+    """Later neighbours of documents [start, stop), ascending, each once; how many of each. `bits` stays zero."""
     written = 0
     for document in range(start, stop):
         begin, own, its_bit = written, document >> 6, _ONE << (_U(document) & _LOW)

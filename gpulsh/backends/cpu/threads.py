@@ -157,10 +157,7 @@ def by_count(count: int, size: int) -> list[tuple[int, int]]:
 
 
 def own_pages(count: int) -> NDArray[np.uint64]:
-    """A uint64 [count]; large ones return their memory to the operating system when freed.
-
-    Arrays of many sizes leave an allocator with holes that the next array does not fit into.
-    """
+    """A uint64 [count]; a large one returns its memory to the system when freed, without holes in an allocator."""
     if count < OWN_PAGES:
         return np.empty(count, np.uint64)
     return np.frombuffer(mmap(-1, 8 * count), np.uint64)

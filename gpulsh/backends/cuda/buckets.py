@@ -67,10 +67,7 @@ def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
 def may_repeat(
     machine: Machine, digests: Array, ids: Array, lowest: int, highest: int, expected: int
 ) -> tuple[Array, Array]:
-    """Digests in [lowest, highest] that repeat, with few that do not, and their ids, in the given order.
-
-    About `expected` digests are in that range.
-    """
+    """Digests in [lowest, highest], about `expected`, that repeat, with few that do not, and their ids, in order."""
     xp, threads = machine.arrays, machine.geometry.threads
     count = len(ids)
     slots = 1 << (SLOTS * expected).bit_length()

@@ -32,10 +32,7 @@ def kernel_folder() -> Path:
 
 
 def expanded_source(file: str, folder: Path | None = None) -> str:
-    """`file`.cu with each local header once, where it is first included.
-
-    A compiler of one text, and a cache that is keyed by it, cannot miss a change in a header.
-    """
+    """`file`.cu with each local header once, where it is first included: caches key the whole text."""
     folder = folder or kernel_folder()
     seen: set[str] = set()
 

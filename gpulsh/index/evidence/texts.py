@@ -38,10 +38,7 @@ READ_AT_ONCE = 64 << 20  # about the bytes of text in memory
 
 @dataclass(frozen=True, eq=False)
 class TextsAgain:
-    """Reads the texts of held documents again: by `read` if there is one, otherwise from their places.
-
-    Threads may share it; one of them reads at a time.
-    """
+    """Reads the texts of held documents again, one thread at a time: by `read`, or from their places."""
 
     method: Method
     keys: EvidenceKeys

@@ -28,10 +28,7 @@ class SampledFiles:
 
     @classmethod
     def of(cls, files: Sequence[File], share: float, folder: Path, protected: Sequence[str] = ()) -> Self:
-        """A sample of about that share, from 0 to 1, of the `protected` INPUTs and of all others.
-
-        Makes `folder`.
-        """
+        """A sample of about that share, 0 to 1, of the `protected` INPUTs and of all others, in a new `folder`."""
         sample, taken = cls(folder), 0.0
         folder.mkdir()
         for apart in (True, False):

@@ -193,10 +193,7 @@ class JsonLines(Streamed):
                 write_lines(out, [on_one_line(content_of(number, line)) for number, line in kept.each()])
 
     def _written(self, file: File, source: BinaryIO, keep: Mask, how: Writing) -> Iterator[Group]:
-        """The kept rows of each group, without the parts that are cut, and with the added members.
-
-        All other bytes stay as they are.
-        """
+        """The kept rows of each group as they are, but without the parts that are cut, and with the added members."""
         cuts, added = how.get("cuts"), how.get("added")
         rows, done = np.flatnonzero(keep) if cuts else np.zeros(0, np.int64), 0
         for kept in self._kept_lines(file, source, keep):

@@ -457,10 +457,7 @@ def _sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def writer_options(source: pq.ParquetFile, asked: Packing | None, added: Sequence[str] = ()) -> dict[str, object]:
-    """Options of pyarrow.parquet.ParquetWriter for the rows of `source`, a pyarrow.parquet.ParquetFile.
-
-    `added` are names of other columns, which get dictionaries and statistics.
-    """
+    """Options of pyarrow.parquet.ParquetWriter for the rows of a pyarrow.parquet.ParquetFile and `added` columns."""
     groups = [source.metadata.row_group(number) for number in range(source.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     if not chunks:

@@ -33,10 +33,7 @@ def open_series(series: Any, ops: Backend | None = None) -> Any:
 
 
 def strings_texts(column: Any, ops: Backend) -> DeviceTexts:
-    """A `pylibcudf.Column` of strings as texts; a slice has the whole column's buffers, and an offset.
-
-    Raises InputTypeError if it holds anything else.
-    """
+    """A `pylibcudf.Column` of strings as texts, at its offset in shared buffers; InputTypeError for anything else."""
     if _type(column) != "STRING":
         raise InputTypeError(f"texts is a cuDF column of {_type(column)}; give one of strings")
     if column.size() == 0:  # such a column may have no child
@@ -62,10 +59,7 @@ def _buffer(span: Any, skip: int = 0) -> DeviceBuffer:
 
 
 def data_frame(columns: Mapping[str, Array]) -> Any:
-    """A `cudf.DataFrame` of these columns; CuPy arrays are used in place, NumPy arrays are copied to the device.
-
-    Raises BackendError if cuDF does not work.
-    """
+    """A `cudf.DataFrame` of these columns, NumPy arrays copied to the device; BackendError if cuDF does not work."""
     try:
         import cudf
         import cupy

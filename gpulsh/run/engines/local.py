@@ -83,10 +83,7 @@ class InProcess:
         self.resumed: set[str] = set()
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
-        """The facts of each task. Finished tasks are not done again.
-
-        Tasks that run in parallel are reported when they end, as on a cluster.
-        """
+        """The facts of each task, unfinished ones done now, and reported when they end where they run in parallel."""
         progress = self._place.progress
         found = finished_before(stage, self._manifest, progress, self.resumed)
         missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}

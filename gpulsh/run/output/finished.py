@@ -79,10 +79,7 @@ class Finished:
         return self.file(REJECTED) if REJECTED in self.report["outputs"] else None
 
     def remake_page(self, by: Sequence[str] = ()) -> str:
-        """Makes report.html from report.json, and lists it there, with shares `by` columns; gives its path or URL.
-
-        Raises OutputError if the page cannot be made, and the errors of `shares`.
-        """
+        """Make report.html from report.json, with shares `by` columns, and list it there; its path or URL."""
         page = self.file(PAGE).name
         if not isinstance(self.report.get("outputs"), list):
             raise OutputError(f"{self.out}: its report.json cannot be shown as a page")

@@ -101,10 +101,7 @@ class RemoteFolder:
             raise OutputError(f"{self.url}: holds {strange[0]}, which gpulsh did not write; move it away first")
 
     def finished(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The report there, if it is of this job and no local results are to replace it.
-
-        Raises OutputError, which names the differences, where it is of another job.
-        """
+        """The report there of this job, unless local results are to replace it; OutputError if it is of another job."""
         at_work = os.path.lexists(self.local / WORK) or is_whole(read_report(self.local / REPORT))
         if at_work and self._report != read_report(self.local / REPORT):
             return None

@@ -67,10 +67,7 @@ def refuse_links(work: Path) -> None:
 
 
 class WorkLock:
-    """While it is held, no other run works in a folder that `is_work`; OutputError if one does.
-
-    It ends with its process, so the folder of a killed run is free.
-    """
+    """While its process holds it, no other run works in a folder that `is_work`; OutputError if one does."""
 
     def __init__(self, work: Path, how: int = os.O_CREAT | os.O_RDWR) -> None:
         self._handle: int | None = os.open(work / LOCK, how | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)

@@ -149,10 +149,7 @@ def rows_of_file(
 def whole_range(
     table: Table[Row], folder: Path, layout: Layout, part: int, parts: int, partitions: Sequence[int] | None = None
 ) -> Row:
-    """The rows of `rows_in_range`, ascending by the last column, which ascends from run to run of a file.
-
-    Where `partitions` are given, others have no file.
-    """
+    """The rows of `rows_in_range`, in files of `partitions`, or all, ascending by the last column as in each file."""
     runs = []
     for number in range(len(layout.partitions) - 1) if partitions is None else partitions:
         file = table.open(folder, number)
