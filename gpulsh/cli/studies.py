@@ -234,7 +234,7 @@ def curve(
     --capture replaces --threshold and --recall.
     """
     if plot is not None:
-        from gpulsh.studies.picture import check_plot, plot_curves
+        from gpulsh.studies.curve import check_plot, plot_curves
 
         check_plot(plot, overwrite=overwrite)
     if study:

@@ -15,9 +15,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from gpulsh.backends.parallel import processors
 from gpulsh.errors import InputError, ParameterError
@@ -28,9 +28,56 @@ from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import is_stream
-from gpulsh.io.files.sampled import SampledFiles, bytes_of
+from gpulsh.io.format import spread
+from gpulsh.io.formats.endings import format_of
 from gpulsh.stats.stages import ESTIMATED, OF_CONTAINMENT, OF_ITEMS
 from gpulsh.store.durable import writing
+
+FEWEST, MOST = 16, 4096  # sampled files, where there are as many
+
+
+@dataclass
+class SampledFiles:
+    """A sample in `folder`."""
+
+    folder: Path
+    folders: dict[str, str] = field(default_factory=dict)  # of each INPUT with a sampled file
+    names: dict[str, str] = field(default_factory=dict)  # of the files, by the paths of their samples
+    share: float = 0.0  # of the bytes of all files
+
+    @classmethod
+    def of(cls, files: Sequence[File], share: float, folder: Path, protected: Sequence[str] = ()) -> Self:
+        """A sample of about that share, 0 to 1, of the `protected` INPUTs and of all others, in a new `folder`."""
+        sample, taken = cls(folder), 0.0
+        folder.mkdir()
+        for apart in (True, False):
+            some = [file for file in files if (file.source in protected) == apart]
+            chosen = spread(some, min(max(FEWEST, math.ceil(share * len(some))), MOST))
+            each = min(share * len(some) / max(len(chosen), 1), 1.0)
+            taken += sum(sample._add(file, each) for file in chosen)
+        sample.share = taken / max(bytes_of(files), 1)
+        return sample
+
+    def _add(self, file: File, share: float) -> float:
+        """Sample a share of the file; the bytes of the file that it covers."""
+        own = Path(self.folders.setdefault(file.source, str(self.folder / str(len(self.folders)))))
+        own.mkdir(exist_ok=True)
+        # The number keeps the order, and makes names unique.
+        path = str(own / f"{len(self.names):06d}-{os.path.basename(file.path)}")
+        self.names[path] = file.name
+        return bytes_of([file]) * format_of(file).write_sample(file, share, path)
+
+
+def bytes_of(files: Sequence[File]) -> int:
+    """Bytes of the files; InputError if a storage service does not report a size."""
+    found = 0
+    for file in files:
+        size = file.size()
+        if size is None:
+            raise InputError(f"{file.name}: its storage does not report a size, and an estimate needs one")
+        found += size
+    return found
+
 
 FIRST_BYTES = 256 << 10  # of files, in the very small run
 THREAD_BYTES, LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20, 256 << 20  # of text in the sample: per thread, and in all

@@ -36,7 +36,7 @@ from gpulsh.params import EvidenceName, check_integer
 from gpulsh.ragged import within_runs
 from gpulsh.secret import EvidenceKeys, evidence_keys
 from gpulsh.stats.stages import Funnel
-from gpulsh.store.scratch import release_memory
+from gpulsh.store.columns import release_memory
 from gpulsh.text.documents import folded_batches
 from gpulsh.theory import checked_number
 

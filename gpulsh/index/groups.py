@@ -26,9 +26,8 @@ import numpy as np
 from gpulsh.errors import InputError
 from gpulsh.index.filters import COMPACT_BITS, Words, filter_of
 from gpulsh.index.segment import FILTERS, INTACT, FilterWords, Segment, file_name
-from gpulsh.store.columns import MappedBatches, MappedColumns, columns_file
+from gpulsh.store.columns import Column, MappedBatches, MappedColumns, columns_file
 from gpulsh.store.durable import FileFact, writing
-from gpulsh.store.scratch import Column
 
 FOLD = 2  # a group with at most so many times the documents of the next one is united with it
 NAME = re.compile(r"(groups|key-groups)-([0-9a-f]+)-([0-9]{1,9})\.arrow")

@@ -35,9 +35,8 @@ from gpulsh.index.segment import (
 )
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.ragged import end_to_end, sorted_distinct
-from gpulsh.store.columns import columns_file, write_columns
+from gpulsh.store.columns import Column, columns_file, write_columns
 from gpulsh.store.durable import FileFact, writing
-from gpulsh.store.scratch import Column
 
 ROWS_AT_ONCE = 1 << 18  # merged at once
 SAMPLED = 1 << 12  # rows of a part for each sample of its hashes

@@ -22,11 +22,10 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.arrow.ids import in_parquet, of_type, parquet_type, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import Cutter, as_strings
-from gpulsh.io.changes import with_added
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading
-from gpulsh.io.format import Mask, Writing
+from gpulsh.io.format import Mask, Writing, with_added
 from gpulsh.io.formats.endings import compression_of, ending_of, format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import GROUP_BYTES, GROUP_ROWS, Parquet

@@ -1,4 +1,7 @@
-"""The contract of a file format: it reads the text of a file in blocks of rows, and writes a copy of the kept rows."""
+"""The contract of a file format: it reads the text of a file in blocks of rows, and writes a copy of the kept rows.
+
+A copy may have more columns after its own, made for some rows at a time, and cut texts.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,62 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.changes import AddedColumns, Cuts
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, wrong_length
 from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
-from gpulsh.io.rows import Rows
+from gpulsh.io.rows import Bytes, Rows
+
+Make = Callable[[Numbers], pa.RecordBatch]
+
+
+class AddedColumns:
+    """Columns for the written `rows` of a file, ascending; `make` gives the columns of some."""
+
+    def __init__(self, schema: pa.Schema, rows: Numbers, make: Make) -> None:
+        self.schema = schema
+        self._rows, self._make, self._done = rows, make, 0
+
+    def take(self, rows: int) -> pa.RecordBatch:
+        """The columns of the next so many rows."""
+        some = self._rows[self._done : self._done + rows]
+        self._done += rows
+        return self._make(some)
+
+
+def with_added(batches: Iterator[pa.RecordBatch], added: AddedColumns | None) -> Iterator[pa.RecordBatch]:
+    """The batches with the columns of `added`."""
+    for batch in batches:
+        if added is not None:
+            more = added.take(len(batch))
+            schema = pa.schema([*batch.schema, *more.schema], batch.schema.metadata)
+            batch = pa.record_batch([*batch.columns, *more.columns], schema=schema)
+        yield batch
+        del batch  # before the next one is read
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Spans of a file: int64 [k] each, by row, then start, apart; `columns` names the text."""
+
+    row: Numbers
+    start: Numbers  # bytes of the text as UTF-8
+    stop: Numbers
+    columns: Columns
+
+    def changed(self, rows: Numbers) -> NDArray[np.bool_]:
+        """bool: which of `rows` lose something; the work does not depend on the other spans of the file."""
+        first, last = (np.searchsorted(self.row, rows, side=side) for side in ("left", "right"))
+        found: NDArray[np.bool_] = first < last
+        return found
+
+    def text(self, row: int, text: Bytes) -> bytes:
+        """A row's text without its spans."""
+        low, high = np.searchsorted(self.row, [row, row + 1]).tolist()
+        begins = [0, *self.stop[low:high].tolist()]
+        ends = [*self.start[low:high].tolist(), len(text)]
+        return b"".join(bytes(text[begin:end]) for begin, end in zip(begins, ends, strict=True))
+
 
 Mask = NDArray[np.bool_]
 Item = TypeVar("Item")

@@ -19,12 +19,12 @@ from gpulsh.decide.counts.weights import WeightBy, chosen_recipe
 from gpulsh.errors import ParameterError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
+from gpulsh.io.file import Stamps
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import natural_id
 from gpulsh.io.files.no_documents import COUNTED
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
-from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.packing import Packing
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
 from gpulsh.params import (

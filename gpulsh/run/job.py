@@ -26,11 +26,10 @@ from gpulsh.budget import Cut
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName
-from gpulsh.io.file import File
+from gpulsh.io.file import File, Stamps
 from gpulsh.io.files.file_texts import FileTexts, HeldTexts, PartitionFacts, Piece
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.readers import Reader, open_files
-from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.limits import Limit
 from gpulsh.io.packing import Packing
 from gpulsh.method import Method

@@ -32,8 +32,7 @@ from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
 from gpulsh.errors import DeviceMemoryError, ParameterError
 from gpulsh.io.arrow.identities import given_identities
-from gpulsh.io.memory.device import DeviceTexts
-from gpulsh.io.memory.held import ResidentTexts
+from gpulsh.io.memory.device import DeviceTexts, ResidentTexts
 from gpulsh.io.memory.tables import column_of, has_columns
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships, bucketed

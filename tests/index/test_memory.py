@@ -26,7 +26,7 @@ from gpulsh.index.evidence import blocks
 from gpulsh.index.evidence.blocks import BlockRows, write_blocks
 from gpulsh.index.keys import KeyStream
 from gpulsh.run.index import jobs
-from gpulsh.store.scratch import Column
+from gpulsh.store.columns import Column
 
 SMALL = reference.SIZES._replace(batch=2000)
 

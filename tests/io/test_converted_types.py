@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
-from gpulsh.io.arrow.members import json_values
+from gpulsh.io.formats.json_text import json_values
 from tests.support.runs import run
 
 UNITS = ("s", "ms", "us", "ns")

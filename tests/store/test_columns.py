@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.store.columns import MappedColumns, columns_file, range_order, range_rows, write_columns
+from gpulsh.store.columns import Column, MappedColumns, columns_file, range_order, range_rows, write_columns
 from gpulsh.store.durable import fact_of
-from gpulsh.store.scratch import Column
 
 
 class Rows(NamedTuple):

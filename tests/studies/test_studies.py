@@ -276,7 +276,7 @@ def test_the_commands_show_what_the_functions_find(
     for banding in studied.bandings:
         assert banding == best or f"<!-- {banding.bands} x {banding.rows} -->" in drawn
     with monkeypatch.context() as patched:
-        patched.setattr("gpulsh.studies.picture.find_spec", lambda name: None)
+        patched.setattr("gpulsh.studies.curve.find_spec", lambda name: None)
         with pytest.raises(ParameterError, match=r'not installed: pip install "gpulsh\[report\]"'):
             studied.plot("study.svg")
     assert [option.default for option in curve_command.params if option.name == "sample"] == [drawing.DEFAULT]

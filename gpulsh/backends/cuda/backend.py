@@ -19,7 +19,7 @@ from typing import Any
 
 from gpulsh.arrays import Array, TextBatch
 from gpulsh.backends.composed import add_operations
-from gpulsh.backends.cuda import buckets, rows, sign, sketches, texts, weighted
+from gpulsh.backends.cuda import buckets, rows, sign, sketches, texts
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher
 from gpulsh.backends.cuda.machine import Machine, Table
@@ -162,7 +162,7 @@ class CudaBackend(Backend):
             del item  # or it would be held while the next one is made
 
 
-add_operations(CudaBackend, "_machine", buckets, rows, sign, sketches, texts, weighted)
+add_operations(CudaBackend, "_machine", buckets, rows, sign, sketches, texts)
 
 
 class Shared:

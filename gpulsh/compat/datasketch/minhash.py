@@ -20,7 +20,7 @@ from gpulsh.compat.schemes.sketches import SETS_AT_ONCE, Sha1, finalized, given
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
 from gpulsh.ragged import offsets
-from gpulsh.store.scratch import keep_freed
+from gpulsh.store.columns import keep_freed
 
 HashFunction = Callable[[Any], int]
 GpuMode = Literal["disable", "detect", "always"]

@@ -15,10 +15,9 @@ from gpulsh.errors import InputError
 from gpulsh.io.arrow.buffers import decoded, large_type, to_arrow
 from gpulsh.io.arrow.identities import BYTES, TAKES, is_identity
 from gpulsh.io.arrow.rows import arrow_rows, is_text, unread_rows
-from gpulsh.io.changes import Cuts
 from gpulsh.io.columns import BETWEEN, Columns, Place, missing_column, place_named, refuse_added
 from gpulsh.io.file import File
-from gpulsh.io.format import NO_STRAY, Stray
+from gpulsh.io.format import NO_STRAY, Cuts, Stray
 from gpulsh.io.rows import Bytes, Rows
 
 STEP = 1 << 20  # bytes decoded at once

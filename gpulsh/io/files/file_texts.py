@@ -17,10 +17,9 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import binary_array
 from gpulsh.io.arrow.rows import array_of, arrow_rows, unread_rows
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, reason, wrong_length
+from gpulsh.io.file import File, Stamps, reason, wrong_length
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
-from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Format, Keys, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit

@@ -9,9 +9,8 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError, install
 from gpulsh.io.columns import Columns
-from gpulsh.io.file import File, first_line, wrong_length
+from gpulsh.io.file import File, Stamps, first_line, wrong_length
 from gpulsh.io.files.file_texts import FileTexts, HeldTexts, Partition, PartitionFacts, Piece
-from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.limits import Limit, check_sizes

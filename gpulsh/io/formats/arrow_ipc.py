@@ -23,10 +23,20 @@ from gpulsh.io.arrow.buffers import chosen, kept
 from gpulsh.io.arrow.rows import bytes_of
 from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
-from gpulsh.io.changes import AddedColumns, with_added
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
-from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Writing, counting
+from gpulsh.io.format import (
+    BLOCK_BYTES,
+    STRICT,
+    AddedColumns,
+    Block,
+    Format,
+    Mask,
+    Rules,
+    Writing,
+    counting,
+    with_added,
+)
 from gpulsh.io.formats.keys import KeyColumn, batch_block
 from gpulsh.io.limits import Limit, check_values_fit
 from gpulsh.io.rows import ROW_COST

@@ -29,11 +29,10 @@ from gpulsh.io.arrow.buffers import array_of, binary_array
 from gpulsh.io.arrow.identities import identities
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
-from gpulsh.io.changes import Cuts
 from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading, wrong_length
-from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
+from gpulsh.io.format import NO_STRAY, STRICT, Block, Cuts, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.keys import KeyColumn, typed_keys
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
 from gpulsh.io.limits import COPIES, Limit, check_sizes, check_values_fit, too_large

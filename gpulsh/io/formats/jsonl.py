@@ -20,7 +20,6 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
 from gpulsh.io.arrow.buffers import array_of
 from gpulsh.io.arrow.ids import json_texts
-from gpulsh.io.arrow.members import members
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column, refuse_added
 from gpulsh.io.compression import PLAIN_STEP, IntactBlocks, blocks
@@ -45,7 +44,7 @@ from gpulsh.io.formats.json_record import (
     text_of,
     whole_record,
 )
-from gpulsh.io.formats.json_text import with_text
+from gpulsh.io.formats.json_text import members, with_text
 from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.formats.keys import KeyColumn, RecordRows
 from gpulsh.io.formats.streamed import (

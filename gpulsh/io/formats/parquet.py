@@ -26,10 +26,22 @@ from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
 from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
-from gpulsh.io.changes import with_added
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading, reason, wrong_length
-from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Known, Mask, Part, Rejection, Rules, Writing, spread
+from gpulsh.io.format import (
+    BLOCK_BYTES,
+    STRICT,
+    Block,
+    Format,
+    Known,
+    Mask,
+    Part,
+    Rejection,
+    Rules,
+    Writing,
+    spread,
+    with_added,
+)
 from gpulsh.io.formats.keys import KeyColumn, batch_block
 from gpulsh.io.limits import Limit, check_values_fit
 from gpulsh.io.packing import Packing

@@ -22,11 +22,10 @@ from gpulsh.errors import Advice, InputError
 from gpulsh.io.arrow.buffers import binary_array
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, in_utf8, stray
-from gpulsh.io.changes import Cuts
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_packed
 from gpulsh.io.file import File, reading, wrong_length
-from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, Writing, counting
+from gpulsh.io.format import NO_STRAY, STRICT, Block, Cuts, Mask, Rules, Writing, counting
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.rows import Bytes, piece_rows

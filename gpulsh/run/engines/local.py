@@ -18,8 +18,8 @@ from gpulsh.memory_limit import lacks_memory, out_of_memory
 from gpulsh.run.job import FileJob, Made, Place, Runner, Stage, Task, report_done
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
+from gpulsh.store.columns import release_memory
 from gpulsh.store.manifest import Manifest
-from gpulsh.store.scratch import release_memory
 
 READERS = 4  # of the files that an earlier run made; each holds some MiB of one
 

@@ -38,8 +38,8 @@ from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocu
 from gpulsh.run.stages.write import runs_of, step_of_run, write_decisions
 from gpulsh.stats.counts import COUNTS
 from gpulsh.stats.stages import OF_FILES_WITH_INDEX, Funnel
+from gpulsh.store.columns import release_memory
 from gpulsh.store.manifest import Manifest
-from gpulsh.store.scratch import release_memory
 
 RUN = "run"  # the step that gives the run its name
 EVIDENCE = "evidence"

@@ -28,12 +28,11 @@ from gpulsh.index.snapshot import Occurrences, Snapshot
 from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
-from gpulsh.io.file import File
+from gpulsh.io.file import File, Stamps
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
-from gpulsh.io.files.stamps import Stamps
 from gpulsh.params import checked_folder
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.output.paths import marked, refuse_inside, refuse_overlap, refuse_present, refuse_url

@@ -24,12 +24,12 @@ from gpulsh.decide.counts.counts import Counts
 from gpulsh.decide.counts.weights import Recipe, WeightBy, chosen_recipe, sizes_by
 from gpulsh.errors import OutputError
 from gpulsh.io.arrow.buffers import to_arrow
-from gpulsh.io.changes import AddedColumns
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading
 from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE, REPORT
 from gpulsh.io.files.places import Targets
 from gpulsh.io.files.rejected import REJECTED
+from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.endings import format_of
 from gpulsh.report.evidence import Evidence
 from gpulsh.report.originals import Originals, listed, rejected_rows, shares

@@ -21,7 +21,6 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import GpulshError, InputError, ParameterError
 from gpulsh.io.arrow.buffers import numbers, to_arrow
-from gpulsh.io.changes import Cuts
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName, write_kept
 from gpulsh.io.file import File
@@ -29,6 +28,7 @@ from gpulsh.io.files.file_texts import PartitionFacts, Piece
 from gpulsh.io.files.no_documents import DATA
 from gpulsh.io.files.places import Targets
 from gpulsh.io.files.rejected import Rejected
+from gpulsh.io.format import Cuts
 from gpulsh.io.formats.arrow_ipc import Ipc
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines

@@ -16,13 +16,12 @@ from gpulsh.backends.select import BackendName
 from gpulsh.errors import ChangedInputError, ParameterError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.conversion import FormatName
-from gpulsh.io.file import File
+from gpulsh.io.file import File, Stamps
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import natural_id
 from gpulsh.io.files.no_documents import DATA, REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.rejected import REJECTED
-from gpulsh.io.files.stamps import Stamps
 from gpulsh.params import (
     Folding,
     NormalForm,
@@ -38,8 +37,7 @@ from gpulsh.repeats.copies import Part
 from gpulsh.repeats.cut import MOST
 from gpulsh.repeats.marks import Keep
 from gpulsh.repeats.passages import copies_chosen, window_size
-from gpulsh.report.page import missing
-from gpulsh.report.passages import write_passages_page
+from gpulsh.report.page import missing, write_passages_page
 from gpulsh.report.reproduce import machine as machine_facts
 from gpulsh.report.reproduce import versions
 from gpulsh.run.driver import Stages

@@ -25,9 +25,8 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.index.evidence.places import Source
 from gpulsh.index.evidence.texts import file_of
 from gpulsh.index.manifest import damage
-from gpulsh.io.file import File, Stamp
+from gpulsh.io.file import File, Stamp, Stamps
 from gpulsh.io.files.file_texts import Partition, Piece
-from gpulsh.io.files.stamps import Stamps
 from gpulsh.io.format import Part
 from gpulsh.params import SCHEME
 from gpulsh.run.job import JOIN

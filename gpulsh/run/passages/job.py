@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 
 from gpulsh.errors import ChangedInputError, InputError
 from gpulsh.io.conversion import FormatName
-from gpulsh.io.file import File, Stamp
+from gpulsh.io.file import File, Stamp, Stamps
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.io.files.stamps import Stamps
 from gpulsh.params import Folding, Shingling
 from gpulsh.repeats import byte_text
 from gpulsh.repeats.benchmark import Overlap

@@ -20,9 +20,8 @@ from gpulsh.lsh.pairs import renumbered
 from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.run.job import Layout, Workplace
 from gpulsh.run.records.tables import FOREST, MEMBERSHIPS, PAIRS, ForestRows, Pairs, Places, Ranges
-from gpulsh.store.columns import MappedColumns
+from gpulsh.store.columns import Column, MappedColumns
 from gpulsh.store.durable import FileFact
-from gpulsh.store.scratch import Column
 
 Files = MappedColumns[Any]
 

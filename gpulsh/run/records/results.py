@@ -15,7 +15,7 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.counts.counts import Counts, dates
 from gpulsh.decide.counts.weights import sizes_by
 from gpulsh.io.arrow.buffers import chosen, null_mask, to_arrow
-from gpulsh.io.changes import AddedColumns
+from gpulsh.io.format import AddedColumns
 from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 from gpulsh.ragged import found_in
 from gpulsh.run.job import Job, Layout

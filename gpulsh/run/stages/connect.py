@@ -24,7 +24,7 @@ from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.forest import NO_PAIR, Forest, merged, pieces
 from gpulsh.run.records.tables import CONNECT, MEMBERS, SHARES, Members, Places, Ranges, Shares
-from gpulsh.store.scratch import Column
+from gpulsh.store.columns import Column
 
 DOCUMENT_COST = 256  # bytes that a document in memory costs besides its text
 PAIR_COST = 96

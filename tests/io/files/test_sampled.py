@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from gpulsh.forecast.sample import SampledFiles, bytes_of
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.files.sampled import SampledFiles, bytes_of
 from gpulsh.io.formats import streamed
 from gpulsh.io.formats.endings import format_of
 
