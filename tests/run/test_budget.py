@@ -29,21 +29,20 @@ def test_amounts(given: Any, memory: int) -> None:
     assert parse_memory(given) == memory and isinstance(parse_memory(given), int)
 
 
-@pytest.mark.parametrize("given", ["511MiB", LEAST - 1, "0", 0, "1", "1K", "0.49G", "4"])
-def test_too_little(given: Any) -> None:
-    with pytest.raises(ParameterError, match=r"too little to work in; give at least 512MiB, such as 4GiB"):
-        parse_memory(given)
-
-
 @pytest.mark.parametrize(
-    "given",
+    ("given", "told"),
     [
-        *("", " ", "much", "GiB", "4 Gi B", "4XB", "-4GiB", "+4GiB", "4,5GiB", "1e10", "0x40000000", "4GiB4", "٤GiB"),
-        *(True, False, -(4 << 30), float("nan"), float("inf"), b"4GiB", ["4GiB"], "9" * 400, "9" * 400 + "T"),
+        *((given, "too little to work in") for given in ("511MiB", LEAST - 1, "0", 0, "1", "1K", "0.49G", "4")),
+        *((given, "not an amount") for given in ("", " ", "much", "GiB", "4 Gi B", "4XB", "-4GiB", "+4GiB", "4,5GiB")),
+        *((given, "not an amount") for given in ("1e10", "0x40000000", "4GiB4", "٤GiB", "9" * 400, "9" * 400 + "T")),
+        *(
+            (given, "not an amount")
+            for given in (True, False, -(4 << 30), float("nan"), float("inf"), b"4GiB", ["4GiB"])
+        ),
     ],
 )
-def test_no_amount(given: Any) -> None:
-    with pytest.raises(ParameterError, match="not an amount of memory; give at least 512MiB, such as 4GiB"):
+def test_too_little_or_no_amount(given: Any, told: str) -> None:
+    with pytest.raises(ParameterError, match=f"{told}.*; give at least 512MiB, such as 4GiB"):
         parse_memory(given)
 
 

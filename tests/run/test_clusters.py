@@ -22,7 +22,7 @@ from gpulsh.report.reproduce import command, in_words
 from gpulsh.report.summary import funnel_table
 from gpulsh.stats.counts import CLUSTERS, MARKS
 from tests.crash.test_resume import results
-from tests.support.files import PACK, UNPACK
+from tests.support.files import PACK, UNPACK, read_rows, write_rows
 from tests.support.runs import run
 
 NAMES = ["crawl-1", "crawl-2", "é", ""]
@@ -75,16 +75,6 @@ def write(path: Path, given: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    kind, _, packed = path.name.split(".", 1)[1].partition(".")
-    if kind in ("jsonl", "json"):
-        content = UNPACK[packed](path.read_bytes()).decode()
-        return json.loads(content) if kind == "json" else [json.loads(line) for line in content.splitlines()]
-    table = pq.read_table(path) if kind == "parquet" else pa.ipc.open_file(str(path)).read_all()
-    found: list[dict[str, Any]] = table.to_pylist()
-    return found
-
-
 @pytest.fixture(params=[COLUMNS, LINES])
 def inputs(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     """Three files, each an INPUT, and their rows with `file` and `row`."""
@@ -133,9 +123,8 @@ def test_clusters_and_marks_are_those_of_a_run_in_memory(
     result = run(paths, tmp_path / "out", write="marked", **{**HOW, **seen, **options})
     weights, by = options.pop("weights", None), options.pop("weight_by", "verified")
     decision, wanted = in_memory(every, "where", **options)
-    assert {
-        name: result.funnel[name] for name in ("kept", "dropped", "few_sources", "copies_left", "copies_of_kept")
-    } == {name: decision.funnel[name] for name in ("kept", "dropped", "few_sources", "copies_left", "copies_of_kept")}
+    told = ("kept", "dropped", "few_sources", "copies_left", "copies_of_kept")
+    assert [result.funnel[name] for name in told] == [decision.funnel[name] for name in told]
     assert result.funnel["dropped"] > 10
     weight = np.zeros(len(every))
     if weights is not None:
@@ -153,35 +142,27 @@ def test_clusters_and_marks_are_those_of_a_run_in_memory(
         for at in listed
     ]
 
-    found = [row for path in paths for row in read(tmp_path / "out/data" / os.path.basename(path))]
+    found = [row for path in paths for row in read_rows(tmp_path / "out/data" / os.path.basename(path))]
     assert len(found) == len(every)
     for at, (row, original, marks) in enumerate(zip(found, every, wanted, strict=True)):
         witness = marks["duplicate_of_row"]
         assert list(row) == [*list(original)[:5], *ADDED, *["weight"] * (weights is not None)]
-        assert [row[name] for name in ("text", "id", "where", "when")] == [
-            original[name] for name in ("text", "id", "where", "when")
-        ]
-        assert (row["kept"], row["cluster"], row["component"]) == (marks["kept"], marks["cluster"], marks["component"])
-        assert row["duplicate_of_file"] == (None if witness is None else every[witness]["file"])
-        assert row["duplicate_of_row"] == (None if witness is None else every[witness]["row"])
-        assert row["duplicate_of_id"] == (None if witness is None else every[witness]["id"])
+        for name in ("text", "id", "where", "when"):
+            assert row[name] == original[name]
+        for name in ("kept", "cluster", "component", "copies", "near", "sources", "source_names"):
+            assert row[name] == marks[name], name
+        for name in ("file", "row", "id"):
+            assert row[f"duplicate_of_{name}"] == (None if witness is None else every[witness][name])
         similarity = None if marks["similarity"] != marks["similarity"] else marks["similarity"]
         assert row["similarity"] == similarity or row["similarity"] != row["similarity"]
-        for name in ("copies", "near", "sources", "source_names"):
-            assert row[name] == marks[name], name
-        assert [instant(row[name]) for name in ("first_seen", "last_seen")] == [
-            marks[name] for name in ("first_seen", "last_seen")
-        ]
+        for name in ("first_seen", "last_seen"):
+            assert instant(row[name]) == marks[name]
         assert weights is None or row["weight"] == pytest.approx(weight[at])
 
 
 @pytest.mark.parametrize(
     ("inputs", "options"),
-    [
-        (COLUMNS, {}),
-        (LINES, {"max_copies": 2}),
-        (LINES, {"format": "parquet"}),
-    ],
+    [(COLUMNS, {}), (LINES, {"max_copies": 2}), (LINES, {"format": "parquet"})],
     indirect=["inputs"],
 )
 def test_marking_then_filtering_by_kept_is_dropping(inputs: Any, options: dict[str, Any], tmp_path: Path) -> None:
@@ -206,10 +187,10 @@ def test_marking_then_filtering_by_kept_is_dropping(inputs: Any, options: dict[s
             lines = UNPACK[packed](counted.read_bytes()).splitlines(keepends=True)
             assert b"".join(bare(line, b'"copies"') for line in lines) == UNPACK[packed](plain.read_bytes())
             continue
-        own = [{name: row[name] for name in row if name not in ADDED} for row in read(path) if row["kept"]]
-        assert own == read(plain)
-        own = [{name: row[name] for name in row if name not in (*ADDED, "weight")} for row in read(counted)]
-        assert own == read(plain)
+        own = [{name: row[name] for name in row if name not in ADDED} for row in read_rows(path) if row["kept"]]
+        assert own == read_rows(plain)
+        own = [{name: row[name] for name in row if name not in (*ADDED, "weight")} for row in read_rows(counted)]
+        assert own == read_rows(plain)
         if kind == "parquet":
             table, wanted = pq.read_table(path), pq.read_table(plain)
             assert table.filter(table["kept"]).select(wanted.column_names).cast(wanted.schema).equals(wanted)
@@ -258,8 +239,7 @@ def test_json_lines_need_no_pandas(options: str, tmp_path: Path) -> None:
     """Its import takes as long as to read thousands of documents."""
     texts = ("some words", "some words!", "others")
     rows = [{"text": text, "id": f"doc {row}", "n": row, "date": "2024-01-31"} for row, text in enumerate(texts)]
-    lines = [json.dumps(row) for row in [*rows, {"text": "more", "id": None, "n": None, "date": None}]]
-    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    write_rows(tmp_path / "a.jsonl", [*rows, {"text": "more", "id": None, "n": None, "date": None}])
     run = f"gpulsh.deduplicate_files('a.jsonl', 'out', backend='reference', {options})"
     code = f"import sys, gpulsh; {run}; sys.exit('pandas' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
@@ -269,13 +249,13 @@ def test_sources_are_inputs_by_default(inputs: Any, tmp_path: Path) -> None:
     paths, every = inputs
     run(paths, tmp_path / "out", **HOW, add_counts=True)
     _, wanted = in_memory(every, "file")
-    found = [row for path in paths for row in read(tmp_path / "out/data" / os.path.basename(path))]
+    found = [row for path in paths for row in read_rows(tmp_path / "out/data" / os.path.basename(path))]
     kept = [row for row in wanted if row["kept"]]
     assert [row["source_names"] for row in found] == [row["source_names"] for row in kept]
     assert [row["sources"] for row in found] == [row["sources"] for row in kept]
     assert {row["sources"] for row in found} == {1, 2, 3} and {row["first_seen"] for row in found} == {None}
     run(paths, tmp_path / "shared", **HOW, min_sources=3)
-    found = [row for path in paths for row in read(tmp_path / "shared/data" / os.path.basename(path))]
+    found = [row for path in paths for row in read_rows(tmp_path / "shared/data" / os.path.basename(path))]
     report = json.loads((tmp_path / "shared/report.json").read_text())
     assert [entry["kept"] for entry in report["files"]] == [
         sum(row["file"] == path and marks["sources"] == 3 for row, marks in zip(every, wanted, strict=True))
@@ -288,8 +268,8 @@ def test_sources_are_inputs_by_default(inputs: Any, tmp_path: Path) -> None:
 def test_protected_documents(tmp_path: Path) -> None:
     """What is dropped for them stays dropped; clusters count them, and list none."""
     page = " ".join(f"w{number}" for number in range(30))
-    for name, texts in {"test": [page], "train": [page, f"{page} more", "alone", "alone", "alone"]}.items():
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    write_rows(tmp_path / "test.jsonl", [page])
+    write_rows(tmp_path / "train.jsonl", [page, f"{page} more", "alone", "alone", "alone"])
     for number, (options, kept) in enumerate(
         [({}, 1), ({"min_cluster": 9}, 3), ({"max_copies": 2}, 2), ({"min_sources": 2, "source_column": "text"}, 0)]
     ):
@@ -298,7 +278,7 @@ def test_protected_documents(tmp_path: Path) -> None:
         assert len((out / "data/train.jsonl").read_text().splitlines()) == result.funnel["kept"] == kept
         funnel = result.funnel
         assert funnel["documents"] == funnel["protected"] + funnel["dropped"] + funnel["few_sources"] + funnel["kept"]
-        listed = pq.read_table(out / "clusters.parquet").to_pylist()
+        listed = read_rows(out / "clusters.parquet")
         assert [(row["row"], row["component"]) for row in listed] == [(2 + at, 3) for at in range(kept)]
 
 
@@ -381,11 +361,9 @@ def test_any_format_takes_columns_as_parquet(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,n\none two,1\none two,2\n")
     (tmp_path / "b.txt").write_text("one two")
     run([tmp_path / "a.csv", tmp_path / "b.txt"], tmp_path / "out", format="parquet", write="marked")
-    found = [pq.read_table(tmp_path / f"out/data/{name}.parquet").to_pylist() for name in "ab"]
-    assert [[(row["kept"], row["copies"]) for row in part] for part in found] == [
-        [(True, 2), (False, None)],
-        [(False, None)],
-    ]
+    found = [read_rows(tmp_path / f"out/data/{name}.parquet") for name in "ab"]
+    marks = [[(row["kept"], row["copies"]) for row in part] for part in found]
+    assert marks == [[(True, 2), (False, None)], [(False, None)]]
 
 
 def test_a_resumed_run_has_the_same_terms(tmp_path: Path) -> None:
@@ -410,13 +388,13 @@ def test_the_command_has_the_same_options(folder: Path) -> None:
     assert main([*line.replace("-o out", "-o dry").split(), "--dry-run"]) == 0 and not Path("dry").exists()
     how = ["--backend", "reference", "--min-sources", "2", "--source-column", "where", "--add-counts"]
     assert main(["dedup", "a.jsonl", "-o", "shared", *how]) == 0
-    assert all(row["sources"] > 1 for row in read(Path("shared/data/a.jsonl")))
+    assert all(row["sources"] > 1 for row in read_rows("shared/data/a.jsonl"))
 
 
 def test_the_report_has_verified_counts_and_component_sizes(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", rows(90, 2))
     report = run(path, tmp_path / "out", **HOW, max_copies=2).report
-    listed = pq.read_table(tmp_path / "out/clusters.parquet").to_pylist()
+    listed = read_rows(tmp_path / "out/clusters.parquet")
     verified = [1 + row["copies"] + row["near"] for row in listed]
     components = [row["component"] for row in listed]
     counts = report["counts"]
@@ -457,8 +435,8 @@ def test_weights_of_a_finished_run_are_those_of_a_run_with_weights(
     found = results(tmp_path / "new/weighted")
     assert found.keys() == results(tmp_path / "with/data").keys() and count > 5
     for name in found:
-        wanted = read(tmp_path / "with/data" / name)
-        assert read(tmp_path / "new/weighted" / name) == wanted
+        wanted = read_rows(tmp_path / "with/data" / name)
+        assert read_rows(tmp_path / "new/weighted" / name) == wanted
         count -= len(wanted)
         if "jsonl" in name:
             assert found[name] == (tmp_path / "with/data" / name).read_bytes()
@@ -471,17 +449,14 @@ def test_weights_leave_out_bad_records(tmp_path: Path) -> None:
     for write, wanted in {"data": [3, 1], "marked": [3, 0, 1, 0]}.items():
         result = run(tmp_path / "a.jsonl", tmp_path / write, write=write, on_error="skip")
         result.weigh(tmp_path / f"{write}-weighted", "cap:9")
-        assert [row["weight"] for row in read(tmp_path / f"{write}-weighted/a.jsonl")] == wanted
+        assert [row["weight"] for row in read_rows(tmp_path / f"{write}-weighted/a.jsonl")] == wanted
 
 
-def test_the_command_weighs_a_finished_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_command_weighs_a_finished_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(Path("a.jsonl"), rows(40, 1))
     run("a.jsonl", "out", **HOW)
     assert main(["weights", "out", "-o", "new", "--weights", "txt360", "--weight-by", "component"]) == 0
-    assert capsys.readouterr().out == f"Wrote {len(read(Path('new/a.jsonl')))} rows with weights to new.\n"
+    assert capsys.readouterr().out == f"Wrote {len(read_rows('new/a.jsonl'))} rows with weights to new.\n"
     Path("b.csv").write_text("text\none\n")
     run("b.csv", "csv")
     run("a.jsonl", "none", write="duplicates")
@@ -506,15 +481,14 @@ def test_the_command_weighs_a_finished_run(
 def test_documents_dropped_by_their_keys_are_copies(key_only: bool, tmp_path: Path) -> None:
     page = " ".join(f"w{number}" for number in range(30))
     texts = [(page, "u"), ("other words", "u"), (f"{page} more", "v"), ("some words", "v"), ("alone", None)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text, "url": url}) + "\n" for text, url in texts))
+    write_rows(tmp_path / "a.jsonl", [{"text": text, "url": url} for text, url in texts])
     run(tmp_path / "a.jsonl", tmp_path / "out", key="url", key_only=key_only, source_column="text", write="marked")
-    found = read(tmp_path / "out/data/a.jsonl")
+    found = read_rows(tmp_path / "out/data/a.jsonl")
     assert [(row["copies"], row["near"], row["component"], row["sources"]) for row in found] == (
         [(1, 0, 2, 2), (None, None, 2, None), (1, 0, 2, 2), (None, None, 2, None), (0, 0, 1, 1)]
         if key_only
         else [(1, 2, 4, 4), *[(None, None, 4, None)] * 3, (0, 0, 1, 1)]
     )
-    listed = pq.read_table(tmp_path / "out/clusters.parquet").to_pylist()
-    assert [row["row"] for row in listed] == ([0, 2] if key_only else [0])
+    assert [row["row"] for row in read_rows(tmp_path / "out/clusters.parquet")] == ([0, 2] if key_only else [0])
     with pytest.raises(ParameterError, match="key and max_copies cannot be combined"):
         run(tmp_path / "a.jsonl", tmp_path / "no", key="url", max_copies=2)

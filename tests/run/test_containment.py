@@ -36,8 +36,8 @@ from tests.run.test_partitioned import (
     run,
     thresholds,
 )
-from tests.run.test_policies import write
-from tests.support.runs import interrupted
+from tests.support.files import read_rows, write_rows
+from tests.support.runs import evidence, interrupted
 
 LONG = [" ".join(f"page{page}x{word}" for word in range(60)) for page in range(4)]
 QUOTES = [" ".join(page.split()[start : start + 20]) for page in LONG for start in (0, 15)]
@@ -78,9 +78,7 @@ def test_any_cut_gives_what_memory_gives(
 def test_the_longest_is_kept_unless_a_policy_says_otherwise(tmp_path: Path) -> None:
     texts = [*TEXTS, "other words here and there"]
     scores = [*range(len(texts) - 1), 0]
-    (tmp_path / "a.jsonl").write_text(
-        "".join(json.dumps({"text": text, "score": score}) + "\n" for text, score in zip(texts, scores, strict=True))
-    )
+    write_rows(tmp_path / "a.jsonl", [{"text": text, "score": scores[row]} for row, text in enumerate(texts)])
     for keep, priority in ((None, None), ("score", scores), ("first", [0] * len(texts))):
         out = tmp_path / f"{keep}"
         report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", out, keep=keep, shingling=SHINGLING, **OPTIONS).report
@@ -96,49 +94,46 @@ def test_the_better_page_stays_for_a_longer_one_that_holds_it(tmp_path: Path) ->
     """And the longer one, of whose words many are in no better page, stays too."""
     page = LONG[0]
     rows = [(f"{page} {LONG[1]}", 0.2), (page, 0.9), (QUOTES[0], 0.5), (f"{page} more", 0.1)]
-    lines = (json.dumps({"text": text, "score": score}) + "\n" for text, score in rows)
-    (tmp_path / "a.jsonl").write_text("".join(lines))
+    write_rows(tmp_path / "a.jsonl", [{"text": text, "score": score} for text, score in rows])
     for number, (keep, only, kept) in enumerate(((None, True, [0]), ("score", True, [0, 1]), ("score", False, [1]))):
         how: dict[str, Any] = {"keep": keep, "drop_contained_only": only, **OPTIONS}
         report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / f"{number}", **how).report
-        dropped = pq.read_table(tmp_path / f"{number}/duplicates.parquet").to_pylist()
-        assert report["funnel"]["kept"] == len(kept) and {row["duplicate_of_row"] for row in dropped} == {kept[-1]}
+        dropped = {row["duplicate_of_row"] for row in evidence(tmp_path / f"{number}")}
+        assert report["funnel"]["kept"] == len(kept) and dropped == {kept[-1]}
         assert ("--drop-containing" in str(command(report))) == (not only)
         assert ("one contains 0.8 or more" in " ".join(in_words(report["parameters"]))) == (not only)
 
 
 def test_protected_pages_drop_what_contains_them(tmp_path: Path) -> None:
     """Or is contained in them; they are never dropped themselves."""
-    guarded = write(tmp_path, "a.jsonl", [QUOTES[0], LONG[1]])
-    given = write(tmp_path, "b.jsonl", [LONG[0], QUOTES[2], LONG[2], QUOTES[4]])
+    guarded = write_rows(tmp_path / "a.jsonl", [QUOTES[0], LONG[1]])
+    given = write_rows(tmp_path / "b.jsonl", [LONG[0], QUOTES[2], LONG[2], QUOTES[4]])
     for only, kept in ((True, [LONG[0], LONG[2]]), (False, [LONG[2]])):
         out = tmp_path / f"{only}"
         gpulsh.deduplicate_files(given, out, protect=guarded, drop_contained_only=only, **OPTIONS)
-        assert [json.loads(line)["text"] for line in (out / "data/b.jsonl").open()] == kept
+        assert [row["text"] for row in read_rows(out / "data/b.jsonl")] == kept
 
 
 def test_an_index_drops_contained_documents_only(tmp_path: Path) -> None:
+    given, index = write_rows(tmp_path / "a.jsonl", LONG), tmp_path / "index"
     with pytest.raises(ParameterError, match="drop_contained_only=False cannot be combined with an index"):
-        gpulsh.deduplicate_files(
-            write(tmp_path, "a.jsonl", LONG),
-            tmp_path / "out",
-            index=tmp_path / "index",
-            drop_contained_only=False,
-            **OPTIONS,
-        )
+        gpulsh.deduplicate_files(given, tmp_path / "out", index=index, drop_contained_only=False, **OPTIONS)
 
 
 def test_sources_apart(tmp_path: Path) -> None:
-    a, b = write(tmp_path, "a.jsonl", [QUOTES[0], LONG[0], QUOTES[2]]), write(tmp_path, "b.jsonl", [QUOTES[1], LONG[1]])
+    a, b = (
+        write_rows(tmp_path / "a.jsonl", [QUOTES[0], LONG[0], QUOTES[2]]),
+        write_rows(tmp_path / "b.jsonl", [QUOTES[1], LONG[1]]),
+    )
     for relation, wanted in (("within", [(a, 0, a)]), ("across", [(a, 2, b), (b, 0, a)])):
         gpulsh.deduplicate_files([a, b], tmp_path / relation, **{relation: True}, **OPTIONS)
-        rows = pq.read_table(tmp_path / relation / "duplicates.parquet").to_pylist()
-        assert [(row["file"], row["row"], row["duplicate_of_file"]) for row in rows] == wanted
+        found = [(row["file"], row["row"], row["duplicate_of_file"]) for row in evidence(tmp_path / relation)]
+        assert found == wanted
 
 
 @pytest.mark.parametrize("stage", ["weigh", "prefix", "join"])
 def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
-    given = write(tmp_path, "a.jsonl", TEXTS)
+    given = write_rows(tmp_path / "a.jsonl", TEXTS)
     gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: SMALL)
 
@@ -152,12 +147,11 @@ def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefixes are of public fingerprints, and of slots that the documents decide."""
-    monkeypatch.setattr("gpulsh.decide.containment.FEWEST_BITS", 3)
-    monkeypatch.setattr("gpulsh.decide.containment.MOST_BITS", 3)
-    monkeypatch.setattr("gpulsh.run.stages.containment.FEWEST_BITS", 3)
-    monkeypatch.setattr("gpulsh.run.stages.containment.MOST_BITS", 3)
+    for module in ("decide", "run.stages"):
+        for name in ("FEWEST_BITS", "MOST_BITS"):
+            monkeypatch.setattr(f"gpulsh.{module}.containment.{name}", 3)
     texts = [" ".join(f"w{number % 97}" for number in range(start, start + 40)) for start in range(0, 1500, 29)]
-    given, told = write(tmp_path, "a.jsonl", texts), []
+    given, told = write_rows(tmp_path / "a.jsonl", texts), []
     for number in range(2):
         options = {"threshold": 0.9, "secret": bytes([number] * 32), **OPTIONS}
         told.append(gpulsh.deduplicate(texts, **options).funnel.to_dict())
@@ -169,11 +163,9 @@ def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: 
 
 
 def test_the_words_say_containment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = write(tmp_path, "a.jsonl", TEXTS)
-    assert (
-        main(["dedup", given, "-o", str(tmp_path / "out"), "--measure", "containment", "--backend", "cpu", "--verbose"])
-        == 0
-    )
+    given = write_rows(tmp_path / "a.jsonl", TEXTS)
+    asked = ["--measure", "containment", "--backend", "cpu", "--verbose"]
+    assert main(["dedup", given, "-o", str(tmp_path / "out"), *asked]) == 0
     assert "exact containment 0.8 or more" in capsys.readouterr().out
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert report["parameters"]["measure"] == "containment"

@@ -19,6 +19,7 @@ from gpulsh.stats.counts import CONTAMINATION, COUNTS
 from tests.crash.test_resume import results
 from tests.run.test_partitioned import MEMORY, cut_as
 from tests.support import naive
+from tests.support.files import read_rows, write_rows
 from tests.support.naive_contamination import contamination
 from tests.support.pages import ROOT
 from tests.support.runs import evidence, interrupted, run
@@ -52,16 +53,14 @@ def corpus(seed: int) -> tuple[list[list[str | None]], list[list[str | None]]]:
 
 
 def write(folder: Path, files: list[list[str | None]]) -> Path:
-    folder.mkdir(parents=True)
     for number, texts in enumerate(files):
-        lines = [json.dumps({"text": text, "url": f"{number}/{row // 2}"}) for row, text in enumerate(texts)]
-        (folder / f"part{number}-0001.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        rows = [{"text": text, "url": f"{number}/{row // 2}"} for row, text in enumerate(texts)]
+        write_rows(folder / f"part{number}-0001.jsonl", rows)
     return folder
 
 
 def rows_of(out: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(out / "contamination.parquet").to_pylist()
-    return rows
+    return read_rows(out / "contamination.parquet")
 
 
 def expected(items: list[list[str | None]], pages: list[list[str | None]]) -> list[tuple[Any, ...]]:
@@ -143,9 +142,8 @@ def test_backends_secrets_and_a_resumed_run_give_the_same_bytes(
                 run(train, tmp_path / stage, **options)
             result = run(train, tmp_path / stage, resume=True, **options)
             assert results(tmp_path / stage) == wanted
-            assert result.funnel["contaminated"] == len(
-                {(row["file"], row["row"]) for row in rows_of(tmp_path / "out")}
-            )
+            dropped = {(row["file"], row["row"]) for row in rows_of(tmp_path / "out")}
+            assert result.funnel["contaminated"] == len(dropped)
 
 
 def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,13 +151,12 @@ def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     page = "as the guide book has it " + question + " and the answer is a few pages on among many other words"
     Path("train.txt").write_text(f"{page}\nanother page\n{page} indeed\n")
     Path("test.txt").write_text(f"{question}\n")
-    command_line = ["dedup", "train.txt", "-o", "out", "--lines", "--protect", "test.txt", "--passages", "13"]
-    assert main([*command_line, "--backend", "reference"]) == 0
+    command_line = ["dedup", "train.txt", "-o", "out", "--lines", "--backend", "reference", "--protect", "test.txt"]
+    command_line += ["--passages", "13"]
+    assert main(command_line) == 0
     shown = capsys.readouterr()
-    assert (
-        "Kept 1 of 3 documents and dropped 0; 1 document protected; 2 documents dropped for protected items"
-        in shown.out
-    )
+    told = "Kept 1 of 3 documents and dropped 0; 1 document protected; 2 documents dropped for protected items"
+    assert told in shown.out
     assert "gpulsh: protect: " in shown.err and "gpulsh: screen: " in shown.err
     assert Path("out/data/train.txt").read_text() == "another page\n"
     assert rows_of(folder / "out")[0] == {
@@ -184,15 +181,13 @@ def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "80 % or more of the words of a protected" in " ".join(in_words(report["parameters"]))
     assert "contaminated" in funnel_table(report)
     assert "dropped for protected items" in summary(report, "out", earlier=False)
-    assert (
-        main([*command_line, "--backend", "reference", "--overwrite", "--coverage", "1", "--ignore-common", "1"]) == 0
-    )
-    assert main([*command_line[:-2], "--backend", "reference", "--overwrite"]) == 0
+    assert main([*command_line, "--overwrite", "--coverage", "1", "--ignore-common", "1"]) == 0
+    assert main([*command_line[:-2], "--overwrite"]) == 0
     assert not Path("out/contamination.parquet").exists()
     with_rejected = run("train.txt", "again", lines=True, protect="test.txt", passages=13, write="duplicates")
     assert with_rejected.contamination == Path("again/contamination.parquet") and with_rejected.data is None
     assert run("train.txt", "none", lines=True).contamination is None
-    assert main([*command_line[:3], "planned", *command_line[4:], "--backend", "reference", "--dry-run"]) == 0
+    assert main([*command_line[:3], "planned", *command_line[4:], "--dry-run"]) == 0
     assert "planned/contamination.parquet" in capsys.readouterr().out
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import ChangedInputError, InputError, OutputError, ParameterError
-from tests.support.files import documents, record
+from tests.support.files import documents, read_rows, read_table, record, write_rows
 
 SHARED = "one two three four five six seven"
 TEXTS = [
@@ -64,11 +64,10 @@ def test_parquet_and_arrow(tmp_path: Path, kind: pa.DataType) -> None:
     table = pa.table({"a": range(5), "text": texts_of(kind), "b": [[1], [], None] + [[2]] * 2})
     if "values=string_view" not in str(kind):  # Arrow cannot write it to Parquet
         pq.write_table(table, tmp_path / "x.parquet", row_group_size=2)
-    with pa.OSFile(str(tmp_path / "y.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
-        out.write_table(table)
+    write_rows(tmp_path / "y.arrow", table)
     for name in {"x.parquet", "y.arrow"}.intersection(os.listdir(tmp_path)):
         data = passages_and_cut(tmp_path / name, tmp_path / name[0])
-        found = pq.read_table(data / name) if name == "x.parquet" else pa.ipc.open_file(str(data / name)).read_all()
+        found = read_table(data / name)
         kept = pa.concat_tables([table.slice(0, 1), table.slice(2)])
         assert found.schema.equals(table.schema) and found.drop(["text"]).equals(kept.drop(["text"]))
         texts = found["text"].to_pylist()
@@ -106,9 +105,9 @@ def test_csv_text_and_arrays_of_json(tmp_path: Path) -> None:
     rows = zip([0, 2, 3, 4], kept, strict=True)
     assert content == "n,text,m\n" + "".join(f"{n},{text},z{n}\r\n" for n, text in rows)
 
-    (tmp_path / "b.json").write_text(json.dumps([{"text": text, "n": n} for n, text in enumerate(TEXTS)]))
+    write_rows(tmp_path / "b.json", [{"text": text, "n": n} for n, text in enumerate(TEXTS)])
     data = passages_and_cut(tmp_path / "b.json", tmp_path / "b")
-    assert [row["text"] for row in json.loads((data / "b.json").read_text())] == left()[0]
+    assert [row["text"] for row in read_rows(data / "b.json")] == left()[0]
 
     data = passages_and_cut(tmp_path / "b.json", tmp_path / "c", format="parquet")
     assert pq.read_table(data / "b.parquet")["text"].to_pylist() == left()[0]
@@ -136,17 +135,13 @@ def test_warc_in_another_format(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.wet.gz"
     path.write_bytes(gzip.compress(b"".join(record(n, (text or "").encode()) for n, text in enumerate(TEXTS))))
     data = passages_and_cut(path, tmp_path / "out", format="jsonl")
-    texts = [
-        json.loads(line)["text"] for file in data.iterdir() for line in gzip.decompress(file.read_bytes()).splitlines()
-    ]
-    assert texts == [text or "" for text in left()[0]]
+    assert [row["text"] for file in data.iterdir() for row in read_rows(file)] == [text or "" for text in left()[0]]
     with pytest.raises(ParameterError, match="WARC, whose records are never changed"):
         gpulsh.cut_files(path, tmp_path / "x", passages=tmp_path / "out/marks/passages.parquet", **OPTIONS)
 
 
 def test_both_in_one_run(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    path = Path(write_rows(tmp_path / "a.jsonl", TEXTS))
     both = gpulsh.passages_files(path, tmp_path / "both", tokens=5, cut=True, min_left=5, **OPTIONS)
     data = passages_and_cut(path, tmp_path / "apart")
     assert (both.output / "data/a.jsonl").read_bytes() == (data / "a.jsonl").read_bytes()
@@ -159,8 +154,7 @@ def test_both_in_one_run(tmp_path: Path) -> None:
 
 
 def test_rare_passages_stay(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    path = Path(write_rows(tmp_path / "a.jsonl", TEXTS))
     marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
     often = max(row["occurrences"] for row in pq.read_table(marks.passages).to_pylist())
     cut = gpulsh.cut_files(path, tmp_path / "cut", passages=marks.passages, min_occurrences=often + 1, **OPTIONS)
@@ -168,9 +162,7 @@ def test_rare_passages_stay(tmp_path: Path) -> None:
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    path, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    other.write_text(path.read_text())
+    path, other = Path(write_rows(tmp_path / "a.jsonl", TEXTS)), write_rows(tmp_path / "b.jsonl", TEXTS)
     marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
     with pytest.raises(InputError, match=r"a\.jsonl, which is not an INPUT"):
         gpulsh.cut_files(other, tmp_path / "x", passages=marks.passages, **OPTIONS)
@@ -180,11 +172,10 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "marks" / "report.json").unlink()  # without it the texts tell
     with pytest.raises(InputError, match="is not as it was when its passages were found"):
         gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS[:2]))
+    write_rows(path, TEXTS[:2])
     with pytest.raises(InputError, match="has 2 rows"):
         gpulsh.cut_files(path, tmp_path / "x", passages=marks.passages, **OPTIONS)
-    table = pa.table({"file": ["a"]})
-    pq.write_table(table, tmp_path / "no.parquet")
+    write_rows(tmp_path / "no.parquet", [{"file": "a"}])
     with pytest.raises(InputError, match="was not written by `gpulsh passages`"):
         gpulsh.cut_files(path, tmp_path / "x", passages=tmp_path / "no.parquet", **OPTIONS)
     content = bytearray(marks.passages.read_bytes())
@@ -217,10 +208,7 @@ def test_texts_of_several_columns_are_refused(name: str, tmp_path: Path) -> None
 def test_a_field_of_a_column_is_refused(name: str, format: Any, tmp_path: Path) -> None:
     """Before the work begins."""
     rows = [{"meta": {"body": "one two three"}}, {"meta": {"body": "and one two three"}}]
-    if name == "a.parquet":
-        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
-    else:
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / name, rows)
     given: dict[str, Any] = {"tokens": 3, "text_column": "meta.body", "cut": True, "format": format, **OPTIONS}
     with pytest.raises(ParameterError, match=r"the field 'meta\.body', which a cut changes only in JSON lines"):
         gpulsh.passages_files(tmp_path / name, tmp_path / "out", **given)
@@ -234,13 +222,12 @@ def test_texts_without_a_column_beside_those_of_another_name(tmp_path: Path) -> 
     inputs = [tmp_path / name for name in ("a.jsonl", "b.txt", "c.wet")]
     given: dict[str, Any] = {"tokens": 3, "text_column": "content", "cut": True, "min_left": 0, **OPTIONS}
     data = gpulsh.passages_files(inputs, tmp_path / "out", format="parquet", **given).data
-    found = [pq.read_table(data / name).to_pylist() for name in ("a.parquet", "b.parquet", "c.parquet")]
+    found = [read_rows(data / name) for name in ("a.parquet", "b.parquet", "c.parquet")]
     assert [row.get("content", row.get("text")) for (row,) in found] == ["one two three", "more: ", "others: "]
 
 
 def test_a_list_that_would_be_overwritten_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    path = write_rows(tmp_path / "a.jsonl", TEXTS)
     marks = gpulsh.passages_files(path, tmp_path / "marks", tokens=5, **OPTIONS)
     with pytest.raises(OutputError, match="holds the input"):
         gpulsh.cut_files(path, tmp_path / "marks", passages=marks.passages, overwrite=True, **OPTIONS)

@@ -1,13 +1,9 @@
 """`keep=COLUMN` of dates that are text: the same document stays, whatever format the column comes in."""
 
-import csv
-import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -15,36 +11,20 @@ from hypothesis import strategies as st
 
 from gpulsh.errors import InputError, InputTypeError
 from gpulsh.io.formats.keys import Instant, parsed_key
-from tests.support.runs import run
+from tests.support.files import write_rows
+from tests.support.runs import evidence, run
 
 Values = list[str | None]
 PAGE = "the same page of some words"
 
 
-def as_csv(path: Path, values: Values) -> Path:
-    with open(path / "a.csv", "w", newline="", encoding="utf-8") as out:
-        csv.writer(out).writerows([("text", "date"), *((PAGE, value) for value in values)])
-    return path / "a.csv"
+def write(form: str, folder: Path, values: Values) -> Path:
+    column = pa.array(values, pa.large_string())
+    column = column.dictionary_encode() if form == "arrow" else column
+    return Path(write_rows(folder / f"a.{form}", pa.table({"text": [PAGE] * len(values), "date": column}), 2))
 
 
-def as_json(path: Path, values: Values) -> Path:
-    (path / "a.jsonl").write_text("".join(json.dumps({"text": PAGE, "date": value}) + "\n" for value in values))
-    return path / "a.jsonl"
-
-
-def as_parquet(path: Path, values: Values) -> Path:
-    table = pa.table({"text": [PAGE] * len(values), "date": pa.array(values, pa.string())})
-    pq.write_table(table, path / "a.parquet", row_group_size=2)
-    return path / "a.parquet"
-
-
-def as_arrow(path: Path, values: Values) -> Path:
-    column = pa.array(values, pa.large_string()).dictionary_encode()
-    feather.write_feather(pa.table({"text": [PAGE] * len(values), "date": column}), path / "a.arrow", chunksize=2)
-    return path / "a.arrow"
-
-
-FORMATS = [as_csv, as_json, as_parquet, as_arrow]
+FORMATS = ["csv", "jsonl", "parquet", "arrow"]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +40,7 @@ FORMATS = [as_csv, as_json, as_parquet, as_arrow]
 )
 def test_the_latest_is_kept(values: Values, kept: int, tmp_path: Path) -> None:
     """In each format: every file is an INPUT of its own."""
-    run([form(tmp_path, values) for form in FORMATS], tmp_path / "out", keep="date", within=True)
+    run([write(form, tmp_path, values) for form in FORMATS], tmp_path / "out", keep="date", within=True)
     witnesses = pq.read_table(tmp_path / "out/duplicates.parquet")["duplicate_of_row"].to_pylist()
     assert witnesses == [kept] * 3 * len(FORMATS)
 
@@ -78,11 +58,9 @@ BAD_DATES = [
     ("form", "values", "row", "told"),
     [(form, *BAD_DATES[(number + turn) % 5]) for number, form in enumerate(FORMATS) for turn in (0, 2, 4)],
 )
-def test_the_first_that_cannot_be_read_is_named(
-    form: Callable[[Path, Values], Path], values: Values, row: int, told: str, tmp_path: Path
-) -> None:
-    path = form(tmp_path, values)
-    unit, first = ("line", 2 if form is as_csv else 1) if form in (as_csv, as_json) else ("row", 0)
+def test_the_first_that_cannot_be_read_is_named(form: str, values: Values, row: int, told: str, tmp_path: Path) -> None:
+    path = write(form, tmp_path, values)
+    unit, first = ("line", 2 if form == "csv" else 1) if form in ("csv", "jsonl") else ("row", 0)
     with pytest.raises((InputTypeError, InputError)) as raised:
         run(path, tmp_path / "out", keep="date")
     assert str(raised.value).startswith(f"{path}: {unit} {row + first}: ")
@@ -90,27 +68,24 @@ def test_the_first_that_cannot_be_read_is_named(
 
 
 def test_files_of_numbers_and_of_dates_do_not_compare(tmp_path: Path) -> None:
-    inputs = [as_csv(tmp_path, ["1"]), as_json(tmp_path, ["2024-01-01"])]
+    inputs = [write("csv", tmp_path, ["1"]), write("jsonl", tmp_path, ["2024-01-01"])]
     with pytest.raises(InputError, match="'date' is number and timestamp"):
         run(inputs, tmp_path / "out", keep="date")
 
 
-@pytest.mark.parametrize("first", [as_csv, as_json, as_parquet])
-def test_null_goes_with_dates_and_numbers(first: Callable[[Path, Values], Path], tmp_path: Path) -> None:
-    (tmp_path / "none").mkdir()
+@pytest.mark.parametrize("first", ["csv", "jsonl", "parquet"])
+def test_null_goes_with_dates_and_numbers(first: str, tmp_path: Path) -> None:
     for value in ("2024-01-01", "7"):
-        inputs = [first(tmp_path / "none", [None, None]), as_json(tmp_path, [None, value])]
+        inputs = [write(first, tmp_path / "none", [None, None]), write("jsonl", tmp_path, [None, value])]
         run(inputs, tmp_path / "out", keep="date", overwrite=True)
-        rows = pq.read_table(tmp_path / "out/duplicates.parquet")
-        assert set(rows["duplicate_of_row"].to_pylist()) == {1} and len(rows) == 3
+        assert [row["duplicate_of_row"] for row in evidence(tmp_path / "out")] == [1] * 3
 
 
 def test_text_and_typed_dates_compare(tmp_path: Path) -> None:
     typed = pa.array([datetime(2024, 5, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
-    pq.write_table(pa.table({"text": [PAGE], "date": typed}), tmp_path / "b.parquet")
-    run([tmp_path / "b.parquet", as_csv(tmp_path, ["2024-04-30", "2024-05-02"])], tmp_path / "out", keep="date")
-    kept = pq.read_table(tmp_path / "out/duplicates.parquet")
-    assert set(kept["duplicate_of_file"].to_pylist()) == {str(tmp_path / "a.csv")}
+    other = write_rows(tmp_path / "b.parquet", pa.table({"text": [PAGE], "date": typed}))
+    run([other, write("csv", tmp_path, ["2024-04-30", "2024-05-02"])], tmp_path / "out", keep="date")
+    assert {row["duplicate_of_file"] for row in evidence(tmp_path / "out")} == {str(tmp_path / "a.csv")}
 
 
 @given(st.datetimes(), st.integers(-14 * 60, 14 * 60))

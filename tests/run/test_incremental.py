@@ -22,6 +22,7 @@ from gpulsh.errors import OutputError, ParameterError
 from gpulsh.run.index.earlier_runs import EarlierRuns
 from gpulsh.run.index.jobs import add_to_index
 from tests.fuzz.warc import record
+from tests.support.files import write_rows
 from tests.support.naive_index import NaiveIndex
 from tests.support.runs import evidence
 
@@ -135,7 +136,7 @@ def test_the_documents_of_a_run_are_kept_by_any_policy(keep: str, measure: str, 
                 path.write_bytes(b"".join(record({"WARC-Type": "conversion"}, text.encode()) for text in texts))
             else:
                 rows = [{"text": text, "id": f"{path}{row}", "score": row % 3} for row, text in enumerate(texts)]
-                path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+                write_rows(path, rows)
             paths.append(str(path))
         return paths
 

@@ -1,9 +1,7 @@
 """`--key` over files: the same keys in each format, a clear line for what cannot be a key, and runs that go on."""
 
-import csv
 import json
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from gpulsh.report.summary import funnel_table, summary
 from tests.crash.test_resume import results
 from tests.io.formats.test_warc import page, record, words
 from tests.run.test_partitioned import MEMORY, cut_as
+from tests.support.files import write_rows
 from tests.support.runs import evidence, interrupted, run
 
 Keys = list[Any]
@@ -30,37 +29,21 @@ def texts(count: int) -> list[str]:
     return [f"page {number} of some words" for number in range(count)]
 
 
-def as_csv(path: Path, keys: Keys) -> Path:
-    rows = [(text, key) for text, key in zip(texts(len(keys)), keys, strict=True)]
-    with open(path / "a.csv", "w", newline="", encoding="utf-8") as out:
-        csv.writer(out).writerows([("text", "url"), *rows])
-    return path / "a.csv"
-
-
-def as_json(path: Path, keys: Keys) -> Path:
-    lines = (json.dumps({"text": text, "url": key}) for text, key in zip(texts(len(keys)), keys, strict=True))
-    (path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    return path / "a.jsonl"
-
-
 def as_table(keys: Keys, kind: Any = None) -> pa.Table:
     return pa.table({"text": texts(len(keys)), "url": pa.array(keys, kind)})
 
 
-def as_parquet(path: Path, keys: Keys) -> Path:
-    pq.write_table(as_table(keys), path / "a.parquet", row_group_size=3)
-    return path / "a.parquet"
+def write(form: str, folder: Path, keys: Keys) -> Path:
+    if form in ("csv", "jsonl"):
+        rows: Any = [{"text": text, "url": key} for text, key in zip(texts(len(keys)), keys, strict=True)]
+    else:
+        rows = as_table(keys)
+        if form == "arrow" and pa.types.is_string(rows["url"].type):
+            rows = rows.set_column(1, "url", rows["url"].dictionary_encode())
+    return Path(write_rows(folder / f"a.{form}", rows, 3))
 
 
-def as_arrow(path: Path, keys: Keys) -> Path:
-    table = as_table(keys)
-    if pa.types.is_string(table["url"].type):
-        table = table.set_column(1, "url", table["url"].dictionary_encode())
-    feather.write_feather(table, path / "a.arrow", chunksize=3)
-    return path / "a.arrow"
-
-
-FORMATS: list[Callable[[Path, Keys], Path]] = [as_csv, as_json, as_parquet, as_arrow]
+FORMATS = ["csv", "jsonl", "parquet", "arrow"]
 STRINGS = [
     "http://a/1",
     "b",
@@ -81,21 +64,23 @@ SAME = [(3, 0), (6, 1), (13, 10)]
 NUMBERS = [7, -7, None, 70, 7, 2**63 - 1, None, 2**63 - 1]
 
 
-@pytest.mark.parametrize(("form", "only"), [*((form, True) for form in FORMATS), (as_json, False)])
-def test_each_format(form: Any, only: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("form", "only"), [*((form, True) for form in FORMATS), ("jsonl", False)])
+def test_each_format(form: str, only: bool, tmp_path: Path) -> None:
     for name, keys, same in (("s", STRINGS, SAME), ("n", NUMBERS, [(4, 0), (7, 5)])):
-        (tmp_path / name).mkdir()
-        run(form(tmp_path / name, keys), tmp_path / f"{name}out", key="url", key_only=only)
+        run(write(form, tmp_path / name, keys), tmp_path / f"{name}out", key="url", key_only=only)
         rows = evidence(tmp_path / f"{name}out")
         assert [(row["row"], row["duplicate_of_row"]) for row in rows] == same
-        assert {row["reason"] for row in rows} == {"key"} and all(
-            row["similarity"] != row["similarity"] for row in rows
-        )
+        assert {row["reason"] for row in rows} == {"key"}
+        assert all(row["similarity"] != row["similarity"] for row in rows)
 
 
 def test_formats_and_types_compare(tmp_path: Path) -> None:
     """An integer is its digits, and bytes are those of text."""
-    inputs = [as_csv(tmp_path, ["7", "b"]), as_json(tmp_path, [7, "b"]), as_parquet(tmp_path, [b"7", b"b"])]
+    inputs = [
+        write("csv", tmp_path, ["7", "b"]),
+        write("jsonl", tmp_path, [7, "b"]),
+        write("parquet", tmp_path, [b"7", b"b"]),
+    ]
     pq.write_table(as_table([7, 8], pa.uint8()), tmp_path / "b.parquet")
     feather.write_feather(as_table(["8", "b"], pa.large_string()), tmp_path / "b.arrow")
     inputs += [tmp_path / "b.parquet", tmp_path / "b.arrow"]
@@ -120,15 +105,15 @@ def test_digests_and_identifiers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "keys", "told"),
     [
-        (as_json, ["a", None, 1.5], "line 3: 'url' is a number; key takes a string, an integer or null"),
-        (as_json, [True, "a"], "line 1: 'url' is a boolean"),
-        (as_json, ["a", {"b": 1}], "line 2: 'url' is an object"),
-        (as_parquet, [1.5, 2.5], "column 'url' is double; key takes text, bytes or integers"),
-        (as_arrow, [[1], [2]], "column 'url' is list<item: int64>; key takes"),
+        ("jsonl", ["a", None, 1.5], "line 3: 'url' is a number; key takes a string, an integer or null"),
+        ("jsonl", [True, "a"], "line 1: 'url' is a boolean"),
+        ("jsonl", ["a", {"b": 1}], "line 2: 'url' is an object"),
+        ("parquet", [1.5, 2.5], "column 'url' is double; key takes text, bytes or integers"),
+        ("arrow", [[1], [2]], "column 'url' is list<item: int64>; key takes"),
     ],
 )
-def test_what_is_no_key_is_named(form: Any, keys: Keys, told: str, tmp_path: Path) -> None:
-    path = form(tmp_path, keys)
+def test_what_is_no_key_is_named(form: str, keys: Keys, told: str, tmp_path: Path) -> None:
+    path = write(form, tmp_path, keys)
     with pytest.raises(InputError) as raised:
         run(path, tmp_path / "out", key="url")
     assert told in str(raised.value) and str(raised.value).startswith(f"{path}: ") and "\n" not in str(raised.value)
@@ -138,7 +123,7 @@ def test_what_is_no_key_is_named(form: Any, keys: Keys, told: str, tmp_path: Pat
 def test_a_missing_column(tmp_path: Path) -> None:
     for form in FORMATS:
         with pytest.raises(InputError, match=r"has no column 'uri'.*did you mean 'url'\?"):
-            run(form(tmp_path, ["a"]), tmp_path / "out", key="uri")
+            run(write(form, tmp_path, ["a"]), tmp_path / "out", key="uri")
     (tmp_path / "a.txt").write_text("words")
     with pytest.raises(InputError, match="is plain text and has no column 'uri'"):
         run(tmp_path / "a.txt", tmp_path / "out", key="uri")
@@ -158,7 +143,7 @@ def test_a_missing_column(tmp_path: Path) -> None:
 )
 def test_what_a_key_cannot_combine_with(options: dict[str, Any], told: str, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=told):
-        run(as_json(tmp_path, ["a"]), tmp_path / "out", **options)
+        run(write("jsonl", tmp_path, ["a"]), tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 
@@ -197,7 +182,7 @@ def test_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(__import__("sys").modules, "w3lib.url", None)
     told = r'normalize_url needs w3lib .*pip install "gpulsh\[url\]"'
     with pytest.raises(BackendError, match=told):
-        run(as_json(tmp_path, ["a"]), tmp_path / "out", key="url", normalize_url=True)
+        run(write("jsonl", tmp_path, ["a"]), tmp_path / "out", key="url", normalize_url=True)
     with pytest.raises(BackendError, match=told):
         gpulsh.deduplicate(["a"], key=["a"], normalize_url=True)
 
@@ -205,8 +190,7 @@ def test_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_newest_of_each_url_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command, as Llama 3 keeps the newest version of each page."""
     rows = [("http://A.org/x#top", "2023-01-01"), ("http://a.org/x", "2024-01-01"), ("http://a.org/y", None)]
-    lines = (json.dumps({"text": f"page {url} {date}", "url": url, "date": date}) for url, date in rows)
-    (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    write_rows(tmp_path / "a.jsonl", [{"text": f"page {url} {date}", "url": url, "date": date} for url, date in rows])
     asked = ["--key", "url", "--normalize-url", "--key-only", "--keep", "date", "--backend", "reference"]
     assert main(["dedup", str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out"), *asked]) == 0
     told = capsys.readouterr().out
@@ -215,8 +199,7 @@ def test_the_newest_of_each_url_stays(tmp_path: Path, capsys: pytest.CaptureFixt
     assert [(row["row"], row["duplicate_of_row"]) for row in evidence(tmp_path / "out")] == [(0, 1)]
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert "--key url --normalize-url --key-only" in str(command(report)).replace("--keep date ", "")
-    words = list(in_words(report["parameters"]))
-    assert words[:2] == [
+    assert list(in_words(report["parameters"]))[:2] == [
         "Documents with the same URL in url are copies.",
         "No texts are compared.",
     ]
@@ -225,8 +208,7 @@ def test_the_newest_of_each_url_stays(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_bad_records_have_no_key(tmp_path: Path) -> None:
     records = [("a b c", "u"), (5, "u"), ("d e f", "u"), ("g", 1.5)]
-    lines = (json.dumps({"text": text, "url": url}) for text, url in records)
-    (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    write_rows(tmp_path / "a.jsonl", [{"text": text, "url": url} for text, url in records])
     (tmp_path / "b.csv").write_text("text,url\na,v\nb,v,v\nc,v\n")
     for only in (False, True):
         out = tmp_path / f"out{only}"
@@ -248,9 +230,8 @@ def test_web_archives(tmp_path: Path) -> None:
     asked = {"key": "warc-target-uri", "normalize_url": True, "keep": "WARC-Date"}
     for only in (False, True):
         run(tmp_path / "a.wet", tmp_path / f"{only}", **asked, key_only=only)
-        assert [(row["row"], row["duplicate_of_row"]) for row in evidence(tmp_path / f"{only}")] == [
-            *((0, 3), (1, 4), (2, 3)),
-        ]
+        rows = evidence(tmp_path / f"{only}")
+        assert [(row["row"], row["duplicate_of_row"]) for row in rows] == [(0, 3), (1, 4), (2, 3)]
     pytest.importorskip("fastwarc")
     bad = [page("p0", b"\x1f\x8b no gzip", headers=("Content-Encoding: gzip",), WARC_Target_URI="u"), *records[:1]]
     bad += [page(f"p{row}", b"<p>words " + bytes([65 + row]), WARC_Target_URI="u") for row in (1, 2)]
@@ -261,7 +242,7 @@ def test_web_archives(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", [0, 1])
 def test_damaged_row_groups_have_no_key(tmp_path: Path, column: int) -> None:
-    path = as_parquet(tmp_path, ["a", "b", "a", "a", "b", "c", "b", "c", "c"])
+    path = write("parquet", tmp_path, ["a", "b", "a", "a", "b", "c", "b", "c", "c"])
     content = bytearray(path.read_bytes())
     chunk = pq.ParquetFile(path).metadata.row_group(1).column(column)
     start = chunk.dictionary_page_offset or chunk.data_page_offset
@@ -301,7 +282,7 @@ SMALL = Cut(memory=MEMORY, partition=500, digests=200, group=300)
 def test_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, only: bool) -> None:
     keys = [f"{number % 17}" for number in range(40)]
     options: dict[str, Any] = {"key": "url", "key_only": only, "keep": "longest", "id_column": "url"}
-    path = as_json(tmp_path, keys)
+    path = write("jsonl", tmp_path, keys)
     run(path, tmp_path / "whole", **options)
 
     with cut_as(SMALL):

@@ -1,6 +1,5 @@
 """Lines and paragraphs of files: those that `gpulsh.passages` marks in the same documents."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.errors import ParameterError
 from gpulsh.run.passages import parts
 from tests.run.test_passages_files import SPANS, by_position, cut_small
+from tests.support.files import read_rows, write_rows
 from tests.support.texts import licences
 
 GIVEN: dict[str, Any] = {"backend": "cpu", "threads": 1}
@@ -36,11 +35,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "RUN_PARTS", 20)
 
 
-def json_lines(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.mark.parametrize(
     ("unit", "most", "within"),
     [("line", 1, False), ("paragraph", 1, True), ("line", None, True), ("paragraph", 3, False)],
@@ -53,7 +47,7 @@ def test_licences_in_many_pieces(tmp_path: Path, small: None, unit: str, most: i
     table = pa.table({"text": texts[:cut], "host": hosts[:cut]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=4)
     both = zip(texts[cut:], hosts[cut:], strict=True)
-    json_lines(tmp_path / "b.jsonl", [{"text": text, "host": host} for text, host in both])
+    write_rows(tmp_path / "b.jsonl", [{"text": text, "host": host} for text, host in both])
     inputs = [tmp_path / "a.parquet", tmp_path / "b.jsonl"]
     table = found(inputs, tmp_path / "out", unit=unit, max_copies=most, within="host" if within else None)
     whole = expected(texts, unit=unit, max_copies=most, within=hosts if within else None)
@@ -70,17 +64,16 @@ def test_awkward_texts(
     tmp_path_factory: pytest.TempPathFactory, small: None, texts: list[str], unit: str, most: int
 ) -> None:
     folder = tmp_path_factory.mktemp("parts")
-    path = json_lines(folder / "a.jsonl", [{"text": text} for text in texts])
+    path = write_rows(folder / "a.jsonl", [{"text": text} for text in texts])
     table = found(path, folder / "out", unit=unit, max_copies=most)
     assert by_position(table, {str(path): 0}) == expected(texts, unit=unit, max_copies=most)
 
 
 def test_the_report_and_the_cut(tmp_path: Path) -> None:
     """One line in every document; those beyond the second go."""
-    rows = [
-        {"text": f"page {number} has words\nall rights reserved\nand more {number}", "n": number} for number in range(9)
-    ]
-    path = json_lines(tmp_path / "a.jsonl", rows)
+    lines = "page {0} has words\nall rights reserved\nand more {0}"
+    rows = [{"text": lines.format(number), "n": number} for number in range(9)]
+    path = write_rows(tmp_path / "a.jsonl", rows)
     options = {"unit": "line", "max_copies": 2, "cut": True, "min_left": 1}
     result = gpulsh.passages_files(path, tmp_path / "out", **GIVEN, **options)
     report = result.report
@@ -88,7 +81,7 @@ def test_the_report_and_the_cut(tmp_path: Path) -> None:
     assert report["passages"]["passages"] == report["passages"]["cut_passages"] == 7
     assert report["windows"] == [{"least": 9, "most": 16, "distinct": 1, "before": 8, "after": 1}]
     assert [(one["occurrences"], one["text"]) for one in report["frequent"]] == [(9, "all rights reserved\n")]
-    kept = [json.loads(line)["text"] for line in (result.data / "a.jsonl").read_text().splitlines()]
+    kept = [row["text"] for row in read_rows(result.data / "a.jsonl")]
     assert [text.count("reserved") for text in kept] == [1, 1, *[0] * 7]
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Of equal lines the first 2 stay." in page and "How often lines occur" in page
@@ -97,7 +90,7 @@ def test_the_report_and_the_cut(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_everywhere_takes_a_row_a_run(tmp_path: Path, small: None) -> None:
-    path = json_lines(tmp_path / "a.jsonl", [{"text": "the same line\n" * 7}] * 300)
+    path = write_rows(tmp_path / "a.jsonl", [{"text": "the same line\n" * 7}] * 300)
     table = found(path, tmp_path / "out", unit="line", max_copies=5)
     assert len(table) == 2095 and set(table["occurrences"].to_pylist()) == {2100}
     assert table.slice(0, 1).to_pylist()[0]["start"] == 5 * 14

@@ -16,7 +16,7 @@ import gpulsh
 from gpulsh import budget
 from gpulsh.repeats import windows
 from gpulsh.run.passages import documents, find, mark
-from tests.support.files import record
+from tests.support.files import record, write_rows
 from tests.support.texts import licences, pieces
 
 SPANS = ["row", "start", "stop", "first_row", "first_start", "tokens", "occurrences"]
@@ -57,13 +57,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_small(monkeypatch, 8000, 1000)
     monkeypatch.setattr(find, "RUN_SAMPLES", 100)
     monkeypatch.setattr(find, "RUN_WINDOWS", 300)
+    monkeypatch.setattr(find, "RUN_MET", 50)
     monkeypatch.setattr(documents, "PLACES_AT_ONCE", 700)
     monkeypatch.setattr(mark, "RUN_FIRSTS", 30)
-
-
-def json_lines(path: Path, texts: Sequence[str | None]) -> Path:
-    path.write_text("".join(json.dumps({"text": text, "n": n}) + "\n" for n, text in enumerate(texts)))
-    return path
 
 
 OPTIONS: list[dict[str, Any]] = [
@@ -84,7 +80,7 @@ def test_licences_in_many_pieces(tmp_path: Path, small: None, options: dict[str,
         texts = [text[:300] if text else text for text in texts]
     cut = len(texts) // 2
     pq.write_table(pa.table({"text": texts[:cut]}), tmp_path / "a.parquet", row_group_size=4)
-    json_lines(tmp_path / "b.jsonl", texts[cut:])
+    write_rows(tmp_path / "b.jsonl", texts[cut:])
     inputs = [tmp_path / "a.parquet", tmp_path / "b.jsonl"]
     table = found(inputs, tmp_path / "out", **options)
     places = {str(inputs[0]): 0, str(inputs[1]): cut}
@@ -158,7 +154,7 @@ def test_awkward_texts(
     lines: bool,
 ) -> None:
     folder = tmp_path_factory.mktemp("passages")
-    path = json_lines(folder / "a.jsonl", texts)
+    path = write_rows(folder / "a.jsonl", texts)
     options = {"tokens": tokens, "keep": keep, "whole_lines": lines, "backend": "reference"}
     table = found(path, folder / "out", **options)
     assert by_position(table, {str(path): 0}) == expected(texts, **options).to_pylist()
@@ -173,7 +169,7 @@ def test_every_format(tmp_path: Path) -> None:
     with pa.OSFile(str(folder / "b.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
         out.write_table(table)
     (folder / "c.csv").write_text("name,text\n" + "".join(f'q,"{text}"\n' for text in texts))
-    json_lines(folder / "d.jsonl", texts)
+    write_rows(folder / "d.jsonl", texts)
     (folder / "e.json").write_text(json.dumps([{"text": text} for text in texts]))
     (folder / "f.txt").write_text(texts[2])
     wet = b"".join(record(number, text.encode()) for number, text in enumerate(texts))

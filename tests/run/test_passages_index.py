@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import stat
 import threading
@@ -10,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,23 +20,12 @@ import gpulsh
 from gpulsh import budget
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError, ParameterError
-from gpulsh.run.passages import documents, find
-from tests.run.test_passages_files import OPTIONS, SPANS, any_texts, by_position, cut_small, found, json_lines
+from gpulsh.run.passages import find
+from tests.run.test_passages_files import OPTIONS, SPANS, any_texts, by_position, found, small
 from tests.support import naive
+from tests.support.files import write_rows
 from tests.support.naive_passages import marked
 from tests.support.texts import licences
-
-__all__ = ["small"]
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many partitions, ranges, runs and batches."""
-    cut_small(monkeypatch, 8000, 1000)
-    monkeypatch.setattr(find, "RUN_SAMPLES", 100)
-    monkeypatch.setattr(find, "RUN_WINDOWS", 300)
-    monkeypatch.setattr(find, "RUN_MET", 50)
-    monkeypatch.setattr(documents, "PLACES_AT_ONCE", 700)
 
 
 def days(folder: Path, runs: Sequence[Sequence[str | None]], **options: Any) -> list[list[dict[str, Any]]]:
@@ -44,7 +33,7 @@ def days(folder: Path, runs: Sequence[Sequence[str | None]], **options: Any) -> 
     starts: dict[str, int] = {}
     tables, before = [], 0
     for number, texts in enumerate(runs):
-        path = json_lines(folder / f"{number}.jsonl", texts)
+        path = write_rows(folder / f"{number}.jsonl", texts)
         starts[str(path)], before = before, before + len(texts)
         table = found(path, folder / f"out{number}", index=folder / "index", **options)
         tables.append(by_position(table, starts))
@@ -119,19 +108,11 @@ def test_the_marks_are_those_of_the_definition(
 def test_files_of_other_formats_in_parts(tmp_path: Path, small: None) -> None:
     """With ids, counts, and the texts cut."""
     texts = [text[:1500] for text in licences()[:16]]
-    pq.write_table(pa.table({"text": texts, "id": list(range(16))}), tmp_path / "a.parquet", row_group_size=3)
-    lines = [
-        json.dumps({"text": text, "id": f"n{n}"}) + "\n"
-        for n, text in enumerate([*texts[4:9], "words that only one file has"])
-    ]
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode()))
-    given: dict[str, Any] = {
-        "index": tmp_path / "index",
-        "tokens": 5,
-        "backend": "cpu",
-        "threads": 1,
-        "id_column": "id",
-    }
+    write_rows(tmp_path / "a.parquet", [{"text": text, "id": n} for n, text in enumerate(texts)], 3)
+    others = [*texts[4:9], "words that only one file has"]
+    write_rows(tmp_path / "b.jsonl.gz", [{"text": text, "id": f"n{n}"} for n, text in enumerate(others)])
+    given: dict[str, Any] = {"index": tmp_path / "index", "tokens": 5, "backend": "cpu", "threads": 1}
+    given["id_column"] = "id"
     first = gpulsh.passages_files(tmp_path / "a.parquet", tmp_path / "one", **given)
     assert first.report["passages"]["earlier_documents"] == first.report["passages"]["first_earlier"] == 0
     result = gpulsh.passages_files(tmp_path / "b.jsonl.gz", tmp_path / "two", **given, cut=True, min_left=0)
@@ -144,7 +125,7 @@ def test_files_of_other_formats_in_parts(tmp_path: Path, small: None) -> None:
     assert [entry["file"] for entry in result.report["files"]] == [str(tmp_path / "b.jsonl.gz")]
     left = gzip.decompress((result.data / "b.jsonl.gz").read_bytes()).decode().splitlines()
     assert json.loads(left[0])["text"] == "" and json.loads(left[-1])["text"] == "words that only one file has"
-    json_lines(tmp_path / "c.jsonl", ["here are words that only one file has", texts[15]])
+    write_rows(tmp_path / "c.jsonl", ["here are words that only one file has", texts[15]])
     given.pop("id_column")
     third = gpulsh.passages_files(tmp_path / "c.jsonl", tmp_path / "three", **given)
     places = {(row["first_file"][-10:], row["first_row"]) for row in pq.read_table(third.passages).to_pylist()}
@@ -157,7 +138,7 @@ def test_files_of_other_formats_in_parts(tmp_path: Path, small: None) -> None:
 def two_days(folder: Path, **options: Any) -> dict[str, Any]:
     """Two files of equal texts, the first of which has joined an index; the parameters of the second run."""
     for name in "ab":
-        json_lines(folder / f"{name}.jsonl", ["one two three four five six", f"{name} other words"])
+        write_rows(folder / f"{name}.jsonl", ["one two three four five six", f"{name} other words"])
     found(folder / "a.jsonl", folder / "out", index=folder / "index", **options)
     return {"inputs": folder / "b.jsonl", "out": folder / "new", "index": folder / "index", **options}
 
@@ -168,12 +149,10 @@ def test_a_file_that_is_needed_again(tmp_path: Path, how: str) -> None:
     before = shutil.copytree(tmp_path / "index", tmp_path / "copy")
     path.rename(tmp_path / "aside")
     if how == "changed":
-        json_lines(path, ["something else"])
-    with pytest.raises(InputError) as told:
+        write_rows(path, ["something else"])
+    needed = f"{path}: is gone or changed, and {tmp_path / 'index'} needs it; restore it, or start a new index"
+    with pytest.raises(InputError, match=f"^{re.escape(needed)}$"):
         found(**given)
-    assert str(told.value) == (
-        f"{path}: is gone or changed, and {tmp_path / 'index'} needs it; restore it, or start a new index"
-    )
     assert not (tmp_path / "new").exists() and sorted(os.listdir(before)) == sorted(os.listdir(tmp_path / "index"))
     (tmp_path / "aside").rename(path)
     assert len(found(**given)) == 1
@@ -182,7 +161,7 @@ def test_a_file_that_is_needed_again(tmp_path: Path, how: str) -> None:
 def test_a_file_that_is_not_needed(tmp_path: Path) -> None:
     given = two_days(tmp_path)
     (tmp_path / "a.jsonl").unlink()
-    json_lines(tmp_path / "b.jsonl", ["nothing of it", "nothing of it here again, nothing of it here again"])
+    write_rows(tmp_path / "b.jsonl", ["nothing of it", "nothing of it here again, nothing of it here again"])
     assert [row["first_row"] for row in found(**given).to_pylist()] == [1]
 
 
@@ -227,7 +206,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
 
 def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = two_days(tmp_path)
-    json_lines(tmp_path / "c.jsonl", ["one two three four five six"])
+    write_rows(tmp_path / "c.jsonl", ["one two three four five six"])
     told = []
 
     def beside(*_: Any) -> None:
@@ -269,7 +248,7 @@ def test_a_first_run_that_fails_leaves_no_index(tmp_path: Path) -> None:
 def test_bad_records_of_an_earlier_run(tmp_path: Path, small: None) -> None:
     text = "one two three four five six"
     (tmp_path / "a.jsonl").write_text(f'{{"text": "{text}"}}\n{{\n{{"text": "x {text} y"}}\n')
-    json_lines(tmp_path / "b.jsonl", [f"z {text} y"])
+    write_rows(tmp_path / "b.jsonl", [f"z {text} y"])
     found(tmp_path / "a.jsonl", tmp_path / "one", index=tmp_path / "index", on_error="skip")
     rows = found(tmp_path / "b.jsonl", tmp_path / "two", index=tmp_path / "index").to_pylist()
     assert [(row["first_row"], row["occurrences"]) for row in rows] == [(0, 3), (2, 2)]

@@ -1,6 +1,5 @@
 """Passages of a test set in files: what `gpulsh.contamination` finds in the same documents, as stretches to cut."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import pytest
 import gpulsh
 from gpulsh import budget
 from gpulsh.errors import ParameterError
+from tests.support.files import read_rows, write_rows
 from tests.support.texts import licences
 
 BENCH = [
@@ -44,13 +44,10 @@ def documents() -> list[str | None]:
 def files(tmp_path: Path) -> tuple[Path, Path]:
     """A folder of documents in two files, and a test set."""
     train, bench = tmp_path / "train", tmp_path / "bench"
-    train.mkdir()
-    bench.mkdir()
     texts = documents()
     for name, some in {"a": texts[:4], "b": texts[4:]}.items():
-        rows = [json.dumps({"text": text, "name": f"{name}{n}"}) + "\n" for n, text in enumerate(some)]
-        (train / f"{name}.jsonl").write_text("".join(rows))
-    (bench / "test.jsonl").write_text("".join(json.dumps({"text": item}) + "\n" for item in BENCH))
+        write_rows(train / f"{name}.jsonl", [{"text": text, "name": f"{name}{n}"} for n, text in enumerate(some)])
+    write_rows(bench / "test.jsonl", BENCH)
     return train, bench
 
 
@@ -131,14 +128,14 @@ def test_stretches_are_those_of_contamination(
     def position(name: str, row: int) -> int:
         return before[Path(name).name] + row
 
-    table = pq.read_table(result.passages).to_pylist()
+    table = read_rows(result.passages)
     names = ("start", "stop", "tokens", "first_row")
     spans = [(position(one["file"], one["row"]), *(one[name] for name in names)) for one in table]
     assert spans == expected(documents(), BENCH, tokens, **given) and spans
     holding = Counter(one["item"] for one in wanted)
     assert [one["occurrences"] for one in table] == [1 + holding[one["first_row"]] for one in table]
     assert {(one["first_start"], Path(one["first_file"]).name) for one in table} == {(0, "test.jsonl")}
-    listed = pq.read_table(tmp_path / "out" / "contamination.parquet").to_pylist()
+    listed = read_rows(tmp_path / "out" / "contamination.parquet")
     columns = [(one["item"], one["coverage"], position(one["file"], one["row"]), one["start"]) for one in listed]
     assert columns == [(one["item"], one["coverage"], one["row"], one["start"]) for one in wanted]
     counts = result.report["passages"]
@@ -164,7 +161,7 @@ def test_items_are_cut(files: tuple[Path, Path], tmp_path: Path, cut_later: bool
         result = gpulsh.cut_files(files[0], tmp_path / "cut", **where)
     written = sorted(path.relative_to(result.data).as_posix() for path in result.data.rglob("*.jsonl"))
     assert written == ["a.jsonl", "b.jsonl"], "the test set is not written"
-    left = [json.loads(line)["text"] for name in written for line in (result.data / name).open()]
+    left = [row["text"] for name in written for row in read_rows(result.data / name)]
     again = gpulsh.contamination(left, BENCH[:4], tokens=5, coverage=0.6, backend="cpu", threads=1)
     assert again.num_rows == 0
     assert "A quiz.\n?\nAnswers: page 9. . End." in left and BENCH[0] not in left
@@ -218,9 +215,9 @@ def test_a_test_set_is_asked_for(files: tuple[Path, Path], tmp_path: Path) -> No
 
 
 def test_no_document_holds_an_item(files: tuple[Path, Path], tmp_path: Path) -> None:
-    (files[1] / "test.jsonl").write_text(json.dumps({"text": "words that nobody wrote before " * 4}) + "\n")
+    write_rows(files[1] / "test.jsonl", ["words that nobody wrote before " * 4])
     result = run(files, tmp_path / "out", cut=True)
     assert pq.read_table(result.passages).num_rows == 0 and result.report["frequent"] == []
-    texts = [json.loads(line)["text"] for name in ("a", "b") for line in (result.data / f"{name}.jsonl").open()]
+    texts = [row["text"] for name in ("a", "b") for row in read_rows(result.data / f"{name}.jsonl")]
     assert texts == documents()
     assert [one["rows"] for one in result.report["files"]] == [4, len(texts) - 4]

@@ -14,6 +14,7 @@ from gpulsh import budget
 from gpulsh.cli import main
 from gpulsh.errors import InputError
 from tests.run.test_passages_files import SPANS
+from tests.support.files import read_rows, rejected
 
 SAME = "one two three four five six seven"
 TEXTS = [f"a {SAME}", None, f"b {SAME}", "c", None, f"d\n{SAME}\n{SAME}", f"e\n{SAME}"]
@@ -49,7 +50,7 @@ def test_bad_records_are_listed_and_left_out(
     assert (found["documents"], found["nulls"], found["rejected"]) == (5, 0, 2)
     assert "rejected.parquet" in result.report["outputs"] and result.report["parameters"]["on_error"] == "skip"
     data = (result.data / path.name).read_bytes()
-    kept = [json.loads(line)["text"] for line in (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines()]
+    kept = [row["text"] for row in read_rows(result.data / path.name)]
     expected = gpulsh.cut(TEXTS, gpulsh.passages(TEXTS, backend="cpu", **options), min_left=0, backend="cpu")
     assert kept == [text for number, text in enumerate(expected.texts.to_pylist()) if number not in BAD]
     again = gpulsh.cut_files(path, tmp_path / "cut", passages=result.passages, min_left=0, backend="cpu")
@@ -65,10 +66,8 @@ def test_a_damaged_row_group(tmp_path: Path) -> None:
     content[group.data_page_offset : group.data_page_offset + 12] = b"\xff" * 12
     path.write_bytes(content)
     result = gpulsh.passages_files(path, tmp_path / "out", **GIVEN, tokens=5, on_error="skip")
-    assert pq.read_table(result.passages)["row"].to_pylist() == [1, 4, 5]
-    assert pq.read_table(tmp_path / "out" / "rejected.parquet").select(["row", "rows"]).to_pylist() == [
-        {"row": 2, "rows": 2}
-    ]
+    assert [row["row"] for row in read_rows(result.passages)] == [1, 4, 5]
+    assert [(row["row"], row["rows"]) for row in rejected(tmp_path / "out")] == [(2, 2)]
     assert pq.read_table(result.data / "a.parquet").num_rows == 4
 
 

@@ -1,16 +1,14 @@
 """A file that a command writes never takes the place of one that gpulsh did not write."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import OutputError
 from gpulsh.run.index.jobs import add_to_index, build_index, query_index
 from gpulsh.run.signatures import sign_files
+from tests.support.files import write_rows
 
 OURS: dict[str, Any] = {"backend": "reference"}
 
@@ -21,7 +19,7 @@ def test_only_a_file_of_ours_is_replaced(command: str, ending: str, tmp_path: Pa
     if (command, ending) == ("sign", "jsonl"):
         return
     given, out, index = tmp_path / "in.jsonl", tmp_path / f"out.{ending}", tmp_path / "index"
-    given.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("one two", "one two", "three")))
+    write_rows(given, ["one two", "one two", "three"])
     if command in ("add", "query"):
         build_index(index, [str(given)], **OURS)
 
@@ -41,11 +39,7 @@ def test_only_a_file_of_ours_is_replaced(command: str, ending: str, tmp_path: Pa
     with pytest.raises(OutputError, match="is there already; give another file, or overwrite=True if gpulsh wrote it"):
         write(2)
     write(3, overwrite=True)
-    table = pa.table({"text": ["mine"]})
-    if ending == "parquet":
-        pq.write_table(table, out)
-    else:
-        out.write_text('{"text": "mine"}\n')
+    write_rows(out, ["mine"])
     before = out.read_bytes()
     for options in ({}, {"overwrite": True}):
         with pytest.raises(OutputError):

@@ -106,23 +106,21 @@ def test_the_bytes_are_those_of_a_local_run_although_workers_are_killed(
 
 
 def test_what_is_wrong_is_said_before_work_begins(joined: str, inputs: Path, tmp_path: Path) -> None:
-    def run(**how: Any) -> None:
-        gpulsh.deduplicate_files(inputs, tmp_path / "out", **{**OPTIONS, **how})
-
-    with pytest.raises(ParameterError, match="engine is 'spark'; give one of 'local', 'ray'"):
-        run(engine="spark")
-    with pytest.raises(ParameterError, match="engine is 'local'; give engine='ray' with it"):
-        run(address=joined)
-    with pytest.raises(ParameterError, match="address is 7; give the address of a Ray cluster"):
-        run(engine="ray", address=7)
-    with pytest.raises(ParameterError, match="devices are of this machine"):
-        run(engine="ray", devices=[0])
-    with pytest.raises(ParameterError, match=rf"'192.0.2.1:1' and this process is in the Ray cluster at {joined}"):
-        run(engine="ray", address="192.0.2.1:1")
-    with pytest.raises(BackendError, match=r"room for a worker, which takes 500 processors and 536\.9 MB"):
-        run(engine="ray", threads=500)
-    with pytest.raises(BackendError, match="takes a GPU, 1 processor and"):
-        run(engine="ray", backend="cuda")
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"engine": "spark"}, "engine is 'spark'; give one of 'local', 'ray'"),
+        ({"address": joined}, "engine is 'local'; give engine='ray' with it"),
+        ({"engine": "ray", "address": 7}, "address is 7; give the address of a Ray cluster"),
+        ({"engine": "ray", "devices": [0]}, "devices are of this machine"),
+        (
+            {"engine": "ray", "address": "192.0.2.1:1"},
+            f"'192.0.2.1:1' and this process is in the Ray cluster at {joined}",
+        ),
+        ({"engine": "ray", "threads": 500}, r"room for a worker, which takes 500 processors and 536\.9 MB"),
+        ({"engine": "ray", "backend": "cuda"}, "takes a GPU, 1 processor and"),
+    ]
+    for how, told in wrong:
+        with pytest.raises((ParameterError, BackendError), match=told):
+            gpulsh.deduplicate_files(inputs, tmp_path / "out", **{**OPTIONS, **how})
     assert not (tmp_path / "out").exists()
 
 

@@ -1,6 +1,5 @@
 """The sample of candidate pairs: drawn by the pairs alone, however the work is cut, and measured exactly."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from gpulsh.decide import sample
 from gpulsh.decide.sample import NOTHING, Draw, Sample
 from gpulsh.permutations import splitmix64
 from gpulsh.report.evidence import by_similarity
+from tests.support.files import write_rows
 
 SHINGLING = gpulsh.Shingling(size=1)
 BANDING: dict[str, Any] = {"num_perm": 32, "bands": 16, "rows": 2}
@@ -55,7 +55,7 @@ def test_candidates_below_the_threshold_are_as_similar_as_brute_force_says(
     source = random.Random(3)
     words = [f"word{number}" for number in range(60)]
     texts = [" ".join(words[:16] + source.sample(words[16:], source.randrange(2, 40))) for _ in range(60)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    write_rows(tmp_path / "a.jsonl", texts)
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     cut = Cut(memory=1 << 30, partition=2000, digests=1 << 40, group=group)
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: cut)

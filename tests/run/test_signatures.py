@@ -8,7 +8,6 @@ from unittest.mock import Mock
 
 import duckdb
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +18,7 @@ from gpulsh.cli import group as command
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.run.signatures import sign_files
 from tests.sketch.test_main_job import documents
+from tests.support.files import write_rows
 
 OPTIONS = ("--num-perm", "12", "--bands", "4", "--rows", "3")
 
@@ -26,9 +26,9 @@ OPTIONS = ("--num-perm", "12", "--bands", "4", "--rows", "3")
 @pytest.fixture
 def texts(tmp_path: Path) -> list[str | None]:
     found: list[str | None] = [*documents()[:60], None, "", "..."]
-    pq.write_table(pa.table({"text": found[:40], "name": [f"n{i}" for i in range(40)]}), tmp_path / "a.parquet")
-    lines = [{"text": text, "name": f"m{i}"} for i, text in enumerate(found[40:])]
-    (tmp_path / "b.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    rows = [{"text": text, "name": f"n{i}" if i < 40 else f"m{i - 40}"} for i, text in enumerate(found)]
+    write_rows(tmp_path / "a.parquet", rows[:40])
+    write_rows(tmp_path / "b.jsonl", rows[40:])
     return found
 
 

@@ -1,12 +1,16 @@
 """Files of the tests of `io`: packed and unpacked, records of WARC, and the documents that a file has."""
 
 import bz2
+import csv
 import gzip
+import io
+import json
 import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
@@ -29,6 +33,62 @@ UNPACK: dict[str, Callable[[bytes], bytes]] = {
     "xz": lzma.decompress,
     "zst": lambda packed: zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True).read(),
 }
+
+
+def _kind(path: Path) -> tuple[str, str]:
+    """The endings of its format and of its packing."""
+    packed = path.suffix[1:] if path.suffix[1:] in PACK else ""
+    return Path(path.stem if packed else path.name).suffix, packed
+
+
+def write_rows(path: str | Path, rows: Any, group: int | None = None) -> str:
+    """A file in the format that its name tells, and its folder: of a table, or of rows, each an object or only a text.
+
+    Row groups and batches have `group` rows.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kind, packed = _kind(path)
+    columnar = kind in (".parquet", ".arrow", ".arrows")
+    if not isinstance(rows, pa.Table):
+        rows = [row if isinstance(row, dict) else {"text": row} for row in rows]
+        rows = pa.Table.from_pylist(rows) if columnar else rows
+    if kind == ".parquet":
+        pq.write_table(rows, path, row_group_size=group)
+    elif columnar:
+        with (pa.ipc.new_file if kind == ".arrow" else pa.ipc.new_stream)(str(path), rows.schema) as out:
+            out.write_table(rows, group)
+    else:
+        rows = rows.to_pylist() if isinstance(rows, pa.Table) else rows
+        text = io.StringIO(newline="")
+        if kind in (".csv", ".tsv"):
+            names = list(rows[0]) if rows else ["text"]
+            table = csv.DictWriter(text, names, delimiter="," if kind == ".csv" else "\t")
+            table.writeheader()
+            table.writerows(rows)
+        elif kind == ".json":
+            json.dump(rows, text)
+        else:
+            text.writelines(json.dumps(row) + "\n" for row in rows)
+        path.write_bytes(PACK[packed](text.getvalue().encode()))
+    return str(path)
+
+
+def read_table(path: str | Path) -> pa.Table:
+    """A file of Parquet or Arrow."""
+    if Path(path).suffix == ".parquet":
+        return pq.read_table(path)
+    with (pa.ipc.open_file if Path(path).suffix == ".arrow" else pa.ipc.open_stream)(str(path)) as reader:
+        return reader.read_all()
+
+
+def read_rows(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of a file of Parquet, Arrow or JSON."""
+    kind, packed = _kind(Path(path))
+    if kind in (".parquet", ".arrow", ".arrows"):
+        return read_table(path).to_pylist()
+    content = UNPACK[packed](Path(path).read_bytes())
+    return json.loads(content) if kind == ".json" else [json.loads(line) for line in content.splitlines()]
 
 
 def record(number: object, content: bytes, kind: str = "conversion", of: str | None = "text/plain") -> bytes:
