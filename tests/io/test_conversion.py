@@ -23,6 +23,7 @@ from gpulsh.io.formats.json_types import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.limits import Limit
 from gpulsh.run.stages import write
 from tests.crash.test_resume import results
+from tests.support.files import write_rows
 
 COPY = "one two three four five six"
 LINES = [
@@ -79,8 +80,7 @@ def inputs(tmp_path: Path) -> Path:
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     pq.write_table(TYPED, folder / "d.parquet")
-    with pa.OSFile(str(folder / "e.arrow"), "wb") as sink, pa.ipc.new_file(sink, TYPED.schema) as out:
-        out.write_table(TYPED.slice(1))
+    write_rows(folder / "e.arrow", TYPED.slice(1))
     return folder
 
 

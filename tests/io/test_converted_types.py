@@ -14,7 +14,8 @@ import pytest
 
 from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
 from gpulsh.io.formats.json_text import json_values
-from tests.support.runs import run
+from tests.support.files import read_rows, write_rows
+from tests.support.runs import evidence, run
 
 UNITS = ("s", "ms", "us", "ns")
 NUMBERS = [
@@ -69,9 +70,8 @@ def columns() -> Iterator[tuple[str, pa.Array]]:
     alone = [(str(kind), array_of(kind, values)) for kind, values in TYPES]
     children = [pa.array([1, 2, None] * 2), pa.array(["a", None, "c"] * 2)]
     alone.append(("union", pa.UnionArray.from_sparse(SPARSE, children)))
-    alone.append(
-        ("run ends", pa.RunEndEncodedArray.from_arrays(pa.array([2, 4, 6], pa.int32()), pa.array(["a", None, "b"])))
-    )
+    ends = pa.array([2, 4, 6], pa.int32())
+    alone.append(("run ends", pa.RunEndEncodedArray.from_arrays(ends, pa.array(["a", None, "b"]))))
     for name, values in alone:
         yield name, values
         yield f"struct of {name}", pa.StructArray.from_arrays([values], ["v"], mask=pa.array([False] * 5 + [True]))
@@ -87,16 +87,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All columns in one file of Arrow, and those that Parquet has in one of their own."""
     folder = tmp_path_factory.mktemp("types")
     for name, some in (("every", COLUMNS), ("held", HELD)):
-        table = pa.table({"text": TEXTS, **some})
-        with pa.ipc.new_file(str(folder / f"{name}.arrow"), table.schema) as out:
-            out.write_table(table)
+        write_rows(folder / f"{name}.arrow", pa.table({"text": TEXTS, **some}))
     return folder
-
-
-def plain(values: pa.Array) -> list[Any]:
-    """Rows as Python has them: seconds that Parquet holds in milliseconds are the same ones."""
-    found: list[Any] = values.to_pylist()
-    return found
 
 
 @pytest.mark.parametrize(("name", "options"), [("every", {}), ("held", {"format": "parquet"})])
@@ -109,15 +101,15 @@ def test_kept_rows_are_read_again(name: str, options: dict[str, Any], corpus: Pa
         found = pa.ipc.open_file(str(tmp_path / "out/data/every.arrow")).read_all()
     assert found.num_rows == len(STAY)
     for column, values in (COLUMNS if name == "every" else HELD).items():
-        rows = plain(values)
-        assert plain(found[column]) == [rows[row] for row in STAY], column
+        rows = values.to_pylist()
+        assert found[column].to_pylist() == [rows[row] for row in STAY], column
 
 
 def test_kept_rows_as_json(corpus: Path, tmp_path: Path) -> None:
     run(corpus / "every.arrow", tmp_path / "out", format="jsonl")
-    found = [json.loads(line) for line in (tmp_path / "out/data/every.jsonl").read_text().splitlines()]
+    found = read_rows(tmp_path / "out/data/every.jsonl")
     for column, values in COLUMNS.items():
-        rows = plain(values)
+        rows = values.to_pylist()
         assert [row[column] is None for row in found] == [rows[row] is None for row in STAY], column
 
 
@@ -126,7 +118,8 @@ def test_ids_are_read_again(tmp_path: Path) -> None:
         ids = one_type([values], [values.type])
         pq.write_table(pa.table({"id": ids}), tmp_path / "ids.parquet")
         found = pq.read_table(tmp_path / "ids.parquet")["id"]
-        assert plain(found) == plain(ids) and found.null_count == sum(row is None for row in plain(values)), name
+        rows = values.to_pylist()
+        assert found.to_pylist() == ids.to_pylist() and found.null_count == rows.count(None), name
 
 
 FIXED = [name for name in COLUMNS if "fixed_size_list" in name or "tensor" in name]
@@ -135,12 +128,10 @@ VIEWS = [name for name in COLUMNS if "_view" in name]
 
 @pytest.mark.parametrize("name", [*[name for name in FIXED if "of" not in name or "struct of" in name][::2], *VIEWS])
 def test_evidence_by_ids_of_awkward_types(name: str, tmp_path: Path) -> None:
-    table = pa.table({"text": TEXTS, "id": COLUMNS[name]})
-    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as out:
-        out.write_table(table)
+    write_rows(tmp_path / "a.arrow", pa.table({"text": TEXTS, "id": COLUMNS[name]}))
     run(tmp_path / "a.arrow", tmp_path / "out", id_column="id", write="marked")
-    found = pq.read_table(tmp_path / "out/duplicates.parquet")
-    assert plain(found["id"]) == [plain(COLUMNS[name])[row] for row in (1, 5)]
+    rows = COLUMNS[name].to_pylist()
+    assert [row["id"] for row in evidence(tmp_path / "out")] == [rows[1], rows[5]]
 
 
 def test_the_type_in_parquet_is_the_type_itself_unless_arrow_cannot_write_it() -> None:

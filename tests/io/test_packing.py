@@ -1,7 +1,6 @@
 """Kept rows have the input's codec, or the one that `--compression` names."""
 
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.packing import LEVELS, Packing
+from tests.support.files import write_rows
 from tests.support.texts import licences
 
 
@@ -62,11 +62,8 @@ def test_levels_are_the_librarys_own(texts: list[str], tmp_path: Path) -> None:
 
 
 def test_what_is_asked_for(texts: list[str], tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"text": texts}), tmp_path / "in" / "a.parquet", compression="snappy")
-    (tmp_path / "in" / "b.jsonl.gz").write_bytes(
-        gzip.compress(b"".join(json.dumps({"text": " ".join(text.split()[::-1])}).encode() + b"\n" for text in texts))
-    )
+    write_rows(tmp_path / "in" / "a.parquet", texts)
+    write_rows(tmp_path / "in" / "b.jsonl.gz", [" ".join(text.split()[::-1]) for text in texts])
     sizes = []
     for level in (1, 9):
         out = tmp_path / f"out{level}"
@@ -76,10 +73,8 @@ def test_what_is_asked_for(texts: list[str], tmp_path: Path) -> None:
         assert chunk.compression == "GZIP"
         sizes.append((chunk.total_compressed_size, (out / "data" / "b.jsonl.gz").stat().st_size))
     assert sizes[0][0] > sizes[1][0] and sizes[0][1] > sizes[1][1]
-    ran = CliRunner().invoke(
-        dedup, [str(tmp_path / "in"), "-o", str(tmp_path / "o"), "--compression", "none", "--backend", "cpu"]
-    )
-    assert ran.exit_code == 0
+    asked = ["--compression", "none", "--backend", "cpu"]
+    assert CliRunner().invoke(dedup, [str(tmp_path / "in"), "-o", str(tmp_path / "o"), *asked]).exit_code == 0
     assert pq.read_metadata(tmp_path / "o" / "data" / "a.parquet").row_group(0).column(0).compression == "UNCOMPRESSED"
 
 

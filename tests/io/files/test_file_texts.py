@@ -1,6 +1,5 @@
 """Files and pieces read by several threads within a bound of bytes: what one reads, in the same order."""
 
-import json
 import random
 import threading
 import time
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.io.columns import Columns
@@ -19,20 +17,17 @@ from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.formats.parquet import Parquet
+from tests.support.files import write_rows
 
 
 def write_files(folder: Path) -> list[str]:
     """Parquet files of many small row groups, with one of another format between them."""
     rows = [None if i % 11 == 0 else f"document {i} " * (i % 7) for i in range(300)]
     names = ["a.parquet", "b.parquet", "c.jsonl", "d.parquet"]
-    for name, start in zip(names, (0, 100, 200, 210), strict=True):
-        part = rows[start : {0: 100, 100: 200, 200: 210, 210: 300}[start]]
-        table = pa.table({"text": pa.array(part, pa.string()), "score": np.arange(len(part))})
-        if name.endswith("parquet"):
-            pq.write_table(table, folder / name, row_group_size=7)
-        else:
-            lines = (json.dumps(row) + "\n" for row in table.to_pylist())
-            (folder / name).write_text("".join(lines))
+    starts = (0, 100, 200, 210, 300)
+    for name, start, stop in zip(names, starts, starts[1:], strict=False):
+        texts = pa.array(rows[start:stop], pa.string())
+        write_rows(folder / name, pa.table({"text": texts, "score": np.arange(stop - start)}), 7)
     return [str(folder / name) for name in names]
 
 

@@ -3,7 +3,6 @@
 import gzip
 import json
 import lzma
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from gpulsh.errors import DamagedInputError, InputError, ParameterError
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.files.form import Form
 from gpulsh.io.formats import text as text_lines
+from tests.support.files import write_rows
 from tests.support.runs import run
 
 CODE = "def add(one, other):\n    return one + other\n"
@@ -80,9 +80,8 @@ def test_dry_runs_and_other_commands_take_patterns(code: Path, capfd: pytest.Cap
     assert "out/data/src/d.go" in outputs and not Path("out").exists()
     assert main(["sign", "code/", "-o", "signed.parquet", "--as-text", "*.py"]) == 0
     assert len(pq.read_table("signed.parquet")) == 3
-    assert (
-        main(["index", "build", "known", "code/", "--as-text", "*.py", "--shingle", "word:1", "--backend", "cpu"]) == 0
-    )
+    options = ["--as-text", "*.py", "--shingle", "word:1", "--backend", "cpu"]
+    assert main(["index", "build", "known", "code/", *options]) == 0
     assert main(["sample", "code/", "--as-text", "*.py"]) == 0
 
 
@@ -128,10 +127,8 @@ def test_delimiters(sign: str, given: str, told: str, tmp_path: Path) -> None:
     wanted = "\r\n".join([lines[0], *lines[2:]]).encode()
     assert (gzip.decompress(kept) if name.endswith("gz") else kept) == wanted
     result = run(tmp_path / name, tmp_path / "parquet", delimiter=given, keep="n", format="parquet")
-    assert pq.read_table(tmp_path / "parquet/data").to_pylist() == [
-        {"id": "2", "text": "a b", "n": "3"},
-        {"id": "3", "text": "c, d", "n": "1"},
-    ]
+    kept = [{"id": "2", "text": "a b", "n": "3"}, {"id": "3", "text": "c, d", "n": "1"}]
+    assert pq.read_table(tmp_path / "parquet/data").to_pylist() == kept
 
 
 def test_a_tsv_of_commas_says_so(tmp_path: Path) -> None:
@@ -222,10 +219,6 @@ def test_encodings_of_several_bytes() -> None:
 # --- bytes that are not UTF-8
 
 
-def write_binary(path: Path, texts: Sequence[bytes]) -> None:
-    pq.write_table(pa.table({"text": pa.array(texts, pa.binary())}), path)
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl", "a.parquet", "b.txt"])
 def test_bytes_that_are_not_utf8_are_counted(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     texts = [row.encode("latin-1") for row in ROWS[1:]] + ["Größe".encode(), b"plain", b""]
@@ -235,7 +228,7 @@ def test_bytes_that_are_not_utf8_are_counted(name: str, tmp_path: Path, caplog: 
     elif name == "a.jsonl":
         path.write_bytes(b"".join(b'{"text": "%b"}\n' % text for text in texts))
     elif name == "a.parquet":
-        write_binary(path, texts)
+        write_rows(path, pa.table({"text": pa.array(texts, pa.binary())}))
     else:
         path.write_bytes(b"\n".join(texts[:-1]) + b"\n")
     given = ["--lines"] if name == "a.txt" else []

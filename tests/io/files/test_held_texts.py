@@ -1,6 +1,5 @@
 """Texts that stay in memory from one stage to the next: what is held, what is let go, and that no reading is missed."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from gpulsh.run import files as local
 from gpulsh.run.engines import local as in_process
 from gpulsh.run.files import deduplicate_files
 from tests.crash.test_resume import results
+from tests.support.files import read_rows, write_rows
 
 
 def rows(*texts: str) -> Rows:
@@ -42,11 +42,8 @@ def test_only_whole_pieces_are_given_and_once() -> None:
     assert held.take(Piece(1, None)) is None
     held.add(Piece(1, None), 0, rows("of b"))
     held.complete(Piece(0, None))
-    assert (
-        texts_of(held.find(Piece(0, None)))
-        == texts_of(held.take(Piece(0, None)))
-        == [(5, [b"one", b"two"]), (7, [b"three"])]
-    )
+    wanted = [(5, [b"one", b"two"]), (7, [b"three"])]
+    assert texts_of(held.find(Piece(0, None))) == texts_of(held.take(Piece(0, None))) == wanted
     assert held.take(Piece(0, None)) is None
     assert held.find(Piece(1, None)) is held.take(Piece(1, None)) is None  # it was not complete
 
@@ -133,12 +130,10 @@ def corpus(folder: Path) -> Path:
 def test_files_that_are_read_in_order_are_read_to_be_signed_and_to_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    texts = [row["text"] for row in read_rows(corpus(tmp_path / "parquet") / "1.parquet")]
     inputs = tmp_path / "in"
-    inputs.mkdir()
-    texts = pq.read_table(corpus(tmp_path / "parquet") / "1.parquet")["text"].to_pylist()
     for name, end in (("a", ""), ("b", " more")):
-        lines = [json.dumps({"text": text and text + end}) for text in texts]
-        (inputs / f"{name}.jsonl").write_text("\n".join(lines))
+        write_rows(inputs / f"{name}.jsonl", [text and text + end for text in texts])
     read: list[Any] = []
     own = JsonLines.read
     monkeypatch.setattr(JsonLines, "read", lambda self, *of, **how: read.append(of) or own(self, *of, **how))

@@ -20,7 +20,8 @@ from gpulsh.io.files.rejected import end_to_end
 from gpulsh.io.formats import jsonl
 from gpulsh.run.index.jobs import build_index
 from gpulsh.run.records import documents as passed_over
-from tests.support.runs import interrupted, run
+from tests.support.files import read_rows, rejected, write_rows
+from tests.support.runs import evidence, interrupted, run
 
 
 def skip(inputs: Any, out: Path, **options: Any) -> Any:
@@ -35,10 +36,9 @@ def line(value: Any) -> bytes:
     return json.dumps({"text": value}).encode()
 
 
-def rejected(out: Path) -> list[tuple[Any, ...]]:
-    found = pq.read_table(out / "rejected.parquet")
-    assert found.schema.names == ["file", "row", "rows", "unit", "offset", "reason"]
-    return [(Path(row.pop("file")).name, *row.values()) for row in found.to_pylist()]
+def listed(out: Path) -> list[tuple[Any, ...]]:
+    assert pq.read_schema(out / "rejected.parquet").names == ["file", "row", "rows", "unit", "offset", "reason"]
+    return [(Path(row.pop("file")).name, *row.values()) for row in rejected(out)]
 
 
 def kept_lines(out: Path, name: str) -> list[bytes]:
@@ -52,13 +52,13 @@ def test_bad_lines_are_no_documents_and_rows_count_on(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(BAD_LINES))
     result = skip(tmp_path / "a.jsonl", tmp_path / "out")
     # Line 4 is blank and no row at all.
-    assert [(row[:5], row[5][:16]) for row in rejected(tmp_path / "out")] == [
+    assert [(row[:5], row[5][:16]) for row in listed(tmp_path / "out")] == [
         (("a.jsonl", 1, 1, "line", 2), "line 2 is not JS"),
         (("a.jsonl", 3, 1, "line", 5), "line 5 is a list"),
         (("a.jsonl", 4, 1, "line", 6), "line 6: 'text' i"),
     ]
     assert kept_lines(tmp_path / "out", "a.jsonl") == [BAD_LINES[0], BAD_LINES[2], BAD_LINES[6], b""]
-    (dropped,) = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    (dropped,) = evidence(tmp_path / "out")
     assert (dropped["row"], dropped["duplicate_of_row"]) == (6, 0)
     funnel = result.funnel
     assert (funnel["documents"], funnel["rejected"], funnel["nulls"], funnel["empty"]) == (4, 3, 1, 1)
@@ -78,7 +78,7 @@ def test_a_first_line_that_is_bad_is_passed_over_too(tmp_path: Path) -> None:
 
 def test_nothing_bad_gives_an_empty_list_and_the_same_results(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join([line(text(0)), line(text(0)), line(None)]))
-    assert rejected(Path(skip(tmp_path / "a.jsonl", tmp_path / "out").output)) == []
+    assert listed(Path(skip(tmp_path / "a.jsonl", tmp_path / "out").output)) == []
     run(tmp_path / "a.jsonl", tmp_path / "plain")
     for name in ("data/a.jsonl", "duplicates.parquet"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
@@ -115,7 +115,7 @@ def test_compressed_lines_up_to_the_damage(tmp_path: Path, damage: str) -> None:
     with pytest.raises(DamagedInputError, match=rf"a\.jsonl\.gz: .*{damage}"):
         run([tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl"], tmp_path / "out")
     result = skip([tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl"], tmp_path / "out")
-    ((name, row, rows, unit, offset, reason),) = rejected(tmp_path / "out")
+    ((name, row, rows, unit, offset, reason),) = listed(tmp_path / "out")
     assert (name, rows, unit, offset) == ("a.jsonl.gz", 0, "row", row)
     assert damage in reason
     assert 750 <= row < 975
@@ -148,15 +148,14 @@ def test_a_damaged_row_group_is_rejected_and_those_behind_it_are_not(tmp_path: P
     with pytest.raises(DamagedInputError, match=r"a\.parquet: cannot be read"):
         run(tmp_path / "a.parquet", tmp_path / "out", backend=backend)
     result = skip(tmp_path / "a.parquet", tmp_path / "out", backend=backend, keep="n", id_column="n")
-    ((*place, reason),) = rejected(tmp_path / "out")
+    ((*place, reason),) = listed(tmp_path / "out")
     assert place == ["a.parquet", 100, 100, "row", 100]
     assert reason.startswith("row group 1 cannot be read: ")
     funnel = result.funnel
     assert (funnel["documents"], funnel["rejected"], funnel["nulls"], funnel["empty"]) == (200, 100, 0, 0)
     assert (funnel["dropped"], funnel["kept"]) == (1, 199)
-    kept = pq.read_table(tmp_path / "out/data/a.parquet").column("n").to_pylist()
-    assert kept == [*range(1, 100), *range(200, 300)]
-    (dropped,) = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    assert [row["n"] for row in read_rows(tmp_path / "out/data/a.parquet")] == [*range(1, 100), *range(200, 300)]
+    (dropped,) = evidence(tmp_path / "out")
     assert (dropped["row"], dropped["id"], dropped["duplicate_of_row"]) == (0, 0, 200)
 
 
@@ -175,26 +174,22 @@ def test_a_file_of_which_nothing_can_be_read_is_not_written(tmp_path: Path, back
     pq.write_table(pa.table({"text": [text(0), text(0), None], "n": [7, 8, 9]}), tmp_path / "e.parquet")
     inputs = [tmp_path / name for name in [*names, "e.parquet"]]
     result = skip(inputs, tmp_path / "out", backend=backend, id_column="n")
-    assert [row[:5] for row in rejected(tmp_path / "out")] == [(name, 0, 0, "row", 0) for name in names]
+    assert [row[:5] for row in listed(tmp_path / "out")] == [(name, 0, 0, "row", 0) for name in names]
     assert [path.name for path in (tmp_path / "out/data").iterdir()] == ["e.parquet"]
     assert (result.funnel["documents"], result.funnel["rejected"], result.funnel["nulls"]) == (3, 4, 1)
-    (dropped,) = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    (dropped,) = evidence(tmp_path / "out")
     assert (Path(dropped["file"]).name, dropped["row"], dropped["duplicate_of_id"]) == ("e.parquet", 1, 7)
 
 
 def test_arrow_batches_up_to_the_damage(tmp_path: Path) -> None:
-    sink = pa.BufferOutputStream()
     table = pa.table({"text": [text(n // 2) for n in range(40)], "n": range(40)})
-    with pa.ipc.new_stream(sink, table.schema) as out:
-        out.write_table(table, max_chunksize=10)
-    content = sink.getvalue().to_pybytes()
-    (tmp_path / "a.arrows").write_bytes(content[: len(content) * 6 // 10])
+    path = Path(write_rows(tmp_path / "a.arrows", table, 10))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 6 // 10])
     with pytest.raises(DamagedInputError):
         run(tmp_path / "a.arrows", tmp_path / "out")
     skip(tmp_path / "a.arrows", tmp_path / "out", id_column="n")
-    assert [row[:5] for row in rejected(tmp_path / "out")] == [("a.arrows", 20, 0, "row", 20)]
-    with pa.ipc.open_stream(tmp_path / "out/data/a.arrows") as kept:
-        assert kept.read_all().column("n").to_pylist() == list(range(0, 20, 2))
+    assert [row[:5] for row in listed(tmp_path / "out")] == [("a.arrows", 20, 0, "row", 20)]
+    assert [row["n"] for row in read_rows(tmp_path / "out/data/a.arrows")] == list(range(0, 20, 2))
 
 
 def test_a_file_that_may_not_be_read_is_no_bad_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +273,7 @@ def test_values_that_cannot_be_written_again(tmp_path: Path, bad: bytes, told: s
         with pytest.raises(DamagedInputError, match=r"a\.jsonl: line 3"):
             build_index(tmp_path / "known", [str(tmp_path / "a.jsonl")], id_column="id")
     skip(tmp_path / "a.jsonl", tmp_path / "out", **options)
-    assert [row[:5] for row in rejected(tmp_path / "out")] == [("a.jsonl", n, 1, "line", n + 1) for n in (2, 3)]
+    assert [row[:5] for row in listed(tmp_path / "out")] == [("a.jsonl", n, 1, "line", n + 1) for n in (2, 3)]
     assert kept_lines(tmp_path / "out", "a.jsonl") == [*given[:2], b""]
 
 

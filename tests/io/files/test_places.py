@@ -8,7 +8,6 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,7 +15,8 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.places import Targets, refuse_outside
-from tests.support.runs import run
+from tests.support.files import read_rows, write_rows
+from tests.support.runs import evidence, run
 
 LINE = json.dumps({"text": "some words that are no evil"}).encode() + b"\n"
 EVIL = "p/y/../../../../settings.jsonl"
@@ -24,7 +24,7 @@ EVIL = "p/y/../../../../settings.jsonl"
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to be attacked: what lies beside OUT must stay as it is."""
+    """A folder to be attacked: what is beside OUT must stay as it is."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)
@@ -170,12 +170,10 @@ def test_names_that_would_be_told_as_one_are_spelled(here: Path) -> None:
         text = {"text": "the same words in all of these files", "id": number}
         Path(os.fsdecode(b"in/" + name + b".jsonl")).write_text(json.dumps(text) + "\n" + "no record\n" * number)
     run("in", on_error="skip")
-    rows = pq.read_table("out/duplicates.parquet").to_pylist()
     spelled = ["in/\u00e9.jsonl", r"in/\xe9.jsonl", r"in/\xfe.jsonl", r"in/\xff.jsonl"]
-    assert [row["duplicate_of_file"] for row in rows] == spelled[:1] * 3 and [row["file"] for row in rows] == spelled[
-        1:
-    ]
-    rejected = pq.read_table("out/rejected.parquet").column("file").to_pylist()
+    places = [(row["file"], row["duplicate_of_file"]) for row in evidence("out")]
+    assert places == [(name, spelled[0]) for name in spelled[1:]]
+    rejected = [row["file"] for row in read_rows("out/rejected.parquet")]
     assert sorted(rejected) == sorted([spelled[0]] * 3 + [spelled[1]] * 2 + [spelled[3]])
     assert sorted(os.listdir(b"out/data")) == sorted(name + b".jsonl" for name in names)
 
@@ -191,7 +189,7 @@ def test_a_name_that_another_would_be_spelled_as(here: Path) -> None:
 
 def test_an_output_whose_name_is_no_utf8(here: Path) -> None:
     Path("a.jsonl").write_bytes(LINE * 2)
-    pq.write_table(pa.table({"text": ["some other words than those", "some other words than those"]}), "b.parquet")
+    write_rows("b.parquet", ["some other words than those"] * 2)
     out = os.fsdecode(b"o\xff")
     for _ in range(2):
         result = run(["a.jsonl", "b.parquet"], out, overwrite=True, on_error="skip")

@@ -10,6 +10,7 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError
+from tests.support.files import write_rows
 
 WORDS = "several words that are the text of a document"
 
@@ -17,8 +18,7 @@ WORDS = "several words that are the text of a document"
 @pytest.fixture(autouse=True)
 def results(folder: Path) -> None:
     """`out` and `evidence`, of runs over `in`."""
-    Path("in").mkdir()
-    Path("in/a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in (WORDS, WORDS, "others")))
+    write_rows("in/a.jsonl", [WORDS, WORDS, "others"])
     gpulsh.deduplicate_files("in", "out", backend="reference")
     gpulsh.deduplicate_files("in", "evidence", backend="reference", write="duplicates")
 
@@ -33,10 +33,7 @@ NO_DOCUMENTS = "evidence: holds the results of `gpulsh dedup`; give the INPUT of
         (["out/"], GIVE_DATA),
         (["in", "out"], GIVE_DATA),
         (["in", "--protect", "out"], GIVE_DATA),
-        (
-            ["evidence"],
-            NO_DOCUMENTS,
-        ),
+        (["evidence"], NO_DOCUMENTS),
         (["."], "./evidence: holds the results of `gpulsh dedup`; move it out of ."),
         (["o*"], "out: holds the results of `gpulsh dedup`; move it out of o*"),
     ],

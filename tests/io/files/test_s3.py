@@ -18,6 +18,7 @@ import zstandard
 from gpulsh.errors import DamagedInputError, InputError, OutputError
 from gpulsh.run.files import deduplicate_files
 from tests.crash.test_resume import results
+from tests.support.runs import evidence
 
 ROOT = Path(__file__).parents[3]
 MISSING = [name for name in ("moto", "flask", "flask_cors", "s3fs") if find_spec(name) is None]
@@ -94,24 +95,20 @@ def test_all_formats_by_glob_and_file(bucket: Any, tmp_path: Path) -> None:
     lines = zstandard.ZstdDecompressor().stream_reader(found["b.jsonl.zst"].read_bytes()).read().splitlines()
     assert lines == LINES[1:]
     assert found["c.warc.wet.gz"].read_bytes() == RECORDS[1]
-    evidence = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
     wet, lines_file, table = (f"s3://crawl/part/{name}" for name in ("deep/c.warc.wet.gz", "b.jsonl.zst", "a.parquet"))
-    assert [(row["file"], row["row"], row["duplicate_of_file"], row["duplicate_of_row"]) for row in evidence] == [
-        (lines_file, 0, table, 1),
-        (wet, 0, lines_file, 1),
-        (wet, 2, table, 2),
-    ]
+    places = ("file", "row", "duplicate_of_file", "duplicate_of_row")
+    dropped = [tuple(row[name] for name in places) for row in evidence(tmp_path / "out")]
+    assert dropped == [(lines_file, 0, table, 1), (wet, 0, lines_file, 1), (wet, 2, table, 2)]
 
 
 def test_a_run_goes_on_only_with_the_same_objects(bucket: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"backend": "reference", "resume": True}
     first = deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference")
-    assert (
-        deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", resume=True).report == first.report
-    )
+    assert deduplicate_files("s3://crawl/part", tmp_path / "out", **options).report == first.report
     bucket.pipe_file("crawl/part/b.jsonl.zst", zstandard.compress(b"\n".join(LINES[:2])))
     bucket.invalidate_cache()
     with pytest.raises(OSError, match=r"b\.jsonl\.zst"):
-        deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", resume=True)
+        deduplicate_files("s3://crawl/part", tmp_path / "out", **options)
 
 
 def test_what_is_not_there_or_damaged(bucket: Any, tmp_path: Path) -> None:
@@ -132,9 +129,7 @@ def test_results_go_to_a_bucket(bucket: Any, tmp_path: Path, monkeypatch: pytest
     wanted = results(tmp_path / "out")
     assert {name: found[name] for name in wanted} == wanted and "data/deep/c.warc.jsonl.gz" in wanted
     assert set(json.loads(found["report.json"])["outputs"]) == set(found)
-    with pytest.raises(
-        OutputError, match=r"s3://nowhere/out/_unfinished\.json: cannot be reached or written: The spec"
-    ):
+    with pytest.raises(OutputError, match=r"s3://nowhere/out/_unfinished\.json: cannot be reached or written: The"):
         deduplicate_files("s3://crawl/part", "s3://nowhere/out", backend="reference")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)

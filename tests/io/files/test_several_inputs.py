@@ -19,7 +19,8 @@ import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.files.places import own_folders
-from tests.support.runs import interrupted
+from tests.support.files import write_rows
+from tests.support.runs import evidence, interrupted
 from tests.test_manual import COMMANDS
 
 WORDS = "one two three four five six seven eight nine ten eleven twelve"
@@ -27,12 +28,7 @@ WORDS = "one two three four five six seven eight nine ten eleven twelve"
 
 def put(path: str, *texts: str) -> None:
     """A file of JSON lines or Parquet with these texts, one of words of the path alone before them."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    own = " ".join(f"{path} {number}" for number in range(9))
-    if path.endswith(".parquet"):
-        pq.write_table(pa.table({"text": [own, *texts]}), path)
-    else:
-        Path(path).write_text("".join(json.dumps({"text": text}) + "\n" for text in (own, *texts)))
+    write_rows(path, [" ".join(f"{path} {number}" for number in range(9)), *texts])
 
 
 def run(inputs: Any, out: str = "out", **options: Any) -> Any:
@@ -45,8 +41,7 @@ def below(folder: str) -> set[str]:
 
 
 def dropped(out: str = "out") -> list[tuple[str, str]]:
-    rows = pq.read_table(f"{out}/duplicates.parquet").to_pylist()
-    return [(row["file"], row["duplicate_of_file"]) for row in rows]
+    return [(row["file"], row["duplicate_of_file"]) for row in evidence(out)]
 
 
 # --- folders of their own ---
@@ -219,10 +214,8 @@ def saved(folder: str, *splits: str) -> None:
     """What `datasets` makes of a data set, or of one with splits."""
     for split in splits or ("",):
         place = Path(folder, split)
-        place.mkdir(parents=True)
-        table = pa.table({"text": [f"{split} {WORDS}"]})
-        with pa.ipc.new_stream(place / "data-00000-of-00001.arrow", table.schema) as out:
-            out.write_table(table)
+        write_rows(place / "data-00000-of-00001.arrows", [f"{split} {WORDS}"])
+        (place / "data-00000-of-00001.arrows").rename(place / "data-00000-of-00001.arrow")
         (place / "dataset_info.json").write_text(json.dumps({"features": {"text": {"dtype": "string"}}}, indent=2))
         (place / "state.json").write_text(json.dumps({"_data_files": [], "_fingerprint": "0"}, indent=2))
     if splits:

@@ -1,13 +1,9 @@
 """`--text-column`: fields of objects and structs, several columns joined, and names that look like either."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
@@ -19,6 +15,8 @@ from gpulsh.io.format import Rules
 from gpulsh.io.formats import json_record as record
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
+from tests.support.files import read_rows, write_rows
+from tests.support.runs import evidence
 
 ROWS: list[dict[str, Any]] = [
     {"title": "One", "meta": {"body": "two three", "n": 1}, "a.b": "x", "c,d": "y"},
@@ -34,21 +32,7 @@ TEXTS: dict[str, list[bytes | None]] = {
 }
 
 
-def write_lines(path: Path) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-
-
-def write_parquet(path: Path) -> None:
-    pq.write_table(pa.Table.from_pylist(ROWS), path)
-
-
-def write_arrow(path: Path) -> None:
-    table = pa.Table.from_pylist(ROWS)
-    with pa.ipc.new_stream(str(path), table.schema) as out:
-        out.write_table(table, max_chunksize=3)
-
-
-WRITE: dict[str, Callable[[Path], None]] = {"jsonl": write_lines, "parquet": write_parquet, "arrow": write_arrow}
+KINDS = ["jsonl", "parquet", "arrows"]
 
 
 def texts_of(path: Path, column: str, limit: Limit | None = None) -> list[bytes | None]:
@@ -62,21 +46,20 @@ def texts_of(path: Path, column: str, limit: Limit | None = None) -> list[bytes 
 
 
 @pytest.mark.parametrize("column", TEXTS)
-@pytest.mark.parametrize("kind", WRITE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_texts_of_each_format(kind: str, column: str, tmp_path: Path) -> None:
-    path = tmp_path / f"a.{kind}"
-    WRITE[kind](path)
+    path = Path(write_rows(tmp_path / f"a.{kind}", ROWS, 3))
     assert texts_of(path, column) == [text or b"" for text in TEXTS[column]]
     result = gpulsh.deduplicate_files(path, tmp_path / "out", text_column=column, backend="reference")
     assert result.funnel["nulls"] == TEXTS[column].count(None)
     assert result.report["parameters"]["text_column"] == column
     if kind == "parquet":
-        assert pq.read_table(tmp_path / "out/data/a.parquet").to_pylist() == ROWS
+        assert read_rows(tmp_path / "out/data/a.parquet") == ROWS
 
 
 def test_a_large_line_keeps_its_long_strings_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "LARGE_LINE", 10)
-    write_lines(tmp_path / "a.jsonl")
+    write_rows(tmp_path / "a.jsonl", ROWS)
     for column in TEXTS:
         assert texts_of(tmp_path / "a.jsonl", column, Limit(1 << 29)) == [text or b"" for text in TEXTS[column]]
 
@@ -87,26 +70,23 @@ def test_csv_has_columns_alone(tmp_path: Path) -> None:
     assert texts_of(tmp_path / "a.csv", "column:c,d") == [b"x", b"", b""]
 
 
-@pytest.mark.parametrize("kind", WRITE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_not_there_is_named(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / f"a.{kind}"
-    WRITE[kind](path)
+    path = write_rows(tmp_path / f"a.{kind}", ROWS)
 
     def run(column: str) -> None:
         gpulsh.deduplicate_files(path, tmp_path / "out", text_column=column, backend="reference")
 
-    for column, named in (("meta.text", "meta.text"), ("title,body", "body")):
-        with pytest.raises(InputError, match=f"has no column '{named}'; its columns are: "):
+    for column, error, told in (
+        ("meta.text", InputError, r"has no column 'meta\.text'; its columns are: "),
+        ("title,body", InputError, "has no column 'body'; its columns are: "),
+        ("a.b", InputError, r"has no column 'a\.b'.*; give column:a\.b for the one of that name"),
+        ("meta.n", InputError, r"'meta\.n' is "),
+        ("meta", InputError, "'meta' is "),
+        *((wrong, ParameterError, "and a part of it is empty; give NAME") for wrong in ("title,", ".title", "a..b")),
+    ):
+        with pytest.raises(error, match=told):
             run(column)
-    with pytest.raises(InputError, match=r"has no column 'a\.b'.*; give column:a\.b for the one of that name"):
-        run("a.b")
-    with pytest.raises(InputError, match=r"'meta\.n' is "):
-        run("meta.n")
-    with pytest.raises(InputError, match="'meta' is "):
-        run("meta")
-    for wrong in ("title,", ".title", "a..b"):
-        with pytest.raises(ParameterError, match="and a part of it is empty; give NAME"):
-            run(wrong)
     assert not (tmp_path / "out").exists()
 
 
@@ -120,8 +100,7 @@ def test_the_command_and_a_string_where_an_object_should_be(tmp_path: Path, caps
 
 def test_every_command_that_reads_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"title": f"t{n % 3}", "meta": {"body": " ".join(f"w{n % 3}x{k}" for k in range(9))}} for n in range(6)]
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    path = write_rows(tmp_path / "a.parquet", rows)
     index, given = str(tmp_path / "index"), [str(path), "--text-column", "title,meta.body", "--backend", "cpu"]
     for arguments, told in (
         (["dedup", *given, "-o", str(tmp_path / "out")], "Results are in"),
@@ -137,22 +116,19 @@ def test_every_command_that_reads_files(tmp_path: Path, capsys: pytest.CaptureFi
         assert told in shown.out + shown.err, arguments
 
 
-@pytest.mark.parametrize(("kind", "large"), [("jsonl", False), ("jsonl", True), ("parquet", False), ("arrow", False)])
+@pytest.mark.parametrize(("kind", "large"), [("jsonl", False), ("jsonl", True), ("parquet", False), ("arrows", False)])
 def test_ids_and_what_is_kept_by_lie_in_objects_too(
     kind: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record, "LARGE_LINE", 10 if large else 1 << 20)
-    rows = [{"text": "the same", "of": {"n": n, "id": f"number {n}"}, "x.n": -n} for n in (1, 3, 2)] + [
-        {"text": "the same", "of": None, "x.n": None}
+    rows: list[dict[str, Any]] = [
+        {"text": "the same", "of": {"n": n, "id": f"number {n}"}, "x.n": -n} for n in (1, 3, 2)
     ]
-    path = tmp_path / f"a.{kind}"
-    monkeypatch.setattr(f"{__name__}.ROWS", rows)
-    WRITE[kind](path)
+    path = write_rows(tmp_path / f"a.{kind}", [*rows, {"text": "the same", "of": None, "x.n": None}])
 
     def ids(**options: str) -> list[Any]:
-        result = gpulsh.deduplicate_files(path, tmp_path / "out", backend="reference", overwrite=True, **options)
-        found = pq.read_table(result.duplicates).to_pylist()
-        return [(row["id"], row["duplicate_of_id"]) for row in found]
+        gpulsh.deduplicate_files(path, tmp_path / "out", backend="reference", overwrite=True, **options)
+        return [(row["id"], row["duplicate_of_id"]) for row in evidence(tmp_path / "out")]
 
     kept = [("number 1", "number 3"), ("number 2", "number 3"), (None, "number 3")]
     assert ids(id_column="of.id", keep="of.n") == kept
@@ -163,9 +139,8 @@ def test_ids_and_what_is_kept_by_lie_in_objects_too(
         ids(keep="no.n")
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("kind", KINDS[1:])
 def test_a_field_of_a_column_without_fields(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / f"a.{kind}"
-    WRITE[kind](path)
+    path = write_rows(tmp_path / f"a.{kind}", ROWS)
     with pytest.raises(InputError, match=r"has no column 'title\.body'; its columns are: title, meta, a\.b, c,d; name"):
         gpulsh.deduplicate_files(path, tmp_path / "out", backend="reference", text_column="title.body")
