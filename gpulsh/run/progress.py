@@ -72,7 +72,7 @@ class Tally:
     """The amounts that have passed a stage so far, by unit, documents and bytes first."""
 
     def __init__(self, name: str, total: int | None, unit: str) -> None:
-        self.name, self.total, self.unit = name, total, unit
+        self.name, self.total, self.unit = name, total, unit  # a total of "B" is a guess
         self.own = "bytes" if unit == "B" else unit
         self.done = Counter(documents=0, bytes=0)
         self.before: Counter[str] | None = None  # counts of the run that this one resumes
@@ -81,9 +81,9 @@ class Tally:
         self._watch = Stopwatch()
 
     def end(self) -> None:
-        """Note that the stage has ended. A stage that reported nothing has done its total."""
+        """Note that the stage has ended. A stage that reported nothing has done its total, unless that is a guess."""
         self.seconds = self._watch.seconds()
-        if self.before is None and not self.done[self.own]:
+        if self.before is None and self.unit != "B" and not self.done[self.own]:
             self.done[self.own] = self.total or 0
 
     def amounts(self) -> dict[str, int]:

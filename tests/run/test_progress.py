@@ -57,6 +57,13 @@ def test_lines_and_events_are_told_of_the_same_run(corpus: Path, capsys: pytest.
     assert capsys.readouterr().err == ""
 
 
+def test_inputs_without_documents_have_no_bytes_of_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_text("\n \n\n")
+    (tmp_path / "b.csv").write_text("text,id\n")
+    deduplicate_files([tmp_path / "a.jsonl", tmp_path / "b.csv"], tmp_path / "out", backend="reference", progress=True)
+    assert capsys.readouterr().err.startswith("gpulsh: sign: 0.")
+
+
 def test_a_stage_that_fails_does_not_end() -> None:
     for show, count in ((True, 0), ("json", 1)):
         out = io.StringIO()
