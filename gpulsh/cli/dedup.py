@@ -99,7 +99,8 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 @click.option(
     "--weights",
     metavar="FILE.json|txt360|log|cap:N",
-    help="Add a column of sampling weights, by the number of documents that a kept one represents.",
+    help="Add a column of sampling weights, by the number of documents that a kept one represents; 0 for rows that"
+    " --write marked adds.",
 )
 @choice("--weight-by", "verified", "component", help="Weight by 1 + copies + near, or by the size of the component.")
 @click.option(
@@ -126,7 +127,13 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     show_default=True,
     help="With --measure containment: drop only documents contained in a kept one, or also those that contain one.",
 )
-@choice("--verify", "exact", "signature", "none", help="How to compare candidates.")
+@choice(
+    "--verify",
+    "exact",
+    "signature",
+    "none",
+    help="Compare candidates exactly, by their signatures, or not at all: then every candidate pair counts.",
+)
 @click.option(
     "--key",
     metavar="COLUMN",
@@ -150,7 +157,7 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 )
 @protecting(
     "Documents to protect, such as a test set: never dropped or written, but their duplicates are dropped."
-    " May be repeated.",
+    " They need every column that an option names. May be repeated.",
     "Also drop documents that quote a protected document, such as a test question, by windows of N words (for example"
     " 13). contamination.parquet lists them.",
 )
@@ -158,12 +165,17 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
 @click.option("--max-copies", type=int, metavar="K", help="Keep up to K copies of each document.")
 @click.option("--min-sources", type=int, metavar="K", help="Keep only documents from at least K sources, once each.")
 @click.option("--within", is_flag=True, help="Compare only documents of the same INPUT, and protected ones with all.")
-@click.option("--across", is_flag=True, help="Compare only documents of different INPUTs.")
+@click.option(
+    "--across",
+    is_flag=True,
+    help="Compare only documents of different INPUTs. With --resolve components, a chain through another INPUT can"
+    " connect two of one INPUT.",
+)
 @click.option(
     "--index",
     metavar="PATH",
     help="Index of earlier runs, created if missing: also drop duplicates of its documents, and add the new ones by"
-    " id or FILE:ROW.",
+    " id or FILE:ROW. Its documents stay, whatever --keep says.",
 )
 @click.option(
     "--evidence",

@@ -39,7 +39,9 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
         " +labels numbers repeated shingles"
     )
     sketch = "Sketch that finds candidates: minhash, fast, one-permutation, c-minhash, simhash[:BITS][:DISTANCE]"
-    measure = "Similarity measure: shared shingles, or the share of one document that is in the other"
+    measure = (
+        "Similarity measure: shared shingles, or the share of one document that is in the other, found without a sketch"
+    )
     divided = "--num-perm divided by {}, or chosen for the threshold"
     known = {
         "threshold": own("Minimum Jaccard similarity of duplicates", 0.8, type=float, metavar="J"),

@@ -224,7 +224,8 @@ def deduplicate_files(
                     value in the column of this name (numbers or dates, also ISO 8601 text), or with "source:A,B" the
                     one from the INPUT listed first. None: "longest" if `measure` is "containment" without an index,
                     otherwise "first"
-    protect         files, as `inputs`. Their documents are never dropped or written, but duplicates of them are dropped
+    protect         files, as `inputs`, with the same columns for texts, ids and `keep`. Their documents are never
+                    dropped or written, but duplicates of them are dropped
     passages        also drop documents that quote a document of `protect`, in windows of this many words, such as 13
                     (`tokens` of `gpulsh.contamination`; the shingling gives `unit` and `symbols`). They are dropped
                     first, so no document is dropped as a duplicate of them. `contamination.parquet` lists them
@@ -232,7 +233,8 @@ def deduplicate_files(
                     the protected documents
     coverage        the minimum share of a protected document's words in such windows
     ignore_common   ignore windows of more than this many protected documents. None: ignore none
-    within, across  compare only documents of the same INPUT, or only documents of different INPUTs
+    within, across  compare only documents of the same INPUT, or only documents of different INPUTs. With
+                    resolve="components", a chain through another INPUT can connect two documents of one INPUT
     min_cluster     drop documents only from clusters (connected components of verified pairs) of at least this size
     max_copies      keep up to this many of a kept document and its duplicates, the first by `keep`
     min_sources     leave out a kept document and its duplicates if they have fewer sources. Duplicates of protected

@@ -2,9 +2,12 @@
 
 import unicodedata
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -162,6 +165,19 @@ def test_a_span_of_a_normal_form_is_in_bytes_of_the_original() -> None:
     spans = gpulsh.passages(texts, tokens=4, normalize="NFC", backend="cpu").to_pylist()
     assert [(span["row"], span["start"], span["stop"]) for span in spans] == [(1, 2, 20)]
     assert texts[1].encode()[2:20].decode() == "cafe\u0301 au lait ici"
+
+
+def test_tokens_of_a_span_are_counted_after_normalization(tmp_path: Path) -> None:
+    texts = [unicodedata.normalize("NFKC", "\ufdfa"), "\ufdfa q"]  # a character of four words
+    given: dict[str, Any] = {"tokens": 2, "normalize": "NFKC"}
+    wanted = [(1, 0, 3, 4)]
+    for backend in ("cpu", "reference"):
+        spans = gpulsh.passages(texts, backend=backend, **given).to_pylist()  # type: ignore[arg-type]
+        assert [(span["row"], span["start"], span["stop"], span["tokens"]) for span in spans] == wanted
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    gpulsh.passages_files(tmp_path / "a.parquet", tmp_path / "out", backend="cpu", **given)
+    spans = pq.read_table(tmp_path / "out/passages.parquet").to_pylist()
+    assert [(span["row"], span["start"], span["stop"], span["tokens"]) for span in spans] == wanted
 
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])

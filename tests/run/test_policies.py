@@ -103,6 +103,27 @@ def test_large_buckets_keep_to_the_relation(tmp_path: Path, within: bool) -> Non
     assert min(row["similarity"] for row in evidence) >= 0.7
 
 
+def test_across_a_chain_connects_documents_of_one_input_in_components_alone(tmp_path: Path) -> None:
+    words = page(1).split()
+    one, two, three = (" ".join(words[start : start + 30]) for start in (0, 2, 4))
+    inputs = [write_rows(tmp_path / "a.jsonl", [one, three]), write_rows(tmp_path / "b.jsonl", [two])]
+    left, _ = run(tmp_path, inputs, across=True, threshold=0.8)
+    assert left == {"a.jsonl": [one, three], "b.jsonl": []}
+    left, dropped = run(tmp_path / "all", inputs, across=True, threshold=0.8, resolve="components")
+    assert left == {"a.jsonl": [one], "b.jsonl": []}
+    assert [Path(row["duplicate_of_file"]).name for row in dropped] == ["a.jsonl", "a.jsonl"]
+
+
+def test_protected_files_need_the_columns_that_options_name(tmp_path: Path) -> None:
+    given = tmp_path / "a.jsonl"
+    given.write_text(json.dumps({"text": page(1), "id": 1, "n": 2}) + "\n")
+    test = write_rows(tmp_path / "test.jsonl", [page(1)])
+    for options in ({"id_column": "id"}, {"keep": "n"}, {"source_column": "id"}, {"key": "id"}):
+        with pytest.raises(gpulsh.InputError, match=r"test\.jsonl: has no column '(id|n)'"):
+            run(tmp_path, [str(given)], protect=test, **options)
+        assert not (tmp_path / "out").exists()
+
+
 def test_across_with_a_single_input_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing can be dropped: a run of hours that finds no duplicate would not say why."""
     for name in ("in/a.jsonl", "in/b.jsonl", "c.jsonl"):
