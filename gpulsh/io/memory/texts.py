@@ -75,6 +75,8 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         return _open_numpy(texts, ops)
     if home == "pandas" and hasattr(texts, "dtype"):  # which NA has not
         return _open_pandas(texts, ops)
+    if home == "polars" and str(getattr(texts, "dtype", "")) == "Object":  # which Arrow sees as addresses
+        return _RowTexts([string_rows(list(texts), _readers(ops))])  # type: ignore[call-overload]
     if home == "datasets":
         return _open_dataset(texts, ops)
     if isinstance(texts, Iterator):

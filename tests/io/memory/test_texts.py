@@ -58,6 +58,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "pandas arrow": lambda: pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.string())),
     "polars": lambda: pl.Series(TEXTS),
     "polars categorical": lambda: pl.Series(TEXTS, dtype=pl.Categorical),
+    "polars object": lambda: pl.Series(TEXTS, dtype=pl.Object),
 }
 
 
