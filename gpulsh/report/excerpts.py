@@ -10,11 +10,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
@@ -99,7 +99,7 @@ def _excerpt(text: str, line: str, start: int) -> str:
     if stop < len(line):  # at the end of a word, unless the word is long
         stop = start + max(line[start:stop].rfind(" "), SHOWN - 40)
     begin, end = (_position(text, at) for at in (min(start + line.startswith(" ", start), len(line)), stop))
-    piece = re.sub(r"\s+", _gap, text[begin:end].strip())
+    piece = re.sub(r"\s{2,}", _gap, text[begin:end].strip())
     return (CUT if start else "") + piece + (CUT if stop < len(line) else "")
 
 
@@ -113,7 +113,7 @@ def _position(text: str, at: int) -> int:
 
 
 def _gap(space: re.Match[str]) -> str:
-    """White space between two words, with at most one empty line."""
+    """White space of two characters or more, with at most one empty line."""
     *lines, indent = space[0].split("\n")
     return "\n" * min(len(lines), 2) + indent[:INDENT]
 
@@ -134,20 +134,19 @@ def pieces(text: str, shingling: Shingling, form: NormalForm | None = None) -> l
     >>> [piece.token for piece in pieces("One, 二三!", Shingling())]
     ['one', None, '二', '三', None]
     """
-    reading = shingling.reading
-    runs: list[tuple[str, int]] = []
-    for kind, group in groupby(text, lambda character: _class_and_fold(character, reading)[0]):
-        if kind == SEPARATOR or (kind == WORD and shingling.unit == "word"):
-            runs.append(("".join(group), kind))
-        else:
-            runs.extend((character, kind) for character in group)
+    kinds, folded = _kinds_and_folded(text, shingling.reading)
+    # Separators are one piece, and so are the characters of a word.
+    joins = (kinds == SEPARATOR) | ((kinds == WORD) & (shingling.unit == "word"))
+    starts = np.flatnonzero(~joins | (np.diff(kinds, prepend=-1) != 0))
     found = []
-    for place, (written, kind) in enumerate(runs):
-        normal = unicodedata.normalize(form, written) if form else written
-        token: str | None = "".join(_class_and_fold(character, reading)[1] for character in normal)
+    for (start, stop), kind in zip(pairwise([*starts.tolist(), len(text)]), kinds[starts].tolist(), strict=True):
+        written = text[start:stop]
         if kind == SEPARATOR:  # with characters as tokens, separators between two of them count as a space
-            token = " " if shingling.unit == "char" and 0 < place < len(runs) - 1 else None
-        found.append(Piece(written, token))
+            found.append(Piece(written, " " if shingling.unit == "char" and start > 0 and stop < len(text) else None))
+        elif form:
+            found.append(Piece(written, _kinds_and_folded(unicodedata.normalize(form, written), shingling.reading)[1]))
+        else:
+            found.append(Piece(written, folded[start:stop]))
     return found
 
 
@@ -192,8 +191,8 @@ def _joined(found: Sequence[Piece], differs: Sequence[bool]) -> Iterator[tuple[b
         yield flag, "".join(piece.text for _, piece in run)
 
 
-@lru_cache(1 << 16)
-def _class_and_fold(character: str, reading: Reading) -> tuple[int, str]:
-    code = ord(character)
-    entry = int(unicode_table(reading).entries(np.array([code], np.uint32))[0])
-    return entry & 3, chr(code + (entry >> 2))
+def _kinds_and_folded(text: str, reading: Reading) -> tuple[NDArray[np.int32], str]:
+    """The class of each character, and the text with all characters folded."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    entries = unicode_table(reading).entries(codes)
+    return entries & 3, (codes + (entries >> 2)).astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
