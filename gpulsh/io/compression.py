@@ -50,16 +50,16 @@ class Piece(NamedTuple):
 
 
 class _Gzip:
-    """zlib's decoder of a member, with the attributes of the decoders of bz2 and lzma."""
+    """zlib-ng's decoder of a member, with the attributes of the decoders of bz2 and lzma."""
 
     eof, needs_input, unused_data = False, True, b""
 
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
+    def __init__(self, library: Any) -> None:
+        self._inner = library.decompressobj(wbits=31)
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         inner = self._inner
-        content = inner.decompress(inner.unconsumed_tail + data, max_length)
+        content: bytes = inner.decompress(inner.unconsumed_tail + data, max_length)
         self.eof, self.needs_input, self.unused_data = inner.eof, not inner.unconsumed_tail, inner.unused_data
         return content
 
@@ -131,7 +131,9 @@ def member_pieces(compression: Compression, source: BinaryIO, start: int = 0) ->
 def _decoder(compression: Compression) -> tuple[Callable[[], Decoder], type[Exception], bytes]:
     """A decoder, its error, and the first bytes of a member if the decoder does not refuse other bytes at once."""
     if compression == "gz":
-        return _Gzip, zlib.error, b""
+        from zlib_ng import zlib_ng
+
+        return partial(_Gzip, zlib_ng), zlib_ng.error, b""
     if compression == "bz2":
         import bz2
 
@@ -152,10 +154,13 @@ def _broken(error: object) -> str:
 
 def gzip_begin(packed: bytes, most: int = PLAIN_STEP) -> bytes | None:
     """The content of the beginning of a gzip member; None if it is none."""
+    from zlib_ng import zlib_ng
+
     try:
-        return zlib.decompressobj(wbits=31).decompress(packed, most)
-    except zlib.error:
+        content: bytes = zlib_ng.decompressobj(wbits=31).decompress(packed, most)
+    except zlib_ng.error:
         return None
+    return content
 
 
 # For each compression the bytes that a member begins with, and whether one begins in data that has them.

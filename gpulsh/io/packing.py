@@ -6,7 +6,6 @@ and the default level takes seconds.
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,7 @@ from gpulsh.io.rows import Bytes
 from gpulsh.params import shown
 
 MEMBER_BYTES = 4 << 20  # of content in each gzip member and bzip2 stream written
+MEMBER_STEP = 1 << 20  # of content that the library gets at once
 USUAL_GZIP, USUAL_BZIP2, USUAL_XZ, USUAL_ZSTD = 6, 9, 6, 3  # levels; a higher one of xz takes hundreds of megabytes
 LEVELS: dict[str, tuple[int, ...]] = {
     "none": (),
@@ -107,9 +107,16 @@ def gzip_member(content: Bytes, level: int = USUAL_GZIP) -> bytes:
 
 def packed_member(pieces: Iterable[Bytes], level: int = USUAL_GZIP) -> Iterator[bytes]:
     """Pack content that comes in pieces; the cuts between them make no difference."""
-    packer = zlib.compressobj(level, zlib.DEFLATED, 31)
+    from zlib_ng import zlib_ng
+
+    packer = zlib_ng.compressobj(level, zlib_ng.DEFLATED, 31)
+    waiting = bytearray()
     for piece in pieces:
-        yield packer.compress(piece)
+        waiting += piece
+        while len(waiting) >= MEMBER_STEP:  # the library's bytes depend on the steps that it gets
+            yield packer.compress(bytes(waiting[:MEMBER_STEP]))
+            del waiting[:MEMBER_STEP]
+    yield packer.compress(bytes(waiting))
     yield packer.flush()
 
 

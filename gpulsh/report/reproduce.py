@@ -18,7 +18,7 @@ from gpulsh.report.wording import measure_name
 from gpulsh.sketch.named import SETS
 
 LONGEST = 20_000  # characters of a command
-LIBRARIES = ("numpy", "numba", "pyarrow", "fsspec", "orjson", "zstandard", "click", "rich")
+LIBRARIES = ("numpy", "numba", "pyarrow", "fsspec", "orjson", "zstandard", "zlib-ng", "click", "rich")
 OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "cupy", "cudf-cu12", "cudf-cu13", "pandas", "polars", "jinja2", "ray")
 _KEPT = {"first": "The first of two duplicates is kept.", "longest": "The longer text of two duplicates is kept."}
 

@@ -352,7 +352,7 @@ import sys
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"orjson", "zstandard", "fsspec", "matplotlib", "polars"}:
+        if name.split(".")[0] in {"orjson", "zstandard", "zlib_ng", "fsspec", "matplotlib", "polars"}:
             raise ModuleNotFoundError(f"no module {name}", name=name)
 
 sys.meta_path.insert(0, Missing())
