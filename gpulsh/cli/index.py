@@ -128,8 +128,8 @@ def info(path: str, as_json: bool) -> None:
 def counts(path: str, output: str | None, overwrite: bool) -> None:
     """Print a JSON line for each kept document of the index at PATH: its key, copies and near-duplicates.
 
-    Copies counts documents dropped as its exact copies; near counts all others dropped for it. So it represents
-    1 + copies + near documents of the files added so far.
+    "copies" counts the documents dropped as its exact copies, and "near" all others dropped for it. So a document
+    represents 1 + copies + near documents of the files added so far.
     """
     from gpulsh.run.index.jobs import index_counts
 

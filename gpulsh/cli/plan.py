@@ -99,9 +99,8 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
     multiple=True,
     callback=_rates,
     metavar="STAGE=NUMBER",
-    help="Amount that a worker handles per second, such as sign=20G: bytes of text for sign, gather, verify and write,"
-    " documents for copies, connect and collect, digests for collide, pairs for route. disk and network: bytes of a"
-    " machine.",
+    help="Amount that a worker handles per second, such as sign=20G. sign, gather, verify, write: bytes of text."
+    " copies, connect, collect: documents. collide: digests. route: pairs. disk, network: bytes of a machine.",
 )
 @method_options("threshold", "num-perm", "bands", "rows")
 @threads_option
@@ -116,8 +115,8 @@ def plan(ctx: click.Context, /, inputs: tuple[str, ...], as_json: bool, **option
 
     From numbers: gpulsh estimates time, disk, network and memory of each stage, and false candidate pairs, on any
     machines. Rates come from a record of such workers, or from --rate; without both, a rate is "not measured". --met,
-    --pairs and --dropped describe how much the documents repeat one another: take them from a run of a sample. By
-    default, the plan assumes the corpus behind the recorded rates.
+    --pairs and --dropped say how much the documents repeat one another. A run of a sample measures them. By default,
+    the plan assumes the corpus behind the recorded rates.
     """
     kind, other = ("numbers", "INPUT") if inputs else ("files", "--docs and --bytes")
     section, of_other = "", set()

@@ -80,9 +80,9 @@ def _run(
 def sample(inputs: Sequence[str], as_json: bool, thresholds: Sequence[float], **options: Any) -> None:
     """Compare all pairs of a sample of INPUT exactly, and show pairs around some thresholds.
 
-    gpulsh draws similar documents together, and recommends options for `gpulsh dedup`: shingles for this kind of text,
-    and a threshold of 0.8, or one with less than half as many documents near it. Look at the pairs around a threshold,
-    with their differences marked. Only you can decide whether they are duplicates.
+    gpulsh draws similar documents together. It recommends options for `gpulsh dedup`: shingles for this kind of text,
+    and a threshold, which is 0.8 unless another one has less than half as many documents near it. Look at the pairs
+    around a threshold, with their differences marked. Only you can decide whether they are duplicates.
     """
     from gpulsh.studies.sample import sample as sampled
 
