@@ -6,7 +6,6 @@ The functions take NumPy arrays, and CuPy arrays where their docstring says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import TypeVar, cast
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, Rows, TextBatch, Values
+from gpulsh.cached import cached_value
 
 SomeRows = TypeVar("SomeRows", bound=Rows)
 SomeArray = TypeVar("SomeArray")
@@ -167,7 +167,7 @@ class TextParts(TextBatch):
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "offset", offset)
 
-    @cached_property
+    @cached_value
     def values(self) -> NDArray[np.uint8]:
         """uint8 [bytes], read-only."""
         joined: NDArray[np.uint8] = np.concatenate(self.pieces())

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
 from gpulsh.index.index import Index
 
@@ -102,7 +102,7 @@ class ListedDuplicateFilter(BaseFilter):  # type: ignore[misc]
         """Whether the document is not listed."""
         return str(doc.id) not in self._listed or (False, REASON)
 
-    @cached_property
+    @cached_value
     def _listed(self) -> frozenset[str]:
         with open_file(self.duplicates, "rb") as file:
             ids = pq.read_table(file, columns=["id"])["id"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
+from gpulsh.cached import cached_value
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
@@ -82,13 +82,13 @@ class Undecided:
             progress.count(dropped=funnel.dropped)
             return decision
 
-    @cached_property
+    @cached_value
     def all_copies(self) -> Array:
         """All exact copies that may be dropped."""
         copies = self.copies if self.twins is None else np.concatenate([self.copies, self.twins[0]])
         return copies[self.relation.can_be_dropped(copies)]
 
-    @cached_property
+    @cached_value
     def meeting(self) -> Meeting:
         """The documents that share a bucket with others."""
         compared, ops = self.compared, self.ops

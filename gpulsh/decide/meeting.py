@@ -17,12 +17,12 @@ what long chains leave.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
+from gpulsh.cached import cached_value
 from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.large_buckets import LargeBucketJoin
 from gpulsh.decide.readable import Readable, ShingledTexts
@@ -47,7 +47,7 @@ class Meeting:
     ops: Backend
     connected: bool = False  # whether they are one component; `met` may lack some of its pairs
 
-    @cached_property
+    @cached_value
     def places(self) -> Array:
         """int64: the place of each of `numbers`."""
         numbers = self.numbers
@@ -55,7 +55,7 @@ class Meeting:
         places[numbers] = np.arange(len(numbers), like=numbers)
         return places
 
-    @cached_property
+    @cached_value
     def allowed(self) -> Relation:
         """The relation, and the distance of bits that the method adds."""
         also, texts, relation = self.method.also, self.texts, self.relation.moved(self.ops.asarray)

@@ -23,7 +23,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +31,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
+from gpulsh.cached import cached_value
 from gpulsh.index.evidence.blocks import BlockRows, HeldRows
 from gpulsh.index.evidence.places import PlaceColumns, PlaceKeys, Places, Source
 from gpulsh.index.filters import Words, make_filter, passing, passing_own
@@ -134,7 +134,7 @@ class HeldBands(Sequence[Band]):
             order = order[~among(document[order], removed)]
         return cls(parts[0].bands, digest[order], band[order], document[order])
 
-    @cached_property
+    @cached_value
     def words(self) -> Words:
         """The filter of all digests. Looking up a digest in it takes less time than a search."""
         return make_filter(self.digest)
@@ -174,7 +174,7 @@ class Segment:
     def __len__(self) -> int:
         return len(self.documents.number)
 
-    @cached_property
+    @cached_value
     def bytes(self) -> int:
         """About the memory that it takes; 0 if it is mapped."""
         if not isinstance(self.bands, HeldBands):

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, TextBatch, Values
 from gpulsh.backends.protocol import Backend
+from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
 from gpulsh.params import Shingling, check_integer
 from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges, within_runs
@@ -126,12 +126,12 @@ class Benchmark:
     items: ItemTokens
     flags: Flags
 
-    @cached_property
+    @cached_value
     def sizes(self) -> list[int]:
         """The numbers of tokens that windows have."""
         return [int(size) for size in np.unique(self.windows.tokens)]
 
-    @cached_property
+    @cached_value
     def _windows_by_item(self) -> tuple[Numbers, Numbers]:
         """The items of all places, ascending, and the window of each."""
         windows = np.searchsorted(self.windows.stop, np.arange(len(self.places.item)), side="right")

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import Cut
+from gpulsh.cached import cached_value
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName
@@ -86,7 +86,7 @@ class FileJob(ABC):
             found["order"] = hashlib.sha256(json.dumps(names).encode()).hexdigest()
         return found
 
-    @cached_property
+    @cached_value
     def file_names(self) -> pa.StringArray:
         """The name of each file, as results show it."""
         return strings([file.name for file in self.files])
@@ -208,7 +208,7 @@ class Job(FileJob):
         """How many of its files, the first ones, are protected."""
         return sum(map(self.policy.protects, self.files))
 
-    @cached_property
+    @cached_value
     def inputs(self) -> pa.StringArray:
         """Each INPUT of its files, by the number that `Layout.sources` has for it."""
         return strings(list(dict.fromkeys(file.source for file in self.files)))

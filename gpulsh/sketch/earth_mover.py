@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Arrays, Numbers, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.cached import cached_value
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, set_integer
 from gpulsh.permutations import mixed, stream
@@ -99,7 +99,7 @@ class EarthMover(Arrays):
                 labels[start : start + at_once, number] = _rounded(units, tree, ops)
         return labels
 
-    @cached_property
+    @cached_value
     def trees(self) -> list[Tree]:
         """The random trees; a larger `num_trees` adds to them."""
         points = len(self.distances)
