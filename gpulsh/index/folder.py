@@ -131,12 +131,12 @@ class Folder:
         """Make everything durable, then the manifest with new `runs`. The result has all segments in files."""
         removed = None
         with writing(self.path, INTACT):
-            if len(contents.removed):
+            segments = in_files(contents.segments, contents.removed, self.path)
+            groups = written(grouped(segments, contents.groups, self.path), self.path)
+            if len(contents.removed):  # after the large files: a full disk leaves nothing behind
                 name = new_name()
                 fact = write_columns(self.path / file_name("removed", name), {"number": contents.removed})
                 removed = StoredSegment(name, {"removed": fact})
-            segments = in_files(contents.segments, contents.removed, self.path)
-            groups = written(grouped(segments, contents.groups, self.path), self.path)
             manifest = replace(
                 self.manifest,
                 generation=self.manifest.generation + 1,
