@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
+from tests.support.command import Command, Printed
 from tests.support.mortal import Mortals
 
 # The files that take longest, the slowest first: none of them is then left to one worker in the end. `--quick` leaves
@@ -63,6 +64,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a line of the command, with further arguments that may have spaces."""
+    from gpulsh.cli import main  # not where a device is and little else
+
+    def run(line: str, *more: str) -> Printed:
+        capsys.readouterr()
+        status = main([*line.split(), *more])
+        return Printed(status, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")

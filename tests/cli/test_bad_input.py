@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from tests.cli.conftest import Command
+from tests.support.command import Command
 
 pytestmark = pytest.mark.usefixtures("folder")
 

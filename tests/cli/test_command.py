@@ -20,7 +20,8 @@ import gpulsh
 from gpulsh.cli import main
 from gpulsh.cli.dedup import COMMON, EXAMPLES, SECTIONS, dedup
 from gpulsh.cli.terminal import clean_end
-from tests.cli.conftest import Command
+from tests.support.command import Command
+from tests.support.files import write_rows
 from tests.support.runs import environment, interrupted
 
 TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
@@ -31,7 +32,7 @@ DEDUP = "dedup a.parquet -o out --backend reference"
 
 @pytest.fixture(autouse=True)
 def corpus(folder: Path) -> None:
-    pq.write_table(pa.table({"text": [*TEXTS, *TEXTS[:5]]}), "a.parquet")
+    write_rows("a.parquet", [*TEXTS, *TEXTS[:5]])
 
 
 def test_dedup_prints_the_funnel(command: Command) -> None:
@@ -90,8 +91,7 @@ def test_threads_that_the_system_does_not_start(command: Command, monkeypatch: p
     def refuse_arrow(*arguments: object, **options: object) -> None:
         raise pa.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable")
 
-    with pa.OSFile("a.arrow", "wb") as sink, pa.ipc.new_file(sink, pa.schema({"text": pa.string()})):
-        pass
+    write_rows("a.arrow", pa.table({"text": pa.array([], pa.string())}))
     message = "no more threads can be started: the system allows"
     with monkeypatch.context() as patched:
         patched.setattr("threading.Thread.start", refuse)

@@ -20,8 +20,7 @@ def run(*arguments: str) -> Result:
 def as_json(*arguments: str) -> dict[str, object]:
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
-    found: dict[str, object] = json.loads(result.stdout)
-    return found
+    return json.loads(result.stdout)
 
 
 def test_a_banding_as_a_table_and_as_json() -> None:

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import io
-import json
 import logging
 import re
 import time
@@ -30,7 +29,8 @@ from gpulsh.errors import (
     ParameterError,
 )
 from gpulsh.run.progress import open_progress
-from tests.cli.conftest import Command
+from tests.support.command import Command
+from tests.support.files import write_rows
 
 PACKAGE = Path(gpulsh.__file__).parent
 ON = ("--backend", "reference")
@@ -39,8 +39,7 @@ ON = ("--backend", "reference")
 @pytest.fixture
 def here(folder: Path) -> Path:
     for name in ("a", "b"):
-        rows = [{"id": f"{name}{number}", "text": f"text {name} {number} of some words"} for number in "123"]
-        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(f"{name}.jsonl", [{"id": f"{name}{n}", "text": f"text {name} {n} of some words"} for n in "123"])
     return folder
 
 
@@ -120,10 +119,8 @@ def test_messages_name_documents_columns_and_the_nearest_option(here: Path, comm
     message = command(f"dedup b.jsonl {out} --index new --id-column id", *ON).error
     assert message.startswith("b.jsonl: row 2: its key is 'b1', as b.jsonl: row 0: its key is")
     message = command(f"dedup a.jsonl {out} --keep best", *ON).error
-    assert (
-        "has no column 'best', which --keep names; its other values are first, longest and source:INPUT,INPUT;"
-        in message
-    )
+    others = "its other values are first, longest and source:INPUT,INPUT;"
+    assert f"has no column 'best', which --keep names; {others}" in message
     assert message.endswith("its columns are: id, text")
     message = command(f"dedup a.jsonl {out} --text-column best", *ON).error
     assert message == "a.jsonl: has no column 'best'; its columns are: id, text; name one by --text-column"

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.conftest import Command
+from tests.support.command import Command
+from tests.support.files import read_rows, write_rows
 from tests.support.html import Html
 from tests.support.texts import licences
 
@@ -17,7 +17,7 @@ ON = "--backend reference"
 def corpus(folder: Path) -> None:
     known = [text[:2000] for text in licences()[:12]]
     texts = [*known, *known[3:5], "<script>alert(1)</script> " * 30]
-    Path("a.jsonl").write_text("".join(json.dumps({"text": text, "id": n}) + "\n" for n, text in enumerate(texts)))
+    write_rows("a.jsonl", [{"text": text, "id": n} for n, text in enumerate(texts)])
 
 
 def test_list_and_cut(command: Command) -> None:
@@ -26,7 +26,7 @@ def test_list_and_cut(command: Command) -> None:
     assert status == 0 and lines[0].startswith("Found ") and " of 15 documents: " in lines[0]
     assert lines[1].startswith("Results are in marks, after ")
     assert all(line.startswith("gpulsh: ") for line in err.splitlines()) and "gpulsh: sample: " in err
-    rows = pq.read_table("marks/passages.parquet").to_pylist()
+    rows = read_rows("marks/passages.parquet")
     assert {row["id"] for row in rows} >= {12, 13}
     report = json.loads(Path("marks/report.json").read_text())
     assert report["passages"]["passages"] == len(rows)
@@ -53,12 +53,10 @@ def test_the_page_shows_frequent_passages_as_text(command: Command) -> None:
     report = json.loads(Path("marks/report.json").read_text())
     assert "script" not in {tag for tag, _ in page.tags}
     assert "alert(1)" in page.inside and "alert(1)" not in page.outside
+    rows = read_rows("a.jsonl")
     for one in report["frequent"]:
-        text = (Path("a.jsonl").read_text().splitlines())[one["row"]]
-        assert (
-            json.loads(text)["text"].encode()[one["start"] : one["stop"]][:400].decode("utf-8", "replace")
-            == one["text"]
-        )
+        text = rows[one["row"]]["text"].encode()[one["start"] : one["stop"]]
+        assert text[:400].decode("utf-8", "replace") == one["text"]
         assert f"{one['occurrences']:,} times" in page.text
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
@@ -26,7 +24,8 @@ from gpulsh.forecast.formula import (
 from gpulsh.report.wording import duration
 from gpulsh.run.index.jobs import build_index
 from gpulsh.stats.stages import ESTIMATED
-from tests.cli.conftest import Command
+from tests.support.command import Command
+from tests.support.files import write_rows
 
 CORPUS = Corpus(documents=1000, bytes=2_000_000, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
 
@@ -115,11 +114,10 @@ def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
     bands = index.parameters.banding.bands
     dropped = index.dropped() / len(texts)
     taken = sum(file.stat().st_size for file in (tmp_path / "index").iterdir())
-    corpus = Corpus(
-        documents=len(texts), bytes=40 * 5 * len(texts), met=0, pairs=0, dropped=dropped, bytes_per_shingle=5
-    )
+    known: dict[str, float] = {"met": 0, "pairs": 0, "dropped": dropped, "bytes_per_shingle": 5}
+    corpus = Corpus(documents=len(texts), bytes=40 * 5 * len(texts), **known)
     assert dropped > 0.3 and index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
-    pq.write_table(pa.table({"text": texts}), tmp_path / "texts.parquet")
+    write_rows(tmp_path / "texts.parquet", texts)
     build_index(tmp_path / "compact", [str(tmp_path / "texts.parquet")], backend="cpu", evidence="source")
     taken = sum(file.stat().st_size for file in (tmp_path / "compact").iterdir())
     assert compact_index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
@@ -219,7 +217,7 @@ def test_the_rates_are_those_of_their_record() -> None:
 def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path) -> None:
     """The estimate counts what the stages write: the rows of signed documents, the kept text."""
     texts = [f"page {number} " + " ".join(f"w{number}x{place}" for place in range(20)) for number in range(400)]
-    pq.write_table(pa.table({"text": [*texts, *texts[:100]]}), tmp_path / "a.parquet")
+    write_rows(tmp_path / "a.parquet", [*texts, *texts[:100]])
     seen: list[int] = []
 
     def copies(*given: Any) -> Any:
@@ -232,10 +230,8 @@ def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path) -> None:
     real = stage.copies
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "copies", copies)
-        result = deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference")
-    funnel = result.funnel
-    corpus = Corpus(
-        documents=funnel["documents"], bytes=funnel["bytes"], met=0.4, pairs=1, dropped=0.2, bytes_per_shingle=6
-    )
+        funnel = deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference").funnel
+    known = {"met": 0.4, "pairs": 1, "dropped": 0.2, "bytes_per_shingle": 6}
+    corpus = Corpus(documents=funnel["documents"], bytes=funnel["bytes"], **known)
     found = estimate(corpus, {}, workers=1, nodes=1, bands=21, rows=6)
     assert seen[0] == pytest.approx(found.stages[0].disk_written, rel=0.15)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.support.command import Command
+from tests.support.files import write_rows
 
 DEDUP = "dedup a.jsonl -o out --backend reference --id-column n"
 WORDS = [f"w{number}" for number in range(30)]
@@ -20,8 +21,7 @@ TEXTS = [
 
 @pytest.fixture
 def out(folder: Path, command: Command) -> str:
-    rows = (json.dumps({"text": text, "n": row}) for row, text in enumerate(TEXTS))
-    Path("a.jsonl").write_text("\n".join(rows))
+    write_rows("a.jsonl", [{"text": text, "n": row} for row, text in enumerate(TEXTS)])
     assert command(DEDUP).status == 0
     return "out"
 

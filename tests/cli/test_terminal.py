@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.report.wording import printable
-from tests.cli.conftest import Command, Printed
+from tests.support.command import Command, Printed
+from tests.support.files import write_rows
 
 CLEAR = "\x1b[2J\x1b]0;owned\x07"  # clears the screen and sets the title
 ODD = f"a{CLEAR}\u202egnp\x9b31m\r\x7f\u2066\u2028\u200fz"
@@ -26,7 +26,7 @@ TRACES = ("\x1b", "\x07", "\x9b", "\r", "\x7f", "\u202e", "\u2066", "\u2028", "\
 @pytest.fixture(autouse=True)
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
-    Path("a.jsonl").write_text("".join(json.dumps({"text": TEXT}) + "\n" for _ in range(3)))
+    write_rows("a.jsonl", [TEXT] * 3)
 
 
 def harmless(printed: Printed) -> bool:
@@ -43,11 +43,8 @@ def test_printable() -> None:
 
 
 def test_names_of_columns(command: Command) -> None:
-    table = pa.table({ODD: [TEXT], "other": [1]})
-    Path("b.jsonl").write_text(json.dumps({ODD: TEXT}) + "\n")
-    pq.write_table(table, "b.parquet")
-    with pa.OSFile("b.arrow", "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
-        out.write_table(table)
+    for ending in ("jsonl", "parquet", "arrow"):
+        write_rows(f"b.{ending}", [{ODD: TEXT, "other": 1}])
     for ending, more in (("jsonl", ""), ("parquet", "--verbose"), ("arrow", "")):
         printed = command(f"dedup b.{ending} -o out --backend reference {more}")
         assert harmless(printed) and r"a\u001b[2J" in printed.error
@@ -89,7 +86,7 @@ def test_names_of_outputs_keys_and_warnings(command: Command, monkeypatch: pytes
     ):
         printed = command("", *arguments)
         assert printed.status == 0 and harmless(printed)
-    Path("b.jsonl").write_text(json.dumps({"text": TEXT, "id": ODD + "\U000e0001"}) + "\n")
+    write_rows("b.jsonl", [{"text": TEXT, "id": ODD + "\U000e0001"}])
     assert command("index build i b.jsonl --id-column id").status == 0
     printed = command("index query i b.jsonl --id-column id")  # whose output is still JSON
     assert harmless(printed) and json.loads(printed.out)["duplicate_of"] == ODD + "\U000e0001"

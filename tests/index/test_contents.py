@@ -216,14 +216,9 @@ def test_a_copy_of_a_dropped_document_stays_near_its_witness() -> None:
     """Even where the first copy was removed, and a later one is held."""
     index, naive = new_index(), naive_index()
     page, near = "a b c d e f", "a b c d e f g"
-    for verb, key, text in (
-        ("add", 1, page),
-        ("add", 2, near),
-        ("insert", 3, near),
-        ("add", 4, near),
-        ("add", 5, page),
-    ):
-        for each in (index, naive):
+    verbs = (("add", 1, page), ("add", 2, near), ("insert", 3, near), ("add", 4, near), ("add", 5, page))
+    for each in (index, naive):
+        for verb, key, text in verbs:
             getattr(each, verb)([key], [text])
     assert list(index.counts()) == naive.counts() == [(1, 1, 2), (3, 0, 0)]
     for each in (index, naive):
@@ -256,9 +251,8 @@ def test_real_text_is_decided_as_by_one_run(tmp_path: Path) -> None:
     np.testing.assert_array_equal(counts.keys, np.flatnonzero(wanted.keep))
     found = index.query(given)
     assert bool((found.similarity >= 0.8).all())
-    np.testing.assert_array_equal(
-        found.similarity, gpulsh.jaccard(fingerprints, np.stack([found.positions, found.keys], axis=1), backend="cpu")
-    )
+    pairs = np.stack([found.positions, found.keys], axis=1)
+    np.testing.assert_array_equal(found.similarity, gpulsh.jaccard(fingerprints, pairs, backend="cpu"))
     # Each text finds the one that it was decided to duplicate; one kept later may be more similar.
     told = set(zip(found.positions.tolist(), found.keys.tolist(), strict=True))
     assert told >= set(enumerate(wanted.duplicate_of.tolist()))

@@ -16,6 +16,7 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.index import manifest
 from tests.index.test_contents import Machine
 from tests.sketch.test_main_job import documents
+from tests.support.files import read_rows, write_rows
 from tests.support.naive_index import NaiveIndex
 
 PAGES = [" ".join(f"page{page}x{word}" for word in range(60)) for page in range(6)]
@@ -158,11 +159,11 @@ def test_runs_through_an_index_keep_what_one_run_in_order_keeps(folder: Path) ->
     kept = []
     for part in range(3):
         texts = TEXTS[part * 9 : part * 9 + 9]
-        Path(f"{part}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        write_rows(f"{part}.jsonl", texts)
         measure = ["--measure", "containment"] if part == 0 else []  # then it is the index's own
         given = [f"{part}.jsonl", "-o", f"out{part}", "--index", "known", *measure, "--backend", "cpu"]
         assert main(["dedup", *given]) == 0
-        kept += [json.loads(line)["text"] for line in Path(f"out{part}/data/{part}.jsonl").read_text().splitlines()]
+        kept += [row["text"] for row in read_rows(f"out{part}/data/{part}.jsonl")]
     assert kept == [text for text, stays in zip(TEXTS, wanted.keep.tolist(), strict=True) if stays]
     report = json.loads(Path("out2/report.json").read_text())
     assert report["parameters"]["measure"] == "containment" and report["funnel"]["earlier"] > 0

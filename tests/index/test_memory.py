@@ -1,7 +1,6 @@
 """Taking in documents holds a bounded part of them, however many there are and however their keys are cut."""
 
 import errno
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +26,8 @@ from gpulsh.index.evidence.blocks import BlockRows, write_blocks
 from gpulsh.index.keys import KeyStream
 from gpulsh.run.index import jobs
 from gpulsh.store.columns import Column
+from tests.support.command import Command
+from tests.support.files import read_rows, write_rows
 
 SMALL = reference.SIZES._replace(batch=2000)
 
@@ -177,24 +178,20 @@ def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:
 def test_files_of_many_pieces_of_keys(id_column: str | None, folder: Path) -> None:
     count, names = 40, ["a.jsonl", "b.jsonl"]
     for place, name in enumerate(names):
-        rows = [{"text": text(100 * place + n // 2), "id": f"{name}:{n}"} for n in range(count)]
-        Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(name, [{"text": text(100 * place + n // 2), "id": f"{name}:{n}"} for n in range(count)])
     options = ["--backend", "reference", *(["--id-column", id_column] if id_column else [])]
     with small(4000):
         assert main(["index", "build", "i", *names, *options, "-o", "dropped.jsonl"]) == 0
     assert len(list(Path("i").glob("keys-*"))) > 2
     index = Index.open("i", backend="reference")
     assert all(f"{name}:{n}" in index for name in names for n in range(count))
-    told = [json.loads(line) for line in Path("dropped.jsonl").read_text().splitlines()]
-    assert [(row["file"], row["row"], row["duplicate_of"]) for row in told] == [
-        (name, n, f"{name}:{n - 1}") for name in names for n in range(1, count, 2)
-    ]
+    dropped = [(row["file"], row["row"], row["duplicate_of"]) for row in read_rows("dropped.jsonl")]
+    assert dropped == [(name, n, f"{name}:{n - 1}") for name in names for n in range(1, count, 2)]
 
 
-def test_an_id_that_comes_again_pieces_later_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"text": text(n), "id": n % 38} for n in range(40)]
-    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+def test_an_id_that_comes_again_pieces_later_is_refused(folder: Path, command: Command) -> None:
+    write_rows("a.jsonl", [{"text": text(n), "id": n % 38} for n in range(40)])
     with small(4000):
-        assert main(["index", "build", "i", "a.jsonl", "--id-column", "id", "--backend", "reference"]) == 2
-    assert "a.jsonl: row 38: its key is 0, as a.jsonl: row 0: its key is" in capsys.readouterr().err
+        refused = command("index build i a.jsonl --id-column id --backend reference")
+    assert refused.status == 2 and "a.jsonl: row 38: its key is 0, as a.jsonl: row 0: its key is" in refused.error
     assert not os.path.exists("i")

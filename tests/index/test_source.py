@@ -1,6 +1,5 @@
 """Evidence at the source: a compact index decides and answers as the full one, and reads texts again to do so."""
 
-import gzip
 import json
 import os
 import random
@@ -11,10 +10,6 @@ from typing import Any
 from unittest import mock
 
 import fsspec
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +21,8 @@ from gpulsh.index import candidates
 from gpulsh.index.evidence import texts as reading
 from tests.index.test_contents import Machine, new_index, small_limits
 from tests.index.test_contents import texts as any_text
+from tests.support.command import Command
+from tests.support.files import read_rows, write_rows
 from tests.support.texts import licences
 
 OPTIONS = ["--backend", "cpu", "--threshold", "0.7", "--num-perm", "32"]
@@ -77,18 +74,7 @@ def test_the_compact_index_is_the_full_one(calls: list[tuple[str, list[Any]]], b
 
 
 def write(name: str, texts: list[str]) -> None:
-    table = pa.table({"id": [f"{name} {row}" for row in range(len(texts))], "body": texts})
-    lines = "".join(json.dumps({"id": f"{name} {row}", "body": text}) + "\n" for row, text in enumerate(texts))
-    if name.endswith(".parquet"):
-        pq.write_table(table, name, row_group_size=7)
-    elif name.endswith(".arrow"):
-        pyarrow.feather.write_feather(table, name, chunksize=7)
-    elif name.endswith(".csv"):
-        pa.csv.write_csv(table, name)
-    elif name.endswith(".gz"):
-        Path(name).write_bytes(gzip.compress(lines.encode()))
-    else:
-        Path(name).write_text(lines)
+    write_rows(name, [{"id": f"{name} {row}", "body": text} for row, text in enumerate(texts)], 7)
 
 
 def corpus() -> list[str]:
@@ -101,29 +87,23 @@ def corpus() -> list[str]:
 NAMES = ("a.parquet", "b.jsonl", "c.jsonl.gz", "d.csv", "e.arrow")
 
 
-def told(name: str) -> list[Any]:
-    if name.endswith(".jsonl"):
-        return [json.loads(line) for line in Path(name).read_text().splitlines()]
-    return pq.read_table(name).to_pylist()
-
-
 @pytest.mark.parametrize("ids", [(), ("--id-column", "id")])
-def test_files_are_read_again(folder: Path, ids: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_read_again(folder: Path, ids: tuple[str, ...], command: Command) -> None:
     texts = corpus()
     options = [*OPTIONS, "--text-column", "body", *ids]
     for number, name in enumerate(NAMES):
         write(name, texts[number :: len(NAMES)])
-    for kind in ("index", "source"):
-        assert main(["index", "build", kind, *NAMES[:2], *options, "--evidence", kind, "-o", f"0{kind}.jsonl"]) == 0
+    for kind, other in (("index", "source"), ("source", "index")):
+        first = command(f"index build {kind} {' '.join(NAMES[:2])} --evidence {kind} -o 0{kind}.jsonl", *options)
+        assert first.status == 0
         for name in NAMES[2:4]:
-            assert main(["index", "add", kind, name, *options[:2], *options[6:], "-o", f"{name}{kind}.jsonl"]) == 0
-        run = ["dedup", NAMES[4], "-o", f"out-{kind}", "--index", kind, *options, "--keep", "longest"]
-        assert main(run) == 0
-        other = "source" if kind == "index" else "index"
-        assert main(["index", "add", kind, NAMES[0], "--evidence", other]) == 2
-        assert f"evidence {kind!r} and {other!r} was given" in capsys.readouterr().err
+            more = command(f"index add {kind} {name} -o {name}{kind}.jsonl", *options[:2], *options[6:])
+            assert more.status == 0
+        assert command(f"dedup {NAMES[4]} -o out-{kind} --index {kind} --keep longest", *options).status == 0
+        refused = command(f"index add {kind} {NAMES[0]} --evidence {other}")
+        assert refused.status == 2 and f"evidence {kind!r} and {other!r} was given" in refused.error
     for name in ("0{}.jsonl", "c.jsonl.gz{}.jsonl", "d.csv{}.jsonl", "out-{}/duplicates.parquet"):
-        full, compact = (told(name.format(kind)) for kind in ("index", "source"))
+        full, compact = (read_rows(name.format(kind)) for kind in ("index", "source"))
         assert full == compact and len(full) > 3
     os.chdir("out-source")  # places are absolute, and keys are as given
     full, compact = (Index.open(f"../{kind}", backend="cpu") for kind in ("index", "source"))
@@ -157,25 +137,19 @@ def test_moved_and_remote_texts(folder: Path) -> None:
     files.rm("/known/a.jsonl")
 
 
-def test_400_bytes_a_document(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_400_bytes_a_document(folder: Path, command: Command) -> None:
     """Of documents all of which are held, with the default banding, before and after segments are merged."""
     words = random.Random(3)
     for number in range(3):
         texts = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=30)) for _ in range(1000 * 4**number)]
-        pq.write_table(
-            pa.table({"text": texts, "n": range(number << 20, (number << 20) + len(texts))}), f"{number}.parquet"
-        )
-    for ids in ([], ["--id-column", "n"]):
-        name = "ids" if ids else "places"
-        assert main(["index", "build", name, "0.parquet", "--backend", "cpu", "--evidence", "source", *ids]) == 0
+        write_rows(f"{number}.parquet", [{"text": text, "n": (number << 20) + row} for row, text in enumerate(texts)])
+    for name, ids in (("places", ""), ("ids", "--id-column n")):
+        assert command(f"index build {name} 0.parquet --backend cpu --evidence source {ids}").status == 0
         for number in (1, 2):
-            assert main(["index", "add", name, f"{number}.parquet", "--backend", "cpu", *ids]) == 0
+            assert command(f"index add {name} {number}.parquet --backend cpu {ids}").status == 0
         for merged in (False, True):
-            if merged:
-                assert main(["index", "compact", name]) == 0
-            capsys.readouterr()
-            assert main(["index", "info", name, "--json"]) == 0
-            facts = json.loads(capsys.readouterr().out)
+            assert not merged or command(f"index compact {name}").status == 0
+            facts = json.loads(command(f"index info {name} --json").out)
             assert facts["documents"] == 21_000 and facts["dropped"] == 0 and facts["evidence"] == "source"
             in_folder = sum(path.stat().st_size for path in Path(name).iterdir())
             assert facts["bytes_per_document"] == pytest.approx(facts["bytes"] / 21_000, abs=0.1)
@@ -185,19 +159,17 @@ def test_400_bytes_a_document(folder: Path, capsys: pytest.CaptureFixture[str]) 
 # --- a text that is gone or another one
 
 
-def test_a_text_that_is_gone_or_changed_ends_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_that_is_gone_or_changed_ends_in_one_line(folder: Path, command: Command) -> None:
     texts = [" ".join(f"{letter}{number}" for number in range(20)) for letter in "abc"]
     write("a.jsonl", texts)
-    assert main(["index", "build", "known", "a.jsonl", *OPTIONS, "--text-column", "body", "--evidence", "source"]) == 0
+    assert command("index build known a.jsonl --text-column body --evidence source", *OPTIONS).status == 0
     before = Path("a.jsonl").read_text()
     write("asked.jsonl", [f"{texts[1]} more"])
-    capsys.readouterr()
+    query = "index query known asked.jsonl --text-column body --backend cpu"
 
     def asked() -> str:
-        status = main(["index", "query", "known", "asked.jsonl", "--text-column", "body", "--backend", "cpu"])
-        out, err = capsys.readouterr()
-        assert (status, err.count("gpulsh: error: ")) == ((0, 0) if out else (1, 1))
-        return out or err.splitlines()[-1]
+        printed = command(query)
+        return printed.out or printed.error
 
     place = f"{folder}/a.jsonl"
     assert json.loads(asked())["duplicate_of"] == "a.jsonl:1"
@@ -214,13 +186,12 @@ def test_a_text_that_is_gone_or_changed_ends_in_one_line(folder: Path, capsys: p
     assert place in asked()
     Path("a.jsonl").unlink()
     assert f"{place}: is gone, and the index reads texts there again; restore it, or remove" in asked()
-    for command in (["index", "add", "known"], ["dedup", "-o", "out", "--index", "known"]):
+    for line in ("index add known", "dedup -o out --index known"):
         kept = {path.name: path.read_bytes() for path in Path("known").iterdir()}
-        assert main([*command, "asked.jsonl", "--text-column", "body", "--backend", "cpu"]) == 1
-        assert f"{place}: is gone" in capsys.readouterr().err
+        refused = command(f"{line} asked.jsonl --text-column body --backend cpu")
+        assert refused.status == 1 and f"{place}: is gone" in refused.error
         assert {path.name: path.read_bytes() for path in Path("known").iterdir()} == kept
-    assert main(["index", "remove", "known", "a.jsonl:1"]) == 0
-    assert main(["index", "query", "known", "asked.jsonl", "--text-column", "body", "--backend", "cpu"]) == 0
+    assert command("index remove known a.jsonl:1").status == command(query).status == 0
 
 
 def test_what_read_gives_is_checked(tmp_path: Path) -> None:
@@ -232,9 +203,7 @@ def test_what_read_gives_is_checked(tmp_path: Path) -> None:
     assert index.query(["five six seven eight nine"]).keys.tolist() == ["b"]
     for wrong in ("one two three", None, ""):
         given["a"] = wrong
-        with pytest.raises(
-            ChangedInputError, match=r"^key 'a': differs from the text that was added to the index; restore"
-        ):
+        with pytest.raises(ChangedInputError, match=r"^key 'a': differs from the text that was added to the index; re"):
             index.query(["one two three four"])
     given.update(a=texts["b"], b=texts["a"])  # each is in the index, as another document
     with pytest.raises(ChangedInputError, match=r"^key 'a': differs from the text"):
@@ -265,18 +234,18 @@ def test_what_read_gives_is_checked(tmp_path: Path) -> None:
             Index(backend="cpu", **wrong)
 
 
-def test_a_stream_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_is_refused(folder: Path, command: Command) -> None:
     os.mkfifo("pipe.jsonl")
     lines = b'{"text": "one two three"}\n'
-    for command in (["index", "build", "known"], ["dedup", "-o", "out", "--index", "known"]):
+    for line in ("index build known", "dedup -o out --index known"):
         writer = Thread(target=Path("pipe.jsonl").write_bytes, args=(lines,))
         writer.start()
-        assert main([*command, "pipe.jsonl", *OPTIONS, "--evidence", "source"]) == 2
+        refused = command(f"{line} pipe.jsonl --evidence source", *OPTIONS)
         writer.join()
-        assert "pipe.jsonl is a stream, which cannot be read again; give files" in capsys.readouterr().err
+        assert refused.status == 2 and "pipe.jsonl is a stream, which cannot be read again; give files" in refused.error
         assert not os.path.exists("known")
-    assert main(["dedup", "pipe.jsonl", "-o", "out", "--evidence", "source"]) == 2
-    assert "evidence is 'source', and no index is given; leave it out" in capsys.readouterr().err
+    error = command("dedup pipe.jsonl -o out --evidence source").error
+    assert "evidence is 'source', and no index is given; leave it out" in error
 
 
 def test_a_copy_in_another_folder_answers_alike(folder: Path) -> None:

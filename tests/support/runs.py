@@ -1,10 +1,13 @@
 """Runs over files by the reference backend, and the evidence that they leave."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from gpulsh.run.files import FilesResult, deduplicate_files
 
@@ -16,8 +19,7 @@ def run(inputs: Any, out: str | Path = "out", **options: Any) -> FilesResult:
 
 def evidence(out: str | Path) -> list[dict[str, Any]]:
     """The rows of duplicates.parquet."""
-    rows: list[dict[str, Any]] = pq.read_table(f"{out}/duplicates.parquet").to_pylist()
-    return rows
+    return pq.read_table(f"{out}/duplicates.parquet").to_pylist()
 
 
 def environment() -> dict[str, str]:
@@ -28,3 +30,11 @@ def environment() -> dict[str, str]:
 def interrupted(*_: object, **__: object) -> Any:
     """Raise what Ctrl-C raises, in place of another function."""
     raise KeyboardInterrupt
+
+
+@contextmanager
+def interrupting(place: str = "evidence") -> Iterator[None]:
+    """What is run inside meets Ctrl-C where it begins that stage, or where it calls the function of that name."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(place if "." in place else f"gpulsh.run.driver.{place}", interrupted)
+        yield

@@ -3,10 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import pytest
-
-from gpulsh.cli import main
-
 
 class Printed(NamedTuple):
     """The exit status of a command, and its output."""
@@ -24,15 +20,3 @@ class Printed(NamedTuple):
 
 
 Command = Callable[..., Printed]
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs a line, with further arguments that may have spaces."""
-
-    def run(line: str, *more: str) -> Printed:
-        capsys.readouterr()
-        status = main([*line.split(), *more])
-        return Printed(status, *capsys.readouterr())
-
-    return run
