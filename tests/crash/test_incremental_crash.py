@@ -15,6 +15,7 @@ from gpulsh.errors import OutputError
 from tests.crash import test_index_crash as index_crash
 from tests.crash.test_index_crash import Reader, newest, told
 from tests.crash.test_resume import results
+from tests.support.files import write_rows
 from tests.support.index_steps import BACKEND
 from tests.support.mortal import Death, Mortals, spread
 from tests.support.runs import interrupted
@@ -29,10 +30,8 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("crawls")
     for name, start in (("old", 0), ("new", 4)):
         texts = [" ".join(f"w{(start + k * 3 + i) % 50}" for i in range(12)) for k in range(8)]
-        (folder / name).mkdir()
         for place, part in enumerate(([*texts[:5], texts[1]], [*texts[5:], texts[2], ""])):
-            lines = [json.dumps({"text": text}) + "\n" for text in part]
-            (folder / name / f"{place}.jsonl").write_text("".join(lines))
+            write_rows(folder / name / f"{place}.jsonl", part)
     assert main(arguments(folder / "first", folder / "old")[:-1]) == 0
     return folder
 

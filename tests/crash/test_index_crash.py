@@ -22,6 +22,7 @@ from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index import manifest
 from gpulsh.index.manifest import FORMAT, KNOWN_FILES, LOCK, read_manifest
+from tests.support.files import read_rows, write_rows
 from tests.support.index_steps import BACKEND, generation, new_index, state, take
 from tests.support.mortal import Death, Mortals, spread
 
@@ -160,8 +161,7 @@ def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Change]:
     folder = tmp_path_factory.mktemp("changes")
     for name, start in (("old.jsonl", 0), ("new.jsonl", 4)):
         texts = [" ".join(f"w{(start + k * 3 + i) % 50}" for i in range(12)) for k in range(8)]
-        lines = [json.dumps({"text": text}) + "\n" for text in [*texts, texts[2], ""]]
-        (folder / name).write_text("".join(lines))
+        write_rows(folder / name, [*texts, texts[2], ""])
     old, new = str(folder / "old.jsonl"), str(folder / "new.jsonl")
     shape = ["--threshold", "0.5", "--shingle", "word:2", "--num-perm", "16", "--bands", "8", "--rows", "2"]
     backend = ["--backend", BACKEND]
@@ -202,7 +202,7 @@ def finish(change: Change, mortals: Mortals, path: Path, before: Any, after: Any
     assert left in (before, after)
     evidence = path.with_name(f"{path.name}.jsonl")
     if left == after and "PATH.jsonl" in change.arguments:  # no commit without its evidence
-        rows = [json.loads(line) for line in evidence.read_text().splitlines()]
+        rows = read_rows(evidence)
         dropped = after[2] - (before[2] if before else 0)
         assert len({(row["file"], row["row"]) for row in rows}) == len(rows) == dropped > 3
     if left == before:

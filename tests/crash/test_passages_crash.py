@@ -12,6 +12,7 @@ from gpulsh import budget
 from gpulsh.run.passages import documents, find
 from gpulsh.store.manifest import Manifest
 from tests.crash.test_resume import results
+from tests.support.files import write_rows
 from tests.support.mortal import Mortals, spread
 from tests.support.texts import licences
 
@@ -29,12 +30,10 @@ class Ended(BaseException):
 def passage_files(tmp_path: Path) -> Path:
     """Licence texts in three files."""
     folder = tmp_path / "in"
-    folder.mkdir()
     texts = [text[:600] for text in licences()[:18]]
     texts += texts[2:5]
     for number in range(3):
-        rows = "".join(json.dumps({"text": text}) + "\n" for text in texts[number::3])
-        (folder / f"{number}.jsonl").write_text(rows)
+        write_rows(folder / f"{number}.jsonl", texts[number::3])
     return folder
 
 

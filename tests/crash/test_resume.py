@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
@@ -24,8 +23,9 @@ from gpulsh import budget
 from gpulsh.budget import Cut
 from gpulsh.errors import OutputError
 from gpulsh.run.stages.verify import compare as compare_share
+from tests.support.files import write_rows
 from tests.support.mortal import spread
-from tests.support.runs import interrupted
+from tests.support.runs import interrupting
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
 
@@ -39,7 +39,6 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_inputs(folder: Path) -> Path:
-    folder.mkdir()
     source = random.Random(1)
     words = [f"word{i}" for i in range(500)]
     pages = [" ".join(source.choices(words, k=30)) for _ in range(40)]
@@ -48,13 +47,10 @@ def write_inputs(folder: Path) -> Path:
         for _ in range(240)
     ]
     rows[7::9] = [f"{page} and a few words more" for page in pages[: len(rows[7::9])]]
-    score = [source.randrange(100) for _ in rows]
-    table = pa.table({"text": rows, "score": score})
-    pq.write_table(table.slice(0, 90), folder / "a.parquet", row_group_size=20)
-    lines = (f'{{"text": "{row}", "score": {value}}}\n' for row, value in zip(rows[90:150], score[90:150], strict=True))
-    (folder / "b.jsonl").write_text("".join(lines))
-    with pa.OSFile(str(folder / "c.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
-        out.write_table(table.slice(150))
+    table = pa.table({"text": rows, "score": [source.randrange(100) for _ in rows]})
+    write_rows(folder / "a.parquet", table.slice(0, 90), 20)
+    write_rows(folder / "b.jsonl", table.slice(90, 60))
+    write_rows(folder / "c.arrow", table.slice(150))
     return folder
 
 
@@ -136,21 +132,19 @@ def kill_while_replacing(small: Path, tmp_path: Path, before: str, names: Sequen
             with pytest.MonkeyPatch.context() as patch:
                 ends_at(patch, number, Ended(), names, lasting=True)
                 gpulsh.deduplicate_files(small, out, overwrite=True, **OPTIONS)
+            break
         except Ended:
             gpulsh.deduplicate_files(small, out, resume=True, **OPTIONS)
             assert results(out) == wanted and not (out / "_work").exists()
             shutil.rmtree(out)
-        else:
-            break
     assert number > 8
 
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files as `inputs`, in several partitions, ranges and groups, but few."""
-    monkeypatch.setattr(
-        "gpulsh.run.file_run.cut", lambda memory, sizes: Cut(memory=memory, partition=40000, digests=3000, group=25000)
-    )
+    tiny = Cut(memory=1 << 30, partition=40000, digests=3000, group=25000)
+    monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: tiny)
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # slow, and without effect on what is read
     return write_inputs(tmp_path / "in")
@@ -230,23 +224,19 @@ def test_shares_that_were_compared_are_not_compared_again(
 
         return counted
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("gpulsh.run.driver.compare", compare_some(4))
-        with pytest.raises(KeyboardInterrupt):
-            gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS)
-    with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.run.driver.compare", compare_some(-1))
-        result = gpulsh.deduplicate_files(inputs, tmp_path / "out", resume=True, **OPTIONS)
+        gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS)
+    monkeypatch.setattr("gpulsh.run.driver.compare", compare_some(-1))
+    result = gpulsh.deduplicate_files(inputs, tmp_path / "out", resume=True, **OPTIONS)
     assert results(tmp_path / "out") == wanted and "compare" in result.funnel["seconds"]
     assert compared == list(range(len(compared))) and len(compared) > 8
 
 
 def interrupt(given: Path | list[str], out: Path) -> None:
     """A run that is interrupted where its evidence would be written."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.driver.evidence", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            gpulsh.deduplicate_files(given, out, **OPTIONS)
+    with interrupting():
+        gpulsh.deduplicate_files(given, out, **OPTIONS)
 
 
 def test_a_finished_run_or_another_job_opens_no_engine(

@@ -20,7 +20,7 @@ from gpulsh.index.manifest import NAME as INDEX
 from gpulsh.run.output.folder import OutputFolder
 from gpulsh.run.output.work_folder import LOCK, WORDS, remove_work
 from gpulsh.store.manifest import NAME, Manifest
-from tests.support.runs import interrupted
+from tests.support.runs import interrupting
 
 TEXT = "some words of a page that is there twice and then nothing else at all"
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in (TEXT, TEXT, "others"))
@@ -57,17 +57,11 @@ def refused(match: str, out: str = "out", **options: Any) -> None:
     assert tree() == before
 
 
-def unfinished(monkeypatch: pytest.MonkeyPatch, stage: str = "commit", **options: Any) -> None:
-    """OUT of a run that was interrupted: before it moved its results, or amid that."""
+def unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OUT of a run that was interrupted before it moved its results."""
     monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
-
-    with pytest.MonkeyPatch.context() as patch:
-        if stage == "commit":
-            patch.setattr(OutputFolder, "commit", interrupted)
-        else:
-            patch.setattr(OutputFolder, "_move_results", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            run(**options)
+    with interrupting("gpulsh.run.output.folder.OutputFolder.commit"):
+        run()
 
 
 # --- a folder of the user's that is called _work ---

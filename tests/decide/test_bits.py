@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 import gpulsh
 from gpulsh.cli import group as command
 from tests.sketch.test_main_job import documents
+from tests.support.files import write_rows
+from tests.support.runs import evidence
 
 every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 
@@ -56,27 +56,21 @@ def test_also_holds_in_large_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_files_and_the_command_decide_as_memory(tmp_path: Path) -> None:
     texts = documents()
-    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
-    ways: list[tuple[dict[str, Any], list[str]]] = [
-        ({"sketch": gpulsh.SimHash(bits=64), "distance": 3}, ["--sketch", "simhash:64:3"]),
-        (
-            {"seed": 7, "also": gpulsh.SimHash(bits=128, seed=7), "distance": 12},
-            ["--and", "simhash:128:12", "--seed", "7"],
-        ),
-        (
-            {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128)},
-            ["--sketch", "simhash", "--and", "simhash:128"],
-        ),
+    write_rows(tmp_path / "a.parquet", texts)
+    both = {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128)}
+    ways: list[tuple[dict[str, Any], str]] = [
+        ({"sketch": gpulsh.SimHash(bits=64), "distance": 3}, "--sketch simhash:64:3"),
+        ({"seed": 7, "also": gpulsh.SimHash(bits=128, seed=7), "distance": 12}, "--and simhash:128:12 --seed 7"),
+        (both, "--sketch simhash --and simhash:128"),
     ]
     for number, (given, options) in enumerate(ways):
         wanted = np.flatnonzero(~gpulsh.deduplicate(texts, threshold=0.6, backend="cpu", **given).keep).tolist()
         one, two = tmp_path / f"one{number}", tmp_path / f"two{number}"
         gpulsh.deduplicate_files(tmp_path / "a.parquet", one, threshold=0.6, backend="cpu", **given)
-        asked = ["dedup", str(tmp_path / "a.parquet"), "-o", str(two), "--threshold", "0.6", *options]
+        asked = ["dedup", str(tmp_path / "a.parquet"), "-o", str(two), "--threshold", "0.6", *options.split()]
         ran = CliRunner().invoke(command, [*asked, "--backend", "cpu"])
         assert ran.exit_code == 0, ran.output
-        for out in (one, two):
-            assert pq.read_table(out / "duplicates.parquet").column("row").to_pylist() == wanted
+        assert dropped_rows(one) == dropped_rows(two) == wanted
         parameters = json.loads((two / "report.json").read_text())["parameters"]
         near = parameters["near" if "sketch" in given else "also"]
         assert near["distance"] == given.get("distance", 15) and near["seed"] == given.get("seed", 1)
@@ -87,11 +81,9 @@ def test_runs_with_an_index_of_bits_decide_as_memory(tmp_path: Path) -> None:
     texts = [*documents()[::2], *documents()[1::2]]
     half, found = len(texts) // 2, []
     for name, part in (("a", slice(half)), ("b", slice(half, None))):
-        pq.write_table(pa.table({"text": texts[part]}), tmp_path / f"{name}.parquet")
-        asked = ["dedup", str(tmp_path / f"{name}.parquet"), "-o", str(tmp_path / name), "--index", str(tmp_path / "i")]
-        ran = CliRunner().invoke(
-            command, [*asked, "--threshold", "0.6", "--sketch", "simhash:64:3", "--backend", "cpu"]
-        )
+        given = write_rows(tmp_path / f"{name}.parquet", texts[part])
+        asked = ["dedup", given, "-o", str(tmp_path / name), "--index", str(tmp_path / "i"), "--threshold", "0.6"]
+        ran = CliRunner().invoke(command, [*asked, "--sketch", "simhash:64:3", "--backend", "cpu"])
         assert ran.exit_code == 0, ran.output
         found += [part.indices(len(texts))[0] + row for row in dropped_rows(tmp_path / name)]
     wanted = gpulsh.deduplicate(texts, threshold=0.6, sketch=gpulsh.SimHash(), distance=3, backend="cpu")
@@ -99,8 +91,7 @@ def test_runs_with_an_index_of_bits_decide_as_memory(tmp_path: Path) -> None:
 
 
 def dropped_rows(out: Path) -> list[int]:
-    rows: list[int] = pq.read_table(out / "duplicates.parquet").column("row").to_pylist()
-    return rows
+    return [row["row"] for row in evidence(out)]
 
 
 def test_without_a_distance_pairs_at_the_threshold_are_found() -> None:

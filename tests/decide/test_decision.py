@@ -103,8 +103,7 @@ def check_real(threshold: float, unit: Any, size: int, every: int, priority: Any
 
 
 @pytest.mark.parametrize(
-    ("threshold", "prioritized", "every"),
-    [(0.5, True, 4), (0.7, False, 4), (0.9, True, 4), (1.0, False, 1)],
+    ("threshold", "prioritized", "every"), [(0.5, True, 4), (0.7, False, 4), (0.9, True, 4), (1.0, False, 1)]
 )
 def test_real_text(threshold: float, prioritized: bool, every: int) -> None:
     priority = [float(len(text) % 97) for text in real("word", 5, every)[0]] if prioritized else None

@@ -14,6 +14,7 @@ from gpulsh.arrays import Fingerprints
 from gpulsh.errors import ParameterError
 from gpulsh.secret import chosen_secret, evidence_keys
 from tests.support import naive
+from tests.support.files import write_rows
 from tests.support.texts import SECRET, SECRETS
 
 # Pairs of texts that share no word but hashes: public fingerprints, or exact hashes under SECRET. They were found by
@@ -126,9 +127,9 @@ def written(out: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("indexed", [False, True], ids=["files", "index"])
 def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: Path) -> None:
-    for number, text in enumerate(documents()):
-        with open(tmp_path / f"{number % 3}.jsonl", "a") as file:
-            file.write(json.dumps({"text": text, "id": number}) + "\n")
+    for part in range(3):
+        rows = [{"text": text, "id": number} for number, text in enumerate(documents()) if number % 3 == part]
+        write_rows(tmp_path / f"{part}.jsonl", rows)
     found, counts = [], []
     for number, secret in enumerate(SECRETS):
         out = tmp_path / f"out{number}"

@@ -100,19 +100,10 @@ KINDS = {
     "sentences": pages(80, 6),
     "one": ["a b c d e f"],
 }
-BACKENDS = {
-    "cpu": CpuBackend(2),
-    "one thread": CpuBackend(1),
-    "scarce": CpuBackend(2, memory=1 << 18),
-    "reference": ReferenceBackend(),
-}
-BOUNDS = {
-    "FEW_KEPT": [0, 8, 64],
-    "FEW_DOCUMENTS": [0, 64],
-    "FIRST_BLOCK": [1, 64, 1 << 20],
-    "LARGEST_JOIN": [500, 1 << 22],
-    "MOST_DOCUMENTS": [0, 4096],
-}
+BACKENDS = {"cpu": CpuBackend(2), "one thread": CpuBackend(1), "scarce": CpuBackend(2, memory=1 << 18)}
+BACKENDS["reference"] = ReferenceBackend()
+BOUNDS = {"FEW_KEPT": [0, 8, 64], "FEW_DOCUMENTS": [0, 64], "FIRST_BLOCK": [1, 64, 1 << 20]}
+BOUNDS |= {"LARGEST_JOIN": [500, 1 << 22], "MOST_DOCUMENTS": [0, 4096]}
 relations = st.sampled_from([ALL, Relation(protected=40), Relation(protected=40, asking=40), Relation(asking=60)])
 
 

@@ -9,8 +9,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
@@ -29,6 +27,8 @@ from tests.decide.test_decision import assert_decision, described
 from tests.run.test_partitioned import assert_rows, cut_as
 from tests.support import naive
 from tests.support.bounds import set_bounds
+from tests.support.files import write_rows
+from tests.support.runs import evidence
 
 SHINGLING = Shingling(size=2)
 BANDING: dict[str, Any] = {"num_perm": 6, "bands": 6, "rows": 1}
@@ -65,10 +65,7 @@ def most_documents(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("most_documents")
-@pytest.mark.parametrize(
-    ("bounds", "ordered"),
-    [(None, False), ((10_000, 30), True)],
-)
+@pytest.mark.parametrize(("bounds", "ordered"), [(None, False), ((10_000, 30), True)])
 def test_the_decision_is_the_naive_one(
     monkeypatch: pytest.MonkeyPatch, ordered: bool, bounds: tuple[int, int] | None
 ) -> None:
@@ -96,7 +93,7 @@ def test_the_decision_is_the_naive_one(
 @pytest.mark.parametrize("group", [20_000, 1 << 40], ids=["in shares", "whole"])
 def test_over_files(tmp_path: Path, keep: str, group: int) -> None:
     texts = pages(90, 4)
-    pq.write_table(pa.table({"text": texts, "id": range(len(texts))}), tmp_path / "in.parquet", row_group_size=40)
+    write_rows(tmp_path / "in.parquet", [{"text": text, "id": row} for row, text in enumerate(texts)], 40)
     cut = Cut(memory=1 << 30, partition=40_000, digests=400, group=group)
     with cut_as(cut, run=1 << 10), pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
@@ -106,8 +103,7 @@ def test_over_files(tmp_path: Path, keep: str, group: int) -> None:
         gpulsh.deduplicate_files(tmp_path / "in.parquet", out, keep=keep, id_column="id", **options)
     priority = None if keep == "first" else [float(len(text)) for text in texts]
     wanted = naive.greedy(known(True), 0.8, priority, small_bucket=SMALL_BUCKET)
-    rows = pq.read_table(out / "duplicates.parquet").to_pylist()
-    assert_rows(rows, (wanted.duplicate_of, wanted.similarity, wanted.cluster))
+    assert_rows(evidence(out), (wanted.duplicate_of, wanted.similarity, wanted.cluster))
 
 
 @pytest.mark.usefixtures("most_documents")
@@ -213,7 +209,7 @@ def test_progress_is_reported_while_pairs_are_compared(monkeypatch: pytest.Monke
 def test_progress_is_reported_within_a_group_of_a_run_over_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pq.write_table(pa.table({"text": pages(300, 12)}), tmp_path / "in.parquet")
+    write_rows(tmp_path / "in.parquet", pages(300, 12))
     reported = Reported()
     monkeypatch.setattr("gpulsh.run.file_run.open_progress", lambda show: reported)
     monkeypatch.setattr(comparing, "PAIRS_AT_ONCE", 1000)

@@ -1,6 +1,5 @@
 """Excerpts of two texts: cut around their difference, and only tokens that the method compares are marked."""
 
-import json
 import re
 import unicodedata
 from pathlib import Path
@@ -15,6 +14,7 @@ from gpulsh.report.excerpts import SHOWN, differences, pieces
 from gpulsh.report.excerpts import excerpts as cut
 from gpulsh.report.page import missing
 from gpulsh.run.files import deduplicate_files
+from tests.support.files import write_rows
 from tests.support.texts import READINGS, shingling_of
 
 CHINESE = "今天天气很好我们一起去公园散步看见许多花开得非常美丽孩子们在草地上奔跑老人坐在长椅上聊天"
@@ -40,7 +40,7 @@ def test_of_two_chinese_texts_the_characters_that_differ_are_marked() -> None:
 @pytest.mark.parametrize("unit", ["word", "char"])
 def test_the_page_marks_them_so(unit: Unit, tmp_path: Path) -> None:
     texts = [CHINESE, CHINESE.replace("园", "路") + "。"]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    write_rows(tmp_path / "a.jsonl", texts)
     shingling = Shingling(unit=unit, size=2)
     deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", shingling=shingling, backend="reference")
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.cli import main
 from gpulsh.report import excerpts
 from gpulsh.report.evidence import MEMBERS, SAMPLE
 from gpulsh.report.excerpts import SHOWN
 from gpulsh.report.page import missing, render
+from tests.support.command import Command
+from tests.support.files import read_rows, write_rows
 from tests.support.html import Html
 from tests.support.runs import evidence, run
 
@@ -39,12 +40,7 @@ def page(number: int, changed: int = 0) -> str:
 
 def write(name: str, texts: Iterable[str | None]) -> str:
     """A file of these texts, with ids."""
-    rows = [{"id": f"{name[0]}-{row}<b>", "text": text} for row, text in enumerate(texts)]
-    if name.endswith(".parquet"):
-        pq.write_table(pa.Table.from_pylist(rows), name, row_group_size=2)
-    else:
-        Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return name
+    return write_rows(name, [{"id": f"{name[0]}-{row}<b>", "text": text} for row, text in enumerate(texts)], 2)
 
 
 def corpus() -> list[str]:
@@ -94,15 +90,7 @@ def test_the_summary_counts_the_evidence(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_examples_are_rows_of_the_evidence_with_their_texts() -> None:
     files = corpus()
     report = report_of(files)
-    texts = {
-        (name, row): text
-        for name in files
-        for row, text in enumerate(
-            pq.read_table(name)["text"].to_pylist()
-            if name.endswith(".parquet")
-            else [json.loads(line)["text"] for line in Path(name).read_text().splitlines()]
-        )
-    }
+    texts = {(name, row): own["text"] for name in files for row, own in enumerate(read_rows(name))}
     by_place = {(row["file"], row["row"]): row for row in evidence("out")}
     examples = report["evidence"]["examples"]
     clusters = {by_place[one["dropped"]["file"], one["dropped"]["row"]]["cluster"] for one in examples}
@@ -186,9 +174,8 @@ def test_files_whose_names_read_alike() -> None:
     report = run(paths).report
     assert report["evidence"]["dropped"] == [0, 1, 1]  # two that would read alike have their bytes spelled out
     names = [r"\xfe.txt", r"\xff.txt", "b.txt"]
-    assert [(row["file"], row["duplicate_of_file"]) for row in evidence("out")] == [
-        (name, names[0]) for name in names[1:]
-    ]
+    dropped = [(row["file"], row["duplicate_of_file"]) for row in evidence("out")]
+    assert dropped == [(name, names[0]) for name in names[1:]]
     assert [entry["file"] for entry in report["files"]] == names
     assert "1 of 3 documents kept" in Html(html()).text
 
@@ -206,26 +193,23 @@ def test_bad_records_and_protected_documents_are_not_kept_rows() -> None:
     assert counts == [7, 3, 2, 2]  # protected copies of each other stay
 
 
-def test_without_jinja_the_report_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_jinja_the_report_says_so(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     job = ["dedup", *corpus(), "-o", "out", "--backend", "reference"]
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "jinja2", None)
-        assert main(job) == 0
-        assert 'gpulsh: report.html needs jinja2: pip install "gpulsh[report]"' in capsys.readouterr().err
+        assert 'gpulsh: report.html needs jinja2: pip install "gpulsh[report]"' in command("", *job).err
         report = json.loads(Path("out/report.json").read_text())
         assert not report["page"]["written"] and "gpulsh[report]" in report["page"]["reason"]
         assert "report.html" not in report["outputs"] and not Path("out/report.html").exists()
-        assert main(["report", "out"]) == 1
-        assert "needs jinja2" in capsys.readouterr().err
-    assert main(["report", "out"]) == 0 and capsys.readouterr().out == "out/report.html\n"
+        assert "needs jinja2" in command("report out").error
+    assert command("report out") == (0, "out/report.html\n", "")
     assert json.loads(Path("out/report.json").read_text())["outputs"] == [*report["outputs"], "report.html"]
-    assert main([*job, "--overwrite"]) == 0  # the page is gpulsh's now, and a later run replaces it
+    assert command("", *job, "--overwrite").status == 0  # the page is gpulsh's now, and a later run replaces it
     # A page that gpulsh did not write, and a folder without a report.
     Path("out/report.json").write_text(json.dumps(report))
     Path("out/report.html").write_text("mine")
-    assert main(["report", "out"]) == 1 and "was not written by gpulsh" in capsys.readouterr().err
-    assert html() == "mine"
-    assert main(["report", "."]) == 1 and "holds no report.json" in capsys.readouterr().err
+    assert "was not written by gpulsh" in command("report out").error and html() == "mine"
+    assert "holds no report.json" in command("report .").error
 
 
 def test_a_text_that_turns_the_line_around_turns_only_itself() -> None:
@@ -233,8 +217,7 @@ def test_a_text_that_turns_the_line_around_turns_only_itself() -> None:
     turned = "foreign\u202e\u2066\u2069\u202cgnp\x1b"
     name = f"{turned}.jsonl"
     texts = [f"{turned} {page(1, changed)}" for changed in (0, 1, 2)] + [f"{turned} {page(2)}"] * 2
-    rows = [{"id": f"id{turned}{number}", "text": text} for number, text in enumerate(texts)]
-    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(name, [{"id": f"id{turned}{number}", "text": text} for number, text in enumerate(texts)])
     report_of([name], keep=f"source:{name}")
     shown = Html(html())
     assert "foreign" not in shown.outside and not {"\u202e", "\u2066", "\u2069", "\x1b"} & set(shown.outside)
@@ -266,11 +249,10 @@ def test_the_page_stays_small() -> None:
     assert len(content.encode()) < 5_000_000 and content.count("data-entry=") == number + 200
 
 
-def test_candidates_that_were_ruled_out_are_not_called_dissimilar(capsys: pytest.CaptureFixture[str]) -> None:
+def test_candidates_that_were_ruled_out_are_not_called_dissimilar(command: Command) -> None:
     """Two of a kind in one INPUT are alike, but no duplicates across INPUTs; without bars, no word of them."""
     inputs = [write(f"{name}.jsonl", [page(number), page(number, 1)]) for name, number in (("a", 1), ("b", 2))]
-    assert main(["dedup", *inputs, "-o", "out", "--across", "--backend", "reference", "--verbose"]) == 0
-    summary = capsys.readouterr().out
+    summary = command("dedup -o out --across --backend reference --verbose", *inputs).out
     assert re.search(r"candidates +2  = 2 others; exact Jaccard", summary) and "dissimilar" not in summary
     assert "ruled out by --within, --across" in html() and "The bars are" not in html()
 

@@ -15,6 +15,7 @@ from gpulsh.report.evidence import MEMBERS, SAMPLE, members, sample_clusters
 from gpulsh.report.page import cautions
 from gpulsh.report.reproduce import command, in_words
 from gpulsh.run.files import deduplicate_files
+from tests.support.files import write_rows
 
 
 @pytest.mark.parametrize(
@@ -29,9 +30,9 @@ from gpulsh.run.files import deduplicate_files
     ],
 )
 def test_the_command_asks_for_the_same_again(options: dict[str, Any], folder: Path) -> None:
-    for name in ("a b.jsonl", "$c'.jsonl"):
-        Path(name).write_text("".join(json.dumps({"id": n, "text": "the same few words " * n}) + "\n" for n in (3, 4)))
     inputs = ["a b.jsonl", "$c'.jsonl"]
+    for name in inputs:
+        write_rows(name, [{"id": n, "text": "the same few words " * n} for n in (3, 4)])
     first = deduplicate_files(inputs, "first", backend="reference", **options).report
     line = command(first)
     assert line is not None and line.startswith("gpulsh dedup ")
