@@ -1,6 +1,5 @@
 """Python takes the names of the command, and answers an unknown name with the nearest one."""
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import gpulsh
-from gpulsh.cli import main
 from gpulsh.errors import InputError, InputTypeError, ParameterError, UnknownParameterError
+from tests.support.command import Command
+from tests.support.files import write_rows
 
 ON: dict[str, Any] = {"backend": "cpu"}
 TEXTS = ["one two three four five six", "One, two, three, four, five, six!", "something else"]
@@ -32,7 +32,7 @@ def test_sketches_by_name(named: dict[str, Any], same: dict[str, Any], tmp_path:
     texts = TEXTS[:1] + [f"{i} {i + 1} {i + 2} {i % 7} five six" for i in range(40)] + TEXTS
     wanted = gpulsh.deduplicate(texts, threshold=0.5, **same, **ON)
     assert gpulsh.deduplicate(texts, threshold=0.5, **named, **ON) == wanted
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    write_rows(tmp_path / "a.jsonl", texts)
     reports = [
         gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / out, threshold=0.5, **given, **ON).report
         for out, given in (("named", named), ("same", same))
@@ -47,13 +47,13 @@ def test_sketches_by_name(named: dict[str, Any], same: dict[str, Any], tmp_path:
 
 
 def test_each_sketch_has_its_own_distance(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    write_rows(tmp_path / "a.jsonl", TEXTS)
     for number, (sketch, also, distances) in enumerate(
-        (
+        [
             ("simhash:64:3", "simhash:64:9", (3, 9)),
             ("simhash:64:3", "simhash:64", (3, 18)),
             ("simhash:64", "simhash:64:3", (12, 3)),
-        )
+        ]
     ):
         given = {"sketch": sketch, "also": also, "threshold": 0.8, **ON}
         made = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / str(number), **given)
@@ -75,7 +75,7 @@ def test_columns_as_a_list(tmp_path: Path) -> None:
     listed = gpulsh.deduplicate(table, text_column=["title", "meta.body"], **ON)
     assert listed == gpulsh.deduplicate(table, text_column="title,meta.body", **ON)
     assert listed.keep.tolist() == [True, False, True]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    write_rows(tmp_path / "a.jsonl", table)
     result = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "o", text_column=["title", "meta.body"], **ON)
     assert result.report["parameters"]["text_column"] == "title,meta.body" and result.funnel["dropped"] == 1
 
@@ -108,16 +108,15 @@ def test_unknown_keywords() -> None:
             call(qqqq=5)
 
 
-def test_the_nearest_column(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_nearest_column(folder: Path, command: Command) -> None:
     Path("a.csv").write_text("id,Title,score\n1,x,2\n")
     Path("a.jsonl").write_text('{"id": 1, "Title": "x", "score": 2}\n')
     for given, missing, meant in (
-        (["--text-column", "titel"], "titel", "Title"),
-        (["--text-column", "Title", "--keep", "scores"], "scores", "score"),
+        ("--text-column titel", "titel", "Title"),
+        ("--text-column Title --keep scores", "scores", "score"),
     ):
         for name in ("a.csv", "a.jsonl"):
-            assert main(["dedup", name, "-o", "out", *given]) == 1
-            error = capfd.readouterr().err
+            error = command(f"dedup {name} -o out {given}").error
             assert f"{name}: has no column '{missing}'" in error and f"; did you mean '{meant}'?" in error
     with pytest.raises(InputError, match="did you mean 'Title'"):
         gpulsh.deduplicate_files("a.csv", "out", text_column="title", **ON)

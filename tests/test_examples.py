@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpulsh
+from tests.support.files import write_rows
 from tests.support.texts import licences
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -47,19 +48,15 @@ def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
-def write(path: Path, texts: list[str]) -> Path:
-    numbers = range(len(texts))
-    sources = [SOURCES[number % 3] for number in numbers]
-    pq.write_table(pa.table({"text": texts, "id": numbers, "source": sources}), path)
-    return path
+def write(path: Path, texts: list[str]) -> str:
+    rows = enumerate(texts)
+    return write_rows(path, [{"text": text, "id": row, "source": SOURCES[row % 3]} for row, text in rows])
 
 
 def candidates(texts: list[str]) -> NDArray[np.int64]:
     """The pairs that the examples' sketch and banding find."""
-    found: NDArray[np.int64] = gpulsh.candidate_pairs(
-        gpulsh.Banding(bands=21, rows=6)(gpulsh.MinHash(num_perm=128).from_texts(texts))
-    )
-    return found
+    signatures = gpulsh.MinHash(num_perm=128).from_texts(texts)
+    return gpulsh.candidate_pairs(gpulsh.Banding(bands=21, rows=6)(signatures))
 
 
 ALONE = {"in_memory", "files", "index_over_days", "choose", "after_deduplication"}
@@ -99,7 +96,6 @@ def test_in_memory(example: Example, texts: list[str], tmp_path: Path) -> None:
 
 def test_files(example: Example, texts: list[str], tmp_path: Path) -> None:
     source = tmp_path / "in"
-    source.mkdir()
     for part in range(2):
         write(source / f"{part}.parquet", texts[part::2])
     said = example("files", source, tmp_path / "out")
@@ -144,18 +140,16 @@ def test_choosing(example: Example, texts: list[str], tmp_path: Path) -> None:
     assert dropped == sorted(dropped) and dropped[1] == (~gpulsh.deduplicate(texts, threshold=0.8).keep).sum()
     found = re.search(r"(\d+) bands of (\d+) rows compare ([\d.]+)% of the pairs at 0\.8", said)
     assert found and int(found[1]) * int(found[2]) <= 128 and float(found[3]) >= 99.5
-    errors = {
-        name: float(error) for name, error in re.findall(r"^(\w+\(\d+\)): off by ([\d.]+) on", said, re.MULTILINE)
-    }
+    pattern = re.compile(r"^(\w+\(\d+\)): off by ([\d.]+) on", re.MULTILINE)
+    errors = {name: float(error) for name, error in pattern.findall(said)}
     assert set(errors) == {"MinHash(128)", "MinHash(512)", "OnePermutation(512)"}
     assert errors["MinHash(512)"] < errors["MinHash(128)"] < 0.05 and errors["OnePermutation(512)"] < 0.05
 
 
 def test_scikit_learn(example: Example, texts: list[str], tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    head, *lines = example(
-        "scikit_learn", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet"
-    ).splitlines()
+    path = write(tmp_path / "texts.parquet", texts)
+    head, *lines = example("scikit_learn", path, tmp_path / "out.parquet").splitlines()
     known = FEW * 9 // 10
     fingerprints = gpulsh.shingle(texts)
     pairs = np.stack(np.meshgrid(np.arange(known), np.arange(known, FEW)), -1).reshape(-1, 2)
@@ -169,11 +163,9 @@ def test_scikit_learn(example: Example, texts: list[str], tmp_path: Path) -> Non
 def test_datatrove(example: Example, texts: list[str], tmp_path: Path) -> None:
     pytest.importorskip("datatrove", reason="datatrove is not installed")
     source = tmp_path / "in"
-    source.mkdir()
     rows = [{"id": f"d{number}", "text": text} for number, text in enumerate(texts[:300])]
     for part in range(2):
-        lines = "".join(json.dumps(row) + "\n" for row in rows[150 * part :][:150])
-        (source / f"{part}.jsonl").write_text(lines)
+        write_rows(source / f"{part}.jsonl", rows[150 * part :][:150])
     example("datatrove_pipeline", source, tmp_path / "out")
     keep = gpulsh.deduplicate([row["text"] for row in rows]).keep
     kept, dropped = (np.flatnonzero(chosen).tolist() for chosen in (keep, ~keep))
@@ -190,9 +182,8 @@ def test_datatrove(example: Example, texts: list[str], tmp_path: Path) -> None:
 def test_duckdb(example: Example, texts: list[str], tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="DuckDB is not installed")
     result = gpulsh.deduplicate(texts)
-    kept, similar = example(
-        "duckdb_sql", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet"
-    ).splitlines()
+    path = write(tmp_path / "texts.parquet", texts)
+    kept, similar = example("duckdb_sql", path, tmp_path / "out.parquet").splitlines()
     assert kept == f"{result.keep.sum():,} of {FEW:,} kept"
     assert sorted(pq.read_table(tmp_path / "out.parquet")["id"].to_pylist()) == np.flatnonzero(result.keep).tolist()
     pairs = candidates(texts)

@@ -1,7 +1,6 @@
 """gpulsh passes the judge of `ci/fuzz` in a few cases, and the judge finds faults; tests/soak has more of both."""
 
 import gzip
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from tests.fuzz.evidence import faults
 from tests.fuzz.formats import FILES, NAMES
 from tests.fuzz.planted import PLANTED
 from tests.fuzz.runner import Runner
+from tests.support.files import write_rows
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/PID/statm is Linux's")
 ARGUMENTS = ["dedup", "in/a.jsonl", "-o", "out", "--memory", "512MiB", "--backend", "cpu"]
@@ -33,8 +33,7 @@ def saved(tmp_path: Path) -> Path:
     cases.make_folders(tmp_path / "case")
     words = [f"word{number}" for number in range(30)]
     texts = [" ".join(words), " ".join(words[:29]), " ".join(words).upper(), " ".join(words[15:] + words[:9])]
-    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-    (tmp_path / "case/in/a.jsonl").write_text(lines)
+    write_rows(tmp_path / "case/in/a.jsonl", texts)
     return tmp_path / "case"
 
 
@@ -59,15 +58,16 @@ def is_large(format: str, number: int) -> bool:
 def test_the_judge_finds_faults(fault: str, saved: Path, runner: Runner) -> None:
     Case("jsonl", "planted", 0, ARGUMENTS, target=f"tests.fuzz.planted:{fault}").save(saved)
     verdict = runner.again(saved)
-    assert (
-        (PLANTED[fault] in verdict.kinds) if fault in PLANTED else (verdict.kinds, verdict.ended.status) == (set(), 0)
-    )
+    if fault in PLANTED:
+        assert PLANTED[fault] in verdict.kinds
+    else:
+        assert (verdict.kinds, verdict.ended.status) == (set(), 0)
 
 
 def test_a_file_without_a_name_changes_no_index(runner: Runner, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query makes the filters that an index lacks."""
     monkeypatch.chdir(saved)
-    (saved / "in/b.jsonl").write_text("".join(json.dumps({"text": f"{n} a b c d e f"}) + "\n" for n in range(4)))
+    write_rows("in/b.jsonl", [f"{n} a b c d e f" for n in range(4)])
     for verb, file in (("build", "in/a.jsonl"), ("add", "in/b.jsonl")):
         assert main(["index", verb, "index", file, "--backend", "cpu"]) == 0
     for name in Path("index").glob("*groups-*"):

@@ -76,13 +76,9 @@ def test_order_changes_positions_alone(notices: list[str]) -> None:
         np.testing.assert_array_equal(mixed.keep, straight.keep[place])
         np.testing.assert_array_equal(place[mixed.duplicate_of], straight.duplicate_of[place])
         np.testing.assert_array_equal(mixed.similarity, straight.similarity[place])
-        moved = {
-            (*sorted(place[pair].tolist()), s)
-            for pair, s in zip(mixed.pairs, mixed.pair_similarity.tolist(), strict=True)
-        }
-        assert moved == {
-            (*pair, s) for pair, s in zip(straight.pairs.tolist(), straight.pair_similarity.tolist(), strict=True)
-        }
+        moved = zip(np.sort(place[mixed.pairs], axis=1).tolist(), mixed.pair_similarity.tolist(), strict=True)
+        stayed = zip(straight.pairs.tolist(), straight.pair_similarity.tolist(), strict=True)
+        assert sorted(moved) == sorted(stayed)
         # A cluster is named by its smallest position, so its members are compared.
         assert members(place, mixed.cluster) == members(np.arange(len(place)), straight.cluster)
 
@@ -139,10 +135,8 @@ def pairs_by_similarity() -> tuple[Fingerprints, NDArray[np.int64], NDArray[np.f
     words = [naive.tokens(text, "word") for text in texts]
     sets = [set(naive.shingles(document, 5)) for document in words]
     fingerprints = gpulsh.shingle(texts, backend="cpu")
-    near = gpulsh.candidate_pairs(
-        gpulsh.Banding(bands=128, rows=1)(gpulsh.MinHash(seed=99)(fingerprints, backend="cpu"), backend="cpu"),
-        backend="cpu",
-    )
+    signatures = gpulsh.MinHash(seed=99)(fingerprints, backend="cpu")
+    near = gpulsh.candidate_pairs(gpulsh.Banding(bands=128, rows=1)(signatures, backend="cpu"), backend="cpu")
     similarity = gpulsh.jaccard(fingerprints, near, backend="cpu")
     order = np.random.default_rng(2).permutation(len(near))
     used: set[int] = set()

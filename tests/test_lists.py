@@ -1,7 +1,6 @@
 """Lists that must agree: of errors and of stages there is one each, and whoever needs it reads it."""
 
 import inspect
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from gpulsh.run.files import deduplicate_files
 from gpulsh.stats import stages as stage_table
 from gpulsh.stats.counts import CLUSTERS, DUPLICATES, MARKS, WEIGHT
 from gpulsh.stats.stages import COSTS, ESTIMATED, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
+from tests.support.files import write_rows
 
 MANUAL = Path(__file__).parents[1] / "docs"
 PAGES = [" ".join(f"w{page}x{place}" for place in range(40)) for page in range(6)]
@@ -46,9 +46,7 @@ def test_every_error_is_public_and_drawn_where_it_belongs() -> None:
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*PAGES, *NEAR, PAGES[3]]))
-    return path
+    return Path(write_rows(tmp_path / "a.jsonl", [*PAGES, *NEAR, PAGES[3]]))
 
 
 def test_every_stage_of_a_run_is_in_the_table_and_every_row_is_of_a_run(
@@ -57,9 +55,8 @@ def test_every_stage_of_a_run_is_in_the_table_and_every_row_is_of_a_run(
     result = gpulsh.deduplicate([*PAGES, *NEAR], backend="reference")
     assert list(result.funnel.seconds) == list(OF_MEMORY)
     with monkeypatch.context() as patch:  # so that one component is larger than a task
-        patch.setattr(
-            "gpulsh.run.file_run.cut", lambda memory, sizes: Cut(memory=memory, partition=999, digests=40, group=1500)
-        )
+        small = Cut(memory=1 << 30, partition=999, digests=40, group=1500)
+        patch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: small)
         report = deduplicate_files(corpus, tmp_path / "out", backend="reference").report
     assert list(report["funnel"]["seconds"]) == list(OF_FILES)
     report = deduplicate_files(corpus, tmp_path / "with", backend="reference", index=tmp_path / "known").report

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
 from gpulsh.cli import group, main
+from tests.support.files import write_rows
 from tests.support.pages import MANUAL, README, ROOT, Block, blocks, run_python
 
 Row = dict[str, Any]
@@ -103,12 +102,7 @@ FILES: dict[str, list[Row]] = {
 @pytest.fixture
 def beside_files(folder: Path) -> None:
     for name, rows in FILES.items():
-        path = Path(name)
-        path.parent.mkdir(exist_ok=True)
-        if path.suffix == ".parquet":
-            pq.write_table(pa.Table.from_pylist(rows), path)
-        else:
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write_rows(name, rows)
     Path("broken.jsonl").write_text('{"text": "one"}\n{"text": "two"\n')
     Path("notes.docx").write_text("one")
     Path("page.txt").write_text("one two three")

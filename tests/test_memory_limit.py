@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, DeviceMemoryError, GpulshError, MemoryLimitError
 from gpulsh.io.file import File, reading
 from gpulsh.memory_limit import lacks_memory, memory_limit
+from tests.support.command import Command
 
 FILE = File("a.parquet", "a.parquet", "a.parquet")
 
@@ -68,14 +68,12 @@ def test_a_footer_that_takes_too_much_memory_is_named(tmp_path: Path) -> None:
 
 
 def test_a_stage_that_takes_too_much_memory_ends_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     (tmp_path / "a.txt").write_text("some words")
     monkeypatch.setattr("gpulsh.run.stages.sign.sign_batches", lambda *_: bytearray(2 << 30))
-    command = ["dedup", str(tmp_path / "a.txt"), "-o", str(tmp_path / "out")]
-    assert main([*command, "--memory", "512MiB", "--backend", "reference"]) == 1
-    *_, last = capsys.readouterr().err.splitlines()
-    assert last.startswith("gpulsh: error: sign: needs more memory than the") and last.endswith("a larger --memory")
+    last = command(f"dedup {tmp_path}/a.txt -o {tmp_path}/out --memory 512MiB --backend reference").error
+    assert last.startswith("sign: needs more memory than the") and last.endswith("a larger --memory")
     assert not (tmp_path / "out").exists()
 
 

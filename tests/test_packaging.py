@@ -28,14 +28,8 @@ PUBLIC = {
 def loaded_after(code: str, path: Path = ROOT) -> set[str]:
     """The top-level modules that a fresh interpreter holds after `code`."""
     report = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
-    ran = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{report}"],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=path,
-        env=os.environ | {"PYTHONPATH": str(path)},
-    )
+    command, environment = [sys.executable, "-c", f"{code}\n{report}"], os.environ | {"PYTHONPATH": str(path)}
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=path, env=environment)
     assert ran.returncode == 0, ran.stderr
     return set(json.loads(ran.stdout.splitlines()[-1]))
 

@@ -171,12 +171,7 @@ def test_chosen_bandings() -> None:
 def test_default_bandings_of_128() -> None:
     bandings = {0.5: (42, 3), 0.7: (32, 4), 0.8: (21, 6), 0.9: (14, 9), 1.0: (1, 128)}
     assert {threshold: default_banding(128, threshold) for threshold in bandings} == bandings
-    for chosen, completed in [
-        ({"rows": 7}, (18, 7)),
-        ({"bands": 18}, (18, 7)),
-        ({"bands": 10, "rows": 10}, (10, 10)),
-        ({"bands": 16, "rows": 8}, (16, 8)),
-    ]:
+    for chosen, completed in (({"rows": 7}, (18, 7)), ({"bands": 18}, (18, 7)), ({"bands": 10, "rows": 10}, (10, 10))):
         assert default_banding(128, 0.8, **chosen) == completed
     assert default_banding(128, 0.01, bands=1) == (1, 128)  # chosen by the user, however little it finds
     for threshold in (1e-5, 5e-324):

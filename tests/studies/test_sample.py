@@ -22,6 +22,7 @@ from gpulsh.studies.sample import Kind, Resemblance, one_changed
 from gpulsh.studies.study import draw_sample, draw_similar
 from gpulsh.text.documents import shingle
 from tests.studies.test_studies import NAIVE, SHINGLING, TEXTS
+from tests.support.files import write_rows
 
 OPTIONS: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu"}
 CODE = "def add(a, b):\n    return {'sum': a + b, **kwargs}[key] if not (a < b) else f(a)[0]\n" * 9
@@ -31,10 +32,7 @@ def test_the_kind_of_text_decides_the_shingles() -> None:
     for text, name in (
         ("the words of a page, one after the other; " * 12, "word:5"),
         ("thirty words of a message " * 6, "word:3"),
-        (
-            "some twenty words of a short message that says what it has to say and then says so once more, again",
-            "word:2",
-        ),
+        ("some twenty words of a short message that says what it has to say and then says so once more", "word:2"),
         ("A short title", "char:4+symbols"),
         (CODE, "word:5+symbols"),
         ("北京大学的学生们今天在图书馆里面看书" * 4, "word:5"),
@@ -102,10 +100,8 @@ def _distinct(read: gpulsh.Fingerprints) -> tuple[Any, Any]:
 
 def test_the_usual_threshold_is_recommended_unless_another_parts_the_text_better() -> None:
     def pages(similar: int) -> list[str]:
-        words = [
-            " ".join(f"p{n // 2}w{k}" if k < similar or n % 2 else f"own{n}w{k}" for k in range(40)) for n in range(40)
-        ]
-        return words
+        shared = [[f"p{n // 2}w{k}" if k < similar or n % 2 else f"own{n}w{k}" for k in range(40)] for n in range(40)]
+        return [" ".join(words) for words in shared]
 
     def sampled(texts: list[str]) -> Resemblance:
         return gpulsh.sample(texts, shingling=gpulsh.Shingling(size=1), backend="cpu")
@@ -114,23 +110,19 @@ def test_the_usual_threshold_is_recommended_unless_another_parts_the_text_better
     assert high.recommended == 0.8  # nothing but about 0.9
     assert low.recommended == 0.7  # all about 0.78, and the next one without any is as far
     assert high.why.endswith("and no threshold has less than half as many")
-    assert low.why == (
-        "0 documents have their most similar one within 0.05 of it, 40 within 0.05 of 0.8:"
-        " fewer depend on the exact number"
-    )
+    told = "0 documents have their most similar one within 0.05 of it, 40 within 0.05 of 0.8:"
+    assert low.why == f"{told} fewer depend on the exact number"
 
 
 def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    path = write_rows(tmp_path / "a.jsonl", TEXTS)
     options = ["--threshold", "0.5", "--shingle", "word:2", "--backend", "cpu", "--examples", "1"]
-    arguments = ["sample", str(path), *options]
+    arguments = ["sample", path, *options]
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "recommended: --shingle word:2 --threshold 0.5"
-    assert lines[-2].startswith("Threshold 0.5: ") and lines[-2].endswith(
-        "and no threshold has less than half as many."
-    )
+    assert lines[-2].startswith("Threshold 0.5: ")
+    assert lines[-2].endswith("and no threshold has less than half as many.")
     found = gpulsh.sample(TEXTS, thresholds=[0.5], examples=1, **OPTIONS)
     of = f"{found.sample} of {len(TEXTS)} documents by {SHINGLING}"
     assert repr(found) == f"Resemblance({of}, recommended threshold 0.5)"
