@@ -96,7 +96,7 @@ def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
     (option,) = [option for option in command.params if "--rate" in option.opts]
     assert isinstance(option, click.Option) and option.help is not None
     for name, unit in COSTS.items():
-        assert re.search(rf"{unit} for [\w, ]*\b{name}\b", option.help), name
+        assert re.search(rf"\b{name}\b[\w, ]*: {unit}", option.help), name
     assert re.findall(r"^(\w+) {2,}", stages.__doc__ or "", flags=re.MULTILINE) == list(OF_FILES)
     units = {"B": "bytes of text"}
     rows = []
