@@ -11,17 +11,7 @@ import pyarrow as pa
 import pytest
 
 import gpulsh
-from gpulsh import (
-    BandDigests,
-    Banding,
-    Fingerprints,
-    Folding,
-    MinHash,
-    ParameterError,
-    SCurve,
-    Shingling,
-    Signatures,
-)
+from gpulsh import BandDigests, Banding, Fingerprints, Folding, MinHash, ParameterError, SCurve, Shingling, Signatures
 from gpulsh.backends.select import backend_status
 from gpulsh.params import BandShape, Family
 

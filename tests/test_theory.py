@@ -13,13 +13,7 @@ import gpulsh
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.hamming_tables import designs
 from gpulsh.params import NearBits
-from gpulsh.theory import (
-    SCurve,
-    choose_banding,
-    default_banding,
-    meeting_probability,
-    near_probability,
-)
+from gpulsh.theory import SCurve, choose_banding, default_banding, meeting_probability, near_probability
 
 BANDINGS = [(42, 3), (32, 4), (21, 6), (14, 9), (18, 7), (1, 1), (1, 9), (9, 1), (65536, 1), (1, 65536), (256, 256)]
 

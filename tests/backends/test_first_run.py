@@ -56,11 +56,7 @@ def test_it_compiles_the_kernels_after_signing_for_the_same_types(tmp_path: Path
     )
     late, needed = json.loads(printed.stdout)
     assert {kernel: needed[kernel] for kernel in late} == late
-    signs = {
-        "fingerprinting.documents.fingerprint_words",
-        "sketches.minhash._minhash",
-        "buckets._band_digests",
-    }
+    signs = {"fingerprinting.documents.fingerprint_words", "sketches.minhash._minhash", "buckets._band_digests"}
     assert {kernel.removeprefix("gpulsh.backends.cpu.") for kernel in needed.keys() - late.keys()} == signs
 
 

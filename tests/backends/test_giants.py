@@ -18,14 +18,7 @@ from gpulsh.errors import DeviceMemoryError
 from gpulsh.params import BandShape, Family, Shingling
 from tests.support.bounds import set_bounds
 from tests.support.same import same
-from tests.support.texts import (
-    ALL_READINGS,
-    KEYS,
-    NOT_UTF8,
-    SEPARATORS,
-    WORDS,
-    batch_of,
-)
+from tests.support.texts import ALL_READINGS, KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 FAMILY, SHAPE = Family(num_perm=16), BandShape(bands=5, rows=3)

@@ -70,8 +70,7 @@ def test_digests_are_of_the_banding_that_fits_the_sketch(vectorizer: type) -> No
 
 
 @pytest.mark.parametrize(
-    ("sketch", "said"),
-    [("minhash:64", "sketch is 'minhash:64'"), (gpulsh.SimHash(weights="idf"), "weights is 'idf'")],
+    ("sketch", "said"), [("minhash:64", "sketch is 'minhash:64'"), (gpulsh.SimHash(weights="idf"), "weights is 'idf'")]
 )
 def test_what_is_no_sketch_of_each_text_alone_is_refused(vectorizer: type, sketch: object, said: str) -> None:
     with pytest.raises(gpulsh.ParameterError, match=f"^{said}.*; give "):

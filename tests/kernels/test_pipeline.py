@@ -57,11 +57,7 @@ def test_no_decision_depends_on_backend_or_secret(selected: CudaBackend, options
 
 @DEFAULT_CUT
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"key_only": True},
-        {"measure": "containment", "threshold": 0.5, "drop_contained_only": False},
-    ],
+    "options", [{"key_only": True}, {"measure": "containment", "threshold": 0.5, "drop_contained_only": False}]
 )
 def test_copies_by_a_key(selected: CudaBackend, options: dict[str, Any]) -> None:
     documents = texts(30)

@@ -85,7 +85,7 @@ def test_a_dictionary_may_repeat_its_values() -> None:
     within = pa.DictionaryArray.from_arrays(codes, pa.array(["x", "x", None, ""]))
     found = gpulsh.passages(["a line"] * 6, unit="line", max_copies=1, within=within, backend="cpu")
     assert list(zip(found["row"].to_pylist(), found["first_row"].to_pylist(), strict=True)) == [
-        *((1, 0), (3, 0), (4, 2), (5, 2)),
+        *((1, 0), (3, 0), (4, 2), (5, 2))
     ]
 
 

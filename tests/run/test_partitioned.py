@@ -301,11 +301,7 @@ def test_whom_large_buckets_compare_does_not_depend_on_the_cut(
 
 @pytest.mark.parametrize(
     ("verify", "resolve", "keep"),
-    [
-        ("exact", "components", "key"),
-        ("signature", "kept", "key"),
-        ("none", "components", "first"),
-    ],
+    [("exact", "components", "key"), ("signature", "kept", "key"), ("none", "components", "first")],
 )
 def test_a_component_that_is_compared_in_shares_is_decided_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verify: Any, resolve: Any, keep: str

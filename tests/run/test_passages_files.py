@@ -146,12 +146,7 @@ any_texts = st.lists(
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(any_texts, st.sampled_from([1, 2, 5]), st.sampled_from(["first", "minimal", "none"]), st.booleans())
 def test_awkward_texts(
-    tmp_path_factory: pytest.TempPathFactory,
-    small: None,
-    texts: list[str | None],
-    tokens: int,
-    keep: str,
-    lines: bool,
+    tmp_path_factory: pytest.TempPathFactory, small: None, texts: list[str | None], tokens: int, keep: str, lines: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("passages")
     path = write_rows(folder / "a.jsonl", texts)

@@ -88,11 +88,7 @@ def test_an_archive(name: str, checked: bool) -> None:
     told: list[int] = []
     with within(seconds):
         records_of = warc_records(
-            io.BytesIO(content),
-            compressed,
-            lambda at, _: told.append(at),
-            lambda _: False,
-            checked=checked,
+            io.BytesIO(content), compressed, lambda at, _: told.append(at), lambda _: False, checked=checked
         )
         found = sum(1 for _ in records_of)
     assert (found, len(told)) == (records, broken)

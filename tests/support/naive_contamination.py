@@ -31,11 +31,7 @@ def common(items: Sequence[Document], size: int, most: int | None) -> set[Window
 
 
 def contamination(
-    items: Sequence[Document],
-    documents: Sequence[Document],
-    size: int,
-    coverage: Fraction,
-    most: int | None = None,
+    items: Sequence[Document], documents: Sequence[Document], size: int, coverage: Fraction, most: int | None = None
 ) -> list[Found]:
     """By row, then item."""
     left_out = common(items, size, most)

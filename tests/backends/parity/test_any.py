@@ -22,16 +22,7 @@ from tests.backends.parity.agreement import REFERENCE, agree, moved, said
 from tests.backends.parity.cuts import CPU, DEVICE, HOST, backend, marked
 from tests.support.rows import EDGES, hashes, table, tables
 from tests.support.same import same
-from tests.support.texts import (
-    KEYS,
-    READINGS,
-    UNITS,
-    all_shinglings,
-    any_text,
-    batch_of,
-    shingling_of,
-    word_shinglings,
-)
+from tests.support.texts import KEYS, READINGS, UNITS, all_shinglings, any_text, batch_of, shingling_of, word_shinglings
 from tests.support.weighted import numbers, rows_of, weighted_tables
 
 Case = Callable[..., Any]

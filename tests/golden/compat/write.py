@@ -17,13 +17,7 @@ import numpy as np
 
 FOLDER = Path(__file__).parent
 WORDS = ["the", "quick", "brown", "fox", "", "naïve", "漢字", "x" * 70, "fox", "0"]
-ROWS = [
-    [],
-    ["a"],
-    WORDS,
-    WORDS[::-1],
-    [f"w{i}" for i in range(40)],
-]
+ROWS = [[], ["a"], WORDS, WORDS[::-1], [f"w{i}" for i in range(40)]]
 TEXTS = [
     "",
     "a",

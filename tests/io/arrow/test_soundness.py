@@ -138,10 +138,7 @@ def uncounted(values: list[Any], kind: Any, nulls: int) -> Any:
 
 
 FEW = uncounted([LONG[0], None, None, LONG[3]], pa.string(), 1)
-UNCOUNTED = {
-    "string": FEW,
-    "struct": pa.StructArray.from_arrays([FEW], ["a"]),
-}
+UNCOUNTED = {"string": FEW, "struct": pa.StructArray.from_arrays([FEW], ["a"])}
 
 
 @pytest.mark.parametrize("kind", UNCOUNTED)

@@ -56,10 +56,7 @@ def test_kept_records_byte_for_byte(tmp_path: Path, name: str) -> None:
     assert result.funnel["documents"] == 6
     assert [
         (row["row"], row["id"], row["duplicate_of_row"], row["duplicate_of_id"]) for row in evidence(result.output)
-    ] == [
-        (3, "<t3>", 0, "<t0>"),
-        (5, "<t5>", 1, "<t1>"),
-    ]
+    ] == [(3, "<t3>", 0, "<t0>"), (5, "<t5>", 1, "<t1>")]
 
 
 def test_records_that_share_a_member_get_one_each(tmp_path: Path) -> None:
@@ -294,13 +291,7 @@ BROKEN: dict[str, tuple[bytes, bool, list[bytes], list[int], str]] = {
     "gzip, noise packed": (GA + gzip.compress(b"noise") + GC, True, [A, C], [len(GA)], "no WARC record begins"),
     "gzip, noise": (GA + b"noise" + GC, True, [A, C], [len(GA)], "broken"),
     "gzip, no gzip": (A + B, True, [], [0], "broken"),
-    "gzip, damage in a shared member": (
-        GA + flipped(gzip.compress(B + C), -7) + GA,
-        True,
-        [A, A],
-        [len(GA)],
-        "broken",
-    ),
+    "gzip, damage in a shared member": (GA + flipped(gzip.compress(B + C), -7) + GA, True, [A, A], [len(GA)], "broken"),
 }
 
 
