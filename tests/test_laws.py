@@ -117,9 +117,6 @@ def test_repeats_and_order_of_shingles_change_no_signature(values: list[int], ra
     np.testing.assert_array_equal(one, two)
 
 
-# --- statistics
-
-
 def binomial_bounds(n: int, p: float, confidence: float) -> tuple[int, int]:
     """The central interval of a binomial count that holds at least `confidence` of it."""
     from scipy.stats import binom  # a second to import, which every worker would take

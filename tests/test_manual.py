@@ -28,9 +28,6 @@ COMMANDS = re.findall(r"\| `(gpulsh [^`]*)` \|$", README.read_text(encoding="utf
 BLOCKS = [pytest.param(block, id=block.text.split("\n")[0]) for block in blocks(README) if block.language]
 
 
-# --- the README
-
-
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_runs_as_pasted(block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In an empty folder; the output shown below is what it prints."""
@@ -69,9 +66,6 @@ def parse(line: str) -> None:
     command = group.get_command(click.Context(group), name)
     assert command is not None, name
     command.make_context(name, arguments, resilient_parsing=False)
-
-
-# --- the manual
 
 
 def page(number: int, last: str = "end") -> Row:

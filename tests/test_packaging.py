@@ -34,9 +34,6 @@ def loaded_after(code: str, path: Path = ROOT) -> set[str]:
     return set(json.loads(ran.stdout.splitlines()[-1]))
 
 
-# --- what importing costs ---
-
-
 def test_light_calls_load_nothing_heavy() -> None:
     assert {"pyarrow", "numpy"} <= loaded_after("import pyarrow"), "heavy modules would be seen"
     assert not loaded_after("import gpulsh") & {*HEAVY, "rich", "click", "fsspec", "orjson", "zstandard"}
@@ -68,9 +65,6 @@ def test_public_names_are_listed_and_resolve() -> None:
         assert getattr(gpulsh, name) is not None
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = gpulsh.no_such_name
-
-
-# --- what is packed ---
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +138,6 @@ def test_citation_names_the_newest_release() -> None:
     released = re.findall(r"^## \[([\d.]+)\]", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[0]
     assert f"\nversion: {released}\n" in (ROOT / "CITATION.cff").read_text()
 
-
-# --- types, as a checker of the user's own code finds them ---
 
 CODE = """
 from typing import Any, assert_type

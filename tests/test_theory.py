@@ -29,9 +29,6 @@ def exact_probability(s: float, bands: int, rows: int) -> Decimal:
         return 1 - (1 - Decimal(s) ** rows) ** bands
 
 
-# --- the curve ---
-
-
 @given(similarities, counts, counts)
 @example(1e-200, 3, 1)
 @example(1e-9, 65536, 2)
@@ -84,9 +81,6 @@ def test_a_number_gives_a_float64_and_an_array_gives_its_shape(method: str) -> N
     np.testing.assert_array_equal(given, [0.25, 0.75])  # left alone
 
 
-# --- its inverse ---
-
-
 # Below 1e-290 a share of p, among that of one band, may be subnormal: of few digits, whatever takes it.
 @given(st.floats(1e-290, 1), counts, counts)
 @example(0.0, 42, 3)
@@ -105,9 +99,6 @@ def test_similarity_at_undoes_probability(p: float, bands: int, rows: int) -> No
     assert curve.probability(float(curve.similarity_at(p))) == pytest.approx(p, abs=1e-12)
 
 
-# --- its figures ---
-
-
 @pytest.mark.parametrize(("bands", "rows"), [(42, 3), (32, 4), (21, 6), (14, 9), (2, 2), (500, 2), (2, 60)])
 def test_threshold_is_the_steepest_point_and_slope_the_steepness_there(bands: int, rows: int) -> None:
     curve = SCurve(bands=bands, rows=rows)
@@ -115,9 +106,6 @@ def test_threshold_is_the_steepest_point_and_slope_the_steepness_there(bands: in
     steepness = np.gradient(np.asarray(curve.probability(s)), s)
     assert curve.threshold == pytest.approx(s[np.argmax(steepness)], abs=2e-5)
     assert curve.slope == pytest.approx(steepness.max(), rel=1e-5)
-
-
-# --- the choice from two requirements ---
 
 
 def brute_force(num_perm: int, capture: tuple[float, float], reject: tuple[float, float]) -> tuple[int, int] | None:
@@ -159,9 +147,6 @@ def test_chosen_bandings() -> None:
         choose_banding(4, capture=(0.5, 0.9999), reject=(0.2, 0.1))
 
 
-# --- the default ---
-
-
 def test_default_bandings_of_128() -> None:
     bandings = {0.5: (42, 3), 0.7: (32, 4), 0.8: (21, 6), 0.9: (14, 9), 1.0: (1, 128)}
     assert {threshold: default_banding(128, threshold) for threshold in bandings} == bandings
@@ -192,8 +177,6 @@ def test_default_takes_the_most_rows_or_names_the_num_perm_that_would_do(num_per
     with pytest.raises(ParameterError):
         default_banding(named - 1, threshold)
 
-
-# --- bad values, the estimate ---
 
 CURVE = SCurve(bands=42, rows=3)
 BAD_NUMBERS = [1.5, -1e-9, math.nan, math.inf, "0.5", None, True, 1j, ["a"], [[0.1], [0.1, 0.2]], [0.1, 0.2, -3.0]]

@@ -130,9 +130,6 @@ def test_a_giant_of_single_letters_is_signed_beside_little() -> None:
     same(signed[0].digests, ONE.sign(batch_of([b"a b " * 9]), shingling, FAMILY, SHAPE, KEYS).digests)  # the same set
 
 
-# --- sets that are too large together
-
-
 def test_several_documents_have_so_many_fingerprints_at_most() -> None:
     ops = CpuBackend(2, memory=64 * 1000)
     text, shingling = batch_of([b"a b c d e f g h i j " * 2000, " ".join(map(str, range(990))).encode()]), Shingling()

@@ -66,9 +66,6 @@ def test_sha1_of_every_length() -> None:
         check_hashes(rows)
 
 
-# --- keyed hashes
-
-
 MASK = (1 << 64) - 1
 
 

@@ -99,9 +99,6 @@ def test_names_of_outputs_keys_and_warnings(command: Command, monkeypatch: pytes
     assert "gpulsh: zip://::a.zip: skips ../a\\u001b[2J" in printed.err
 
 
-# --- nobody reads it ---
-
-
 def shell(command: str, redirected: str) -> subprocess.CompletedProcess[str]:
     """The command in a shell, with redirections, and the status of the command itself."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -88,9 +88,6 @@ def test_files_and_an_index_of_earlier_runs(tmp_path: Path) -> None:
         assert run.funnel["dropped"] == 0
 
 
-# --- nothing depends on the secret
-
-
 def documents() -> list[str]:
     source = random.Random(3)
     words = [f"word{number}" for number in range(400)] + ["語", "naïve", "x" * 70, "слово" * 30]
@@ -188,9 +185,6 @@ def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:
         told = " ".join(repr(each) for each in shown)
     assert SECRET.hex() not in told and repr(SECRET) not in told
     assert not any(str(word) in told for word in keys.words.tolist() if word != 1)
-
-
-# --- how likely collisions are
 
 
 def chance(sums: NDArray[np.uint64], bits: int) -> float:

@@ -172,9 +172,6 @@ def test_documents_that_do_not_fit_together_are_joined_by_halves(monkeypatch: py
     assert joined(texts, CpuBackend(1)) == naive(texts)
 
 
-# --- prefixes
-
-
 @pytest.mark.parametrize("is_exact", [True, False])
 @pytest.mark.parametrize("texts", [template(60), pages(80, 6)], ids=["own", "pages"])
 def test_prefixes_are_the_same_held_or_made_again(texts: list[str], is_exact: bool) -> None:

@@ -35,9 +35,6 @@ ContainmentMachine.TestCase.settings = settings(max_examples=4, stateful_step_co
 TestContainmentMachine = ContainmentMachine.TestCase
 
 
-# --- by Jaccard
-
-
 def digests_of(texts: list[str]) -> gpulsh.BandDigests:
     signatures = gpulsh.MinHash(num_perm=64).from_texts(texts, backend="cpu")
     return gpulsh.Banding(bands=16, rows=4)(signatures, backend="cpu")
@@ -114,9 +111,6 @@ def test_hamming_tables_answer_a_stream(tmp_path: Path) -> None:
     assert {band for band, _ in every.buckets()} <= set(range(10))
 
 
-# --- by containment
-
-
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_a_stream_is_decided_as_sets_decide_it(backend: Any, tmp_path: Path) -> None:
     naive = NaiveIndex(0.8, 5, 1, 1, 1, measure="containment")
@@ -175,9 +169,6 @@ def test_runs_through_an_index_keep_what_one_run_in_order_keeps(folder: Path) ->
 def test_of_two_in_one_call_the_first_is_first() -> None:
     for texts, keep in (([PAGES[0], QUOTES[0]], [True, False]), ([QUOTES[0], PAGES[0]], [True, True])):
         assert Index(measure="containment", backend="cpu").add(["a", "b"], texts).keep.tolist() == keep
-
-
-# --- formats
 
 
 @pytest.mark.parametrize(

@@ -140,9 +140,6 @@ def test_the_type_in_parquet_is_the_type_itself_unless_arrow_cannot_write_it() -
             assert parquet_type(kind) == kind
 
 
-# --- added columns as JSON
-
-
 LISTS = [["q"], ["a", 'b"\\', "é\n"], None, [], ["x", None]]
 
 

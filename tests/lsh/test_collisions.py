@@ -100,9 +100,6 @@ def expected_buckets(table: NDArray[np.uint64]) -> list[list[int]]:
     return [members for members in found.values() if len(members) > 1]
 
 
-# --- pairs
-
-
 @settings(max_examples=18)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=50), st.sampled_from([1, 1000, 2**28]))
 def test_distinct_pairs_of_near_and_far_documents(pairs: list[tuple[int, int]], scale: int) -> None:

@@ -101,8 +101,6 @@ def test_a_blank_line_between_marks_goes() -> None:
     assert gpulsh.cut(texts, found, min_left=0, backend="cpu").texts.to_pylist() == ["", "", ""]
 
 
-# --- normal forms
-
 composed = st.lists(
     st.sampled_from(
         [*WORDS, *SEPARATORS, "é", "e\u0301", "ｶﾞ", "각", "\u1100\u1161\u11a8", "①", "ﬁ", "½", "\u0301", "ä̂"]

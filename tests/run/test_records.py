@@ -65,9 +65,6 @@ def test_what_is_read_is_what_was_written(places: type, tmp_path: Path) -> None:
     assert name == "collect-000007-ids3.arrow" and ids.read(tmp_path, 7).id.to_pylist() == ["a", None]
 
 
-# --- memory
-
-
 def test_of_short_documents_little_is_known(tmp_path: Path) -> None:
     """Of a file that cannot be read apart it is known of all, until the end."""
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "a b"}\n' * 10_000)
@@ -87,9 +84,6 @@ def test_what_is_held_of_signed_rows_does_not_depend_on_bands(tmp_path: Path, mo
     with at_most(10 << 20):
         made, counts = sign._write_runs(tmp_path, "sign-000000", signed, 1, ops)
     assert counts == {"shingles": 64 * rows, "empty": 0} and len(made) == 2
-
-
-# --- ranges
 
 
 def samples(folder: Path, partitions: int, runs: int, rows: int) -> tuple[SampleRows, Layout]:
@@ -151,9 +145,6 @@ def test_runs_elsewhere_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.M
     rows, searches, between = PlacedRows(FIRSTS, tmp_path, range(50), 100, 300), [], documents._between
     monkeypatch.setattr(documents, "_between", lambda *given: searches.append(given) or between(*given))
     assert rows.between(150, 250).place.tolist() == list(range(150, 250)) and len(searches) == 2
-
-
-# --- texts of a group
 
 
 GROUP, PARTS, ROWS = 4, 3, 20

@@ -79,9 +79,6 @@ def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: P
         gpulsh.Index.open(tmp_path / "index", sketch=parse_sketch(f"{name}:65"), backend="cpu")
 
 
-# --- documents in pieces
-
-
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 
 

@@ -139,9 +139,6 @@ def test_the_command(tmp_path: Path) -> None:
     assert "; case is not compared." in (tmp_path / "out/report.html").read_text()
 
 
-# --- parameters
-
-
 def test_what_is_not_asked_for_is_told_nowhere() -> None:
     """Files of before are read, and those of now are theirs."""
     assert Shingling().to_json() == '{"size":5,"unit":"word"}' and Folding().to_json() == '{"form":null}'

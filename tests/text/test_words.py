@@ -77,9 +77,6 @@ def test_real_texts_on_both_backends() -> None:
         assert len(one.values) > 600
 
 
-# --- lists and stems of languages
-
-
 @pytest.fixture
 def packages() -> None:
     pytest.importorskip("stopwordsiso", reason="the extra text is not installed")

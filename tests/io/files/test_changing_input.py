@@ -123,9 +123,6 @@ def test_a_change_before_a_stage(kind: str, stage: str, change: Change, options:
     assert not Path("out").exists()
 
 
-# --- size, time of change and inode
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "a.txt"

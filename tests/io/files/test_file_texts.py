@@ -89,9 +89,6 @@ def test_what_is_read_ahead_is_bounded(
     assert ahead is None or threads * block + of_readers[1] <= max(ahead, 2 << 20)
 
 
-# --- reading ahead
-
-
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("most", [0, 10, 1000])
 def test_in_order_and_within_the_bound(threads: int, most: int) -> None:

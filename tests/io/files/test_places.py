@@ -138,9 +138,6 @@ def test_the_way_to_the_output_may_lead_over_links(here: Path) -> None:
     assert Path("disk/out/data/a.jsonl").read_bytes() == LINE
 
 
-# --- what is not there ---
-
-
 @pytest.mark.parametrize("given", ["in", "in/b.jsonl", "in/*.jsonl"])
 def test_a_dangling_link_is_told_as_one(here: Path, given: str) -> None:
     Path("in").mkdir()
@@ -158,9 +155,6 @@ def test_an_input_that_is_gone_when_work_begins_is_told_as_an_input(here: Path) 
     for ask in (file.stamp, file.size):
         with pytest.raises(InputError, match=r"^a\.jsonl: cannot be read: No such file"):
             ask()
-
-
-# --- names that are no UTF-8 ---
 
 
 def test_names_that_would_be_told_as_one_are_spelled(here: Path) -> None:
