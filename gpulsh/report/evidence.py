@@ -26,7 +26,7 @@ from gpulsh.io.arrow.buffers import null_mask, numbers, strings
 from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.report.excerpts import Beginning, Place, excerpts, read_texts, texts_in_memory
+from gpulsh.report.excerpts import Beginnings, Place, excerpts, read_texts, texts_in_memory
 from gpulsh.report.picture import BINS
 
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # dropped documents of a cluster: the least of each class
@@ -46,10 +46,10 @@ def summarise(
     files: Sequence[File],
     columns: Columns,
     threshold: float,
-    beginning: Beginning | None = None,
+    known: Iterable[Beginnings] = (),
     threads: int = 1,
 ) -> Mapping[str, Any]:
-    """The summary as JSON values. Texts that are not in memory are read from `files`, by so many `threads` at most.
+    """The summary as JSON values. Texts that are not `known` are read from `files`, by so many `threads` at most.
 
     A text is empty if the files to read for it are too large, except in `examples`. The work takes 12 bytes of memory
     for each dropped document, and several times as many while it counts and draws clusters.
@@ -69,7 +69,7 @@ def summarise(
     pairs, *shown = (
         rows[end - len(part) : end] for end, part in zip(np.cumsum([*map(len, chosen)]), chosen, strict=True)
     )
-    found = texts_in_memory(evidence.places(rows), beginning)
+    found = texts_in_memory(evidence.places(rows), known)
     missing = [sorted(evidence.places(some) - found.keys()) for some in (pairs, *shown)]
     found |= read_texts(files, columns, {*missing[0], *_affordable(files, itertools.chain(*missing[1:]))}, threads)
     dropped, dropped_for = evidence.counts()

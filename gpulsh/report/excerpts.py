@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
@@ -24,7 +24,8 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.params import Folding, NormalForm, Reading, Shingling
 
 Place = tuple[int, int]  # number of the file, row in it
-Beginning = Callable[[int, int, int], bytes | None]  # of a file and row: at most so many bytes of a text in memory
+# Of some places: at most so many bytes of each text that need not be read again.
+Beginnings = Callable[[Collection[Place], int], Mapping[Place, bytes]]
 
 READERS = 4  # files that are read at the same time, at most
 READ_BYTES = 1 << 16  # read of a document
@@ -53,12 +54,12 @@ def read_texts(
     return {place: text for part in parts for place, text in part.items()}
 
 
-def texts_in_memory(places: Collection[Place], beginning: Beginning | None) -> dict[Place, str]:
-    """The beginnings of the documents at `places` that are in memory."""
-    if beginning is None:
-        return {}
-    held = {place: beginning(*place, READ_BYTES) for place in sorted(places)}
-    return {place: text.decode("utf-8", "replace") for place, text in held.items() if text is not None}
+def texts_in_memory(places: Collection[Place], known: Iterable[Beginnings]) -> dict[Place, str]:
+    """The beginnings of the documents at `places` that need not be read again."""
+    found: dict[Place, bytes] = {}
+    for beginnings in known:
+        found |= beginnings(set(places) - found.keys(), READ_BYTES)
+    return {place: text.decode("utf-8", "replace") for place, text in found.items()}
 
 
 def _texts(file: File, columns: Columns, wanted: Sequence[int]) -> Iterator[tuple[int, str]]:

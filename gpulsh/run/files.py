@@ -403,7 +403,7 @@ def deduplicate_files(
             stages = Stages(runner, run.progress)
             decided = deduplicate_partitions(job, run.work, run.engine.ops, stages, decider)
         no_page = missing()
-        report = reporting(job, run.engine).finished(run.work, decided, stages.funnel, no_page)
+        report = reporting(job, run.engine).finished(run.work, decided, stages, no_page)
         if no_page is None:
             write_page(run.work / PAGE, report)
         yield report

@@ -340,6 +340,7 @@ class Runner(Protocol):
     """Runs tasks."""
 
     resumed: set[str]  # stages with tasks that an earlier run finished
+    held: HeldTexts | None  # texts in this process
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, in order, once all are done and their files are durable."""

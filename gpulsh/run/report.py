@@ -20,7 +20,7 @@ from gpulsh.params import SCHEME
 from gpulsh.report.evidence import by_similarity, counted, summarise
 from gpulsh.report.page import missing
 from gpulsh.report.reproduce import machine, versions
-from gpulsh.run.driver import Decided
+from gpulsh.run.driver import Decided, Stages
 from gpulsh.run.engines import Engine
 from gpulsh.run.job import Job
 from gpulsh.run.output.folder import PAGE
@@ -78,9 +78,10 @@ class RunReport:
             ],
         }
 
-    def finished(self, work: Path, decided: Decided, funnel: Funnel, no_page: str | None) -> dict[str, Any]:
+    def finished(self, work: Path, decided: Decided, stages: Stages, no_page: str | None) -> dict[str, Any]:
         """The whole report, once the results are made in `work`; `no_page` says why there is no report.html."""
-        job, files, ops = self.job, self.job.files, self.engine.ops
+        job, files, ops, funnel = self.job, self.job.files, self.engine.ops, stages.funnel
+        known = (texts.beginnings for texts in (stages.runner.held, decided.gathered) if texts is not None)
         outputs = dict.fromkeys(_written(work))  # in order, and quick to search
         return {
             **self.start.facts(),
@@ -111,7 +112,7 @@ class RunReport:
                 files,
                 job.columns,
                 job.method.threshold,
-                None if decided.gathered is None else decided.gathered.beginning,
+                known,
                 self.parameters["threads"] or processors(),
             ),
             "counts": counted(work / COUNTED),

@@ -51,6 +51,9 @@ def corpus() -> list[str]:
     return [write(name, rows[place::3]) for place, name in enumerate(("a.parquet", "b <i>.parquet", "c.jsonl"))]
 
 
+HOLDS_NOTHING = "512MiB"  # memory with which no texts are held for the report
+
+
 def report_of(inputs: Any, **options: Any) -> Any:
     return run(inputs, **{"id_column": "id", **options}).report
 
@@ -113,7 +116,7 @@ def test_texts_that_were_gathered_are_not_looked_for_in_files(monkeypatch: pytes
     report = report_of(write("near.parquet", [page(1), page(2), page(1, 2), page(2, 1)]))
     shown = [text for example in report["evidence"]["examples"] for text in example["texts"]]
     assert len(shown) == 4 and all("word59x" in text or "other" in text for text in shown) and not looked_for
-    report_of(write("exact.parquet", [page(1), page(1)]), overwrite=True)
+    report_of(write("exact.parquet", [page(1), page(1)]), overwrite=True, memory=HOLDS_NOTHING)
     assert looked_for == [0, 1]  # nobody had to read exact copies again
 
 
@@ -260,7 +263,8 @@ def test_candidates_that_were_ruled_out_are_not_called_dissimilar(command: Comma
 def test_exact_copies_are_read_again_unless_their_file_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     def shown() -> list[list[str]]:
         texts = [page(1), page(2), page(1), page(1).upper(), page(2, 1)]
-        sample = report_of(write("a.jsonl", texts), overwrite=True)["evidence"]["clusters"]["sample"]
+        report = report_of(write("a.jsonl", texts), overwrite=True, memory=HOLDS_NOTHING)
+        sample = report["evidence"]["clusters"]["sample"]
         return [pair["texts"] for cluster in sample for pair in cluster["pairs"]]
 
     (copy, kept), (upper, _), (near, _) = shown()

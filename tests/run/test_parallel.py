@@ -152,7 +152,7 @@ def test_a_large_document_has_the_memory_of_held_texts(workers: int) -> None:
     begun.clear()
     runner.run(stage_of(work, (), ()))
     assert sorted(begun) == sorted([(workers + 1, True), (workers + 1, True), (1, False)])
-    assert held.take("piece") is None
+    assert held.find("piece") is None
 
 
 def test_a_stopped_task_ends_when_it_reports_progress() -> None:

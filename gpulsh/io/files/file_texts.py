@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -136,13 +136,20 @@ class HeldTexts:
         with self._lock:
             return self._blocks[piece] if piece in self._complete else None
 
-    def take(self, piece: Piece) -> Blocks | None:
-        """The texts of a piece, or None where not all are held; they are held no longer."""
+    def beginnings(self, places: Collection[tuple[int, int]], most: int) -> dict[tuple[int, int], bytes]:
+        """By file and row, at most the first `most` bytes of each text that is held."""
+        rows: dict[int, list[int]] = {}
+        for number, row in places:
+            rows.setdefault(number, []).append(row)
         with self._lock:
-            is_complete = piece in self._complete
-            self._dropped.discard(piece)
-            blocks = self._release(piece)
-            return blocks if is_complete else None
+            held = [(piece.file, self._blocks[piece]) for piece in self._complete if piece.file in rows]
+        return {
+            (number, row): bytes(texts.pieces(np.array([row - start]))[0][:most])
+            for number, blocks in held
+            for start, texts in blocks
+            for row in rows[number]
+            if start <= row < start + len(texts)
+        }
 
     def close(self) -> None:
         """Release everything, and hold nothing more."""

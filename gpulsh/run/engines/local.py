@@ -81,6 +81,7 @@ class InProcess:
     def __init__(self, place: Place[Any], manifest: Manifest, workers: int) -> None:
         self._place, self._manifest, self._workers = place, manifest, workers
         self.resumed: set[str] = set()
+        self.held = place.held
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, unfinished ones done now, and reported when they end where they run in parallel."""

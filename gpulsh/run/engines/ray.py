@@ -36,6 +36,7 @@ from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
+from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import finished_before, most_parallel
@@ -245,6 +246,8 @@ class _Request:
 
 class RayRunner:
     """`run.job.Runner` on a pool of workers."""
+
+    held: HeldTexts | None = None
 
     def __init__(self, pool: _Pool, manifest: Manifest, progress: Progress) -> None:
         self._pool, self._manifest, self._progress = pool, manifest, progress

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -80,8 +80,12 @@ class GatheredTexts:
     def __init__(self, folder: Path, layout: Layout) -> None:
         self._folder, self._layout, self._members = folder, layout, MEMBERS.read(folder, CONNECT)
 
-    def beginning(self, file: int, row: int, most: int) -> bytes | None:
-        """At most the first `most` bytes of the text in a row of a file; None if it was not gathered."""
+    def beginnings(self, places: Collection[tuple[int, int]], most: int) -> dict[tuple[int, int], bytes]:
+        """By file and row, at most the first `most` bytes of each text that was gathered."""
+        found = {place: self._beginning(*place, most) for place in sorted(places)}
+        return {place: text for place, text in found.items() if text is not None}
+
+    def _beginning(self, file: int, row: int, most: int) -> bytes | None:
         document = int(self._layout.files[file]) + row
         at = int(np.searchsorted(known := self._members.document, document))
         if at == len(known) or known[at] != document or not self._members.meets[at]:

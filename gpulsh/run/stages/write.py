@@ -197,7 +197,7 @@ def decided_in(folder: Path, partition: int, start: int, stop: int) -> tuple[Num
 
 def _held(place: Workplace, number: int, part: Part) -> list[pa.Array] | None:
     """The texts of a part as `sign` decoded them, if all are arrays."""
-    held = None if place.held is None else place.held.take(Piece(number, part))
+    held = None if place.held is None else place.held.find(Piece(number, part))
     arrays = [array_of(texts) for _, texts in held or ()]
     known = [array for array in arrays if array is not None]
     return known if held is not None and len(known) == len(arrays) else None

@@ -16,6 +16,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import BLOCK_COST, OFFSET_BYTES, Blocks, FileTexts, HeldTexts, PartitionFacts, Piece
 from gpulsh.io.formats import parquet
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
 from gpulsh.io.formats.parquet import Parquet
 from gpulsh.io.rows import Rows
@@ -35,17 +36,17 @@ def texts_of(held: Blocks | None) -> list[tuple[int, list[bytes]]]:
     return [(start, [bytes(text) for text in found.pieces(np.arange(len(found)))]) for start, found in held]
 
 
-def test_only_whole_pieces_are_given_and_once() -> None:
+def test_only_whole_pieces_are_given() -> None:
     held = HeldTexts(10_000)
     held.add(Piece(0, None), 5, rows("one", "two"))
     held.add(Piece(0, None), 7, rows("three"))
-    assert held.take(Piece(1, None)) is None
+    assert held.find(Piece(1, None)) is None
     held.add(Piece(1, None), 0, rows("of b"))
     held.complete(Piece(0, None))
-    wanted = [(5, [b"one", b"two"]), (7, [b"three"])]
-    assert texts_of(held.find(Piece(0, None))) == texts_of(held.take(Piece(0, None))) == wanted
-    assert held.take(Piece(0, None)) is None
-    assert held.find(Piece(1, None)) is held.take(Piece(1, None)) is None  # it was not complete
+    assert texts_of(held.find(Piece(0, None))) == [(5, [b"one", b"two"]), (7, [b"three"])]
+    assert held.find(Piece(1, None)) is None  # it was not complete
+    places = [(0, 4), (0, 5), (0, 7), (0, 8), (1, 0), (2, 0)]
+    assert held.beginnings(places, 3) == {(0, 5): b"one", (0, 7): b"thr"}
 
 
 def test_a_piece_that_is_read_again_is_held_once() -> None:
@@ -66,16 +67,18 @@ def test_no_more_is_held_than_was_said() -> None:
     for piece in (Piece(0, None), Piece(1, None), Piece(2, None)):
         held.add(piece, 0, rows("abc"))
         held.complete(piece)
-    assert held.take(Piece(2, None)) is None
-    assert held.take(Piece(0, None)) is not None  # which makes room for one
-    held.add(Piece(3, None), 0, rows("abc"))
-    held.add(Piece(3, None), 1, rows("abc"))  # for which there is none, and so not for what came before
-    held.add(Piece(3, None), 2, rows("abc"))
-    held.complete(Piece(3, None))
-    assert held.take(Piece(3, None)) is None
-    held.add(Piece(4, None), 0, rows("abc"))
-    held.complete(Piece(4, None))
-    assert held.take(Piece(4, None)) is not None and held.take(Piece(1, None)) is not None
+    assert [held.find(Piece(number, None)) is None for number in range(3)] == [False, False, True]
+
+
+def test_a_piece_for_whose_end_there_is_no_room_makes_room() -> None:
+    held = HeldTexts(2 * (3 + OFFSET_BYTES + BLOCK_COST))
+    for row in range(3):
+        held.add(Piece(0, None), row, rows("abc"))
+    held.complete(Piece(0, None))
+    for piece in (Piece(1, None), Piece(2, None)):
+        held.add(piece, 0, rows("abc"))
+        held.complete(piece)
+    assert [held.find(Piece(number, None)) is None for number in range(3)] == [True, False, False]
 
 
 def test_when_closed_nothing_is_held() -> None:
@@ -87,7 +90,7 @@ def test_when_closed_nothing_is_held() -> None:
     held.complete(Piece(1, None))
     held.add(Piece(2, None), 0, rows("three"))
     held.complete(Piece(2, None))
-    assert [held.take(Piece(number, None)) for number in range(3)] == [None, None, None]
+    assert [held.find(Piece(number, None)) for number in range(3)] == [None, None, None]
 
 
 def test_chosen_texts_are_those_that_were_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +108,7 @@ def test_chosen_texts_are_those_that_were_held(tmp_path: Path, monkeypatch: pyte
     for _ in range(2):
         (found,) = source.chosen(piece, chosen, len(texts))
         assert [bytes(text) for text in found] == [b"text 8", b"text 13"]
-    held.take(piece)
+    held.close()
     with pytest.raises(gpulsh.errors.InputError):
         list(source.chosen(piece, chosen, len(texts)))
 
@@ -176,6 +179,22 @@ def test_results_are_the_same_without(tmp_path: Path, monkeypatch: pytest.Monkey
     assert with_held == without
     assert again == 2 * decoded
     assert once == [["text"]] * decoded and None in twice
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv"])
+@pytest.mark.parametrize("write", ["data", "duplicates"])
+def test_the_report_shows_held_texts_and_reads_none_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, write: Any
+) -> None:
+    path = write_rows(tmp_path / f"a.{ending}", ["one text", "another text", "one text", "one Text!"])
+    read: list[Any] = []
+    kind = type(format_of(File(path, path, path)))
+    own = kind.read
+    monkeypatch.setattr(kind, "read", lambda self, *of, **how: read.append(of) or own(self, *of, **how))
+    result = deduplicate_files(path, tmp_path / "out", write=write, backend="reference", memory="1GiB")
+    (cluster,) = result.report["evidence"]["clusters"]["sample"]
+    assert [pair["texts"] for pair in cluster["pairs"]] == [["one text", "one text"], ["one Text!", "one text"]]
+    assert len(read) == (0 if ending == "parquet" else 1)
 
 
 def test_a_small_budget_holds_nothing() -> None:
