@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, TextBatch, on_host
+from gpulsh.io.normal_form import normal_form
 from gpulsh.params import NormalForm
 from gpulsh.ragged import cuts, end_to_end, offsets
 
@@ -211,6 +211,6 @@ def normalized(batch: TextBatch, form: NormalForm | None) -> TextBatch:
     for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True):
         raw = bytes(data[start:stop])
         if not raw.isascii():
-            raw = unicodedata.normalize(form, raw.decode("utf-8", "replace")).encode()
+            raw = normal_form(raw.decode("utf-8", "replace"), form).encode()
         pieces.append(raw)
     return joined(pieces)

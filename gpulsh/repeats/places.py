@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch, on_host
+from gpulsh.io.normal_form import normal_form
 from gpulsh.io.rows import batch_cuts, normalized
 from gpulsh.params import Folding, NormalForm
 from gpulsh.ragged import distinct, offsets
@@ -86,11 +87,12 @@ def _stretches(document: bytes, form: NormalForm) -> tuple[NDArray[np.int64], ND
 
     Where characters are normalized one by one to the same, as in normal text, every character is one.
     """
-    before, after, stretch, sizes = [0], [0], "", list[int]()
+    before, after, stretch, sizes = [0], [0], list[str](), list[int]()
 
     def close() -> None:
-        normal = unicodedata.normalize(form, stretch)
-        alone = list(stretch) if normal == stretch else [unicodedata.normalize(form, one) for one in stretch]
+        together = "".join(stretch)
+        normal = normal_form(together, form)
+        alone = stretch if normal == together else [unicodedata.normalize(form, one) for one in stretch]
         if "".join(alone) == normal:
             before.extend(sizes)
             after.extend(len(one.encode()) for one in alone)
@@ -102,8 +104,8 @@ def _stretches(document: bytes, form: NormalForm) -> tuple[NDArray[np.int64], ND
     for character in document.decode("utf-8", "replace"):
         if _begins_stretch(character, form):
             close()
-            stretch, sizes = "", []
-        stretch += character
+            stretch, sizes = [], []
+        stretch.append(character)
         is_invalid = character == REPLACEMENT and document[taken : taken + 3] != REPLACEMENT.encode()
         sizes.append(character_size(document[taken : taken + 4]) if is_invalid else len(character.encode()))
         taken += sizes[-1]

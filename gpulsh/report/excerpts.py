@@ -7,7 +7,6 @@ not differ, even if their punctuation does. In Chinese sentences single characte
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby, pairwise
@@ -21,6 +20,7 @@ from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.formats.endings import format_of
+from gpulsh.io.normal_form import normal_form
 from gpulsh.params import Folding, NormalForm, Reading, Shingling
 
 Place = tuple[int, int]  # number of the file, row in it
@@ -145,7 +145,7 @@ def pieces(text: str, shingling: Shingling, form: NormalForm | None = None) -> l
         if kind == SEPARATOR:  # with characters as tokens, separators between two of them count as a space
             found.append(Piece(written, " " if shingling.unit == "char" and start > 0 and stop < len(text) else None))
         elif form:
-            found.append(Piece(written, _kinds_and_folded(unicodedata.normalize(form, written), shingling.reading)[1]))
+            found.append(Piece(written, _kinds_and_folded(normal_form(written, form), shingling.reading)[1]))
         else:
             found.append(Piece(written, folded[start:stop]))
     return found

@@ -18,6 +18,7 @@ from gpulsh.compat.schemes.sketches import (
     runs,
     xxhash_function,
 )
+from gpulsh.io.normal_form import normal_form
 from gpulsh.params import GivenFamily, check_choice, check_integer, set_integer
 
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]  # but for tab and line feed
@@ -62,7 +63,7 @@ def simplify_text(
     if norm_whitespace:
         text = _SPACE.sub(" ", text.strip())
     if norm_unicode_diacritics and not text.isascii():
-        text = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
+        text = "".join(c for c in normal_form(text, "NFD") if unicodedata.category(c) != "Mn")
     return text.strip()
 
 
