@@ -50,11 +50,12 @@ def in_parquet(kind: pa.DataType) -> bool:
     return True
 
 
-def parquet_type(kind: pa.DataType) -> pa.DataType:
-    """The type that Arrow can write to Parquet: lists instead of lists of a fixed size, no dictionaries of views.
+def parquet_type(kind: pa.DataType, *, coded: bool = False) -> pa.DataType:
+    """The type that Arrow can write to Parquet and read: lists instead of lists of a fixed size, few dictionaries.
 
     Parquet has no lists of a fixed size. Arrow converts lists to these again, but fails at size 0, and in some versions
-    at nulls. It cannot decode a dictionary of views.
+    at nulls. It cannot decode a dictionary of views, and cannot read several row groups with a nested dictionary of
+    text. With `coded`, nested dictionaries stay.
 
     >>> parquet_type(pa.struct([("embedding", pa.list_(pa.float32(), 2))]))
     StructType(struct<embedding: list<item: float>>)
@@ -62,10 +63,11 @@ def parquet_type(kind: pa.DataType) -> pa.DataType:
     types = pa.types
 
     def inner(field: pa.Field) -> pa.Field:
-        return field.with_type(parquet_type(field.type))
+        kind = parquet_type(field.type, coded=coded)
+        return field.with_type(kind.value_type if types.is_dictionary(kind) and not coded else kind)
 
     if isinstance(kind, pa.BaseExtensionType):
-        stored = parquet_type(kind.storage_type)
+        stored = parquet_type(kind.storage_type, coded=coded)
         return kind if stored == kind.storage_type else stored
     if types.is_fixed_size_list(kind) or types.is_list(kind):
         return pa.list_(inner(kind.value_field))
@@ -75,14 +77,19 @@ def parquet_type(kind: pa.DataType) -> pa.DataType:
         return pa.struct([inner(kind.field(place)) for place in range(kind.num_fields)])
     if types.is_dictionary(kind) and has_views(kind.value_type):
         return pa.dictionary(kind.index_type, large_type(kind.value_type), kind.ordered)
-    return pa.map_(parquet_type(kind.key_type), inner(kind.item_field)) if types.is_map(kind) else kind
+    return pa.map_(parquet_type(kind.key_type, coded=coded), inner(kind.item_field)) if types.is_map(kind) else kind
 
 
 def of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """An array cast to a type that holds its values; Arrow has no casts of nulls to some types."""
     if values.type == kind:
         return values
-    return pa.nulls(len(values), kind) if pa.types.is_null(values.type) else values.cast(kind)
+    if pa.types.is_null(values.type):
+        return pa.nulls(len(values), kind)
+    try:
+        return values.cast(kind)
+    except pa.ArrowNotImplementedError:  # dictionaries of views take two steps
+        return values.cast(parquet_type(values.type, coded=True)).cast(kind)
 
 
 def values_in_parquet(values: pa.Array) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -152,6 +152,27 @@ def _value(batch: pa.RecordBatch, place: Place) -> pa.Array:
     return pc.struct_field(values, fields) if fields else values
 
 
+def without_dictionary(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], column: str | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Batches and their schema, with plain texts in `column` if it is a dictionary.
+
+    A file of Arrow IPC has one dictionary for all batches; cut texts are not in it, and may be too many for its type.
+    """
+    place = schema.get_field_index(column) if column else -1
+    stored = _storage_type(schema.types[place]) if place >= 0 else None
+    if stored is None or not pa.types.is_dictionary(stored):
+        return schema, batches
+    plain = schema.set(place, schema.field(place).with_type(large_type(stored.value_type)))
+
+    def decode(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = list(batch.columns)
+        columns[place] = decoded(_storage(columns[place])).cast(plain.types[place])
+        return pa.RecordBatch.from_arrays(columns, schema=plain)
+
+    return plain, map(decode, batches)
+
+
 class Cutter:
     """Cuts the texts of the kept rows of a file, which come batch after batch."""
 
@@ -180,7 +201,7 @@ class Cutter:
 
 def _replaced(texts: pa.Array, changed: NDArray[np.bool_], found: list[bytes]) -> pa.Array:
     """Texts of any type that `is_text`, some of them replaced; in the same type."""
-    kind, storage = texts.type, _storage(texts).type
+    kind, storage = texts.type, _storage_type(texts.type)
     replaced = pc.replace_with_mask(_as_bytes(texts), to_arrow(changed), pa.array(found, BYTES))
     if pa.types.is_dictionary(storage):
         replaced = replaced.cast(large_type(storage.value_type)).dictionary_encode().cast(storage)  # no views
@@ -197,3 +218,9 @@ def _storage(array: pa.Array) -> pa.Array:
     while isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     return array
+
+
+def _storage_type(kind: pa.DataType) -> pa.DataType:
+    while isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return kind

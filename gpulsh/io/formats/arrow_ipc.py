@@ -22,7 +22,7 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept
 from gpulsh.io.arrow.rows import bytes_of
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named
+from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named, without_dictionary
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import (
@@ -100,9 +100,11 @@ class Ipc(Format):
         """Write a batch for each batch, several for one beyond BATCH_BYTES. A stream stays a stream."""
         cuts = how.get("cuts")
         with _opened(file) as source:
-            batches = _kept(file, source, keep)
-            cut = batches if cuts is None else map(Cutter(file, keep, cuts), batches)
-            _write(source, target, cut, how.get("added"))
+            schema, batches = source.schema, _kept(file, source, keep)
+            if cuts is not None:
+                schema, batches = without_dictionary(schema, batches, cuts.columns.whole)
+                batches = map(Cutter(file, keep, cuts), batches)
+            _write(source, target, schema, batches, how.get("added"))
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """The kept rows of each record batch."""
@@ -122,7 +124,7 @@ class Ipc(Format):
                     yield batch.slice(0, count)
 
         with reading(file), _opened(file) as source:
-            _write(source, target, sample(source))
+            _write(source, target, source.schema, sample(source))
         return taken / rows if rows else 1.0
 
 
@@ -202,8 +204,13 @@ def _kept(file: File, source: _Source, keep: Mask) -> Iterator[pa.RecordBatch]:
             del batch
 
 
-def _write(source: _Source, target: str, batches: Iterator[pa.RecordBatch], added: AddedColumns | None = None) -> None:
-    schema = source.schema
+def _write(
+    source: _Source,
+    target: str,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    added: AddedColumns | None = None,
+) -> None:
     if added is not None:
         schema = pa.schema([*schema, *added.schema], schema.metadata)
     with open(target, "wb") as sink:
