@@ -65,10 +65,8 @@ def test_sparse_vectors_have_the_bits_of_dense_ones(monkeypatch: pytest.MonkeyPa
     vectors = generator.normal(size=(40, 300)) * (generator.random((40, 300)) < 0.05)
     vectors[7] = 0
     wanted = Hyperplanes(bits=128)(vectors, backend="cpu").values
-    twice = sparse.coo_array(
-        (np.tile(vectors[vectors != 0] / 2, 2), tuple(np.tile(place, 2) for place in np.nonzero(vectors))),
-        vectors.shape,
-    )
+    places = tuple(np.tile(place, 2) for place in np.nonzero(vectors))
+    twice = sparse.coo_array((np.tile(vectors[vectors != 0] / 2, 2), places), vectors.shape)
     given = [kind(vectors) for kind in (sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix)]
     unsummed = sparse.csr_array((np.array([1.0, 2.0, -3.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
     for at_once in (1 << 20, 200, 1):
@@ -105,9 +103,8 @@ def test_the_angle_and_its_deviation(width: int, angle: float) -> None:
     for seed, part in enumerate(np.split(np.arange(8000), 80)):  # one draw of planes for all would be one estimate
         sketch = Hyperplanes(bits=64, seed=seed)
         bits = sketch(np.concatenate([first[part], second[part]]), backend="cpu")
-        found.append(
-            sketch.estimate_angle(bits, np.stack([np.arange(100), np.arange(100, 200)], axis=1), backend="cpu")
-        )
+        pairs = np.stack([np.arange(100), np.arange(100, 200)], axis=1)
+        found.append(sketch.estimate_angle(bits, pairs, backend="cpu"))
     angles = np.concatenate(found)
     means = angles.reshape(80, 100).mean(axis=1)  # of which each has planes of its own
     assert abs(means.mean() - angle) < NORMAL * means.std() / np.sqrt(80)

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -21,6 +19,8 @@ from gpulsh.errors import ParameterError
 from gpulsh.params import SKETCHES, Family, FamilyName, MinHashFamily, Shingling
 from gpulsh.sketch.named import SETS, parse_sketch
 from tests.backends.test_giants import operations, pieces_of
+from tests.support.files import write_rows
+from tests.support.runs import evidence
 from tests.support.same import same
 from tests.support.texts import batches
 
@@ -56,7 +56,7 @@ def test_every_backend_and_resolution_decides_alike(name: str) -> None:
 @every_sketch
 def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: Path) -> None:
     texts, sketch = documents(), parse_sketch(f"{name}:64")
-    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    write_rows(tmp_path / "a.parquet", texts)
     wanted = gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend="cpu")
     given: dict[str, Any] = {"threshold": 0.6, "backend": "cpu"}
     gpulsh.deduplicate_files(tmp_path / "a.parquet", tmp_path / "one", sketch=sketch, **given)
@@ -64,8 +64,7 @@ def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: P
     ran = CliRunner().invoke(command, ["dedup", *asked, "-o", str(tmp_path / "two")])
     assert ran.exit_code == 0, ran.output
     for out in ("one", "two"):
-        rows = pq.read_table(tmp_path / out / "duplicates.parquet").column("row").to_pylist()
-        assert rows == np.flatnonzero(~wanted.keep).tolist()
+        assert [row["row"] for row in evidence(tmp_path / out)] == np.flatnonzero(~wanted.keep).tolist()
     family = json.loads((tmp_path / "two" / "report.json").read_text())["parameters"]["family"]
     assert family["num_perm"] == 64 and family["name"] == SETS[name].kind
 

@@ -10,8 +10,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -28,6 +26,7 @@ from tests.backends.test_giants import pieces_of
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.host import HostLauncher, compiler
 from tests.sketch.test_main_job import documents
+from tests.support.files import read_rows, write_rows
 from tests.support.rows import LENGTHS, random_table
 from tests.support.texts import KEYS, batch_of
 
@@ -94,9 +93,9 @@ def test_the_main_job_the_index_and_the_command(tmp_path: Path) -> None:
     assert (found[0].duplicate_of == found[1].duplicate_of).all() and not found[0].keep.all()
     index = gpulsh.Index(threshold=0.6, sketch=sketch, backend="cpu")
     assert (index.add(list(range(len(texts))), texts).keep == found[0].keep).all()
-    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    write_rows(tmp_path / "a.parquet", texts)
     asked: list[Any] = ["dedup", str(tmp_path / "a.parquet"), "-o", str(tmp_path / "out"), "--sketch", "toy:64"]
     ran = CliRunner().invoke(group, [*asked, "--threshold", "0.6", "--backend", "cpu"])
     assert ran.exit_code == 0, ran.output
-    kept = pq.read_table(tmp_path / "out" / "data" / "a.parquet").column("text").to_pylist()
+    kept = [row["text"] for row in read_rows(tmp_path / "out/data/a.parquet")]
     assert kept == [text for text, keep in zip(texts, found[0].keep, strict=True) if keep]

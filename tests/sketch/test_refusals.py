@@ -106,18 +106,14 @@ TEXT: list[tuple[Callable[[], Any], str]] = [
     (made(Shingling, hash=np.array(["mix64", "rabin"])), "hash is array"),
     *((made(Shingling, stop=stop), "a word of stop is 5") for stop in (5, [5])),
     (made(Shingling, stem=5), "stem is 5"),
-    *(
-        (made(Shingling, unit="char", **given), "unit is 'char'")
-        for given in ({"stop": ["a"]}, {"anchor": "stopwords"})
-    ),
+    (made(Shingling, unit="char", stop=["a"]), "unit is 'char'"),
+    (made(Shingling, unit="char", anchor="stopwords"), "unit is 'char'"),
     *((made(Shingling, language="de", **given), "language is 'de'") for given in ({}, {"stop": ["a"]})),  # type: ignore[arg-type]
     (made(gpulsh.Folding, case="no"), "case is 'no'"),
     (lambda: Shingling.parse(5), "shingling is 5"),  # type: ignore[arg-type]
     *((lambda text=text: Shingling.parse(text), "--shingle|shingling is") for text in ("word:5+", "word:5+symbol")),  # type: ignore[misc]
-    *(
-        (lambda text=text: Shingling.parse(text), "shingling is")
-        for text in ("word:5+symbols+symbols", "word+symbols:5")
-    ),  # type: ignore[misc]
+    (lambda: Shingling.parse("word:5+symbols+symbols"), "shingling is"),
+    (lambda: Shingling.parse("word+symbols:5"), "shingling is"),
     (lambda: gpulsh.weigh(["a"], "tfidf"), "weights is 'tfidf'"),  # type: ignore[arg-type]
     *((lambda n=n: gpulsh.text_profiles(["a"], min_token_len=n), "min_token_len is") for n in (-1, 2.0)),  # type: ignore[misc]
     *((lambda q=q: gpulsh.text_profiles(["a"], quant_rate=q), "quant_rate is") for q in (1.5, np.nan, "1")),  # type: ignore[misc]

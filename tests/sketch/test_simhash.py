@@ -176,10 +176,8 @@ def sets_of(size: int, cosine: float, pairs: int, generator: np.random.Generator
 @pytest.mark.parametrize(("cosine", "size"), [(0.0, 401), (0.9, 401), (0.75, 4001)])
 def test_the_angle_and_its_deviation(cosine: float, size: int) -> None:
     """Without bias in the angle; of its cosine the mean, below the cosine, and the deviation are as told."""
-    pairs, sketches = (
-        1_000_000 // size,
-        [SimHash(bits=64, seed=seed) for seed in range(-(-8000 // (1_000_000 // size)))],
-    )
+    pairs = 1_000_000 // size
+    sketches = [SimHash(bits=64, seed=seed) for seed in range(-(-8000 // pairs))]
     rows, asked = sets_of(size, cosine, pairs, np.random.default_rng(size)), np.arange(2 * pairs).reshape(-1, 2)
     exact = round(cosine * size) / size
     assert gpulsh.cosine(rows, asked[:3], backend="cpu").tolist() == [exact] * 3

@@ -60,7 +60,7 @@ def of_sketch(make: Callable[[int], Any]) -> Estimates:
 
     def estimates(rows: Fingerprints, asked: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
         sketch = make(seed)
-        found: NDArray[np.float64] = sketch.estimate(sketch(rows, backend="cpu"), asked, backend="cpu")
+        found = sketch.estimate(sketch(rows, backend="cpu"), asked, backend="cpu")
         return found[~np.isnan(found)]
 
     return estimates
@@ -71,8 +71,7 @@ def of_bits(packing: gpulsh.BBit, make: Callable[[int], Any]) -> Estimates:
 
     def estimates(rows: Fingerprints, asked: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
         packed = packing(make(seed)(rows, backend="cpu"), backend="cpu")
-        found: NDArray[np.float64] = packing.estimate(packed, asked, backend="cpu")
-        return found
+        return packing.estimate(packed, asked, backend="cpu")
 
     return estimates
 
@@ -81,8 +80,7 @@ def of_weights(rows: Fingerprints, asked: NDArray[np.int64], seed: int) -> NDArr
     """Estimates by weighted signatures of weights of 1."""
     ordered = gpulsh.WeightedFingerprints(*unique_rows(rows))
     sketch = gpulsh.WeightedMinHash(num_perm=64, seed=seed)
-    found: NDArray[np.float64] = sketch.estimate(sketch(ordered, backend="cpu"), asked, backend="cpu")
-    return found
+    return sketch.estimate(sketch(ordered, backend="cpu"), asked, backend="cpu")
 
 
 def unique_rows(rows: Fingerprints) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.int64]]:
@@ -131,9 +129,7 @@ def small_sets_of(rows: Fingerprints, seed: int) -> Fingerprints:
 
 @pytest.mark.parametrize(("bins", "union"), [(1, 5), (3, 2), (64, 2), (64, 3), (7, 20)])
 def test_the_variance_of_one_permutation_bin_by_bin(bins: int, union: int) -> None:
-    """Over how many bins are filled, each with its probability; what these then hold is hypergeometric, the rest
-    binomial.
-    """
+    """Over how many bins are filled; what these then hold is hypergeometric, the rest binomial."""
     chances = np.zeros(bins + 2)
     chances[0] = 1.0
     for _ in range(union):
@@ -207,9 +203,8 @@ def test_real_texts(kind: type[SetSketch]) -> None:
     pairs = np.array([(i, j) for i in range(len(texts)) for j in range(i)])
     exact = gpulsh.jaccard(fingerprints, pairs, backend="cpu")
     sketches = [kind(num_perm=64, seed=seed) for seed in range(80)]
-    found = np.array(
-        [sketch.estimate(sketch(fingerprints, backend="cpu"), pairs, backend="cpu") for sketch in sketches]
-    )
+    signed = [sketch(fingerprints, backend="cpu") for sketch in sketches]
+    found = np.array([one.estimate(of, pairs, backend="cpu") for one, of in zip(sketches, signed, strict=True)])
     errors = (found.mean(axis=0) - exact) / (found.std(axis=0) / np.sqrt(len(sketches)) + 1e-9)
     assert abs(errors).max() < 5  # of some dozens
     expected = np.array([sketches[0].standard_deviation(float(value)) for value in exact])
