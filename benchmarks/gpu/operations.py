@@ -19,6 +19,7 @@ FOREIGN_BINS = 64  # a power of two, as one of them asks for
 SHAPE = BandShape(bands=14, rows=9)
 KEYS = evidence_keys(bytes(range(32)))
 SLOTS = 1 << 16
+WINDOW = 20  # tokens, as for passages
 BITS = np.array([1, 2], np.uint64)  # what fingerprints are combined with for two words of SimHash
 # Of the protocol what computes nothing: where arrays go, and who works when.
 NOT_OPERATIONS = {
@@ -50,8 +51,9 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["winnow"] = backend.winnow(found["shingle"], 3)
     counts = np.diff(backend.asnumpy(tokens.offset))
     filled = np.flatnonzero(counts)
-    first, windows = tokens.offset[backend.asarray(filled)], backend.asarray(np.maximum(counts[filled] - 19, 1))
-    found["window_hashes"] = backend.window_hashes(tokens, first, windows, 20, KEYS)
+    long = np.flatnonzero(counts >= WINDOW)
+    first, windows = tokens.offset[backend.asarray(long)], backend.asarray(counts[long] - WINDOW + 1)
+    found["window_hashes"] = backend.window_hashes(tokens, first, windows, WINDOW, KEYS)
     found["token_bounds"] = backend.token_bounds(
         text, shingling, backend.asarray(filled), backend.asarray(counts[filled] - 1)
     )

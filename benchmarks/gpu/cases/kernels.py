@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.gpu import corpora, operations, synthetic
 from benchmarks.gpu.bench import Bench, Found
-from benchmarks.gpu.operations import BITS, FAMILY, KEYS, SHAPE, SHINGLING, size_of
+from benchmarks.gpu.operations import BITS, FAMILY, KEYS, SHAPE, SHINGLING, WINDOW, size_of
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
@@ -109,6 +109,13 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
         tokens = [ops.tokens(text, SHINGLING) for text in texts]
         calls = [lambda one=one: ops.shingles(one, SHINGLING.size) for one in tokens]  # type: ignore[misc]
         rows.append(Measured("shingles", given, calls, tokens[0], items=shingles, unit="shingles"))
+        windows = [one.offset[1:] - one.offset[:-1] - np.int64(WINDOW - 1) for one in tokens]
+        calls = [
+            lambda one=one, count=count: ops.window_hashes(one, one.offset[:-1], count, WINDOW, KEYS)  # type: ignore[misc]
+            for one, count in zip(tokens, windows, strict=True)
+        ]
+        items = int(ops.asnumpy(windows[0]).sum())
+        rows.append(Measured("window_hashes", given, calls, tokens[0], items=items, unit="windows"))
     return rows
 
 
