@@ -232,7 +232,7 @@ def test_a_type_holds_all_values_of_a_field(values: list[Any], kind: pa.DataType
     assert not shape.has(Odd.GREAT)
 
 
-def test_the_command(inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(inputs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ["dedup", str(inputs / "f.txt"), "-o", str(out), "--format", "jsonl", "--backend", "reference"]
     assert main(arguments) == 0

@@ -17,6 +17,8 @@ from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.io.files import readers
 from tests.kernels.cuts import DEFAULT_CUT, HOST_DEFAULT, texts
 from tests.kernels.test_device_texts import column
+from tests.support.files import read_rows, write_rows
+from tests.support.runs import evidence
 
 pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("in_one_order")]
 
@@ -56,19 +58,16 @@ def pylibcudf(ops: CudaBackend, read: list[Any], old: bool = False, fails: Excep
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     """Two files, one in many row groups, one a row group long; and one without a row."""
-    folder = tmp_path / "in"
-    folder.mkdir()
     given = texts(60)
     table = pa.table({"text": given, "id": range(len(given)), "rank": [i % 7 for i in range(len(given))]})
-    pq.write_table(table[:40], folder / "a[1].parquet", row_group_size=6)
-    pq.write_table(table[40:], folder / "b.parquet")
-    pq.write_table(table[:0], folder / "c.parquet")
-    return folder
+    write_rows(tmp_path / "in/a[1].parquet", table[:40], group=6)
+    write_rows(tmp_path / "in/b.parquet", table[40:])
+    write_rows(tmp_path / "in/c.parquet", table[:0])
+    return tmp_path / "in"
 
 
 def outcome(folder: Path) -> list[Any]:
-    kept = [pq.read_table(path).to_pylist() for path in sorted((folder / "data").iterdir())]
-    return [kept, pq.read_table(folder / "duplicates.parquet").to_pylist()]
+    return [[read_rows(path) for path in sorted((folder / "data").iterdir())], evidence(folder)]
 
 
 @DEFAULT_CUT
@@ -105,11 +104,7 @@ def test_what_it_cannot_read(
     monkeypatch.setitem(sys.modules, "pylibcudf", None)
     refused(files, tmp_path, BackendError, r"reader is 'cudf', and cuDF cannot be imported .*gpulsh\[cudf\]")
     for fails, error, told in [
-        (
-            RuntimeError("CUDF failure at: x.cu\nmore"),
-            InputError,
-            r"a\[1\].parquet: cannot be read by cuDF: CUDF failure",
-        ),
+        (RuntimeError("CUDF failure at: x.cu\nmore"), InputError, r"a\[1\].parquet: cannot be read by cuDF: CUDF fail"),
         (MemoryError("std::bad_alloc"), BackendError, r"a\[1\].parquet: a row group exceeds the device"),
     ]:
         monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf(selected, [], fails=fails))

@@ -278,9 +278,8 @@ def test_other_backends_copy_or_say_why_not(cuda: CudaBackend) -> None:
     both = DeviceBytes(cuda, array)
     both.__arrow_c_array__ = array.__arrow_c_array__  # type: ignore[attr-defined]
     assert len(open_texts(both, ops)) == 9
-    hosted = SimpleNamespace(
-        __arrow_c_device_array__=array.__arrow_c_device_array__, __arrow_c_array__=array.__arrow_c_array__
-    )
+    methods = ("__arrow_c_device_array__", "__arrow_c_array__")
+    hosted = SimpleNamespace(**{name: getattr(array, name) for name in methods})
     (batch,) = open_texts(hosted, cuda).batches(1 << 20)
     assert isinstance(batch.values, np.ndarray), "Arrow memory of the host stays there"
 
@@ -347,9 +346,8 @@ Frame.iloc = property(Frame.iloc)  # type: ignore[assignment, misc, arg-type]
 def test_results_as_cudf(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     result = gpulsh.deduplicate(["a b", "A, b!", "c"], backend="cpu")
     monkeypatch.setitem(sys.modules, "cudf", None)
-    with pytest.raises(
-        BackendError, match=r"cuDF cannot be imported .*; pip install .gpulsh\[cudf\]., or use to_arrow"
-    ):
+    told = r"cuDF cannot be imported .*; pip install .gpulsh\[cudf\]., or use to_arrow"
+    with pytest.raises(BackendError, match=told):
         result.to_cudf()
     synchronized = []
     stream = SimpleNamespace(synchronize=lambda: synchronized.append(True))

@@ -108,11 +108,8 @@ def test_a_broken_kernel_is_found(broken: HostLauncher, kernel: str, message: st
 @pytest.mark.parametrize(
     "arguments",
     [
-        (values(), 40),
-        (values(), np.int32(40)),
-        (values().get(), np.int64(40)),
-        (values(),),
-        (values()[::2], np.int64(20)),
+        *((values(), 40), (values(), np.int32(40)), (values(),)),
+        *((values().get(), np.int64(40)), (values()[::2], np.int64(20))),
     ],
 )
 def test_arguments_of_the_wrong_kind_are_refused(broken: HostLauncher, arguments: tuple[object, ...]) -> None:

@@ -45,8 +45,7 @@ def batches(word: str, count: int) -> list[TextBatch]:
 
 
 def shingled(lane: Any, batch: TextBatch) -> list[int]:
-    values: list[int] = lane.asnumpy(lane.shingle(batch, SHINGLING).values).tolist()
-    return values
+    return lane.asnumpy(lane.shingle(batch, SHINGLING).values).tolist()  # type: ignore[no-any-return]
 
 
 def wanted(given: list[TextBatch]) -> list[list[int]]:

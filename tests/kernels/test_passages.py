@@ -23,13 +23,8 @@ TEXTS = [
 @pytest.mark.parametrize("keep", ["first", "minimal", "none"])
 def test_passages_are_those_of_the_reference(selected: CudaBackend, unit: Any, keep: Any) -> None:
     for size, form in ((1, None), (3, "NFC")):
-        options: dict[str, Any] = {
-            "tokens": size,
-            "keep": keep,
-            "unit": unit,
-            "normalize": form,
-            "whole_lines": size > 1,
-        }
+        options: dict[str, Any] = {"tokens": size, "keep": keep, "unit": unit, "normalize": form}
+        options["whole_lines"] = size > 1
         wanted = gpulsh.passages(TEXTS, **options, backend="reference")
         found = gpulsh.passages(TEXTS, **options, backend="cuda")
         assert found == wanted and found.num_rows > 0

@@ -1,13 +1,10 @@
 """Public calls on the CUDA backend, from single steps to whole jobs: CuPy's arrays can do all they ask for."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +18,7 @@ from gpulsh.io.formats.parquet import Parquet
 from tests.backends.parity.agreement import far_array
 from tests.decide.test_shared_sentences import pages
 from tests.kernels.cuts import DEFAULT_CUT, assert_decisions, on_host, texts
+from tests.support.files import write_rows
 from tests.support.rows import LENGTHS, random_table, table, tables
 from tests.support.texts import SECRETS, batch_of
 
@@ -71,10 +69,8 @@ def test_copies_by_a_key(selected: CudaBackend, options: dict[str, Any]) -> None
 @DEFAULT_CUT
 def test_no_byte_of_the_results_depends_on_the_secret(selected: CudaBackend, tmp_path: Path) -> None:
     pytest.importorskip("orjson", reason="orjson is not installed")
-    lines = [json.dumps({"text": text, "id": number}) + "\n" for number, text in enumerate(texts(40))]
-    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
-    for file, part in zip(files, (lines[::2], lines[1::2]), strict=True):
-        file.write_text("".join(part))
+    rows = [{"text": text, "id": number} for number, text in enumerate(texts(40))]
+    files = [write_rows(tmp_path / "a.jsonl", rows[::2]), write_rows(tmp_path / "b.jsonl", rows[1::2])]
 
     def run(backend: Any, secret: bytes) -> dict[str, bytes]:
         name = f"{backend}-{secret.hex()[:8]}"
@@ -93,8 +89,7 @@ def test_texts_of_files_are_decoded_once(
     selected: CudaBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They wait in memory until those that met others are copied, and the kept ones are written."""
-    file = tmp_path / "pages.parquet"
-    pq.write_table(pa.table({"text": texts(60)}), file, row_group_size=16)
+    file = write_rows(tmp_path / "pages.parquet", texts(60), group=16)
     read: list[int] = []
     read_part = Parquet.read_part
     monkeypatch.setattr(

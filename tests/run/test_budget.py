@@ -12,7 +12,8 @@ from gpulsh.budget import cut, parse_memory, shares
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.io.limits import LEAST_MEMORY as LEAST
-from tests.crash.test_resume import interrupted, results, write_inputs
+from tests.crash.test_resume import results, write_inputs
+from tests.support.runs import interrupting
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1}
 
@@ -78,14 +79,11 @@ def test_a_device_leaves_half_of_the_budget_to_the_stages(memory: int, devices: 
     assert found["held"] == (0 if memory == LEAST else memory // 4)
 
 
-def test_another_amount_is_refused_by_an_unfinished_run_and_not_by_a_finished_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_amount_is_refused_by_an_unfinished_run_and_not_by_a_finished_one(tmp_path: Path) -> None:
     given, out = write_inputs(tmp_path / "in"), tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
-        patch.setattr("gpulsh.run.driver.evidence", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with interrupting():
             gpulsh.deduplicate_files(given, out, memory="1GiB", **OPTIONS)
         with pytest.raises(OutputError, match="memory was 1073741824 and is 2147483648 now"):
             gpulsh.deduplicate_files(given, out, memory="2GiB", resume=True, **OPTIONS)

@@ -37,7 +37,7 @@ from tests.run.test_partitioned import (
     thresholds,
 )
 from tests.support.files import read_rows, write_rows
-from tests.support.runs import evidence, interrupted
+from tests.support.runs import evidence, interrupting
 
 LONG = [" ".join(f"page{page}x{word}" for word in range(60)) for page in range(4)]
 QUOTES = [" ".join(page.split()[start : start + 20]) for page in LONG for start in (0, 15)]
@@ -136,9 +136,7 @@ def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.Mon
     given = write_rows(tmp_path / "a.jsonl", TEXTS)
     gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
     monkeypatch.setattr("gpulsh.run.file_run.cut", lambda memory, sizes: SMALL)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(f"gpulsh.run.driver.{stage}", interrupted)
+    with interrupting(stage):
         gpulsh.deduplicate_files(given, tmp_path / "out", **OPTIONS)
     result = gpulsh.deduplicate_files(given, tmp_path / "out", resume=True, **OPTIONS)
     assert results(tmp_path / "out") == results(tmp_path / "whole")

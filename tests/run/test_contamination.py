@@ -22,7 +22,7 @@ from tests.support import naive
 from tests.support.files import read_rows, write_rows
 from tests.support.naive_contamination import contamination
 from tests.support.pages import ROOT
-from tests.support.runs import evidence, interrupted, run
+from tests.support.runs import evidence, interrupting, run
 
 SIZE, SHARE = 4, Fraction(3, 4)
 OPTIONS: dict[str, Any] = {"passages": SIZE, "coverage": float(SHARE)}
@@ -118,9 +118,7 @@ def test_any_cut_gives_the_definition_and_the_rest_is_a_run_without_these_docume
     assert counts["kept"] == sum(map(len, kept_lines.values()))
 
 
-def test_backends_secrets_and_a_resumed_run_give_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_backends_secrets_and_a_resumed_run_give_the_same_bytes(tmp_path: Path) -> None:
     items, pages = corpus(4)
     bench, train = write(tmp_path / "bench", items), write(tmp_path / "train", pages)
     options: dict[str, Any] = {**OPTIONS, "protect": bench, "threshold": 0.6}
@@ -137,8 +135,7 @@ def test_backends_secrets_and_a_resumed_run_give_the_same_bytes(
         assert results(tmp_path / "cpu") == wanted and "contamination.parquet" in wanted
         assert len(rows_of(tmp_path / "out")) > 10
         for stage in ("screen", "contamination"):
-            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                patch.setattr(f"gpulsh.run.driver.{stage}", interrupted)
+            with interrupting(stage):
                 run(train, tmp_path / stage, **options)
             result = run(train, tmp_path / stage, resume=True, **options)
             assert results(tmp_path / stage) == wanted

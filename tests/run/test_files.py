@@ -17,7 +17,7 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.report.page import missing
 from gpulsh.run.files import deduplicate_files
 from tests.support.files import read_table, write_rows
-from tests.support.runs import evidence, interrupted, run
+from tests.support.runs import evidence, interrupting, run
 
 REPORTS = {"report.json"} if missing() else {"report.json", "report.html"}
 FOX = "the quick brown fox jumps over the lazy dog and runs far away from here into the deep dark woods of the north"
@@ -368,18 +368,14 @@ def test_a_failed_overwrite_leaves_the_earlier_results(
         assert (out / "data/a.jsonl").read_bytes() != before["data/a.jsonl"]
 
 
-def test_an_interrupt_before_anything_is_finished_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_before_anything_is_finished_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
-
-    monkeypatch.setattr("gpulsh.run.driver.sign", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupting("sign"):
         run(tmp_path / "a.jsonl", tmp_path / "new/deep/out")
     assert everything_below(tmp_path) == {"a.jsonl"}
     assert not (tmp_path / "new").exists()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupting("sign"):
         run(tmp_path / "a.jsonl", tmp_path / "empty")
     assert list((tmp_path / "empty").iterdir()) == []  # the user's own folder stays
 

@@ -20,7 +20,7 @@ from tests.crash.test_resume import results
 from tests.io.formats.test_warc import page, record, words
 from tests.run.test_partitioned import MEMORY, cut_as
 from tests.support.files import write_rows
-from tests.support.runs import evidence, interrupted, run
+from tests.support.runs import evidence, interrupting, run
 
 Keys = list[Any]
 
@@ -279,15 +279,14 @@ SMALL = Cut(memory=MEMORY, partition=500, digests=200, group=300)
 
 
 @pytest.mark.parametrize(("stage", "only"), [("keys", True), ("keys", False), ("verify", False), ("collect", True)])
-def test_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, only: bool) -> None:
+def test_a_run_goes_on(tmp_path: Path, stage: str, only: bool) -> None:
     keys = [f"{number % 17}" for number in range(40)]
     options: dict[str, Any] = {"key": "url", "key_only": only, "keep": "longest", "id_column": "url"}
     path = write("jsonl", tmp_path, keys)
     run(path, tmp_path / "whole", **options)
 
     with cut_as(SMALL):
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(f"gpulsh.run.driver.{stage}", interrupted)
+        with interrupting(stage):
             run(path, tmp_path / "out", **options)
         for other in ({"key": None, "key_only": False}, {"key_only": not only}):
             with pytest.raises(GpulshError):

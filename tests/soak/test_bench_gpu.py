@@ -18,7 +18,7 @@ import pytest
 from benchmarks.gpu import corpora, exercise, operations, outcomes, page, parity, stress
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.bench import Bench
-from benchmarks.gpu.cases import CASES, kernels, rivals, roofline
+from benchmarks.gpu.cases import CASES, roofline
 from gpulsh.backends.cuda import backend, staging
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
@@ -135,7 +135,7 @@ WARNED = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)"
     ],
 )
 def test_verdicts_of_the_sanitizer(
-    line: str, status: int | None, passed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    line: str, status: int | None, passed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parity, "sanitizer", lambda: None)
     assert parity.run_sanitizer("memcheck", 1)["verdict"].startswith("not run")

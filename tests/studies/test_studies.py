@@ -24,6 +24,7 @@ from gpulsh.studies import study as drawing
 from gpulsh.studies.compare import METHODS, read_pairs
 from gpulsh.studies.methods import KINDS, SIMHASH
 from gpulsh.theory import SCurve, default_banding
+from tests.support.files import write_rows
 
 SHINGLING = gpulsh.Shingling(size=2)
 THRESHOLD = 0.6
@@ -177,9 +178,8 @@ def test_methods_are_judged_by_the_pairs_of_sets() -> None:
         if row.verify == "exact":
             assert row.precision in (1.0, None) and row.true == rows[row.method, "none"].true
     signatures = gpulsh.MinHash().from_texts(TEXTS, shingling=SHINGLING, backend="cpu")
-    pairs = gpulsh.candidate_pairs(
-        gpulsh.Banding(bands=BANDS[0], rows=BANDS[1])(signatures, backend="cpu"), backend="cpu"
-    )
+    bands = gpulsh.Banding(bands=BANDS[0], rows=BANDS[1])(signatures, backend="cpu")
+    pairs = gpulsh.candidate_pairs(bands, backend="cpu")
     alike = gpulsh.jaccard(signatures, pairs, backend="cpu") >= THRESHOLD
     for verification, wanted in (("none", pairs), ("signature", pairs[alike])):
         true = len(set(map(tuple, wanted.tolist())) & set(TRUE))
@@ -231,9 +231,7 @@ def test_given_truth_is_that_of_the_whole_corpus() -> None:
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> str:
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    return str(path)
+    return write_rows(tmp_path / "a.jsonl", TEXTS)
 
 
 def test_wrong_options_give_one_line_and_status_2(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:

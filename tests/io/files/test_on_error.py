@@ -21,7 +21,7 @@ from gpulsh.io.formats import jsonl
 from gpulsh.run.index.jobs import build_index
 from gpulsh.run.records import documents as passed_over
 from tests.support.files import read_rows, rejected, write_rows
-from tests.support.runs import evidence, interrupted, run
+from tests.support.runs import evidence, interrupting, run
 
 
 def skip(inputs: Any, out: Path, **options: Any) -> Any:
@@ -214,10 +214,8 @@ def test_what_was_rejected_is_known_when_a_run_goes_on(tmp_path: Path, monkeypat
     monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
     monkeypatch.setattr("gpulsh.run.output.folder.worth_resuming", lambda manifest: True)
     whole = skip(inputs, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.run.driver.evidence", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            skip(inputs, tmp_path / "out")
+    with interrupting():
+        skip(inputs, tmp_path / "out")
     resumed = skip(inputs, tmp_path / "out", resume=True)
     found = sorted((tmp_path / "whole/data").iterdir())
     assert [path.name for path in found] == ["a.jsonl", "b.jsonl", "c.jsonl", "d.parquet"]

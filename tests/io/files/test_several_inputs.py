@@ -20,7 +20,7 @@ from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.files.places import own_folders
 from tests.support.files import write_rows
-from tests.support.runs import evidence, interrupted
+from tests.support.runs import evidence, interrupting
 from tests.test_manual import COMMANDS
 
 WORDS = "one two three four five six seven eight nine ten eleven twelve"
@@ -170,9 +170,8 @@ def test_files_with_places_that_nothing_tells_apart(folder: Path) -> None:
         memory.rm("/", recursive=True)
 
 
-def test_the_same_files_given_otherwise_are_another_run(sources: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_files_given_otherwise_are_another_run(sources: list[str]) -> None:
     """They lie elsewhere in `data/`, or are of other sources: nothing that is finished is gone on with."""
-
     os.mkdir("in")
     for name in sources:
         os.rename(name, f"in/{name}")
@@ -181,10 +180,8 @@ def test_the_same_files_given_otherwise_are_another_run(sources: list[str], monk
         (files, ["in/*/part-0.parquet"], {"within": True}),
         ([files[0]], ["in/b*/part-0.parquet"], {}),
     ):
-        with monkeypatch.context() as patch:
-            patch.setattr("gpulsh.run.driver.evidence", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                run(first, **options)
+        with interrupting():
+            run(first, **options)
         with pytest.raises(OutputError, match="belongs to another run"):
             gpulsh.deduplicate_files(then, "out", backend="reference", resume=True, **options)
         gpulsh.deduplicate_files(first, "out", backend="reference", resume=True, **options)

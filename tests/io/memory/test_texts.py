@@ -129,7 +129,7 @@ def test_many_views_are_put_end_to_end_by_arrow(kind: str, has_kernels: bool, mo
     assert bool(joined) != has_kernels or kind == "chunks"
 
 
-def test_others_run_while_many_chosen_texts_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_run_while_many_chosen_texts_are_gathered() -> None:
     """A thread that runs Python alone would be held up until all texts are joined."""
     count = 2_000_000
     offset = pa.py_buffer(np.arange(count + 1, dtype=np.int64) * 60)
