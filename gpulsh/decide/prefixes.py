@@ -142,10 +142,10 @@ class Prefixes:
         self._places, self._texts, self._text_sizes = places, texts, ops.asnumpy(texts.text_sizes())
         self._ops, self._exact = ops, exact
         self._share = least_share(threshold)
-        self._at_once, self._most_held, self._largest_table = AT_ONCE, math.inf, LARGEST_TABLE
-        whole = ops.sizes().whole
+        whole, tile = ops.sizes().whole, ops.sizes().tile
+        self._at_once, self._most_held, self._largest_table = min(AT_ONCE, tile), math.inf, LARGEST_TABLE
         if whole is not None:
-            self._at_once, self._most_held = min(AT_ONCE, max(whole >> 2, 1)), whole >> 2
+            self._at_once, self._most_held = min(self._at_once, max(whole >> 2, 1)), whole >> 2
             self._largest_table = min(LARGEST_TABLE, max(whole.bit_length() - 1, LEAST_TABLE))
         self.sizes = np.zeros(len(self._text_sizes), np.int64)  # fingerprints of the documents read
         self._counts = self._frequencies()
