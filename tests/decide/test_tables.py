@@ -69,9 +69,9 @@ def test_ids_and_texts_of_every_kind(column: Any, result: gpulsh.Decision) -> No
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"ids": [1]}, "ids has 1 rows and the decision 9; give one for each document"),
+        ({"ids": [1]}, "ids has 1 values for 9 documents; give one for each document"),
         ({"texts": TEXTS[:8]}, "texts has 8 rows"),
-        ({"ids": 5}, "ids is of type int, not a column"),
+        ({"ids": 5}, "ids is of type int; give a column or a list"),
         ({"texts": 5}, "texts is of type int"),
     ],
 )
