@@ -35,7 +35,7 @@ from gpulsh.cached import cached_value
 from gpulsh.index.evidence.blocks import BlockRows, HeldRows
 from gpulsh.index.evidence.places import PlaceColumns, PlaceKeys, Places, Source
 from gpulsh.index.filters import Words, make_filter, passing, passing_own
-from gpulsh.ragged import ranges, run_bounds, runs_of
+from gpulsh.ragged import first_of_runs, ranges, run_bounds, runs_of
 from gpulsh.store.columns import MappedBatches, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
 
@@ -215,14 +215,46 @@ class Segment:
             numbers.append(band.document[found] + np.int64(self.base))
         return np.concatenate(places), np.concatenate(numbers)
 
+    def first_live(self, exact: NDArray[np.uint64], removed: Numbers) -> tuple[Numbers, Numbers]:
+        """The places of those exact hashes [m, 2] that a live document has, and the row of the first one: int64 [k].
+
+        The first halves ascend.
+        """
+        hash_1, row = self.hashes.hash_1, self.hashes.row
+        place, first, count = runs(self.hashes.hash_0, np.ascontiguousarray(exact[:, 0]), self.filter(-1))
+
+        def is_found(place: Numbers, at: Numbers) -> NDArray[np.bool_]:
+            same: NDArray[np.bool_] = (hash_1[at] == exact[place, 1]) & self.live(removed, row[at])
+            return same
+
+        at_once = is_found(place, first)  # nearly always; only otherwise are the other documents of a hash looked at
+        later = np.flatnonzero(~at_once & (count > 1))
+        others, at = np.repeat(place[later], count[later] - 1), ranges(first[later] + 1, count[later] - 1)
+        found = is_found(others, at)
+        others, at = others[found], at[found]
+        fresh = first_of_runs(others)
+        return np.append(place[at_once], others[fresh]), row[np.append(first[at_once], at[fresh])]
+
     def has_hashes(self, rows: Numbers, exact: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """bool [m]: whether the documents `rows` [m] have these exact hashes [m, 2]."""
-        found = np.zeros(len(rows), np.bool_)
-        order = np.argsort(exact[:, 0], kind="stable")
-        place, at = matches(self.hashes.hash_0, exact[order, 0])
-        place = order[place]
-        same = (self.hashes.hash_1[at] == exact[place, 1]) & (self.hashes.row[at] == rows[place])
-        found[place[same]] = True
+        hashes, order = self.hashes, np.argsort(exact[:, 0], kind="stable")
+        halves, rows, other_halves = exact[order, 0], rows[order], exact[order, 1]
+        fresh = first_of_runs(halves)
+        place, first, count = runs(hashes.hash_0, halves[fresh])
+        low, high = np.zeros(int(fresh.sum()), np.int64), np.zeros(int(fresh.sum()), np.int64)
+        low[place], high[place] = first, first + count
+        group = np.cumsum(fresh) - 1
+        low, high = low[group], high[group]
+        stop = high.copy()
+        while len(some := np.flatnonzero(low < high)):  # a binary search: equal hashes are in the order of their rows
+            middle = (low[some] + high[some]) // 2
+            half, row = hashes.hash_1[middle], hashes.row[middle]
+            before = (half < other_halves[some]) | ((half == other_halves[some]) & (row < rows[some]))
+            low[some[before]] = middle[before] + 1
+            high[some[~before]] = middle[~before]
+        some = np.flatnonzero(low < stop)
+        found, at = np.zeros(len(rows), np.bool_), low[some]
+        found[order[some]] = (hashes.hash_1[at] == other_halves[some]) & (hashes.row[at] == rows[some])
         return found
 
     def keys_at(self, rows: Numbers) -> pa.Array:

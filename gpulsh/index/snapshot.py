@@ -18,6 +18,7 @@ from gpulsh.index.evidence.texts import TextsAgain
 from gpulsh.index.filters import passing, passing_own
 from gpulsh.index.groups import Group, in_groups
 from gpulsh.index.segment import KEY_TYPES, MANY, NOTHING, Keys, Segment, among, matches, runs
+from gpulsh.ragged import first_of_runs
 
 ABSENT = -1  # instead of a document's number
 LOOKED_UP = 1 << 18  # hashes of dropped documents at once
@@ -92,26 +93,20 @@ class Snapshot:
 
         The witness is ABSENT if no document has the hash.
         """
-        witness, similarity = np.full(len(exact), ABSENT), np.zeros(len(exact))
-        is_own = np.zeros(len(exact), bool)
-        order = np.argsort(exact[:, 0], kind="stable")
-        ordered = exact[order]
-        halves = np.ascontiguousarray(ordered[:, 0])
+        order = np.lexsort((exact[:, 1], exact[:, 0]))
+        fresh = first_of_runs(exact[order, 0]) | first_of_runs(exact[order, 1])
+        once = exact[order[fresh]]  # of many copies of a page only one is looked up
+        halves = np.ascontiguousarray(once[:, 0])
+        witness, similarity, is_own = np.full(len(once), ABSENT), np.zeros(len(once)), np.zeros(len(once), bool)
         for segment, passed in reversed([*self._passing(halves)]):  # earlier segments overwrite later ones
-            hashes, documents = segment.hashes, segment.documents
-            place, found = matches(hashes.hash_0, halves[passed], segment.filter(-1))
-            if len(place) == 0:
-                continue
+            documents = segment.documents
+            place, row = segment.first_live(once[passed], self.removed)
             place = passed[place]
-            equal = hashes.hash_1[found] == ordered[place, 1]
-            place, row = place[equal], hashes.row[found[equal]]
-            live = segment.live(self.removed, row)
-            place, row = order[place[live]], row[live]
-            by_row = np.argsort(-row, kind="stable")  # the last assignment to a place has the least row and stays
-            place, row = place[by_row], row[by_row]
             witness[place], similarity[place] = documents.witness[row], documents.similarity[row]
             is_own[place] = documents.witness[row] == documents.number[row]
-        return witness, similarity, is_own
+        which = np.empty(len(exact), np.int64)
+        which[order] = np.cumsum(fresh) - 1
+        return witness[which], similarity[which], is_own[which]
 
     def _passing(self, values: NDArray[np.uint64], *, keys: bool = False) -> Iterator[tuple[Segment, Numbers]]:
         """Each segment, and the places of those `values` that may be first halves of its hashes, or of its keys."""

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -466,6 +467,44 @@ def test_half_a_hash_is_no_copy() -> None:
     snapshot = Snapshot([segment], segments.NOTHING)
     asked = np.array([[5, 7], [5, 6], [6, 6]], np.uint64)
     assert snapshot.first_copies(asked)[0].tolist() == [-1, 4, -1]
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=20), st.data())
+def test_documents_of_equal_hashes(hashes: list[tuple[int, int]], data: st.DataObject) -> None:
+    count = len(hashes)
+    numbers, exact = np.arange(count), np.array(hashes, np.uint64).reshape(-1, 2)
+    documents = segments.Documents(numbers, numbers, np.ones(count), np.zeros(count, np.int64))
+    none = gpulsh.Fingerprints(np.empty(0, np.uint64), np.zeros(count + 1, np.int64))
+    segment = segments.make_segment(documents, exact, np.zeros((count, 1), np.uint64), none)
+    removed = sorted(data.draw(st.sets(st.integers(0, count), max_size=count)))
+    asked = data.draw(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 4)), max_size=20))
+    snapshot = Snapshot([segment], np.array(removed, np.int64))
+    live = [number for number in range(count) if number not in removed]
+    wanted = [next((number for number in live if hashes[number] == one), -1) for one in asked]
+    assert snapshot.first_copies(np.array(asked, np.uint64).reshape(-1, 2))[0].tolist() == wanted
+    rows = data.draw(st.lists(st.integers(0, max(count - 1, 0)), min_size=len(asked), max_size=len(asked)))
+    if count:
+        found = segment.has_hashes(np.array(rows, np.int64), np.array(asked, np.uint64).reshape(-1, 2))
+        assert found.tolist() == [hashes[row] == one for row, one in zip(rows, asked, strict=True)]
+
+
+@pytest.mark.parametrize("evidence", ["index", "source"])
+def test_very_many_copies_of_a_page(evidence: Any) -> None:
+    """Memory grew with the square of their number: 16,000 new copies beside as many known ones took gigabytes."""
+    count, page = 4000, "a b c d e f g"
+    read = (lambda keys: [page] * len(keys)) if evidence == "source" else None
+    index = Index(evidence=evidence, read=read, backend="cpu")
+    tracemalloc.start()
+    try:
+        for first in range(0, 3 * count, count):
+            index.add(range(first, first + count), [page] * count)
+        index.insert([-1, *range(-count, -1)], [page] * count)
+        assert index.query([page], top=1).keys.tolist() == [0]
+        assert next(iter(index.counts())) == (0, 3 * count - 1, 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 << 20
 
 
 def test_one_document_starts_no_threads() -> None:
