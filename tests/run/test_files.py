@@ -176,6 +176,25 @@ def test_order_and_names_of_inputs(folder: Path) -> None:
     assert not {"twice", "loop"} & set(os.listdir())
 
 
+def test_a_url_of_this_machine_is_another_name_of_a_path(tmp_path: Path) -> None:
+    """Else all documents of a file are duplicates of themselves, or the results lie among the documents."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.jsonl").write_bytes(b"\n".join(lines()))
+    with pytest.raises(InputError, match="is reached twice, as "):
+        run(tmp_path / "a", tmp_path / "out", protect=[f"file://{tmp_path}/a"])
+    with pytest.raises(InputError, match="is reached twice, as "):
+        run([f"local://{tmp_path}/a/*.jsonl", tmp_path / "a/x.jsonl"], tmp_path / "out")
+    with pytest.raises(OutputError, match="is inside the input"):
+        run(f"file://{tmp_path}/a", tmp_path / "a/out")
+    result = run([f"file://{tmp_path}/a", tmp_path / "b"], tmp_path / "out")
+    assert [entry["file"] for entry in result.report["files"]] == [
+        f"file://{tmp_path}/a/x.jsonl",
+        f"{tmp_path}/b/x.jsonl",
+    ]
+    assert everything_below(tmp_path / "out/data") == {"a/x.jsonl", "b/x.jsonl"}
+
+
 def test_a_name_with_wildcards_that_exists_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "a[1].jsonl").write_bytes(b"\n".join(lines()))
     run(tmp_path / "a[1].jsonl", tmp_path / "out")

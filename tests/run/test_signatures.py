@@ -147,7 +147,7 @@ def test_no_input_is_replaced(texts: list[str | None], folder: Path) -> None:
     for given, told in (
         ("a.parquet", "a.parquet: is the input itself; give another path"),
         ("*.parquet", "a.parquet: is the input a.parquet; give another path"),
-        (f"file://{folder}/a.parquet", f"a.parquet: is the input file://{folder}/a.parquet; give another path"),
+        (f"file://{folder}/a.parquet", "a.parquet: is the input itself; give another path"),
         (".", "a.parquet: is inside the input .; give a path outside of it"),
     ):
         with pytest.raises(OutputError, match=f"^{re.escape(told)}$"):

@@ -7,6 +7,7 @@ import logging
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
@@ -213,9 +214,13 @@ def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, others
 def _remote(given: str, form: Form) -> Iterator[File]:
     try:
         import fsspec
+        from fsspec.implementations.local import LocalFileSystem
 
         filesystem, path = fsspec.core.url_to_fs(given)
-        yield from _found(given, filesystem, path, form)
+        found = _found(given, filesystem, path, form)
+        if isinstance(filesystem, LocalFileSystem):  # file:// is another name of a path
+            found = (replace(file, filesystem=None) for file in found)
+        yield from found
     except InputError:
         raise
     except Exception as error:

@@ -74,10 +74,11 @@ def refuse_url(folder: str) -> None:
 def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> None:
     """OutputError if an output is an INPUT or an input file, is inside one, or has one inside it.
 
-    URLs are compared as they are spelt, except input files on this machine.
+    URLs are compared as they are spelt, except those of this machine.
     """
     remote = is_url(path)
     target = _place(path)
+    inputs = [given.removeprefix("file://").removeprefix("local://") for given in inputs]
     for given in (given for given in inputs if is_url(given) == remote):
         if remote or os.path.isdir(given) or _place(given) == target:
             refuse_inside(path, given, "input")
@@ -85,7 +86,7 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
         return
     real = real_paths()
     for file in files:
-        if remote or file.filesystem is None or "file" in tuple(file.filesystem.protocol):
+        if remote or file.filesystem is None:
             place = _place(file.name) if remote else real(file.path)
             if place == target:
                 raise OutputError(f"{path}: is the input {file.name}; give another path")
