@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import sparse
 
 import gpulsh
 from gpulsh import BandDigests, Banding, Fingerprints, Folding, MinHash, ParameterError, SCurve, Shingling, Signatures
@@ -287,7 +288,8 @@ def test_filter_of_views(result: gpulsh.Decision, kind: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize(
-    "table", [[1], pa.table({"a": [1]}), pd.DataFrame(), np.zeros(6), 5, None, "abcde", {1, 2, 3, 4, 5}]
+    "table",
+    [sparse.eye_array(5), [1], pa.table({"a": [1]}), pd.DataFrame(), np.zeros(6), 5, None, "abcde", {1, 2, 3, 4, 5}],
 )
 def test_filter_of_something_else(result: gpulsh.Decision, table: Any) -> None:
     with pytest.raises(ParameterError, match="table"):

@@ -270,6 +270,10 @@ class Decision(Arrays):
             raise ParameterError(
                 f"table is of type {type(table).__name__}, which has no rows; give the rows that were decided"
             )
+        if home == "scipy":  # whose sparse arrays have no length
+            raise ParameterError(
+                f"table is a {type(table).__name__} of scipy; index it with the array keep, as in table[result.keep]"
+            )
         self._check_length("table", len(table), "the rows that were decided")
         if home in ("cudf", "cupy"):
             from gpulsh.io.memory.cudf import kept_rows

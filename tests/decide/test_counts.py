@@ -245,6 +245,7 @@ def test_sources_of_every_kind(sources: Any, names: list[str]) -> None:
         pa.array([1709164800, 1709200800, None], pa.timestamp("s", "Asia/Tokyo")),
         pa.array(["2024-02-29T00:00Z", "2024-02-29T10:00Z", None]).dictionary_encode(),
         np.array(["2024-02-29T00", "2024-02-29T10", "NaT"], "datetime64[ns]"),
+        np.array(["2024-02-29T00", "2024-02-29T10", "NaT"], "datetime64[h]"),
     ],
 )
 def test_dates_of_every_kind(dates: Any) -> None:
@@ -252,6 +253,12 @@ def test_dates_of_every_kind(dates: Any) -> None:
     first, last = datetime(2024, 2, 29, tzinfo=UTC), datetime(2024, 2, 29, 10, tzinfo=UTC)
     assert found.select(["first_seen", "last_seen"]).to_pylist() == [{"first_seen": first, "last_seen": last}]
     assert found.schema == gpulsh.deduplicate([], backend="reference").counts().schema
+
+
+def test_dates_of_months() -> None:
+    months = np.array(["2024-02", "NaT", "2024-04"], "datetime64[M]")
+    found = gpulsh.deduplicate(["a b"] * 3, backend="reference", date_column=months).counts()
+    assert found["last_seen"].to_pylist() == [datetime(2024, 4, 1, tzinfo=UTC)]
 
 
 # --- marks

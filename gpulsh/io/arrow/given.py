@@ -13,6 +13,8 @@ from gpulsh.io.arrow.soundness import check_given
 from gpulsh.io.file import first_line
 from gpulsh.params import shown_type
 
+UNITS = {unit: f"datetime64[{other}]" for units, other in (("YMW", "D"), ("hm", "s")) for unit in units}
+
 
 def given_column(name: str, values: Any, count: int) -> pa.Array:
     """`values`, `count` of them, as one sound pyarrow.Array of its own type.
@@ -43,4 +45,6 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray | None:
         return values.to_arrow()
     if hasattr(values, "dtype") and not isinstance(values, np.ndarray) and not hasattr(values, "iloc"):
         values = on_host(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":  # Arrow has no weeks, months or hours
+        values = values.astype(UNITS.get(np.datetime_data(values.dtype)[0], values.dtype))
     return pa.array(values, from_pandas=True)

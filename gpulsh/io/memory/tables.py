@@ -62,6 +62,10 @@ def column_of(table: Any, text_column: object, parameter: str = "text_column") -
                 f"{parameter} is {text_column!r}, and texts, a {kind}, has no column {name!r}; its columns are:"
                 f" {', '.join(map(str, present))}{near}"
             )
+        if (count := present.count(name)) > 1:
+            raise InputTypeError(
+                f"{parameter} is {text_column!r}, and texts, a {kind}, has {count} columns {name!r}; rename the others"
+            )
     if kind == "IterableDataset":
         return (_texts(rows, columns) for rows in table.with_format("arrow").iter(ROWS))
     chosen = _chosen(table, names)

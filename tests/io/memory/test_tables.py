@@ -109,6 +109,18 @@ def test_iterators_of_texts_and_of_batches(group: int, monkeypatch: pytest.Monke
     assert result.duplicate_of.tolist() == [3, 1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table([TEXTS, TEXTS], names=["t", "t"]),
+        pd.DataFrame(list(zip(TEXTS, TEXTS, strict=True)), columns=["t", "t"]),
+    ],
+)
+def test_two_columns_of_a_name(table: Any) -> None:
+    with pytest.raises(InputTypeError, match=r"text_column is 't', and texts, a .*, has 2 columns 't'; rename"):
+        gpulsh.deduplicate(table, text_column="t", backend="reference")
+
+
 def test_what_is_none_of_these() -> None:
     for given, told in (
         (iter(["a", 3]), "item 1 of texts: texts is of type int"),
