@@ -208,7 +208,10 @@ class Index:
         """Whether a document of the index, held or dropped, has the key."""
         if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
             return False
-        array, kind = checked_keys([key], "key")
+        try:
+            array, kind = checked_keys([key], "key")
+        except ParameterError:  # no key can be half a surrogate pair, or an integer beyond 64 bits
+            return False
         return int(self.collection.find(array, kind)[0]) != ABSENT
 
     def insert(self, keys: object, texts: object) -> None:

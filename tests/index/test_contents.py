@@ -305,6 +305,7 @@ def test_keys_are_of_one_kind_and_each_once() -> None:
     with pytest.raises(ParameterError, match="'z', which is not in the index"):
         index.remove(["a", "z"])
     assert len(index) == 1 and "a" in index and "x" not in index and 1 not in index and None not in index
+    assert "\ud800" not in index and 10**30 not in index
 
 
 @pytest.mark.parametrize(
