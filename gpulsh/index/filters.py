@@ -46,13 +46,8 @@ def passing_own(
     return places[:found]
 
 
-def make_filter(hashes: NDArray[np.uint64]) -> Words:
-    """uint64 [words]: the filter of hashes, empty if there are none."""
-    return filter_of([hashes])
-
-
 def filter_of(parts: Sequence[NDArray[np.uint64]], *, together: bool = False, bits: int | None = None) -> Words:
-    """The filter of the hashes of all parts, with `bits` for each; ascending parts take less time."""
+    """uint64 [words]: the filter of the hashes of all parts, best ascending, `bits` for each; empty without hashes."""
     from gpulsh.backends.cpu.bloom import fill
 
     count = sum(map(len, parts))

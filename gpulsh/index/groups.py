@@ -86,7 +86,16 @@ def grouped(segments: Sequence[Segment], known: Sequence[Group], folder: Path) -
 
 def written(groups: Sequence[Group], folder: Path) -> list[Group]:
     """The groups, all of them with their filters in files of the index."""
-    return [group if group.fact else _written(folder, group) for group in groups]
+    found = []
+    for group in groups:
+        if group.filters is not None and not group.fact:
+            with columns_file(folder / group.name, FILTERS) as file:
+                for words in group.filters:
+                    file.append([words])
+                fact = file.finish()
+            group = _mapped(folder, replace(group, fact=fact))
+        found.append(group)
+    return found
 
 
 def kept_groups(folder: Path, files: Mapping[str, FileFact], segments: Sequence[Segment]) -> list[Group]:
@@ -129,16 +138,6 @@ def _together(segments: Sequence[Segment], keys: bool, folder: Path) -> Group:
             segment.release()
     whole = column.whole()
     return Group(segments, [whole[start:stop] for start, stop in pairwise(ends)], keys, column)
-
-
-def _written(folder: Path, group: Group) -> Group:
-    """The group, with its filters written to a file of the index."""
-    assert group.filters is not None
-    with columns_file(folder / group.name, FILTERS) as file:
-        for words in group.filters:
-            file.append([words])
-        fact = file.finish()
-    return _mapped(folder, replace(group, fact=fact))
 
 
 def _mapped(folder: Path, group: Group) -> Group:

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from gpulsh.arrays import Fingerprints, Numbers, Values
 from gpulsh.index.evidence.blocks import HeldRows, write_blocks
 from gpulsh.index.evidence.places import PlaceKeys, Places, sources_of
-from gpulsh.index.filters import Words, make_filter
+from gpulsh.index.filters import Words, filter_of
 from gpulsh.index.segment import (
     DIGESTS,
     FILTERS,
@@ -163,7 +163,7 @@ class _Merge:
             self._release()
             facts["digests"] = self._write_compact_digests(path["digests"], base, beyond)
         else:
-            of_hashes = make_filter(hashes.hash_0)
+            of_hashes = filter_of([hashes.hash_0])
             del documents, hashes
             self._release()
             facts |= self._write_digests(path, of_hashes)
@@ -184,7 +184,7 @@ class _Merge:
             for band in range(len(parts[0].bands)):
                 digest, document = self._merged([part.bands[band] for part in parts], self._held)
                 file.append([np.full(len(digest), band, np.uint16), digest, document])
-                filters.append([make_filter(digest)])
+                filters.append([filter_of([digest])])
             filters.append([of_hashes])
             return {"digests": file.finish(), "filters": filters.finish()}
 

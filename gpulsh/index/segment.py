@@ -34,7 +34,7 @@ from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.cached import cached_value
 from gpulsh.index.evidence.blocks import BlockRows, HeldRows
 from gpulsh.index.evidence.places import PlaceColumns, PlaceKeys, Places, Source
-from gpulsh.index.filters import Words, make_filter, passing, passing_own
+from gpulsh.index.filters import Words, filter_of, passing, passing_own
 from gpulsh.ragged import first_of_runs, ranges, run_bounds, runs_of
 from gpulsh.store.columns import MappedBatches, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
@@ -137,7 +137,7 @@ class HeldBands(Sequence[Band]):
     @cached_value
     def words(self) -> Words:
         """The filter of all digests. Looking up a digest in it takes less time than a search."""
-        return make_filter(self.digest)
+        return filter_of([self.digest])
 
     def __len__(self) -> int:
         return self.bands
@@ -191,10 +191,6 @@ class Segment:
         """Release the pages that were read from its files to the operating system."""
         for file in self.mapped:
             file.release()
-
-    def filter(self, number: int) -> Words | None:
-        """Return the filter of band `number`'s digests, or for -1 the filter of the first halves of the hashes."""
-        return self.filters[number] if self.filters else None
 
     def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
         """The documents with digests [m] in `bands` [m], which ascend: places in `digests` [k] and numbers [k]."""
@@ -257,19 +253,15 @@ class Segment:
         found[order[some]] = (hashes.hash_1[at] == other_halves[some]) & (hashes.row[at] == rows[some])
         return found
 
+    def filter(self, number: int) -> Words | None:
+        """Return the filter of band `number`'s digests, or for -1 the filter of the first halves of the hashes."""
+        return self.filters[number] if self.filters else None
+
     def keys_at(self, rows: Numbers) -> pa.Array:
         """The keys of the documents `rows`."""
         assert self.keys is not None
         known = self.keys.key
         return known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows))
-
-    def rows_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
-        """The places of those `numbers` [m] that the segment has, and their rows."""
-        own = self.documents.number
-        rows = np.searchsorted(own, numbers)
-        here = np.flatnonzero(rows < len(own))
-        here = here[own[rows[here]] == numbers[here]]
-        return here, rows[here]
 
     def live(self, removed: Numbers, rows: Numbers | slice = ALL) -> NDArray[np.bool_]:
         """bool [m]: whether neither each of `rows` nor its witness was removed; `removed` ascends."""
@@ -376,7 +368,7 @@ def write_keys(path: Path, keys: Keys, places: Places | None) -> FileFact:
 
 def _with_keys(segment: Segment, path: Path) -> Segment:
     file = MappedColumns(path, Keys)
-    if file.has("key"):
+    if all("key" in batch.schema.names for batch in file.batches):
         return replace(segment, keys=file.whole(), mapped=(*segment.mapped, file))
     if segment.places is None:
         raise damaged_file(path, "it lacks the keys")

@@ -219,6 +219,8 @@ class Snapshot:
             own = segment.documents.number
             if len(own) == 0 or own[-1] < first or own[0] > last:
                 continue
-            here, rows = segment.rows_of(numbers)
+            rows = np.searchsorted(own, numbers)
+            here = np.flatnonzero(rows < len(own))
+            here = here[own[rows[here]] == numbers[here]]
             if len(here):
-                yield segment, here, rows
+                yield segment, here, rows[here]

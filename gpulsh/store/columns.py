@@ -120,10 +120,6 @@ class MappedColumns(MappedBatches, Generic[Row]):
         super().__init__(path)
         self._row = row
 
-    def has(self, name: str) -> bool:
-        """Whether the file has a column of that name."""
-        return all(name in batch.schema.names for batch in self.batches)
-
     def whole(self) -> Row:
         """All rows, in place, of a file that was written in one run."""
         if len(self.batches) != 1:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gpulsh import Fingerprints, Index
 from gpulsh.index import groups as groups_module
 from gpulsh.index import snapshot as snapshot_module
-from gpulsh.index.filters import filter_of, make_filter, passing
+from gpulsh.index.filters import filter_of, passing
 from gpulsh.index.manifest import commit_manifest, read_manifest
 from gpulsh.index.merging import stored
 from gpulsh.index.segment import NOTHING, Documents, make_segment
@@ -29,7 +29,7 @@ hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
 @example([0, 2**64 - 1], [0, 1 << 63, 2**64 - 1])
 @example([], [0, 2**64 - 1])
 def test_all_that_are_there_pass(held: list[int], asked: list[int]) -> None:
-    words = make_filter(np.array(sorted(held), np.uint64))
+    words = filter_of([np.array(sorted(held), np.uint64)])
     assert len(held) * 20 <= len(words) * 64 < len(held) * 23 + 64
     values = np.array(sorted([*asked, *held[::2]]), np.uint64)
     places = passing(words, values)
@@ -42,7 +42,7 @@ def test_all_that_are_there_pass(held: list[int], asked: list[int]) -> None:
 def test_few_others_pass() -> None:
     chance = np.random.default_rng(3)
     held, asked = (np.sort(chance.integers(0, 2**64, 100_000, np.uint64)) for _ in range(2))
-    assert 20 < len(passing(make_filter(held), asked)) < 500
+    assert 20 < len(passing(filter_of([held]), asked)) < 500
 
 
 def test_what_passes_a_filter_of_several_by_chance_does_not_pass_theirs() -> None:
@@ -51,7 +51,7 @@ def test_what_passes_a_filter_of_several_by_chance_does_not_pass_theirs() -> Non
     asked = np.sort(chance.integers(0, 2**64, 400_000, np.uint64))
     passed = asked[passing(filter_of(parts, together=True), asked, together=True)]
     assert 5 < len(passed) < 60
-    assert sum(len(passing(make_filter(part), passed)) for part in parts) < 5
+    assert sum(len(passing(filter_of([part]), passed)) for part in parts) < 5
 
 
 def looked_at(kind: str) -> int:

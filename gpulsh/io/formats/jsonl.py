@@ -172,10 +172,8 @@ class JsonLines(Streamed):
                     check_values_fit(file, column, held, len(found), len(rows), limit)
         # One Arrow type for several objects would give each the fields of all.
         if not any(isinstance(value, (dict, list)) for value in found):
-            try:
+            with suppress(pa.ArrowException, OverflowError, UnicodeError):
                 return array_of(found)
-            except (pa.ArrowException, OverflowError, UnicodeError):
-                pass
         return json_texts(found)
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:

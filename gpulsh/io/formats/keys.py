@@ -41,9 +41,7 @@ class KeyColumn:
 
     def __init__(self, file: File, name: str, unit: str | None = None) -> None:
         self._file, self._name, self._unit = file, name, unit or file.unit
-        self._first: tuple[int, bool] | None = (
-            None  # the number of the first record with a key, and whether it is a date
-        )
+        self._first: tuple[int, bool] | None = None  # number of the first record with a key, and whether it is a date
 
     def key(self, number: int, value: object, detail: str = "") -> Key:
         """A number, a date as an Instant, or None. An error names the record of another value.

@@ -16,6 +16,7 @@ above all `warcinfo`. gpulsh reads only the first segment of a record.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import BinaryIO, NamedTuple, Unpack
 
 import pyarrow as pa
@@ -128,14 +129,9 @@ class Warc(Format):
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The header of the documents at `rows`."""
-        wanted = set(rows.tolist())
-        last = int(rows[-1]) if len(rows) else -1
-        found = []
-        for row, record in enumerate(self._documents(file)):
-            if row in wanted:
-                found.append(record.header(column))
-            if row >= last:
-                break
+        wanted, stop = set(rows.tolist()), int(rows[-1]) + 1 if len(rows) else 0
+        documents = enumerate(islice(self._documents(file), stop))
+        found = [record.header(column) for row, record in documents if row in wanted]
         if len(found) != len(rows):
             raise wrong_length(file)
         return array_of(found).cast(pa.string())

@@ -140,7 +140,12 @@ class OutputFolder:
         aside.mkdir(exist_ok=True)
         found = self._manifest.find(COMMIT)
         if found is None:
-            self._settle()
+            for path in (self.work / REPORT, self.work / PAGE):
+                if path.exists():
+                    sync(path)
+            for folder, _, _ in os.walk(self.work / DATA):
+                sync(Path(folder))
+            sync(self.work)
             self._manifest.add(COMMIT, {}, {"replaced": self._old})
         replaced = found.facts["replaced"] if found else self._old
         for name in RESULTS:
@@ -152,15 +157,6 @@ class OutputFolder:
             if os.path.lexists(self.work / name):
                 _move(self.work / name, self.path / name, moved)
         sync(self.path)
-
-    def _settle(self) -> None:
-        """Make the report and the folders of the kept files durable."""
-        for path in (self.work / REPORT, self.work / PAGE):
-            if path.exists():
-                sync(path)
-        for folder, _, _ in os.walk(self.work / "data"):
-            sync(Path(folder))
-        sync(self.work)
 
     def _check(self) -> None:
         out = self.path

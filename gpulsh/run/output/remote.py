@@ -127,7 +127,11 @@ class RemoteFolder:
         self._end(report)
 
     def _upload(self, outputs: Sequence[str]) -> None:
-        done = _journal(self.local / JOURNAL)
+        done = set()
+        with suppress(OSError), open(self.local / JOURNAL, encoding="ascii") as lines:
+            for line in lines:
+                with suppress(ValueError):  # of an incomplete line
+                    done.add(json.loads(line))
         with open(self.local / JOURNAL, "a", encoding="ascii") as journal, ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
 
             def upload(name: str) -> str:
@@ -168,16 +172,6 @@ class RemoteFolder:
             json.dump(claim, file)
             file.flush()
             self._there.put(UNFINISHED, Path(file.name))
-
-
-def _journal(path: Path) -> set[str]:
-    """The files that a killed run has uploaded; incomplete lines are skipped."""
-    found = set()
-    with suppress(OSError), open(path, encoding="ascii") as lines:
-        for line in lines:
-            with suppress(ValueError):
-                found.add(json.loads(line))
-    return found
 
 
 class UrlFolder:
