@@ -17,6 +17,7 @@ from gpulsh.cli.options import (
     choice,
     engine_options,
     method_options,
+    number,
     on_error,
     parsed,
     protecting,
@@ -161,9 +162,9 @@ def _device_numbers(ctx: click.Context, option: click.Parameter, given: str | No
     "Also drop documents that quote a protected document, such as a test question, by windows of N words (for example"
     " 13). contamination.parquet lists them.",
 )
-@click.option("--min-cluster", type=int, metavar="K", help="Drop documents only from clusters of K or more.")
-@click.option("--max-copies", type=int, metavar="K", help="Keep up to K copies of each document.")
-@click.option("--min-sources", type=int, metavar="K", help="Keep only documents from at least K sources, once each.")
+@number("--min-cluster", "K", "Drop documents only from clusters of K or more.")
+@number("--max-copies", "K", "Keep up to K copies of each document.")
+@number("--min-sources", "K", "Keep only documents from at least K sources, once each.")
 @click.option("--within", is_flag=True, help="Compare only documents of the same INPUT, and protected ones with all.")
 @click.option(
     "--across",

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from gpulsh.cli.options import DECISION, backend_options, choice, method_options, parsed, text_options, together
+from gpulsh.cli.options import DECISION, backend_options, choice, method_options, number, parsed, text_options, together
 from gpulsh.cli.terminal import clean_end, conclude, say
 
 
@@ -67,13 +67,9 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 
 @index.command(short_help="Find documents of files that duplicate documents of an index.")
 @_files
-@click.option(
-    "--top", type=int, default=1, metavar="K", show_default=True, help="List at most K documents of the index."
-)
+@number("--top", "K", "List at most K documents of the index.", default=1)
 @click.option("--every", is_flag=True, help="List all similar documents of the index, not only K.")
-@click.option(
-    "--threshold", type=float, metavar="J", help="Minimum similarity, not below the index's.  [default: the index's]"
-)
+@number("--threshold", "J", "Minimum similarity, not below the index's.  [default: the index's]", kind=float)
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
     """Print a JSON line for each document of INPUT that duplicates a document of the index at PATH."""
     from gpulsh.run.index.jobs import query_index
@@ -86,9 +82,7 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
 @index.command(short_help="Find documents of an index that have passages of a text.")
 @click.argument("path", metavar="PATH")
 @click.argument("file", metavar="FILE", type=click.File("rb"))
-@click.option(
-    "--tokens", type=int, metavar="N", help="Minimum words or characters of a passage.  [default: one shingle]"
-)
+@number("--tokens", "N", "Minimum words or characters of a passage.  [default: one shingle]")
 @backend_options
 def find(path: str, file: BinaryIO, tokens: int | None, **options: Any) -> None:
     """Print a JSON line for each passage of the text FILE that a document of the index at PATH has.

@@ -62,6 +62,12 @@ def choice(name: str, *values: str, help: str) -> Option:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
+def number(name: str, metavar: str, help: str, *, default: float | None = None, kind: type = int) -> Option:
+    """An option with an integer, or a number of another kind."""
+    shown = default is not None
+    return click.option(name, type=kind, default=default, show_default=shown, metavar=metavar, help=help)
+
+
 on_error = choice(
     "--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and continue."
 )
@@ -71,20 +77,18 @@ def protecting(protect: str, passages: str) -> Option:
     """The options of a test set, with the help of the first two."""
     return together(
         click.option("--protect", multiple=True, metavar="PATH", help=protect),
-        click.option("--passages", type=int, metavar="N", help=passages),
-        click.option(
+        number("--passages", "N", passages),
+        number(
             "--coverage",
-            type=float,
+            "SHARE",
+            "Minimum share of a protected document's words in such windows, with --passages.",
             default=0.8,
-            show_default=True,
-            metavar="SHARE",
-            help="Minimum share of a protected document's words in such windows, with --passages.",
+            kind=float,
         ),
-        click.option(
+        number(
             "--ignore-common",
-            type=int,
-            metavar="K",
-            help="With --passages: ignore windows of more than K protected documents, such as instructions.",
+            "K",
+            "With --passages: ignore windows of more than K protected documents, such as instructions.",
         ),
     )
 
@@ -121,9 +125,7 @@ def text_options(*, ids: str | None = None) -> Option:
     return together(*options)
 
 
-threads_option = click.option(
-    "--threads", type=int, metavar="N", help="Threads of the CPU backend.  [default: all processors]"
-)
+threads_option = number("--threads", "N", "Threads of the CPU backend.  [default: all processors]")
 backend_option = choice("--backend", "auto", "cpu", "cuda", "reference", help="Backend; auto uses CUDA if it works.")
 backend_options = together(backend_option, threads_option)
 engine_options = together(

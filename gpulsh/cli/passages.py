@@ -15,6 +15,7 @@ from gpulsh.cli.options import (
     choice,
     engine_options,
     method_options,
+    number,
     on_error,
     parsed,
     protecting,
@@ -55,22 +56,8 @@ _output = together(
     report_option,
 )
 _cutting = together(
-    click.option(
-        "--min-left",
-        type=int,
-        default=20,
-        show_default=True,
-        metavar="N",
-        help="Drop a document if a cut leaves fewer tokens.",
-    ),
-    click.option(
-        "--min-occurrences",
-        type=int,
-        default=2,
-        show_default=True,
-        metavar="N",
-        help="Cut only passages that occur at least N times.",
-    ),
+    number("--min-left", "N", "Drop a document if a cut leaves fewer tokens.", default=20),
+    number("--min-occurrences", "N", "Cut only passages that occur at least N times.", default=2),
     click.option(
         "--format",
         type=click.Choice(["parquet", "jsonl"]),
@@ -90,17 +77,10 @@ _machine = together(backend_options, engine_options)
 @text_options(ids="Column or field of ids, which name the documents in passages.parquet.")
 @on_error
 @_output
-@click.option("--tokens", type=int, default=50, show_default=True, metavar="N", help="Number of tokens in a window.")
-@click.option("--bytes", type=int, metavar="N", help="Use windows of N bytes of UTF-8, compared exactly.")
+@number("--tokens", "N", "Number of tokens in a window.", default=50)
+@number("--bytes", "N", "Use windows of N bytes of UTF-8, compared exactly.")
 @choice("--keep", "first", "minimal", "none", help="Copies to keep: the whole first one, the fewest tokens, or none.")
-@click.option(
-    "--bridge",
-    type=int,
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Also mark gaps of fewer than N tokens between two marks.",
-)
+@number("--bridge", "N", "Also mark gaps of fewer than N tokens between two marks.", default=0)
 @click.option("--whole-lines", is_flag=True, help="Also mark the rest of a line with a mark.")
 @choice(
     "--unit",
@@ -110,7 +90,7 @@ _machine = together(backend_options, engine_options)
     "paragraph",
     help="Unit of a window: a word or a character. Or mark whole lines or paragraphs that occur often.",
 )
-@click.option("--max-copies", type=int, metavar="N", help="Number of equal lines or paragraphs to keep.  [default: 6]")
+@number("--max-copies", "N", "Number of equal lines or paragraphs to keep.  [default: 6]")
 @click.option(
     "--within",
     metavar="COLUMN",

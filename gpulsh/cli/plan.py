@@ -17,6 +17,7 @@ from gpulsh.cli.options import (
     backend_option,
     choice,
     method_options,
+    number,
     parsed,
     text_options,
     threads_option,
@@ -82,17 +83,15 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 @method_options("shingle", "normalize", "measure", "sketch", "seed")
 @backend_option
 @choice("--write", "data", "duplicates", help="Write kept rows and evidence, or the evidence alone.")
-@click.option("--docs", type=float, metavar="N", help="Number of documents, such as 1e11.")
+@number("--docs", "N", "Number of documents, such as 1e11.", kind=float)
 @click.option("--bytes", "size", callback=_bytes, metavar="N", help="Bytes of their text, such as 5e14 or 500TB.")
-@click.option(
-    "--gpus", type=int, metavar="N", help="Number of GPUs. Each has its own machine, unless --nodes is given."
-)
-@click.option("--nodes", type=int, metavar="N", help="Machines that share the workers evenly.  [default: 1]")
+@number("--gpus", "N", "Number of GPUs. Each has its own machine, unless --nodes is given.")
+@number("--nodes", "N", "Machines that share the workers evenly.  [default: 1]")
 @click.option("--remote", is_flag=True, help="Read and write over the network, as with S3, instead of local disks.")
-@click.option("--hours", type=float, metavar="H", help="Also print how many workers meet this time limit.")
-@click.option("--met", type=float, metavar="SHARE", help="Share of the documents in a candidate pair, from 0 to 1.")
-@click.option("--pairs", type=float, metavar="N", help="Number of compared pairs per document.")
-@click.option("--dropped", type=float, metavar="SHARE", help="Share of dropped documents, from 0 to 1.")
+@number("--hours", "H", "Also print how many workers meet this time limit.", kind=float)
+@number("--met", "SHARE", "Share of the documents in a candidate pair, from 0 to 1.", kind=float)
+@number("--pairs", "N", "Number of compared pairs per document.", kind=float)
+@number("--dropped", "SHARE", "Share of dropped documents, from 0 to 1.", kind=float)
 @click.option(
     "--rate",
     "rates",

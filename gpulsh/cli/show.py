@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.options import choice
+from gpulsh.cli.options import choice, number
 from gpulsh.cli.terminal import clean_end, conclude, marks, note, say, say_marked
 
 
 @click.command(short_help="Show dropped documents of a run and their kept duplicates.")
 @click.argument("output", metavar="OUT")
-@click.option("--cluster", type=int, metavar="N", help="Number of a cluster, as in duplicates.parquet.")
+@number("--cluster", "N", "Number of a cluster, as in duplicates.parquet.")
 @click.option("--id", "name", metavar="ID", help="Id of a dropped document, or of a kept duplicate.")
 @click.option("--near-threshold", is_flag=True, help="Show the least similar documents first.")
 @click.option(

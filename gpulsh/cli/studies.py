@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpulsh.cli.options import backend_options, method_options, parsed, text_options, together
+from gpulsh.cli.options import backend_options, method_options, number, parsed, text_options, together
 from gpulsh.cli.terminal import aligned, marks, say, say_marked
 from gpulsh.errors import install
 
@@ -30,14 +30,7 @@ DEFAULT_REJECT = (0.05, 0.01)
 STEPS = 20  # of similarity, in the table of a curve
 BAR = 30  # characters of the longest bar
 
-sample_option = click.option(
-    "--sample",
-    type=int,
-    default=10_000,
-    show_default=True,
-    metavar="N",
-    help="Number of documents to draw; all if there are fewer.",
-)
+sample_option = number("--sample", "N", "Number of documents to draw; all if there are fewer.", default=10_000)
 inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 of_files = together(text_options(), backend_options)
@@ -69,9 +62,7 @@ def _run(
     metavar="J",
     help="Similarity around which to show pairs; may be repeated.  [default: 0.5 0.6 0.7 0.8 0.9]",
 )
-@click.option(
-    "--examples", type=int, default=2, show_default=True, metavar="N", help="Show N pairs on each side of a threshold."
-)
+@number("--examples", "N", "Show N pairs on each side of a threshold.", default=2)
 @sample_option
 @method_options("shingle", otherwise="default: chosen for this kind of text")
 @method_options("normalize", "seed")
@@ -187,9 +178,9 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 @click.command(short_help="Show which similarities a banding finds, alone or in your own files.")
-@click.option("--bands", type=int, metavar="B", help="Number of bands.")
-@click.option("--rows", type=int, metavar="R", help="Rows of a band.")
-@click.option("--num-perm", type=int, metavar="K", help="Maximum number of signature values.  [default: 128]")
+@number("--bands", "B", "Number of bands.")
+@number("--rows", "R", "Rows of a band.")
+@number("--num-perm", "K", "Maximum number of signature values.  [default: 128]")
 @click.option(
     "--capture",
     callback=_requirement,
@@ -211,11 +202,11 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
 )
 @sample_option
 @method_options("threshold", "shingle", "normalize", "seed")
-@click.option(
+@number(
     "--recall",
-    type=float,
-    metavar="P",
-    help="Minimum probability that the recommended banding finds a pair at the threshold.  [default: 0.995]",
+    "P",
+    "Minimum probability that the recommended banding finds a pair at the threshold.  [default: 0.995]",
+    kind=float,
 )
 @of_files
 @click.option("--plot", metavar="FILE", help=f"Draw the curve to a file, .png or .svg ({install('report')}).")
