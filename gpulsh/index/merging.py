@@ -136,10 +136,7 @@ def _live_rows(parts: Sequence[Segment], removed: Numbers) -> list[_LiveRows]:
 
 
 class _Merge:
-    """The live documents of `parts`, column by column: in memory if all parts are, else in temporary files in `folder`.
-
-    One part alone, without removed documents, is taken as it is.
-    """
+    """The live documents of `parts`, by column, in memory if all parts are, else in temporary files in `folder`."""
 
     def __init__(self, parts: Sequence[Segment], removed: Numbers, folder: Path) -> None:
         self._parts, self._removed = parts, removed

@@ -47,10 +47,7 @@ class Snapshot:
     key_type: pa.DataType = KEY_TYPES["string"]
 
     def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
-        """Held documents with digests [m] in `bands` [m]: places in `digests` [k] and numbers [k].
-
-        Bands ascend, and digests in each.
-        """
+        """Held documents with digests [m], ascending by `bands` [m], then digest: places [k] and numbers [k]."""
         places, numbers = [NOTHING], [NOTHING]
         for group in in_groups(self.segments, self.groups):
             own_bands, own_digests, passed = bands, digests, None

@@ -70,10 +70,7 @@ def packed_writer(target: str, compression: Compression, level: int | None = Non
 
 
 class _Members:
-    """Members of fixed content, compressed by several threads, for the libraries are slow and release the lock.
-
-    The content alone decides where a member ends, so the bytes do not depend on the number of threads.
-    """
+    """Members whose content alone decides their ends, compressed by several threads for slow libraries."""
 
     def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor, pack: Callable[[bytes], bytes]) -> None:
         self._out, self._pool, self._pack = out, pool, pack

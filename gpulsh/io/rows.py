@@ -127,10 +127,7 @@ def cut(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
 def packed(
     pieces: Iterable[TextBatch], max_bytes: int, join: Callable[[list[TextBatch]], TextBatch] | None = None
 ) -> Iterator[TextBatch]:
-    """Join runs of small batches up to the bounds, so that a folder of short files is not a batch a file.
-
-    `join` is `concatenated` unless it is given. A batch of at least a quarter of `max_bytes` is not copied.
-    """
+    """Join, by `join` or `concatenated`, runs of batches smaller than a quarter of `max_bytes` up to the bounds."""
     join = join or concatenated
     most_rows = max(FEWEST_ROWS, max_bytes // ROW_COST)
     held: list[TextBatch] = []

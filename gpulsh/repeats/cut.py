@@ -117,10 +117,7 @@ def cut(
 
 
 def without(ops: Backend, text: TextBatch, row: Numbers, start: Numbers, stop: Numbers) -> TextBatch:
-    """A batch without the spans [start, stop), in bytes of documents `row`, by row and then start; on the host.
-
-    Raises ParameterError if a span is outside of its text.
-    """
+    """A batch on the host without the spans [start, stop), in bytes of documents `row`, ascending, which must exist."""
     offset = ops.asnumpy(text.offset)
     begin, end = offset[row] + start, offset[row] + stop
     wrong = np.flatnonzero((start < 0) | (stop < start) | (end > offset[row + 1]))

@@ -78,10 +78,7 @@ class Settled(NamedTuple):
 
 
 class Marker:
-    """`mark` and `bridged` for windows that come piece by piece, because a document may have very many.
-
-    `base` [n + 1] are places of documents.
-    """
+    """`mark` and `bridged` for windows that come piece by piece; `base` [n + 1] are places of documents."""
 
     def __init__(self, tokens: int, keep: Keep, bridge: int, base: Numbers) -> None:
         self._marker = _marker(tokens, keep)

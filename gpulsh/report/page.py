@@ -233,10 +233,7 @@ def _files(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Warnings, a line each: hints of the run, clusters that are much of the corpus, INPUTs that lose much.
-
-    `inputs` have the `rows`, `dropped` and `rejected` of each INPUT, by its `name`.
-    """
+    """Warnings, a line each: hints, clusters that are much of the corpus, and `inputs`, by name, that lose much."""
     documents, found = report["funnel"]["documents"], list(report.get("hints", ()))
     for cluster in report["evidence"]["clusters"].get("sample", ())[:MOST]:  # the largest come first
         if documents >= MANY and cluster["dropped"] > LARGE_CLUSTER * documents:

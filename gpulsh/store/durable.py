@@ -62,10 +62,7 @@ class ChecksummedFile:
 
 @contextmanager
 def durable_file(path: Path, *, private: bool = False) -> Iterator[ChecksummedFile]:
-    """A new file at `path`, which appears when the context is left without an exception, and then survives a crash.
-
-    A `private` one is for its owner alone.
-    """
+    """A new file, `private` to its owner if so, that appears and survives a crash when the context ends well."""
     with unfinished(path) as part:
         with open(part, "xb", opener=partial(os.open, mode=0o600) if private else None) as file:
             yield ChecksummedFile(file, path)

@@ -61,10 +61,7 @@ class TextPass:
         return self.threads.map(work, self._chunks())
 
     def rows(self, work: Callable[[int, int], Fingerprints], *, together: bool = False) -> Fingerprints:
-        """The rows that `work(start, stop)` makes of each chunk, end to end.
-
-        With `together`, few bytes are one chunk if no thread could help: its rows need no joining.
-        """
+        """The rows that `work(start, stop)` makes of each chunk, end to end; few bytes are one chunk if `together`."""
         offset = self.text.offset
         few = len(self.text) > 0 and offset[-1] - offset[0] <= MOST_ALONE and self.text.lengths.max() <= GIANT_BYTES
         if together and few and self.threads.alone():

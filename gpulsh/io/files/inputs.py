@@ -257,10 +257,7 @@ def _found(given: str, filesystem: Any, path: str, form: Form) -> Iterator[File]
 
 
 def _known(given: str, folder: str, filesystem: Any, form: Form) -> list[str]:
-    """The keys in a folder that are read; InputError if there are none.
-
-    Those with a part `..` are skipped with a warning, for nobody names a file so by accident.
-    """
+    """The keys in a folder that are read, without those with a part `..`; InputError if there are none."""
     below: dict[str, str] = {}
     for key in filesystem.find(folder):
         path = _below(key, folder)

@@ -57,10 +57,7 @@ def refuse_irregular(file: File) -> None:
 
 
 class Streams:
-    """Copies of streams in a temporary folder (in TMPDIR), which is removed with this object.
-
-    With `lines` in `form`, a stream of no other format is text, a document a line.
-    """
+    """Copies of streams in a folder in TMPDIR, removed with this object; with `lines`, others are text by line."""
 
     def __init__(self, form: Form = USUAL) -> None:
         self._form = form

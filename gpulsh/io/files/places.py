@@ -43,10 +43,7 @@ def refuse_outside(file: File) -> None:
 
 
 def _origin(file: File) -> Origin:
-    """The folders that the path of a file has above its place in `data/`; none for a name without a folder.
-
-    A file of an archive, `zip://**::a.zip`, is placed in the archive.
-    """
+    """The folders of a file's path above its place in `data/`, or of the archive it is in; none without a folder."""
     if file.filesystem is None:
         path = os.path.abspath(file.name) if os.path.dirname(file.name) else file.name  # a stream's copy is elsewhere
     else:

@@ -90,10 +90,7 @@ class _StringRows(Rows):
 
 
 def _strings(group: list[Any]) -> tuple[list[Any], NDArray[np.bool_] | None, int]:
-    """The group with empty strings for None, which are of ASCII alone, and how often None is there.
-
-    None instead of the second where something else is among them.
-    """
+    """The group with empty strings for None, and how often None is there; None if something else is among them."""
     try:
         return group, np.fromiter(map(str.isascii, group), np.bool_, len(group)), 0
     except TypeError:

@@ -254,10 +254,7 @@ class RayRunner:
         self.resumed: set[str] = set()
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
-        """The facts of each task, in order. Finished tasks are not done again.
-
-        If tasks fail, raises the error of the first one in order.
-        """
+        """The facts of each task, in order, of finished ones as known; raises the error of the first that fails."""
         stored, most = _Stored(), self._pool.parallel if stage.parallel else 1
         found = finished_before(stage, self._manifest, self._progress, self.resumed)
         failed: dict[int, Exception] = {}

@@ -236,10 +236,7 @@ class Admission:
 
 
 class _Decisions:
-    """The decisions of an index about the documents of a run, by position.
-
-    A document takes 1 byte of memory, or 9 if it is dropped for one of an earlier run or of a later position.
-    """
+    """The decisions of an index about documents by position, in 1 byte each, or 9 if dropped for an outside one."""
 
     def __init__(self, collection: Collection, decided: Numbered, numbers: range, layout: Layout) -> None:
         self._catalogue, self._decided, self._numbers, self.layout = collection, decided, numbers, layout

@@ -130,10 +130,7 @@ class Occurred(Listing):
 def index_counts(
     path: str | os.PathLike[str], *, output: str | os.PathLike[str] | None = None, overwrite: bool = False
 ) -> Occurred:
-    """How many exact copies and near-duplicates were dropped for each held document of the index at `path`.
-
-    The table is written to `output` if given, as Parquet or JSON lines by its ending.
-    """
+    """The exact copies and near-duplicates dropped for each held document, written to `output`, .parquet or .jsonl."""
     refuse_output(output, os.fspath(path), COUNT_COLUMNS, overwrite)
     snapshot = Index.open(path, backend="reference").collection.snapshot()
     found = Occurred(snapshot, snapshot.occurrences())

@@ -34,10 +34,7 @@ Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these n
 
 
 class OrderedInput:
-    """`io.rows.TextSource` of all documents of partitions, in order of the files.
-
-    Facts of a partition are written once it was read.
-    """
+    """`io.rows.TextSource` of all documents of partitions, in order of files; writes a partition's facts once read."""
 
     def __init__(self, place: Workplace, partitions: Sequence[Partition]) -> None:
         self._place, self._partitions = place, partitions

@@ -88,10 +88,7 @@ class OutputFolder:
             raise OutputError(f"{self.path}: cannot be made: {there} allows nobody to write; give another folder")
 
     def manifest(self, job: Mapping[str, Any], secret: bytes) -> Manifest:
-        """The manifest of this job: of the resumed run, otherwise a new one with this secret.
-
-        Raises OutputError, which names the differences, where another job's is there; it stays.
-        """
+        """The manifest of the resumed run, or a new one with this secret; OutputError that names what differs."""
         found = Manifest.open(self.work) if self._resume else None
         if found is not None:
             refuse_difference(self.path, found.job, job)
@@ -101,10 +98,7 @@ class OutputFolder:
         return self._manifest
 
     def is_committed(self) -> bool:
-        """Whether the resumed run was killed after it moved results, so that only `commit` is left to do.
-
-        Raises OutputError if its manifest says so, but the results are nowhere.
-        """
+        """Whether a resumed run has only `commit` left, after it moved results; OutputError if they are nowhere."""
         if not self._committing:
             return False
         moves_last = self.work / REPORT
@@ -250,10 +244,7 @@ def worth_resuming(manifest: Manifest) -> bool:
 
 
 def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The report in OUT if this job is finished there; None if nothing is finished.
-
-    Raises OutputError, which names the differences, where it is of another job.
-    """
+    """The report in OUT if this job is finished there; None if nothing is; OutputError that names what differs."""
     report, work = _report_of_finished(out), out / WORK
     if report is None:
         return None

@@ -82,10 +82,7 @@ def refuse_uncuttable(files: Sequence[File], columns: Columns, format: FormatNam
 
 
 def passages_by_file(path: Path, files: Mapping[int, File]) -> Mapping[int, tuple[int, int]]:
-    """By the number of each file: the first row in `passages.parquet` of its passages, and the row after the last.
-
-    InputError if it lists other files.
-    """
+    """By the number of each file, its rows [start, stop) in `passages.parquet`; InputError if that lists others."""
     numbered = {file.name: number for number, file in files.items()}
     counts = Counter[str]()
     order: list[str] = []

@@ -163,10 +163,7 @@ class EarlierKeys:
         return [kind for kind in kinds if pa.types.is_integer(kind)]
 
     def where(self, partition: int, numbers: Numbers, ids: pa.DataType) -> list[pa.Array]:
-        """file, row and id of documents [m] that a partition's are dropped for; `ids` is the type of ids.
-
-        A key FILE:ROW is split at its last colon. A key of another form is the file as a whole.
-        """
+        """file, row and id, of type `ids`, of documents [m] that others are dropped for; a key FILE:ROW is split."""
         file = self._files[partition]
         rows = np.searchsorted(file.number, numbers)
         keys = file.key.take(pa.array(rows))

@@ -119,10 +119,7 @@ def _values(name: str, given: Any, texts: Any, count: int) -> pa.Array:
 def source_and_date(
     job: Job, layout: Layout, positions: Numbers, read: Callable[[int], SightingRows]
 ) -> tuple[pa.Array, Numbers]:
-    """The name of the source, a string or null, and the date of each of ascending `positions` [m].
-
-    `read` gives the SIGHTINGS of a partition.
-    """
+    """The name of the source, or null, and the date of ascending `positions` [m]; `read` gives a partition's."""
     counting = job.counting
     date = np.full(len(positions), NO_DATE)
     found = [pa.nulls(0, pa.string())]

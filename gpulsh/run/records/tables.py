@@ -163,10 +163,7 @@ class Weights(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """Later copies, ascending, and the first of each.
-
-    Where documents of one INPUT alone are copies, TWINS are the first ones of each that another INPUT has before them.
-    """
+    """Later copies, ascending, and the first of each; in TWINS, the first ones that another INPUT has before them."""
 
     document: Numbers
     first: Numbers

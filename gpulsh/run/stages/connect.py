@@ -65,10 +65,7 @@ class _Costs:
         return cost
 
     def to_compare(self, places: Numbers, second: int) -> Numbers:
-        """int64 [places]: of the pairs that documents are the first of, with `second` bytes for each second one.
-
-        A share is measured by its pairs: texts are read in tiles, and bitmaps rule out many pairs before.
-        """
+        """int64 [places]: the cost of the pairs of first documents, with `second` bytes for each second one."""
         pairs = self.forest.pairs[places].astype(np.int64)
         document = DOCUMENT_COST + sizes_of(self.forest.document[places], self.folder, self.layout)
         return document + pairs * (PAIR_COST + second)

@@ -104,10 +104,7 @@ def _without_sets(
 def _write_runs(
     folder: Path, partition: int, signed: Iterable[Signed], bands: int, ops: Backend, left_out: Numbers = NONE
 ) -> tuple[dict[str, FileFact], dict[str, int]]:
-    """The files of digests and exact hashes; how many shingles and how many documents without one.
-
-    Rows that are `left_out`, ascending, have no digests, like rows without tokens.
-    """
+    """The files of digests, none of rows `left_out`, and of exact hashes; how many shingles and empty documents."""
     documents = shingles = empty = 0
     threads = ops.sizes().readers  # more than one if a device signs, which leaves them time
     with DIGESTS.create(folder, partition) as digests_out, EXACT.create(folder, partition) as exact_out:

@@ -128,10 +128,7 @@ def verify(place: Workplace, layout: Layout, ranges: Ranges, gathered: int, grou
 
 
 class _GroupProgress(Progress):
-    """The progress of the pairs and large buckets of a group, converted to documents: a group may take minutes.
-
-    A document of a large bucket counts as much as one with all pairs of a small one.
-    """
+    """The progress of a group's pairs and large buckets, converted to documents, as it may take minutes."""
 
     def __init__(self, listener: Progress, documents: int, pairs: int, in_large: int) -> None:
         self._listener, self._documents = listener, documents

@@ -186,10 +186,7 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
 
 
 def decided_in(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:
-    """The documents of a partition in [start, stop) with a decision, ascending, and whether each is kept.
-
-    Others are not looked at: a partition may be of as many files as it has documents.
-    """
+    """The documents of a partition in [start, stop) with a decision, ascending, and whether each is kept."""
     decided = DECISIONS.read(folder, partition)
     some = slice(*np.searchsorted(decided.document, [start, stop]))
     return decided.document[some], decided.kept[some]
