@@ -23,11 +23,10 @@ import numpy as np
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.cached import cached_value
-from gpulsh.decide.compare import compare, measure_of
+from gpulsh.decide.compare import Draw, compare, measure_of
 from gpulsh.decide.large_buckets import LargeBucketJoin
 from gpulsh.decide.readable import Readable, ShingledTexts
 from gpulsh.decide.relation import ALL, Edges, Relation, near_relation
-from gpulsh.decide.sample import Draw
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import chosen_pairs, order_by, order_of, packed, renumbered, unpacked
 from gpulsh.method import Method

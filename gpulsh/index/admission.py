@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.copies import first_copies
+from gpulsh.decide.decide import first_copies
 from gpulsh.decide.relation import Relation
 from gpulsh.index.candidates import Candidates, possible_containers, sharing_buckets
 from gpulsh.index.evidence.texts import fingerprint_sets

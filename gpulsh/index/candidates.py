@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers
-from gpulsh.backends.parts import in_part
+from gpulsh.backends.parallel import in_part
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.compare import compare, measure_of
-from gpulsh.decide.containment import Owners, containing_pairs
 from gpulsh.decide.meeting import Meeting
+from gpulsh.decide.prefixes import Owners, containing_pairs
 from gpulsh.decide.readable import Readable
 from gpulsh.decide.relation import Relation
 from gpulsh.index.evidence.blocks import in_places

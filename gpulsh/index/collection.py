@@ -21,16 +21,15 @@ from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
 from gpulsh.index.admission import SignedBatch, admit, hold_all, similar
-from gpulsh.index.contents import Contents, compacted, discard, settled
 from gpulsh.index.evidence.places import Origin, PlaceStream
 from gpulsh.index.evidence.texts import Read, TextsAgain
-from gpulsh.index.folder import Folder
+from gpulsh.index.folder import Contents, Folder, compacted, discard, settled
 from gpulsh.index.groups import grouped
 from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, refuse_kind, refuse_repeats, repeated, sorted_keys
 from gpulsh.index.segment import KEY_TYPES, Documents, Keys, Segment, keyed
 from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.io.rows import TextSource
-from gpulsh.lsh.signing import sign_by_method
+from gpulsh.lsh.banding import sign_by_method
 from gpulsh.method import Method
 from gpulsh.params import EvidenceName, check_integer
 from gpulsh.ragged import within_runs

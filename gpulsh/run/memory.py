@@ -18,15 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, Signed, TextBatch
-from gpulsh.backends.parts import in_part
+from gpulsh.backends.parallel import in_part
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.decide.containment import containing_pairs
-from gpulsh.decide.copies import first_copies, with_key_copies
 from gpulsh.decide.counts.counts import Sightings
 from gpulsh.decide.counts.retention import Retention
-from gpulsh.decide.decide import Undecided, involved_in, is_read
+from gpulsh.decide.decide import Undecided, first_copies, involved_in, is_read, with_key_copies
 from gpulsh.decide.decision import Decision
+from gpulsh.decide.prefixes import containing_pairs
 from gpulsh.decide.priority import decision_order
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
@@ -35,9 +34,9 @@ from gpulsh.io.arrow.identities import given_identities
 from gpulsh.io.memory.device import DeviceTexts, ResidentTexts
 from gpulsh.io.memory.tables import column_of, has_columns
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
+from gpulsh.lsh.banding import sign_batches, sign_by_method
 from gpulsh.lsh.collisions import Collisions, Memberships, bucketed
 from gpulsh.lsh.pairs import order_by
-from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
 from gpulsh.ragged import offsets

@@ -22,9 +22,8 @@ from gpulsh.method import Verify
 from gpulsh.params import Folding, Shingling, check_choice, check_type, shown, text_reading
 from gpulsh.ragged import sorted_distinct
 from gpulsh.sketch.base import checked_pairs
-from gpulsh.studies.brute_force import brute_force
 from gpulsh.studies.methods import Finder, Finders
-from gpulsh.studies.study import DEFAULT, How, Study, draw_sample, fingerprints
+from gpulsh.studies.study import DEFAULT, How, Study, brute_force, draw_sample, fingerprints
 from gpulsh.text.documents import shingle
 from gpulsh.theory import checked_threshold
 

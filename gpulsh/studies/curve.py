@@ -21,8 +21,7 @@ from gpulsh.params import MAX_NUM_PERM, Folding, Shingling, check_integer, is_pa
 from gpulsh.run.output.paths import DRAWN, PICTURES, refuse_present
 from gpulsh.sketch.minhash import MinHash
 from gpulsh.store.durable import writing
-from gpulsh.studies.brute_force import Spread, brute_force
-from gpulsh.studies.study import DEFAULT, THRESHOLDS, How, Study, Where, draw_sample, fingerprints
+from gpulsh.studies.study import DEFAULT, THRESHOLDS, How, Spread, Study, Where, brute_force, draw_sample, fingerprints
 from gpulsh.theory import SCurve, checked_requirement, checked_threshold, choose_banding, default_banding, fewest_bands
 
 BINS, FINE_BINS = 20, 50  # steps of similarity, in JSON and in pictures

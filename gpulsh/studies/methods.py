@@ -27,8 +27,7 @@ from gpulsh.sketch.named import SETS, parse_bits, parse_sketch
 from gpulsh.sketch.samples import BottomS, ModM, SampleSketch
 from gpulsh.sketch.simhash import SimHash, Weights
 from gpulsh.sketch.weighted import WeightedMinHash
-from gpulsh.studies.brute_force import shared_counts
-from gpulsh.studies.study import How, Where
+from gpulsh.studies.study import How, Where, shared_counts
 from gpulsh.text.profiles import md5_signatures, text_profiles
 from gpulsh.theory import default_banding, default_distance, near_probability
 

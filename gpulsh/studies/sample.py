@@ -15,8 +15,18 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.backends.unicode_table import SINGLE, WORD, unicode_table
 from gpulsh.errors import ParameterError
 from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, shown, text_reading
-from gpulsh.studies.brute_force import Spread, brute_force
-from gpulsh.studies.study import DEFAULT, THRESHOLDS, How, Sample, Study, draw_sample, draw_similar, fingerprints
+from gpulsh.studies.study import (
+    DEFAULT,
+    THRESHOLDS,
+    How,
+    Sample,
+    Spread,
+    Study,
+    brute_force,
+    draw_sample,
+    draw_similar,
+    fingerprints,
+)
 from gpulsh.theory import checked_threshold
 
 USUAL = 0.8  # recommended if all thresholds are equally good

@@ -84,7 +84,7 @@ def test_tiles_and_joins_of_any_size(backend: Any, monkeypatch: pytest.MonkeyPat
         texts += [" ".join(text), " ".join(text[5:25]), " ".join([*text[:20], "more"])]
     wanted = gpulsh.deduplicate(texts, threshold=0.7, shingling=SHINGLING, measure="containment", backend=backend)
     assert (~wanted.keep).sum() >= 100
-    monkeypatch.setattr("gpulsh.decide.containment.LARGEST_JOIN", 7)
+    monkeypatch.setattr("gpulsh.decide.prefixes.LARGEST_JOIN", 7)
     again = gpulsh.deduplicate(texts, threshold=0.7, shingling=SHINGLING, measure="containment", backend=backend)
     np.testing.assert_array_equal(wanted.duplicate_of, again.duplicate_of)
     np.testing.assert_array_equal(wanted.pairs, again.pairs)

@@ -23,7 +23,8 @@ from gpulsh.backends.cpu import backend as cpu_backend
 from gpulsh.backends.protocol import Sizes
 from gpulsh.decide import meeting
 from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError
-from gpulsh.index import candidates, contents, merging
+from gpulsh.index import candidates, merging
+from gpulsh.index import folder as contents
 from gpulsh.index import segment as segments
 from gpulsh.index.evidence import blocks
 from gpulsh.index.snapshot import Snapshot

@@ -20,7 +20,8 @@ from gpulsh import Fingerprints, Index
 from gpulsh.backends import reference
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.index import collection, contents, merging
+from gpulsh.index import collection, merging
+from gpulsh.index import folder as contents
 from gpulsh.index.evidence import blocks
 from gpulsh.index.evidence.blocks import BlockRows, write_blocks
 from gpulsh.index.keys import KeyStream

@@ -25,7 +25,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gpulsh import Index
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.index import admission, collection, contents
+from gpulsh.index import admission, collection
+from gpulsh.index import folder as contents
 from gpulsh.index.keys import checked_keys
 from gpulsh.index.snapshot import ABSENT
 from tests.index.test_contents import SHAPE, SHINGLING, THRESHOLD, naive_index, new_index, small_limits, texts

@@ -13,7 +13,7 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.decide import meeting as resolve
 from gpulsh.decide.compare import grouped_by_tile
-from gpulsh.decide.copies import first_copies
+from gpulsh.decide.decide import first_copies
 from gpulsh.decide.meeting import settle, witnesses
 from gpulsh.decide.relation import Edges
 from tests.kernels.cuts import DEFAULT_CUT, on_host

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.__main__ import main
-from gpulsh.backends.parts import in_fitting_parts
+from gpulsh.backends.parallel import in_fitting_parts
 from gpulsh.budget import Cut
 from gpulsh.errors import ParameterError
 from gpulsh.report.page import missing
@@ -50,7 +50,7 @@ OPTIONS: dict[str, Any] = {"measure": "containment", "backend": "cpu", "threads"
 def small_joins() -> Iterator[None]:
     """Documents come in several runs each, and pairs in several, too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.lsh.signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
+        patch.setattr("gpulsh.lsh.banding.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
         patch.setattr("gpulsh.run.records.ranges.RUN_POSTINGS", 20)
         patch.setattr("gpulsh.run.records.ranges.ROWS_AT_ONCE", 15)
         patch.setattr("gpulsh.run.stages.containment.PAIRS_AT_ONCE", 4)
@@ -145,9 +145,9 @@ def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefixes are of public fingerprints, and of slots that the documents decide."""
-    for module in ("decide", "run.stages"):
+    for module in ("decide.prefixes", "run.stages.containment"):
         for name in ("FEWEST_BITS", "MOST_BITS"):
-            monkeypatch.setattr(f"gpulsh.{module}.containment.{name}", 3)
+            monkeypatch.setattr(f"gpulsh.{module}.{name}", 3)
     texts = [" ".join(f"w{number % 97}" for number in range(start, start + 40)) for start in range(0, 1500, 29)]
     given, told = write_rows(tmp_path / "a.jsonl", texts), []
     for number in range(2):

@@ -19,7 +19,7 @@ from gpulsh.cli import main
 from gpulsh.cli.studies import curve as curve_command
 from gpulsh.cli.terminal import aligned
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.studies import brute_force
+from gpulsh.studies import study as brute_force
 from gpulsh.studies import study as drawing
 from gpulsh.studies.compare import METHODS, read_pairs
 from gpulsh.studies.methods import KINDS, SIMHASH

@@ -256,7 +256,7 @@ def _prepare() -> None:
 def _live(asked: dict[str, Any]) -> tuple[int, list[str]]:
     from gpulsh.cli import main
     from gpulsh.errors import OutputError
-    from gpulsh.index import contents
+    from gpulsh.index import folder as contents
     from tests.support import index_steps
 
     disk = Disk(asked["folder"], asked["at"], asked["error"])

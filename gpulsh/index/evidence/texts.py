@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
-from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts
+from gpulsh.backends.parallel import halves_of_batch, in_fitting_halves, in_fitting_parts
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
 from gpulsh.index.evidence.places import Source, by_source
@@ -25,7 +25,7 @@ from gpulsh.io.file import File, cannot_open
 from gpulsh.io.files.file_texts import FileTexts, Piece
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import Bytes, concatenated, cut, gathered, joined, normalized
-from gpulsh.lsh.signing import LEAST
+from gpulsh.lsh.banding import LEAST
 from gpulsh.method import Method
 from gpulsh.params import Shingling
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets

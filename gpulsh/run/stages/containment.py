@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.protocol import least_share, prefix_lengths
-from gpulsh.decide.containment import Owners
+from gpulsh.decide.prefixes import Owners
 from gpulsh.lsh.pairs import packed, renumbered, unpacked
 from gpulsh.ragged import first_of_runs, sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace
