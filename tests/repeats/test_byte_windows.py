@@ -15,7 +15,8 @@ import gpulsh
 from gpulsh.arrays import TextBatch
 from gpulsh.repeats.byte_text import whole_characters
 from gpulsh.run.passages import documents, find
-from tests.run.test_passages_files import cut_small, found, json_lines
+from tests.run.test_passages_files import cut_small, found
+from tests.support.files import write_rows
 from tests.support.texts import licences
 
 PIECES = st.sampled_from(["a", "ab", "é", "ã", "語", "日本", "木", "旧", "😀", "x日本語", " ", "e\u0301", "\0"])
@@ -125,8 +126,8 @@ def test_files_in_many_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, o
     texts = [*licences()[:18], None, "語" * 300, "x" + "語" * 200]
     folder = tmp_path / "in"
     folder.mkdir()
-    json_lines(folder / "a.jsonl", texts[:10])
-    json_lines(folder / "b.jsonl", texts[10:])
+    write_rows(folder / "a.jsonl", texts[:10])
+    write_rows(folder / "b.jsonl", texts[10:])
     table = found(folder, tmp_path / "out", bytes=120, tokens=50, **options)
     wanted = gpulsh.passages(texts, bytes=120, backend="cpu", threads=1, **options)
     names = ["start", "stop", "first_start", "tokens", "occurrences"]
