@@ -11,7 +11,8 @@ import pytest
 
 import gpulsh
 from gpulsh.budget import Cut
-from tests.crash.test_resume import interrupted, results, write_inputs
+from tests.crash.test_resume import results, write_inputs
+from tests.support.runs import interrupting
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score", "id_column": "score", "on_error": "skip"}
 KINDS = {  # of files, by how their names begin and end
@@ -86,10 +87,8 @@ def interrupt_late(folder: Path) -> None:
         lines.write("no record\n")
         lines.writelines(f'{{"text": "{page * 2}end{number}", "score": {number}}}\n' for number in range(12))
     gpulsh.deduplicate_files(given, folder / "whole", **OPTIONS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.output.folder.OutputFolder.commit", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            gpulsh.deduplicate_files(given, folder / "late", **OPTIONS)
+    with interrupting("gpulsh.run.output.folder.OutputFolder.commit"):
+        gpulsh.deduplicate_files(given, folder / "late", **OPTIONS)
 
 
 @pytest.fixture
