@@ -45,7 +45,14 @@ def held(array: Array) -> Array:
 
 
 def given_array(name: str, value: Any, wanted: str) -> Array:
-    """`value` as an array of its library, or of NumPy; raises ParameterError if its rows have unequal length."""
+    """`value` as an array of its library, or of NumPy.
+
+    Raises ParameterError if its rows have unequal length, or values are masked.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        if np.ma.is_masked(value):
+            raise ParameterError(f"{name} has masked values; fill them, and give {wanted}")
+        value = value.data
     try:
         return held(value) if hasattr(value, "dtype") else np.asarray(value)
     except ValueError as error:

@@ -164,6 +164,14 @@ def test_weighted_rows(values: list[int], weight: list[float], offset: list[int]
         gpulsh.WeightedFingerprints(np.array(values, np.uint64), np.array(weight), np.array(offset))
 
 
+@pytest.mark.parametrize("sketch", [gpulsh.Hyperplanes(), gpulsh.WeightedMinHash(), gpulsh.KleinbergTardos()])
+def test_masked_vectors(sketch: Any) -> None:
+    rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    with pytest.raises(ParameterError, match="vectors has masked values; fill them"):
+        sketch(np.ma.array(rows, mask=[[0, 1], [0, 0]]), backend="cpu")
+    assert sketch(np.ma.array(rows), backend="cpu") == sketch(rows, backend="cpu")
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -99,6 +99,9 @@ def _open_numpy(array: Values, ops: Backend | None) -> MemoryTexts:
     if array.dtype.kind not in "UTO":  # fixed-width strings, variable-width strings, objects
         hint = "bytes; decode them first" if array.dtype.kind == "S" else f"{array.dtype}"
         raise InputTypeError(f"texts is an array of {hint}; {ALLOWED}")
+    if np.ma.is_masked(array):  # a masked row is null, whatever lies below its mask
+        array, masked = np.array(array, object), np.ma.getmaskarray(array)
+        array[masked] = None
     return _RowTexts([string_rows(array, _readers(ops))])
 
 

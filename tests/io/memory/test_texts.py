@@ -188,6 +188,15 @@ def test_choosing_works_before_the_first_pass() -> None:
     assert open_texts(["one", None, "three"]).choose(np.array([2])).sizes.tolist() == [5]
 
 
+@pytest.mark.parametrize("kind", ["U9", object, np.dtypes.StringDType()])
+def test_masked_texts_are_null(kind: Any) -> None:
+    masked = np.ma.array(np.array(["one", "two", "two"], kind), mask=[False, True, False])
+    texts = open_texts(masked)
+    assert [document for batch in texts.batches(9) for document in documents(batch)] == [b"one", b"", b"two"]
+    assert texts.nulls() == 1 and texts.null_rows().tolist() == [False, True, False]
+    assert open_texts(np.ma.array(["one"])).choose(np.array([0])).sizes.tolist() == [3]
+
+
 def test_fixed_width_numpy_strings() -> None:
     texts = open_texts(np.array(["one", "zwölf", ""]))
     assert [document for batch in texts.batches(100) for document in documents(batch)] == [
