@@ -24,6 +24,7 @@ from gpulsh.io.packing import Packing
 from gpulsh.io.rows import Bytes, Rows
 
 Make = Callable[[Numbers], pa.RecordBatch]
+ROWS_AT_ONCE = 1 << 13  # whose columns are made together
 
 
 class AddedColumns:
@@ -38,6 +39,11 @@ class AddedColumns:
         some = self._rows[self._done : self._done + rows]
         self._done += rows
         return self._make(some)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The columns of all rows, many at once: each call costs as much as some hundred rows."""
+        while self._done < len(self._rows):
+            yield self.take(ROWS_AT_ONCE)
 
 
 def with_added(batches: Iterator[pa.RecordBatch], added: AddedColumns | None) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -100,6 +101,7 @@ def json_values(column: pa.Array) -> pa.StringArray:
     return found.fill_null(_text("null"))
 
 
+@cache
 def _text(text: str) -> pa.StringScalar:
     """The text as a scalar; pyarrow's own conversion would import pandas, which takes as long as to write many rows."""
     return strings([text])[0]

@@ -193,6 +193,7 @@ class JsonLines(Streamed):
         """The kept rows of each group as they are, but without the parts that are cut, and with the added members."""
         cuts, added = how.get("cuts"), how.get("added")
         rows, done = np.flatnonzero(keep) if cuts else np.zeros(0, np.int64), 0
+        more = chain.from_iterable(map(members, added.batches())) if added is not None else None
         for kept in self._kept_lines(file, source, keep):
             if cuts is not None:
                 here = rows[done : done + len(kept.lines)]
@@ -200,9 +201,8 @@ class JsonLines(Streamed):
                 for at in np.flatnonzero(cuts.changed(here)).tolist():
                     change = partial(cuts.text, int(here[at]))
                     kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
-            if added is not None:
-                more = members(added.take(len(kept.lines)))
-                kept.lines[:] = [_with_member(line, member) for line, member in zip(kept.lines, more, strict=True)]
+            if more is not None:
+                kept.lines[:] = [_with_member(line, next(more)) for line in kept.lines]
             yield kept
             del kept  # its lines may be as large as a document may be
 
