@@ -48,10 +48,7 @@ def check_room(place: str, need: int) -> None:
 
 
 def lacks_memory(error: BaseException | None) -> bool:
-    """Whether the cause of the error is that the system gave no memory.
-
-    Arrow's codecs raise an OSError without a number then.
-    """
+    """Whether the system gave no memory. Arrow's codecs raise an OSError without a number then."""
     while error is not None and not isinstance(error, BackendError):  # of a device
         if isinstance(error, MemoryError):
             return True

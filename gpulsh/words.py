@@ -27,10 +27,7 @@ STEMMERS = dict(_ALGORITHMS)  # the algorithm of each language, by code
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """The stop list of a language, by its code of ISO 639-1, from its package.
-
-    Raises ParameterError if there is none.
-    """
+    """The stop list of a language, by its code of ISO 639-1. Raises ParameterError if its package has none."""
     lists = _package("stopwordsiso", f"the stop list of {language!r}")
     if not lists.has_lang(language):
         raise ParameterError(f"there is no stop list of {language!r}; give one of {', '.join(sorted(lists.langs()))}")

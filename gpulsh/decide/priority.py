@@ -9,9 +9,7 @@ from gpulsh.errors import ParameterError
 
 
 def decision_order(priority: object, count: int) -> Numbers:
-    """Positions by priority, the highest first, ties by position. Integers compare as integers, dates as dates; no date
-    (NaT) is last.
-    """
+    """Positions by priority, the highest first, ties by position. Integers and dates compare as such; NaT is last."""
     if isinstance(priority, np.ma.MaskedArray) and np.ma.is_masked(priority):
         place = int(np.argmax(np.ma.getmaskarray(priority)))
         raise ParameterError(f"priority is masked at position {place}; give a number for every document")

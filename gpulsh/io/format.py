@@ -190,10 +190,7 @@ class Format(ABC):
         """
 
     def parts(self, file: File, columns: Columns) -> list[Part] | None:
-        """All parts, in order, for several threads to read; None if the format has none.
-
-        An InputError if the file cannot be used.
-        """
+        """All parts, in order, for threads to read; None if the format has none. InputError for an unusable file."""
         return None
 
     def read_part(

@@ -185,10 +185,7 @@ class ModM(SampleSketch):
     def estimate_containment(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """Estimate |A and B| / |A| of each pair (A, B), float64 [m]; NaN where A has no sample.
-
-        Raises as `estimate` does.
-        """
+        """Estimate |A and B| / |A| of each pair (A, B), float64 [m]; NaN if A has no sample. Raises as `estimate`."""
         return self._of_pairs(self._contained, samples, pairs, backend, threads)
 
     def _sampled(self, permuted: Fingerprints) -> Samples:

@@ -42,9 +42,7 @@ class Slot(NamedTuple):
 
 
 class Staging:
-    """The way of texts to one device; `most` bounds the bytes of its slots. Text in parts is joined there. Safe for
-    threads.
-    """
+    """The way of texts to one device, which joins text in parts; `most` bounds the bytes of its slots. Thread-safe."""
 
     def __init__(self, arrays: ModuleType) -> None:
         self.most = MOST_PINNED

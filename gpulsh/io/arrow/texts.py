@@ -65,9 +65,7 @@ def in_utf8(array: pa.Array, encoding: str | None) -> pa.Array:
 
 
 def stray(array: pa.Array, encoding: str | None = None) -> Stray:
-    """The texts of an Arrow array of binary that are not all UTF-8, or of another encoding; of strings nothing is
-    looked for.
-    """
+    """The texts of an Arrow array of binary that are not all UTF-8, or of another encoding; none of strings."""
     if "binary" not in str(array.type):
         return NO_STRAY
     if encoding is None:

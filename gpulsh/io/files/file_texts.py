@@ -214,9 +214,7 @@ class FileTexts:
         return self._stamps.unchanged(range(len(self.files))) if self._stamps else nullcontext()
 
     def check(self, first: int = 0) -> int | None:
-        """About how many bytes of text to expect from file `first` on; InputError if a head shows that one cannot be
-        used.
-        """
+        """The bytes of text to expect from file `first` on; InputError if a head shows that one cannot be used."""
         sizes = [self._check(number) for number in range(first, len(self.files))]
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
@@ -383,10 +381,7 @@ class FileTexts:
         return files, positions - starts[files]
 
     def chosen(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Iterator[list[Bytes]]:
-        """The texts at ascending `rows` of a file that has `count`, all in `piece`, block by block.
-
-        They are read again unless they are held.
-        """
+        """The texts at ascending `rows` of a file of `count`, all in `piece`, by block; read again unless held."""
         done = 0
         with closing(self._blocks_of(piece, rows, count)) as blocks:
             try:

@@ -191,9 +191,7 @@ class TextLines(PlainText):
 
 
 def warn_of_lines(files: Sequence[tuple[File, PlainText]]) -> None:
-    """Warn once that a text file is one document, if one of the first few begins like a list of documents, or one is
-    large.
-    """
+    """Warn once that a text file is one document, if one of the first few begins like a list, or one is large."""
     for number, (file, kind) in enumerate(files):
         why = None
         with suppress(InputError):  # the reader reports the error

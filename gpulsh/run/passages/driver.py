@@ -17,7 +17,7 @@ from gpulsh.run.passages import parts
 from gpulsh.run.passages.evidence import LIST, LISTED, apart, collect, most_frequent, write_list
 from gpulsh.run.passages.find import meet, repeat, sample, window
 from gpulsh.run.passages.job import PassagesJob
-from gpulsh.run.passages.mark import CLASSES, hold, locate, mark
+from gpulsh.run.passages.mark import CLASSES, CLASSIFIED, hold, locate, mark
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
 
 # Memory, in digests, for a sample, one of a run with an index, a window, and a line or paragraph.
@@ -130,11 +130,10 @@ def _counts(bad: Mapping[str, Any], *stages: Sequence[Mapping[str, Any]]) -> Map
 
 
 def _classes(marked: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    names = ("distinct", "before", "after")
-    sums = {name: np.sum([facts[name] for facts in marked], axis=0).tolist() for name in names}
+    sums = {name: np.sum([facts[name] for facts in marked], axis=0).tolist() for name in CLASSIFIED}
     last = [*(least - 1 for least in CLASSES[1:]), None]
     found = [
-        {"least": least, "most": last[at], **{name: sums[name][at] for name in names}}
+        {"least": least, "most": last[at], **{name: sums[name][at] for name in CLASSIFIED}}
         for at, least in enumerate(CLASSES)
     ]
     return [entry for entry in found if entry["distinct"] or entry["before"]]

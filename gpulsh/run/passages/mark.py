@@ -35,6 +35,7 @@ from gpulsh.text.documents import TextReading
 
 RUN_FIRSTS = 1 << 20  # that are held before they are written: `locate` looks into each run of all partitions
 CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
+CLASSIFIED = ("distinct", "before", "after")  # what is counted by class
 
 
 def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Made:
@@ -45,7 +46,7 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
     found = PlacedRows(tables.FOUND, folder, range(parts), *here)
     followers = PlacedRows(tables.FOLLOWERS, folder, [partition], *here)
     counts = Counter[str]()
-    often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
+    often = np.zeros((len(CLASSIFIED), len(CLASSES)), np.int64)
     there = np.zeros(job.earlier_partitions, np.bool_)  # whether it has first occurrences
     waiting = list[Numbers]()
     with (
@@ -67,14 +68,12 @@ def mark(place: PassagesPlace, places: Layout, partition: int, parts: int) -> Ma
             is_first = windows.place == windows.first
             if job.keep == "first" and job.whole_lines:
                 kept.append(tables.PlaceRows(windows.place[is_first]))
-            kinds = kinds_of(windows.occurrences)
-            for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & apart}.items():
-                often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
+            often += by_class(windows.occurrences, is_first, apart)
             counts.update(windows=len(windows.place), stretches=len(spans.start))
         _write_firsts(firsts, waiting)
         made = out.finish_by_name() | firsts.finish_by_name() | kept.finish_by_name()
-    lists = {**{name: number.tolist() for name, number in often.items()}, "earlier": np.flatnonzero(there).tolist()}
-    return Made(made, {**counts, **lists})
+    classes = dict(zip(CLASSIFIED, often.tolist(), strict=True))
+    return Made(made, {**counts, **classes, "earlier": np.flatnonzero(there).tolist()})
 
 
 def _write_firsts(out: ColumnsFile, waiting: list[Numbers]) -> None:
@@ -83,10 +82,11 @@ def _write_firsts(out: ColumnsFile, waiting: list[Numbers]) -> None:
         waiting.clear()
 
 
-def kinds_of(occurrences: Numbers) -> Numbers:
-    """The class of each number of occurrences."""
-    kinds: Numbers = np.searchsorted(np.array(CLASSES), np.asarray(occurrences), side="right") - 1
-    return kinds
+def by_class(occurrences: Numbers, is_first: NDArray[np.bool_], stays: NDArray[np.bool_]) -> Numbers:
+    """int64 [CLASSIFIED, CLASSES]: of those that occur so often, the first ones, the others, the others that stay."""
+    kinds = np.searchsorted(np.array(CLASSES), occurrences, side="right") - 1
+    rows = (is_first, ~is_first, ~is_first & stays)
+    return np.array([np.bincount(kinds[chosen], minlength=len(CLASSES)) for chosen in rows])
 
 
 def _windows(found: PlacedRows[Repeats], followers: PlacedRows[tables.Followers], start: int, stop: int) -> Repeats:

@@ -32,7 +32,7 @@ from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows
 from gpulsh.run.passages.evidence import candidates, most_frequent, with_texts_again
 from gpulsh.run.passages.job import PassagesPlace
-from gpulsh.run.passages.mark import CLASSES, counts_of, kinds_of
+from gpulsh.run.passages.mark import CLASSES, CLASSIFIED, by_class, counts_of
 from gpulsh.run.records.documents import RejectionsFile, read_facts
 from gpulsh.run.records.ranges import bundles, whole_range
 from gpulsh.secret import EvidenceKeys
@@ -141,7 +141,7 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
     origin, end = places.partitions[number : number + 2].tolist()
     counted, start = PlacedRows(tables.COUNTED, folder, range(parts), origin, end), origin
     counts = Counter[str]()
-    often = {name: np.zeros(len(CLASSES), np.int64) for name in ("distinct", "before", "after")}
+    often = np.zeros((len(CLASSIFIED), len(CLASSES)), np.int64)
     frequent: list[list[Any]] = []
     with tables.BYTES.create(folder, number) as out, tables.FIRST_PLACES.create(folder, number) as firsts_out:
         spots_of, copies_of = tables.SPOTS.open(folder, number), tables.COPIES_HERE.open(folder, number)
@@ -154,14 +154,12 @@ def pick(place: PassagesPlace, layout: Layout, places: Layout, partition: Partit
             rows = document, spots.start[at], spots.stop[at], all_.first, spots.tokens[at], all_.occurrences
             picked = tables.ByteStretches(*(np.asarray(column)[~stays] for column in rows))
             out.append(picked)
-            kinds = kinds_of(all_.occurrences)
-            for name, chosen in {"distinct": is_first, "before": ~is_first, "after": ~is_first & stays}.items():
-                often[name] += np.bincount(kinds[chosen], minlength=len(CLASSES))
+            often += by_class(all_.occurrences, is_first, stays)
             counts.update(windows=len(at), stretches=len(picked.document), **counts_of(picked))
             frequent = most_frequent([*frequent, *candidates(picked)])
             start += len(spots.document)
         made = out.finish_by_name() | firsts_out.finish_by_name()
-    facts = {**counts, **{name: numbers.tolist() for name, numbers in often.items()}}
+    facts = {**counts, **dict(zip(CLASSIFIED, often.tolist(), strict=True))}
     return Made(made, {**facts, "frequent": with_texts_again(frequent, place, layout, partition)})
 
 
