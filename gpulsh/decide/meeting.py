@@ -16,6 +16,7 @@ what long chains leave.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,9 +84,7 @@ class Meeting:
 
     def resolve(self, small: Edges, advance: Advance = no_progress) -> tuple[Array, Edges]:
         """(kept bool [v], all verified pairs), from the verified pairs of small buckets."""
-        count, ops, in_large = len(self.numbers), self.ops, self.met.in_large
-        if len(in_large):
-            in_large = ops.asnumpy(np.flatnonzero(np.isin(self.numbers, ops.asarray(in_large))))
+        count, ops, in_large = len(self.numbers), self.ops, self._in_large()
         if len(in_large) == 0:
             return resolve_kept(count, small, None, in_large, ops)
         if self.method.verify == "exact":
@@ -122,6 +121,30 @@ class Meeting:
             return Edges(first, later, np.full_like(first, np.nan, np.float64))
         pairs = np.stack([first, later], axis=1)
         return Edges(first, later, compare(pairs, self.texts, measure_of(self.method), 0.0, self.ops))
+
+    def resolve_by_block(self, small: Edges) -> tuple[Edges, int]:
+        """(each dropped document, ascending, with its witness, how many pairs were verified), as `resolve` decides.
+
+        For an exact measure and `resolve="kept"`. It holds the pairs of one block at a time, because thousands
+        of held near-duplicates make a pair with each of thousands of new ones.
+        """
+        count, in_large, found, verified = len(self.numbers), self._in_large(), list[Edges](), 0
+        if len(in_large) == 0:
+            kept, edges = resolve_kept(count, small, None, in_large, self.ops)
+            return witnesses(kept, edges), len(edges.later)
+        status = np.zeros(count, np.int8, like=small.earlier)
+        for block in edges_by_block(status, small, self._join(in_large, no_progress), in_large, self.ops):
+            edges = distinct_edges([block])
+            verified += len(edges.later)
+            found.append(witnesses(status != DROPPED, edges))
+        return Edges.joined(found), verified
+
+    def _in_large(self) -> Numbers:
+        """int64 [c], on the host: the places of the documents of large buckets."""
+        in_large = self.met.in_large
+        if len(in_large):
+            in_large = self.ops.asnumpy(np.flatnonzero(np.isin(self.numbers, self.ops.asarray(in_large))))
+        return in_large
 
     @property
     def _pairs(self) -> Array:
@@ -203,19 +226,31 @@ def resolve_kept(
     if join is None:
         settle(status, 0, count, small.earlier, small.later, ops)
         return status != DROPPED, small
-    found, done = [small], 0
+    edges = distinct_edges([*edges_by_block(status, small, join, in_large, ops)])  # decides `status`
+    return status != DROPPED, edges
+
+
+def edges_by_block(
+    status: Array, small: Edges, join: LargeBucketJoin, in_large: Numbers, ops: Backend
+) -> Iterator[Edges]:
+    """Decide `status` int8 [count] from its start; yield the verified pairs whose later document is decided, once each.
+
+    A pair of a small bucket and of a large one is there twice.
+    """
+    count, done = len(status), 0
     small = small.where(order_of(small.later, count))
     for block in join.blocks():
         end = int(in_large[block.stop - 1]) + 1
         with_kept, within = (part.named(in_large).moved(ops.asarray) for part in (block.with_kept, block.within))
-        known = Edges.joined([_later_in(small, done, end, ops), with_kept, within])
+        own = _later_in(small, done, end, ops)
+        known = Edges.joined([own, with_kept, within])
         settle(status, done, end, known.earlier, known.later, ops)
         join.keep(block, ops.asnumpy(status[ops.asarray(in_large[block.start : block.stop])] == KEPT))
-        found += [with_kept, within.where(status[within.earlier] == KEPT)]
+        yield Edges.joined([own, with_kept, within.where(status[within.earlier] == KEPT)])
         done = end
     rest = _later_in(small, done, count, ops)
     settle(status, done, count, rest.earlier, rest.later, ops)
-    return status != DROPPED, distinct_edges(found)
+    yield rest
 
 
 def _later_in(edges: Edges, start: int, stop: int, ops: Backend) -> Edges:

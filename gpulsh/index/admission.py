@@ -78,8 +78,8 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
         base = len(found.held)  # held documents, which are never dropped
         meeting = found.compared_by(sets, snapshot, Relation(protected=base), method, ops)
         small = meeting.similar()
-        kept, edges = meeting.resolve(small)
-        dropped = meeting.dropped(kept, edges).moved(ops.asnumpy)
+        edges, verified = meeting.resolve_by_block(small)
+        dropped = edges.moved(ops.asnumpy)
     later = taking_part[dropped.later - base]
     witness[later] = np.concatenate([found.held, numbers[taking_part]])[dropped.earlier]
     similarity[later] = dropped.similarity
@@ -94,10 +94,10 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
     tally.copies_of_kept += of_kept
     tally.copies_of_dropped += all_copies - of_kept
     tally.near_duplicates += int(np.count_nonzero(witness[taking_part] != numbers[taking_part]))
-    tally.similar += len(edges.later)
+    tally.similar += verified
     tally.dissimilar += len(found.collisions.pairs) - len(small.later)
-    tally.candidates += len(found.collisions.pairs) + len(edges.later) - len(small.later)
-    tally.verified += len(edges.later) + all_copies
+    tally.candidates += len(found.collisions.pairs) + verified - len(small.later)
+    tally.verified += verified + all_copies
 
     stays = witness[taking_part] == numbers[taking_part]
     held = chosen_rows(sets, np.flatnonzero(stays))

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from gpulsh import Fingerprints, Index
 from gpulsh.backends import reference
 from gpulsh.cli import main
+from gpulsh.decide import large_buckets, meeting
+from gpulsh.decide.relation import Edges
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index import collection, merging
 from gpulsh.index import folder as contents
@@ -173,6 +175,24 @@ def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:
                 read = file.read(np.array([19, 0, 7]))
                 assert read.values.tolist() == [100 * number + value for value in (38, 39, 0, 1, 14, 15)]
                 assert blocks.decoded.cache_info().currsize <= 5
+
+
+def test_near_duplicates_of_held_near_duplicates_are_paired_some_at_a_time() -> None:
+    """Each of 700 new documents is similar to each of 700 held ones; a block has at most 2048 of these pairs."""
+    common = " ".join(f"w{number}" for number in range(60))
+    texts = [f"{common} own{number}" for number in range(1400)]
+    index = Index(threshold=0.5, backend="reference", num_perm=32)
+    index.insert(range(700), texts[:700])
+    most, whole = [], meeting.distinct_edges
+
+    def distinct(parts: list[Edges]) -> Edges:
+        most.append(sum(len(part.later) for part in parts))
+        return whole(parts)
+
+    with mock.patch.object(large_buckets, "LARGEST_JOIN", 2048), mock.patch.object(meeting, "distinct_edges", distinct):
+        added = index.add(range(700, 1400), texts[700:])
+    assert not added.keep.any() and set(added.duplicate_of.tolist()) == {0}
+    assert 0 < max(most) <= 700 * 64
 
 
 @pytest.mark.parametrize("id_column", [None, "id"])
