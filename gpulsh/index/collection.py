@@ -92,6 +92,11 @@ class Collection:
         """Whether texts without a place could never be read again."""
         return self._again is not None and self._again.read is None
 
+    def refuse_within_read(self) -> None:
+        """ParameterError if `read`, which takes texts from the caller, calls this."""
+        if self._again is not None:
+            self._again.refuse_within_read()
+
     def counts(self) -> tuple[int, int]:
         """The numbers of documents that are held, and that were dropped."""
         return self.snapshot().counts()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -61,9 +62,10 @@ class Index:
 
     With `evidence="source"`, the index is compact: it holds hashes instead of shingles, and reads texts again when a
     new one may be similar. Decisions and answers are the same. `read(keys)` returns the texts for a list of keys, of
-    any kind that `deduplicate` takes. The index compares each text with its keyed hash, so a changed text is an error.
-    An index of files (`gpulsh index build --evidence source`) knows their places and needs no `read`. Until a call of
-    `add` or `insert` ends, the index holds the shingles of its documents. Containment is not supported.
+    any kind that `deduplicate` takes, without a use of this index. The index compares each text with its keyed hash, so
+    a changed text is an error. An index of files (`gpulsh index build --evidence source`) knows their places and needs
+    no `read`. Until a call of `add` or `insert` ends, the index holds the shingles of its documents. Containment is not
+    supported.
 
     An index is in memory until `save(path)`; `Index.open(path)` reads it again. Any number of processes may open it.
     The first process that changes it is the only writer until it closes it. `save` commits all changes or none. At the
@@ -220,7 +222,7 @@ class Index:
         index is unchanged.
         """
         given = self._given(keys, texts)
-        with self._writing:
+        with self._changing():
             self._take_in(*given, decide=False)
 
     def add(self, keys: object, texts: object) -> Added:
@@ -231,7 +233,7 @@ class Index:
         dropped if a held one contains `threshold` of it. Raises as `insert` does.
         """
         array, kind, source = self._given(keys, texts)
-        with self._writing:
+        with self._changing():
             numbers = self._take_in(array, kind, source, decide=True)
             found = Documents.joined(self.collection.decisions(numbers))
             keep = found.witness == found.number
@@ -343,7 +345,7 @@ class Index:
         array, kind = checked_keys(keys)
         if kind is None:
             return
-        with self._writing:
+        with self._changing():
             self.collection.begin_change()
             numbers = self.collection.find(array, kind)
             missing = np.flatnonzero(numbers == ABSENT)
@@ -359,7 +361,7 @@ class Index:
         Earlier commits stay intact.
         """
         folder = None if path is None else Path(checked_folder("path", path))
-        with self._writing:
+        with self._changing():
             self.collection.save(folder)
 
     def compact(self) -> None:
@@ -367,19 +369,19 @@ class Index:
 
         Raises OutputError if it cannot be written, or if another process writes to it. Earlier commits stay intact.
         """
-        with self._writing:
+        with self._changing():
             self.collection.compact()
 
     def close(self) -> None:
         """Let other processes write; changes since the last `save` are not committed."""
-        with self._writing:
+        with self._changing():
             self.collection.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
-        with self._writing:
+        with self._changing():
             self.collection.close(save=kind is None)
             count = self.collection.unsaved()
         if kind is None and count:
@@ -387,6 +389,12 @@ class Index:
 
     def __reduce__(self) -> NoReturn:
         raise ParameterError("an Index cannot be pickled or copied; save it, and open its folder again")
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        self.collection.refuse_within_read()
+        with self._writing:
+            yield
 
     def _given(self, keys: object, texts: object) -> tuple[pa.Array, str | None, MemoryTexts]:
         """Checked keys, their kind, and as many opened texts."""

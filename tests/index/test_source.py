@@ -271,6 +271,30 @@ def test_a_copy_in_another_folder_answers_alike(folder: Path) -> None:
     index.close()
 
 
+@pytest.mark.parametrize("uses", ["add", "insert", "query", "save", "remove"])
+def test_read_must_not_use_its_own_index(uses: str, tmp_path: Path) -> None:
+    """It would wait for itself for ever."""
+    texts = {0: "one two three four five six seven eight", 1: "nine ten eleven twelve thirteen"}
+    errors = list[object]()
+
+    def read(keys: list[int]) -> list[str]:
+        given = {"add": ([9], ["some words"]), "insert": ([9], ["some words"]), "query": ([texts[0]],)}
+        getattr(index, uses)(*given.get(uses, ([0],) if uses == "remove" else (tmp_path / "i",)))
+        return [texts[key] for key in keys]
+
+    def ask() -> None:
+        with pytest.raises(ParameterError, match=r"^read uses its own index") as error:
+            index.add([2], [texts[0] + " nine"])
+        errors.append(error)
+
+    index = Index(evidence="source", read=read, backend="cpu", threshold=0.5)
+    index.add([*texts], [*texts.values()])
+    thread = Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert errors and len(index) == 2
+
+
 def test_a_missing_or_damaged_filter_costs_time_alone(tmp_path: Path) -> None:
     texts = corpus()
     index = new_index(evidence="source", read=lambda keys: [texts[key] for key in keys])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any
 
 import numpy as np
@@ -44,12 +44,14 @@ class TextsAgain:
     keys: EvidenceKeys
     read: Read | None = None
     lock: Lock = field(default_factory=Lock)
+    reading: set[int] = field(default_factory=set)  # threads that are in `read`
 
     def fingerprints(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
         """The unique fingerprints of the documents `rows` [m] of a segment, in that order, in host memory.
 
         InputError or ChangedInputError if one of their texts is gone or is another one now.
         """
+        self.refuse_within_read()
         assert segment.places is not None
         places = segment.places.where(rows)
         order = np.lexsort((places.row, places.source))
@@ -57,6 +59,11 @@ class TextsAgain:
         with self.lock:
             parts = [self._sets(segment, rows[order[a:b]], ops) for a, b in cuts(offsets(sizes), READ_AT_ONCE)]
         return chosen_rows(end_to_end(parts), np.argsort(order))
+
+    def refuse_within_read(self) -> None:
+        """ParameterError in a thread that is in `read`, which would wait for itself."""
+        if get_ident() in self.reading:
+            raise ParameterError("read uses its own index, which waits for read; give a function that reads elsewhere")
 
     def _sets(self, segment: Segment, rows: Numbers, ops: Backend) -> Fingerprints:
         reading = self.method.reading
@@ -97,7 +104,11 @@ class TextsAgain:
     def _from_caller(self, segment: Segment, rows: Numbers, ops: Backend) -> TextBatch:
         assert self.read is not None
         keys = segment.keys_at(rows).to_pylist()
-        source = open_texts(self.read(keys))
+        self.reading.add(get_ident())
+        try:
+            source = open_texts(self.read(keys))
+        finally:
+            self.reading.discard(get_ident())
         if len(source) != len(keys):
             raise ParameterError(
                 f"read gave {len(source)} texts for {len(keys)} keys; give a text for each key, in their order"
