@@ -113,7 +113,7 @@ READ_AT_ONCE = 1 << 21  # fingerprints
 
 
 def find_stretches(
-    text: bytes, least: int | None, snapshot: Snapshot, method: Method, keys: EvidenceKeys, ops: Backend
+    text: bytes, least: int | None, snapshot: Snapshot, method: Method, evidence: EvidenceKeys, ops: Backend
 ) -> Stretches:
     """`Index.find` of a text as UTF-8; `least` is its `tokens`."""
     size = method.reading.size
@@ -126,7 +126,7 @@ def find_stretches(
     source = open_texts(pa.array([text], pa.large_binary()), ops)
     reading = Documents(source=source, shingling=method.reading, folding=method.folding, ops=ops)
     (batch,) = reading.batches()
-    shingles: NDArray[np.uint64] = ops.asnumpy(ops.shingle(batch, reading.shingling, keys).values)
+    shingles: NDArray[np.uint64] = ops.asnumpy(ops.shingle(batch, reading.shingling, evidence).values)
     length = min(size, int(ops.asnumpy(ops.tokens(batch, reading.shingling).lengths)[0]))
     values, which = np.unique(shingles, return_inverse=True)
     parts = [(np.empty(0, np.int64), np.empty(0, np.int64)), *_holders(values, snapshot, method, ops)]
@@ -143,7 +143,9 @@ def find_stretches(
     long = last - first + 1 >= least
     first, last, number = first[long], last[long], number[fresh][long]
     start, stop = _bytes(reading, text, first, last)
-    return Stretches(as_numpy(snapshot.keys(number)), start, stop, last - first + 1)
+    some = stop > start  # marks that a normal form puts in another order have no bytes of their own
+    keys = as_numpy(snapshot.keys(number[some]))
+    return Stretches(keys, start[some], stop[some], (last - first + 1)[some])
 
 
 def _holders(

@@ -85,6 +85,17 @@ def test_of_a_folder_without_removed_and_dropped_documents(
     assert not len(opened.find("")) and not len(opened.find(b"\xff")) and not len(opened.find("p0w0"))
 
 
+def test_marks_that_change_places_have_no_stretch_of_their_own() -> None:
+    """NFKC puts the dot below before the dot above, so neither has bytes of its own."""
+    folding = gpulsh.Folding(form="NFKC")
+    index = gpulsh.Index(shingling="char:1", folding=folding, backend="cpu")
+    index.insert(["marks", "letters"], ["\u0323\u0307", "qx"])
+    text = "q\u0307\u0323x"
+    found = list(index.find(text))
+    assert [row for row in found if row[1] >= row[2]] == []
+    assert [row[0] for row in found] == ["letters"]
+
+
 def test_what_cannot_be_found() -> None:
     index = gpulsh.Index(backend="cpu")
     with pytest.raises(InputTypeError, match="text is of type list; give one str"):
