@@ -287,6 +287,18 @@ def test_filter_of_views(result: gpulsh.Decision, kind: pa.DataType) -> None:
     assert result.mark(pa.table({"row": views}), ids=views)["duplicate_of_id"].to_pylist()[1] == views[0].as_py()
 
 
+def test_objects_of_polars_are_taken_by_value(result: gpulsh.Decision) -> None:
+    """Their Arrow array holds addresses."""
+    ids = pl.Series([f"id {row}" for row in range(5)], dtype=pl.Object)
+    assert result.duplicates(ids=ids)["duplicate_of_id"].to_pylist() == ["id 0"]
+    mixed = pl.Series(["a", 1, None, 2, "b"], dtype=pl.Object)
+    with pytest.raises(ParameterError, match=r"ids is .*, not a column of one kind of value"):
+        result.duplicates(ids=mixed)
+    key = pl.Series([f"{'k' * 9}{row // 2}" for row in range(4)], dtype=pl.Object)
+    texts = ["one two three", "four five six", "seven eight nine", "ten eleven twelve"]
+    assert gpulsh.deduplicate(texts, key=key, backend="cpu").keep.tolist() == [True, False] * 2
+
+
 @pytest.mark.parametrize(
     "table",
     [sparse.eye_array(5), [1], pa.table({"a": [1]}), pd.DataFrame(), np.zeros(6), 5, None, "abcde", {1, 2, 3, 4, 5}],

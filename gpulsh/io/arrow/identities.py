@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from gpulsh.arrays import Numbers, Values, on_host
 from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.io.arrow.buffers import binary_array, decoded, large_type
+from gpulsh.io.arrow.given import known_to_arrow
 from gpulsh.io.arrow.rows import has_views, is_text
 from gpulsh.io.arrow.soundness import check_given
 from gpulsh.params import shown, shown_type
@@ -70,9 +71,8 @@ def given_identities(key: Any, count: int) -> pa.Array:
         raise ParameterError(f"key is {shown_type(key)}; give a column or a list, one value for each document")
     if len(key) != count:
         raise ParameterError(f"key has {len(key)} values, and there are {count} documents; give one for each")
-    if hasattr(key, "to_arrow"):  # polars, cuDF
-        key = key.to_arrow()
-    elif hasattr(key, "dtype") and not isinstance(key, np.ndarray) and not hasattr(key, "iloc"):
+    key = known_to_arrow(key)
+    if hasattr(key, "dtype") and not isinstance(key, np.ndarray) and not hasattr(key, "iloc"):
         key = on_host(key)
     if isinstance(key, pa.ChunkedArray):
         check_given(key, "key")
