@@ -68,6 +68,11 @@ def has_index(folder: Path) -> bool:
     return os.path.lexists(folder / NAME)
 
 
+def commits_in(folder: str | os.PathLike[str]) -> int:
+    """How many commits the folder has."""
+    return read_manifest(Path(folder)).generation if has_index(Path(folder)) else 0
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The newest commit; InputError if there is none, or if this version cannot read it."""
     path = folder / NAME

@@ -1,9 +1,11 @@
 """`gpulsh index`: files in, an index that grows and answers; the same documents as one run over all files keeps."""
 
+import errno
 import json
 import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pytest
 
 import gpulsh
 from gpulsh import Index
+from gpulsh.index import manifest
 from tests.support.command import Command
 from tests.support.files import read_rows, read_table, write_rows
 from tests.support.pages import ROOT, blocks
@@ -104,6 +107,37 @@ def test_counts_grow_with_runs_and_shrink_with_removals(folder: Path, command: C
     assert [list(row) for row in written] == [["key", "copies", "near"]] * 2
     assert [row["key"] for row in written] == ["u1", "u3"]
     assert "is inside the index known" in command("index counts known -o known/counts.parquet").error
+
+
+@pytest.mark.parametrize("verb", ["build", "add"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
+def test_what_is_found_does_not_outlive_a_change_that_is_not_committed(
+    verb: str, error: Any, folder: Path, command: Command
+) -> None:
+    """The same command works when it is given again."""
+    write("before.jsonl", ["h i j k l m"])
+    write("a.jsonl", ["a b c d e f g", "a b c d e f g"])
+    if verb == "add":
+        assert command("index build index before.jsonl", *REFERENCE).status == 0
+    line = f"index {verb} index a.jsonl -o found.jsonl"
+    with mock.patch("gpulsh.index.folder.commit_manifest", side_effect=error):
+        assert command(line, *REFERENCE).status in (1, 130)
+    assert not Path("found.jsonl").exists()
+    assert command(line, *REFERENCE).status == 0
+    assert [row["row"] for row in read_rows("found.jsonl")] == [1]
+
+
+def test_what_is_found_stays_with_a_commit(folder: Path, command: Command) -> None:
+    write("a.jsonl", ["a b c d e f g", "a b c d e f g"])
+    commit = manifest.commit_manifest
+
+    def interrupted(*given: Any) -> None:
+        commit(*given)
+        raise KeyboardInterrupt
+
+    with mock.patch("gpulsh.index.folder.commit_manifest", interrupted):
+        assert command("index build index a.jsonl -o found.jsonl", *REFERENCE).status == 130
+    assert len(read_rows("found.jsonl")) == 1 and len(Index.open("index", backend="reference")) == 2
 
 
 def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None:

@@ -23,6 +23,7 @@ from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.places import Origin, Source, place_keys
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames
+from gpulsh.index.manifest import commits_in
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import Occurrences, Snapshot
 from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
@@ -189,7 +190,13 @@ def _grown(
         with shown.stage("save", None, OF_INDEX["save"].unit):
             if output is not None:
                 duplicates.write(Path(output))
-            index.save()
+            before = commits_in(folder)
+            try:
+                index.save()
+            except BaseException:
+                if output is not None and commits_in(folder) == before:  # it tells of documents that are in no index
+                    Path(output).unlink(missing_ok=True)
+                raise
         kept = len(numbers) - len(duplicates)
         counts = {"documents": len(numbers), "kept": kept, "dropped": len(duplicates)}
         return {**counts, "held": len(index) - index.dropped()}
