@@ -94,6 +94,8 @@ def missing_column(file: File, place: Place, columns: Columns, present: Sequence
     column = repr(".".join(place))
     if columns.key == ".".join(place):
         column += ", which --keep names; its other values are first, longest and source:INPUT,INPUT"
+    elif columns.id == ".".join(place):
+        column += ", which --id-column names for every INPUT and --protect; add it, or leave --id-column out"
     names = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
     hint = ""
     if place in columns.texts:

@@ -79,8 +79,8 @@ def cut(
 ) -> Cut:
     """Remove marked spans from texts.
 
-    A cut joins the text before a span to the text after it. This may create new repeats, which `passages` of the result
-    finds.
+    A cut joins the bytes before a span to the bytes after it. This may create new repeats, which `passages` of the
+    result finds. In a text that is not UTF-8, bytes from both sides of a span may form a character together.
 
     texts            the texts that the spans were found in
     spans            the result of `passages`, or a table with its columns row, start and stop

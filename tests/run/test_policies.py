@@ -122,6 +122,10 @@ def test_protected_files_need_the_columns_that_options_name(tmp_path: Path) -> N
         with pytest.raises(gpulsh.InputError, match=r"test\.jsonl: has no column '(id|n)'"):
             run(tmp_path, [str(given)], protect=test, **options)
         assert not (tmp_path / "out").exists()
+    with pytest.raises(
+        gpulsh.InputError, match="which id_column names for every INPUT and protect; add it, or leave id_column"
+    ):
+        run(tmp_path, [str(given)], protect=test, id_column="id")
 
 
 def test_across_with_a_single_input_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -36,7 +36,7 @@ from gpulsh.report.originals import Originals, listed, rejected_rows, shares
 from gpulsh.report.page import missing, render, write_page
 from gpulsh.run.counting import refuse_without_columns
 from gpulsh.run.output.folder import PAGE, is_whole, read_report, write_report
-from gpulsh.run.output.paths import is_url, not_empty, refuse_overlap, refuse_url
+from gpulsh.run.output.paths import is_url, refuse_overlap, refuse_url
 from gpulsh.run.output.remote import UNFINISHED, UrlFolder
 from gpulsh.run.output.work_folder import WORK, is_work
 from gpulsh.stats.counts import WEIGHT
@@ -170,7 +170,7 @@ def weigh_run(
         format_of(file).check(file, columns)
     found = _weights(finished, recipe, weight_by)
     if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
-        raise not_empty(target, None)
+        raise OutputError(f"{target}: is not empty; give another folder")
     made, rows = not target.exists(), 0
     with writing(target):
         target.mkdir(exist_ok=True, parents=True)
