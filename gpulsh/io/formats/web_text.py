@@ -7,6 +7,7 @@ different pages. HTTP names the character set, otherwise the page does; without 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO, RawIOBase
 from typing import Any, Literal
@@ -18,9 +19,8 @@ from gpulsh.io.limits import CostError
 from gpulsh.io.rows import Bytes
 
 Kind = Literal["html", "text"]
-Decode = Literal["none", "content", "transfer", "all"]
 
-CHUNK = re.compile(rb"[0-9A-Fa-f]+[ \t]*(?:;[^\r\n]*)?\r\n")  # the line before a chunk (RFC 9112, section 7.1)
+CHUNK = re.compile(rb"([0-9A-Fa-f]+)[ \t]*(?:;[^\r\n]*)?\r\n")  # the line before a chunk (RFC 9112, section 7.1)
 MOST_CHUNK_HEADER = 256
 SMALL = 1 << 20  # bytes of a record or body that takes little memory with any content
 SHOWN = SMALL + (64 << 10)  # bytes of a large record in which its headers must end
@@ -31,6 +31,9 @@ TAG_COST, ATTRIBUTE_COST = 310, 270
 TAG = re.compile(rb"<[^>]*+")
 BETWEEN_ATTRIBUTES = np.isin(np.arange(256), np.frombuffer(b" \t\r\n\f/\"'", np.uint8))
 GZIP_MAGIC = b"\x1f\x8b"
+GZIP = {"gzip", "x-gzip"}
+UNKNOWN = {"compress", "x-compress", "exi", "pack200-gzip", "aes128gcm", "dcb", "dcz"}  # of HTTP's encodings
+LINE_END = b"\r\n"
 
 
 class WebText:
@@ -107,45 +110,136 @@ class _Raw(RawIOBase):
         return self._place
 
 
+class _Pieces(RawIOBase):
+    """Pieces of bytes for reading."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._held, self._place = pieces, memoryview(b""), 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read at most `size` bytes, as from a raw file."""
+        while not self._held:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b""
+            self._held = memoryview(piece)
+        piece = bytes(self._held[:size] if size >= 0 else self._held)
+        self._held, self._place = self._held[len(piece) :], self._place + len(piece)
+        return piece
+
+    def tell(self) -> int:
+        """The place of the next byte."""
+        return self._place
+
+
 def http_text(raw: Bytes) -> WebText | None:
     """The document of a `response` record, given the whole record; None if it is neither HTML nor plain text."""
     try:
         shown = raw if len(raw) <= SHOWN else bytes(raw[:SHOWN])
         if shown is not raw and HEADERS.match(shown) is None:
             return WebText("text", _failing("its HTTP header has no end"))
-        record = _record(shown, "none")
+        record = _record(shown)
     except (OSError, StopIteration) as error:
         return WebText("text", _failing(f"its HTTP is broken ({error})"))
     kind = kind_of(record.http_content_type or record.headers.get("WARC-Identified-Payload-Type"))
     return None if kind is None else WebText(kind, lambda: _decoded(raw), record.http_charset)
 
 
-def _record(raw: Bytes, decode: Decode) -> Any:
+def _record(raw: Bytes) -> Any:
     from fastwarc.warc import ArchiveIterator
 
     source = BytesIO(raw) if len(raw) <= SMALL else _Raw(raw)
-    return next(iter(ArchiveIterator(source, parse_http=True, auto_decode=decode, stream_detect=False)))
+    return next(iter(ArchiveIterator(source, parse_http=True, auto_decode="none", stream_detect=False)))
 
 
 def _decoded(raw: Bytes) -> Iterator[bytes]:
     """The body without its transfer and content encodings.
 
     Many archives hold bodies that were decoded when they were fetched, under the headers of before: an encoding that
-    the body does not show is not there.
+    the body does not show is not there. Nor is one that HTTP does not know, such as "none" and "utf-8".
     """
-    headers = {name.lower(): value.lower() for name, value in _record(raw, "none").http_headers.items()}
-    in_chunks = "chunked" in headers.get("transfer-encoding", "")
-    if in_chunks:
-        in_chunks = CHUNK.match(_record(raw, "none").reader.read(MOST_CHUNK_HEADER)) is not None
-    zipped = "gzip" in headers.get("content-encoding", "")
-    if zipped:
-        zipped = _record(raw, "transfer" if in_chunks else "none").reader.read(2) == GZIP_MAGIC
-    other = bool(headers.get("content-encoding")) and "gzip" not in headers["content-encoding"]
-    content = zipped or other
-    decode: Decode = "all" if in_chunks and content else "transfer" if in_chunks else "content" if content else "none"
-    reader = _record(raw, decode).reader
+    headers = {name.lower(): value.lower() for name, value in _record(raw).http_headers.items()}
+    transfer, content = (_names(headers.get(name, "")) for name in ("transfer-encoding", "content-encoding"))
+    in_chunks = "chunked" in transfer and CHUNK.match(_record(raw).reader.read(MOST_CHUNK_HEADER)) is not None
+
+    def body() -> Any:
+        reader = _record(raw).reader
+        return _Pieces(_chunks(reader)) if in_chunks else reader
+
+    if not GZIP.isdisjoint(content) and body().read(2) != GZIP_MAGIC:
+        content = []
+    reader = body()
+    for name in reversed([*content, *(transfer if in_chunks else ())]):
+        reader = _reader_of(name, reader)
     while piece := reader.read(STEP):
         yield piece
+
+
+def _names(header: str) -> list[str]:
+    return [name.strip() for name in header.split(",")]
+
+
+def _reader_of(name: str, reader: Any) -> Any:
+    """What a reader reads, without the encoding `name`; ValueError for one that nothing here decodes."""
+    from fastwarc.stream_io import BrotliReader, GzipReader, ZstdReader
+
+    if name == "deflate":
+        return _Pieces(_inflated(reader))
+    if name in UNKNOWN:
+        raise ValueError(f"the encoding {name} is not supported")
+    kind = GzipReader if name in GZIP else {"br": BrotliReader, "zstd": ZstdReader}.get(name)
+    return reader if kind is None else kind(reader)
+
+
+def _inflated(reader: Any) -> Iterator[bytes]:
+    """Without the encoding "deflate", which is zlib's; some servers leave out its frame."""
+    held = reader.read(STEP)
+    framed = len(held) > 1 and held[0] & 15 == zlib.DEFLATED and int.from_bytes(held[:2]) % 31 == 0
+    decoder = zlib.decompressobj(zlib.MAX_WBITS if framed else -zlib.MAX_WBITS)
+    try:
+        while held and not decoder.eof:
+            yield decoder.decompress(held, STEP)
+            held = decoder.unconsumed_tail or reader.read(STEP)
+        yield decoder.flush()
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+
+
+def _chunks(reader: Any) -> Iterator[bytes]:
+    """Without the encoding "chunked". Extensions of chunks, and all behind the last one, are passed over.
+
+    Many archives lack the last chunk. ValueError for anything else that is missing or wrong.
+    """
+    held, place, out = b"", 0, bytearray()
+    while True:
+        line = CHUNK.match(held, place)
+        if line is None:
+            more = reader.read(STEP) if len(held) - place <= MOST_CHUNK_HEADER else b""
+            if not more and place == len(held):
+                break
+            if not more:
+                raise ValueError(f"no chunk begins with {held[place : place + 20]!r}")
+            held, place = held[place:] + more, 0
+            continue
+        place, left = line.end(), int(line[1], 16)
+        if left == 0:
+            break
+        left += len(LINE_END)
+        while left:
+            if place == len(held):
+                held, place = reader.read(STEP), 0
+                if not held:
+                    raise ValueError("a chunk is cut short")
+            piece = held[place : place + left]
+            place, left = place + len(piece), left - len(piece)
+            out += piece
+            if len(out) > STEP:  # what may be the line end stays
+                yield bytes(out[: -len(LINE_END)])
+                del out[: -len(LINE_END)]
+        if not out.endswith(LINE_END):
+            raise ValueError("a chunk does not end after the bytes that its size states")
+        del out[-len(LINE_END) :]
+    yield bytes(out)
 
 
 def _failing(detail: str) -> Callable[[], Iterator[bytes]]:

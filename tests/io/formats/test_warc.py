@@ -4,6 +4,7 @@ import gzip
 import io
 import random
 import sys
+import zlib
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -133,6 +134,14 @@ PAGES = [  # all of one text
     page("o", html(WORDS), headers=(CHUNKED, ZIPPED)),
     page("o", chunked(html(WORDS)), headers=(CHUNKED, ZIPPED)),
     page("o", gzip.compress(html(WORDS)), headers=(CHUNKED, ZIPPED)),
+    # An extension of a chunk, a trailer, the old name of gzip, deflate with and without its frame, no encoding of HTTP.
+    page("o", chunked(html(WORDS)).replace(b"7\r\n", b"7 ;a=b\r\n", 3), headers=(CHUNKED,)),
+    page("o", chunked(html(WORDS))[:-2] + b"X-Seconds: 1\r\n\r\n", headers=(CHUNKED,)),
+    page("o", chunked(gzip.compress(html(WORDS))), headers=(CHUNKED, "Content-Encoding: x-gzip")),
+    page("o", zlib.compress(html(WORDS)), headers=("Content-Encoding: deflate",)),
+    page("o", zlib.compress(html(WORDS), wbits=-15), headers=("Content-Encoding: deflate",)),
+    page("o", gzip.compress(zlib.compress(html(WORDS))), headers=("Content-Encoding: deflate, gzip",)),
+    page("o", html(WORDS), headers=("Content-Encoding: utf-8",)),
     page("o", WORDS.encode("utf-16"), "text/plain; charset=utf-16"),
     page("o", html(WORDS), "application/xhtml+xml"),
     record("resource", "o", html(WORDS), "text/html"),
@@ -390,6 +399,10 @@ def test_broken_stretches_stand_before_the_row_that_follows(tmp_path: Path) -> N
     [
         page("bad", b"\x1f\x8b no gzip after all", headers=("Content-Encoding: gzip",)),
         page("bad", b"5\r\nmore than five", headers=("Transfer-Encoding: chunked",)),
+        page("bad", b"5\r\nmor", headers=("Transfer-Encoding: chunked",)),
+        page("bad", b"5\r\nwords\r\nz\r\n", headers=("Transfer-Encoding: chunked",)),
+        page("bad", zlib.compress(html(words(0)))[:9] + bytes(40), headers=("Content-Encoding: deflate",)),
+        page("bad", html(words(0)), headers=("Content-Encoding: compress",)),
     ],
 )
 def test_a_page_whose_content_is_broken(tmp_path: Path, bad: bytes) -> None:
