@@ -122,22 +122,19 @@ class Meeting:
         pairs = np.stack([first, later], axis=1)
         return Edges(first, later, compare(pairs, self.texts, measure_of(self.method), 0.0, self.ops))
 
-    def resolve_by_block(self, small: Edges) -> tuple[Edges, int]:
-        """(each dropped document, ascending, with its witness, how many pairs were verified), as `resolve` decides.
+    def by_block(self, small: Edges) -> Iterator[tuple[Array, Edges]]:
+        """What `resolve` gives, for an exact measure, in blocks of later documents, in order: (kept bool [v], pairs).
 
-        For an exact measure and `resolve="kept"`. It holds the pairs of one block at a time, because thousands
-        of held near-duplicates make a pair with each of thousands of new ones.
+        `kept` holds up to the documents of the block. Thousands of held near-duplicates make a pair with each of
+        thousands of new ones, so an index never has the pairs of all blocks.
         """
-        count, in_large, found, verified = len(self.numbers), self._in_large(), list[Edges](), 0
+        count, ops, in_large = len(self.numbers), self.ops, self._in_large()
         if len(in_large) == 0:
-            kept, edges = resolve_kept(count, small, None, in_large, self.ops)
-            return witnesses(kept, edges), len(edges.later)
+            yield resolve_kept(count, small, None, in_large, ops)
+            return
         status = np.zeros(count, np.int8, like=small.earlier)
-        for block in edges_by_block(status, small, self._join(in_large, no_progress), in_large, self.ops):
-            edges = distinct_edges([block])
-            verified += len(edges.later)
-            found.append(witnesses(status != DROPPED, edges))
-        return Edges.joined(found), verified
+        for edges in edges_by_block(status, small, self._join(in_large, no_progress), in_large, ops):
+            yield status != DROPPED, distinct_edges([edges])
 
     def _in_large(self) -> Numbers:
         """int64 [c], on the host: the places of the documents of large buckets."""

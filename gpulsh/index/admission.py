@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.decide import first_copies
-from gpulsh.decide.relation import Relation
+from gpulsh.decide.meeting import witnesses
+from gpulsh.decide.relation import Edges, Relation
 from gpulsh.index.candidates import Candidates, possible_containers, sharing_buckets
 from gpulsh.index.evidence.texts import fingerprint_sets
 from gpulsh.index.segment import Documents, Segment, make_segment
 from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.method import Method
-from gpulsh.ragged import chosen_rows, offsets
+from gpulsh.ragged import chosen_rows, offsets, within_runs
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
 
@@ -78,8 +79,11 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
         base = len(found.held)  # held documents, which are never dropped
         meeting = found.compared_by(sets, snapshot, Relation(protected=base), method, ops)
         small = meeting.similar()
-        edges, verified = meeting.resolve_by_block(small)
-        dropped = edges.moved(ops.asnumpy)
+        parts, verified = list[Edges](), 0
+        for kept, edges in meeting.by_block(small):
+            parts.append(witnesses(kept, edges))
+            verified += len(edges.later)
+        dropped = Edges.joined(parts).moved(ops.asnumpy)
     later = taking_part[dropped.later - base]
     witness[later] = np.concatenate([found.held, numbers[taking_part]])[dropped.earlier]
     similarity[later] = dropped.similarity
@@ -105,19 +109,27 @@ def admit(signed: SignedBatch, start: int, snapshot: Snapshot, method: Method, o
 
 
 def similar(
-    signed: SignedBatch, snapshot: Snapshot, method: Method, ops: Backend
+    signed: SignedBatch, snapshot: Snapshot, method: Method, ops: Backend, top: int | None = None
 ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
-    """Ascending rows [m] of the batch, numbers [m] of held documents and similarities, highest first for each row."""
+    """Ascending rows [m] of the batch, numbers [m] of held documents and similarities, highest first for each row.
+
+    There are at most `top` of a row, ties to the earlier.
+    """
     rows = np.flatnonzero(signed.with_token)
     sets = fingerprint_sets(signed.batch, rows, method.reading, signed.keys, ops)
     with ops.here():
         found = _candidates(signed, rows, sets, snapshot, method, ops, one_another=False)
         base = len(found.held)
         meeting = found.compared_by(sets, snapshot, Relation(protected=base, asking=base), method, ops)
-        edges = meeting.resolve(meeting.similar())[1].moved(ops.asnumpy)
-    number, row = found.held[edges.earlier], rows[edges.later - base]
-    order = np.lexsort((number, -edges.similarity, row))
-    return row[order], number[order], edges.similarity[order]
+        parts = [Edges(rows[:0], rows[:0], np.empty(0))]
+        for _, block in meeting.by_block(meeting.similar()):
+            edges = block.moved(ops.asnumpy)
+            edges = edges.where(np.lexsort((edges.earlier, -edges.similarity, edges.later)))
+            if top is not None:
+                edges = edges.where(within_runs(np.bincount(edges.later)) < top)
+            parts.append(edges)
+    edges = Edges.joined(parts)
+    return rows[edges.later - base], found.held[edges.earlier], edges.similarity
 
 
 def _candidates(

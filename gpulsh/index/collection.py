@@ -32,7 +32,6 @@ from gpulsh.io.rows import TextSource
 from gpulsh.lsh.banding import sign_by_method
 from gpulsh.method import Method
 from gpulsh.params import EvidenceName, check_integer
-from gpulsh.ragged import within_runs
 from gpulsh.secret import EvidenceKeys, evidence_keys
 from gpulsh.stats.stages import Funnel
 from gpulsh.store.columns import release_memory
@@ -207,10 +206,8 @@ class Collection:
         for batch in self.signed(source):
             if start:
                 snapshot.release(len(batch))
-            rows, numbers, similarity = similar(batch, snapshot, self.method, self.ops)
+            rows, numbers, similarity = similar(batch, snapshot, self.method, self.ops, top)
             enough = similarity >= threshold
-            if top is not None:
-                enough &= within_runs(np.bincount(rows)) < top
             found.append((rows[enough] + start, numbers[enough], similarity[enough]))
             start += len(batch)
         positions, numbers, similarity = (np.concatenate(column) for column in zip(*found, strict=True))

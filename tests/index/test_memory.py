@@ -190,7 +190,9 @@ def test_near_duplicates_of_held_near_duplicates_are_paired_some_at_a_time() -> 
         return whole(parts)
 
     with mock.patch.object(large_buckets, "LARGEST_JOIN", 2048), mock.patch.object(meeting, "distinct_edges", distinct):
+        nearest = index.query(texts[700:], top=1)
         added = index.add(range(700, 1400), texts[700:])
+    assert nearest.positions.tolist() == list(range(700)) and not nearest.keys.any()
     assert not added.keep.any() and set(added.duplicate_of.tolist()) == {0}
     assert 0 < max(most) <= 700 * 64
 
