@@ -50,6 +50,7 @@ def end_after_steps(
 ) -> None:
     """Ends a run before the step that is so many behind the first of each stage, and lets it go on."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.run.file_run.cut", budget.cut)  # tests/soak/test_kills has a fixture with another cut
         for name in ("PARTITION_BYTES", "PARALLEL_BYTES"):
             patch.setattr(budget, name, 2500)
         patch.setattr(budget, "MOST_DIGESTS", 500)
