@@ -1,7 +1,7 @@
 """Candidate pairs: of new documents with held ones and with each other, and of all held documents.
 
 By Jaccard, candidates share a bucket. By containment, a document that contains a share t of a set A has one of any
-|A| - ceil(t |A|) + 1 fingerprints of A (`decide.containment`). Here these are the fingerprints that the fewest held
+|A| - ceil(t |A|) + 1 fingerprints of A (`decide.prefixes`). Here these are the fingerprints that the fewest held
 documents have, looked up in the one band of all fingerprints. Where too many fingerprints of A are new for any held
 document to contain enough of it, nothing is looked up.
 """
