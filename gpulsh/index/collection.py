@@ -29,7 +29,7 @@ from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, refuse_kind, refuse_re
 from gpulsh.index.segment import KEY_TYPES, Documents, Keys, Segment, keyed
 from gpulsh.index.snapshot import ABSENT, Snapshot
 from gpulsh.io.rows import TextSource
-from gpulsh.lsh.banding import sign_by_method
+from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Method
 from gpulsh.params import EvidenceName, check_integer
 from gpulsh.secret import EvidenceKeys, evidence_keys

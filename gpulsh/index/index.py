@@ -17,6 +17,7 @@ import pyarrow as pa
 from gpulsh.arrays import Values
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputTypeError, ParameterError
+from gpulsh.index.answers import Added, Counts, Matches, Pairs, Stretches
 from gpulsh.index.candidates import held_buckets, similar_pairs
 from gpulsh.index.collection import Collection
 from gpulsh.index.evidence.texts import Read
@@ -24,7 +25,7 @@ from gpulsh.index.folder import spill_bytes
 from gpulsh.index.keys import as_numpy, checked_keys
 from gpulsh.index.segment import Documents
 from gpulsh.index.snapshot import ABSENT
-from gpulsh.index.stretches import Added, Counts, Matches, Pairs, Stretches, find_stretches
+from gpulsh.index.stretches import find_stretches
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.method import Asked, MeasureName, Method

@@ -1,4 +1,4 @@
-"""The answers of an index, as arrays; and which held documents have shingles of a text, at which stretches of it.
+"""Which held documents have shingles of a text, and at which stretches of it.
 
 An index holds the shingles of a document as a set, without their order. By containment it finds the documents of a
 shingle by a search; otherwise it reads the sets of all held documents, in pieces.
@@ -7,17 +7,15 @@ shingle by a search; otherwise it reads the sets of all held documents, in piece
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Arrays, Numbers, TextBatch, Values
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
+from gpulsh.index.answers import Stretches
 from gpulsh.index.keys import as_numpy
 from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
@@ -27,87 +25,6 @@ from gpulsh.ragged import cuts, first_of_runs, found_in, offsets, ranges
 from gpulsh.repeats.places import byte_bounds_of
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.documents import Documents
-
-SHOWN = 10  # rows of an answer that a notebook shows
-
-
-class Answer(Arrays):
-    """Arrays of equal length, one row per document or pair."""
-
-    def __len__(self) -> int:
-        return len(next(column for _, column in self._shown()))
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Yield each row, as Python's own values in the order of the fields."""
-        return zip(*(column.tolist() for _, column in self._shown()), strict=True)
-
-    def _repr_html_(self) -> str:
-        names, columns = zip(*self._shown(), strict=True)
-        return html_table(self._caption(), names, zip(*(column[:SHOWN].tolist() for column in columns), strict=True))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Matches(Answer):
-    """Similar held documents of each queried text, the most similar first, ties to the one inserted first.
-
-    `positions` int64 [m], `keys` int64 or object [m], `similarity` float64 [m]: exact Jaccard, or by containment the
-    share of the text that the held document contains. Iterating gives (position, key, similarity).
-    """
-
-    positions: Numbers
-    keys: Values
-    similarity: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Stretches(Answer):
-    """Stretches of a text whose shingles a held document has, by document in the order of insertion, then by place.
-
-    `keys` int64 or object [m]; `start`, `stop` int64 [m], bytes of the text as UTF-8; `tokens` int64 [m], the tokens
-    of each. Iterating gives (key, start, stop, tokens).
-    """
-
-    keys: Values
-    start: Numbers
-    stop: Numbers
-    tokens: Numbers
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Pairs(Answer):
-    """Similar held documents, each pair once: `first` and `second` keys [m], in the order of insertion.
-
-    `similarity` float64 [m] is exact Jaccard, or by containment the share of the second that the first contains.
-    Iterating gives (first, second, similarity).
-    """
-
-    first: Values
-    second: Values
-    similarity: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Added(Answer):
-    """Decisions of `Index.add`: `keep` bool [n], `duplicate_of` keys [n] (its own if kept), `similarity` f32 [n]."""
-
-    keep: NDArray[np.bool_]
-    duplicate_of: Values
-    similarity: NDArray[np.float32]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Counts(Answer):
-    """How often each held document occurred, in the order of insertion.
-
-    `keys` int64 or object [m]; `copies` int64 [m], documents that were dropped as its exact copies; `near` int64 [m],
-    all others that were dropped for it. So it represents 1 + copies + near documents. Iterating gives (key, copies,
-    near).
-    """
-
-    keys: Values
-    copies: Numbers
-    near: Numbers
-
 
 READ_AT_ONCE = 1 << 21  # fingerprints
 

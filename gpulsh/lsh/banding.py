@@ -1,48 +1,32 @@
-"""Texts to signatures, band digests and exact hashes, batch after batch; signatures to band digests and pairs.
+"""Signatures to band digests and candidate pairs.
 
 `gpulsh.Banding` takes bands of signature values, `gpulsh.BitSampling` samples bits for Hamming distance, and
 `gpulsh.Supershingles` finds pairs that agree in several long groups of values at once.
-
-`sign_by_method` makes the digests by the method's sketch, or by SimHash (one for each table of a Hamming search).
-`sign_sets` keeps all fingerprints instead, for containment: there no sketch finds the candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import TypeVar
 
 import numpy as np
 
-from gpulsh.arrays import Array, BandDigests, BitSignatures, Fingerprints, Signatures, Signed, TextBatch
-from gpulsh.backends.parallel import in_fitting_parts, map_batches
-from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, Backend
+from gpulsh.arrays import Array, BandDigests, BitSignatures, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.io.rows import normalized
 from gpulsh.lsh.collisions import candidate_pairs
-from gpulsh.lsh.hamming_tables import designs, key_digests
-from gpulsh.method import Method
 from gpulsh.params import (
     MAX_NUM_PERM,
     MAX_SEED,
     BandShape,
-    Family,
-    NearBits,
     Parameters,
-    Shingling,
     check_type,
     set_integer,
     shown,
 )
 from gpulsh.permutations import stream
-from gpulsh.secret import EvidenceKeys
 from gpulsh.sketch.bits import WORD_BITS
-from gpulsh.sketch.simhash import keys_of
-from gpulsh.stats.stages import Funnel, Progress, with_progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,67 +162,3 @@ class Supershingles(Parameters):
         each = BandShape(bands=1, rows=self.agree)
         columns = [ops.band_digests(digests[:, ops.asarray(groups)], each) for groups in chosen]
         return candidate_pairs(BandDigests(np.concatenate(columns, axis=1)), backend=backend, threads=threads)
-
-
-Result = TypeVar("Result")
-Sign = Callable[[TextBatch, Method, EvidenceKeys, Backend], Result]
-
-LEAST = Family(num_perm=1), BandShape(bands=1, rows=1)  # the smallest signature, where only exact hashes are used
-
-
-def sign_batches(
-    batches: Iterable[TextBatch],
-    method: Method,
-    keys: EvidenceKeys,
-    ops: Backend,
-    funnel: Funnel,
-    progress: Progress,
-    by: Sign[Result],
-) -> Iterator[Result]:
-    """`by` of each batch, with exact hashes under `keys`; adds the bytes to `funnel` and `progress`."""
-
-    def prepare(batch: TextBatch) -> TextBatch:
-        funnel.bytes += int(batch.offset[-1] - batch.offset[0])
-        return normalized(batch, method.folding.form)
-
-    with ops.here():
-        ready = with_progress(batches, progress, prepare)
-        yield from map_batches(ops, ready, lambda lane, batch: by(batch, method, keys, lane))
-
-
-def sign_by_method(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend) -> Signed:
-    """One batch, signed by the sketch of the method."""
-    if method.near is not None:
-        return words_and_digests(batch, method.reading, method.near, keys, ops)[1]
-    return ops.sign(batch, method.reading, method.family, method.banding, keys)
-
-
-def words_and_digests(
-    text: TextBatch, shingling: Shingling, near: NearBits, keys: EvidenceKeys, ops: Backend
-) -> tuple[Array, Signed]:
-    """SimHash's bits, uint64 [n, bits / 64], and Signed: digests uint64 [n, tables], equal where the keys' bits are."""
-    signed = ops.sign(text, shingling, *LEAST, keys)
-    words = ops.text_simhash(text, shingling, keys_of(near.bits, near.seed), near.weights == "set")
-    columns = []
-    for key in designs(near.bits, near.distance)[near.tables].keys:
-        digests = key_digests(words, key)
-        digests[digests == np.uint64(NO_DIGEST)] = np.uint64(INSTEAD_OF_NO_DIGEST)
-        digests[signed.shingles == 0] = np.uint64(NO_DIGEST)
-        columns.append(digests)
-    return words, Signed(np.stack(columns, axis=1), signed.exact, signed.shingles)
-
-
-def sign_sets(
-    batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend
-) -> tuple[Signed, Sequence[Fingerprints]]:
-    """One batch: exact hashes without digests, and public unique fingerprints in NumPy arrays, in ranges if many."""
-    least = ops.sign(batch, method.reading, *LEAST, keys)
-    size, whole = int(batch.offset[-1] - batch.offset[0]), ops.sizes().whole
-
-    def sets(parts: int) -> list[Fingerprints]:
-        if parts <= 1:
-            return [ops.shingle_sets(batch, method.reading).moved(ops.asnumpy)]
-        return [ops.shingle_part(batch, method.reading, part, parts).moved(ops.asnumpy) for part in range(parts)]
-
-    found, _ = in_fitting_parts(sets, -(-size // whole) if whole else 1)
-    return Signed(least.digests[:, :0], least.exact, least.shingles), found

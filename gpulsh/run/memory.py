@@ -34,9 +34,9 @@ from gpulsh.io.arrow.identities import given_identities
 from gpulsh.io.memory.device import DeviceTexts, ResidentTexts
 from gpulsh.io.memory.tables import column_of, has_columns
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
-from gpulsh.lsh.banding import sign_batches, sign_by_method
 from gpulsh.lsh.collisions import Collisions, Memberships, bucketed
 from gpulsh.lsh.pairs import order_by
+from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
 from gpulsh.ragged import offsets

@@ -21,7 +21,7 @@ from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.files.form import Form
 from gpulsh.io.rows import normalized
-from gpulsh.lsh.banding import words_and_digests
+from gpulsh.lsh.signing import words_and_digests
 from gpulsh.method import Asked, Method
 from gpulsh.params import BitSketch, Sketch
 from gpulsh.run.index.jobs import open_inputs

@@ -50,7 +50,7 @@ OPTIONS: dict[str, Any] = {"measure": "containment", "backend": "cpu", "threads"
 def small_joins() -> Iterator[None]:
     """Documents come in several runs each, and pairs in several, too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.lsh.banding.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
+        patch.setattr("gpulsh.lsh.signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
         patch.setattr("gpulsh.run.records.ranges.RUN_POSTINGS", 20)
         patch.setattr("gpulsh.run.records.ranges.ROWS_AT_ONCE", 15)
         patch.setattr("gpulsh.run.stages.containment.PAIRS_AT_ONCE", 4)

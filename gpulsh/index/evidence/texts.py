@@ -25,7 +25,7 @@ from gpulsh.io.file import File, cannot_open
 from gpulsh.io.files.file_texts import FileTexts, Piece
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import Bytes, concatenated, cut, gathered, joined, normalized
-from gpulsh.lsh.banding import LEAST
+from gpulsh.lsh.signing import LEAST
 from gpulsh.method import Method
 from gpulsh.params import Shingling
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets

@@ -26,7 +26,7 @@ from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.formats.endings import format_of
-from gpulsh.lsh.banding import sign_batches, sign_by_method, sign_sets
+from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.records.documents import RejectionsFile, contaminated_in, rejected, write_facts
