@@ -41,7 +41,7 @@ from benchmarks.record import table
 from gpulsh.arrays import Signed
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Sizes
-from gpulsh.decide.decide import first_copies
+from gpulsh.decide.copies import first_copies
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.run.records.tables import DIGESTS
 from gpulsh.run.stages import sign

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Values
 from gpulsh.backends.hashing import mixed, rolled
-from gpulsh.backends.parallel import halves_of_batch, in_fitting_halves, in_part
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_part
 from gpulsh.backends.protocol import GOLDEN, Backend, Keys, operations
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling

@@ -9,10 +9,6 @@ instructions. A bound never rules out a pair at or above the threshold. An index
 documents share much but few share enough: it lists the same pairs.
 
 All of it is array code, in the memory of the backend: NumPy's or CuPy's arrays.
-
-A few pairs that a bound rules out are measured all the same, to show how similar candidates are: those with the least
-hashes of their documents' positions. The `Sample` of all pairs is then the sample of the samples of their parts,
-however the work is cut. No decision depends on it.
 """
 
 from __future__ import annotations
@@ -22,67 +18,20 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import pairwise
 from threading import Lock
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Numbers
-from gpulsh.backends.parallel import in_fitting_halves, in_fitting_parts
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.parts import in_fitting_halves, in_fitting_parts
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.decide.readable import Readable
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import chosen_pairs, order_of, renumbered, share
 from gpulsh.method import Method
 from gpulsh.params import Family
-from gpulsh.permutations import mixed
 from gpulsh.ragged import first_of_runs
 from gpulsh.sketch.base import estimates
 from gpulsh.stats.stages import Advance, no_progress
-
-MOST = 4096  # pairs
-AT_ONCE = 1 << 14  # pairs that are hashed
-
-
-class Sample(NamedTuple):
-    """The hashes of sampled pairs, ascending, and their similarities."""
-
-    hash: NDArray[np.uint64]
-    similarity: NDArray[np.float64]
-
-    def and_of(self, other: Sample) -> Sample:
-        """The sample of the pairs of both."""
-        hashes = np.concatenate([self.hash, other.hash])
-        order = np.argsort(hashes, kind="stable")[:MOST]
-        return Sample(hashes[order], np.concatenate([self.similarity, other.similarity])[order])
-
-
-NOTHING = Sample(np.empty(0, np.uint64), np.empty(0, np.float64))
-
-
-class Draw:
-    """Draws pairs of documents by number; `positions` [n] are their positions in the run."""
-
-    def __init__(self, positions: Numbers) -> None:
-        self._positions, self._hash, self.sample = positions, NOTHING.hash, NOTHING
-
-    def of(self, pairs: Array, numbers: Array, ops: Backend) -> Numbers:
-        """int64 [s]: the drawn ones of `pairs` [m, 2] of places, whose documents have `numbers`."""
-        hashes, drawn = NOTHING.hash, np.empty(0, np.int64)
-        for start in range(0, len(pairs), AT_ONCE):
-            first, second = self._positions[ops.asnumpy(numbers[pairs[start : start + AT_ONCE]])].astype(np.uint64).T
-            found = mixed(mixed(first) + second)
-            near = np.flatnonzero(found < hashes[-1]) if len(hashes) == MOST else np.arange(len(found))
-            hashes, drawn = np.concatenate([hashes, found[near]]), np.concatenate([drawn, start + near])
-            order = np.argsort(hashes, kind="stable")[:MOST]
-            hashes, drawn = hashes[order], drawn[order]
-        self._hash = hashes
-        return drawn
-
-    def measured(self, similarity: NDArray[np.float64]) -> None:
-        """Take the similarities of the drawn pairs, float64 [s]."""
-        self.sample = Sample(self._hash, similarity)
-
 
 BITMAPS_PAY = 4  # pairs per document of a tile from which its bitmaps pay
 PAIRS_AT_ONCE = 1 << 18  # pairs compared between two reports of progress

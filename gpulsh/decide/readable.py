@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
-from gpulsh.backends.parallel import halves_of_numbers, in_fitting_halves
+from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves
 from gpulsh.backends.protocol import Backend, prefix_lengths
 from gpulsh.io.rows import ChosenTexts, normalized
 from gpulsh.method import Method

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.decide import first_copies
-from gpulsh.decide.meeting import witnesses
+from gpulsh.decide.copies import first_copies
 from gpulsh.decide.relation import Edges, Relation
+from gpulsh.decide.resolve import witnesses
 from gpulsh.index.candidates import Candidates, possible_containers, sharing_buckets
 from gpulsh.index.evidence.texts import fingerprint_sets
 from gpulsh.index.segment import Documents, Segment, make_segment

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers
-from gpulsh.backends.parallel import in_part
+from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import Backend, least_share, prefix_lengths
 from gpulsh.decide.compare import compare, measure_of
 from gpulsh.decide.meeting import Meeting

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, BandDigests, Buckets, Numbers
-from gpulsh.backends.parallel import in_fitting_parts
+from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.backends.protocol import Backend, Result
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import DeviceMemoryError

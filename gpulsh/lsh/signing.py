@@ -12,7 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
-from gpulsh.backends.parallel import in_fitting_parts, map_batches
+from gpulsh.backends.parallel import map_batches
+from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, Backend
 from gpulsh.io.rows import normalized
 from gpulsh.lsh.hamming_tables import designs, key_digests

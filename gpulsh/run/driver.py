@@ -11,8 +11,8 @@ import numpy as np
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import EXACT_COST, Cut
-from gpulsh.decide.compare import NOTHING, Sample
 from gpulsh.decide.decide import is_read
+from gpulsh.decide.sample import NOTHING, Sample
 from gpulsh.io.files.file_texts import FileTexts, Partition
 from gpulsh.run.job import Job, Layout, Made, Runner, Stage, Task, step_of, tallied
 from gpulsh.run.policy import check_kinds

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.host import keyed_hashes
 from gpulsh.backends.protocol import Backend
+from gpulsh.decide.copies import with_key_copies
 from gpulsh.decide.counts.retention import Retention
-from gpulsh.decide.decide import with_key_copies
 from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError
 from gpulsh.io.arrow.buffers import null_mask

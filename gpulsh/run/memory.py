@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, Signed, TextBatch
-from gpulsh.backends.parallel import in_part
+from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.decide.copies import first_copies, with_key_copies
 from gpulsh.decide.counts.counts import Sightings
 from gpulsh.decide.counts.retention import Retention
-from gpulsh.decide.decide import Undecided, first_copies, involved_in, is_read, with_key_copies
+from gpulsh.decide.decide import Undecided, involved_in, is_read
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.prefixes import containing_pairs
 from gpulsh.decide.priority import decision_order

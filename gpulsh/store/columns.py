@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from gpulsh.arrays import Numbers, Values
-from gpulsh.backends.parallel import part_range
+from gpulsh.backends.parts import part_range
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file

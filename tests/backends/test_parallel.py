@@ -19,7 +19,8 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.cpu.backend import MANY
 from gpulsh.backends.cpu.threads import Threads, by_count
 from gpulsh.backends.cpu.vectors import width
-from gpulsh.backends.parallel import halves_of_batch, halves_of_numbers, in_fitting_halves, map_batches, pipelined_map
+from gpulsh.backends.parallel import map_batches, pipelined_map
+from gpulsh.backends.parts import halves_of_batch, halves_of_numbers, in_fitting_halves
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import DeviceMemoryError

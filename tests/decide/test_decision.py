@@ -17,7 +17,7 @@ import gpulsh
 from gpulsh import Decision, Shingling
 from gpulsh.backends.select import select_backend
 from gpulsh.decide import meeting as resolving
-from gpulsh.decide.decide import first_copies
+from gpulsh.decide.copies import first_copies
 from gpulsh.theory import default_banding
 from tests.support import naive
 from tests.support.bounds import set_bounds

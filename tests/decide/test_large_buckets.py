@@ -17,10 +17,10 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.decide import large_buckets, prefixes
 from gpulsh.decide.large_buckets import LargeBucketJoin
-from gpulsh.decide.meeting import resolve_kept
 from gpulsh.decide.prefixes import Prefixes
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL, Edges, Relation
+from gpulsh.decide.resolve import resolve_kept
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.lsh.collisions import Collisions, Memberships

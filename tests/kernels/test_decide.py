@@ -13,9 +13,9 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.decide import meeting as resolve
 from gpulsh.decide.compare import grouped_by_tile
-from gpulsh.decide.decide import first_copies
-from gpulsh.decide.meeting import settle, witnesses
+from gpulsh.decide.copies import first_copies
 from gpulsh.decide.relation import Edges
+from gpulsh.decide.resolve import settle, witnesses
 from tests.kernels.cuts import DEFAULT_CUT, on_host
 
 pytestmark = [pytest.mark.kernels, DEFAULT_CUT]

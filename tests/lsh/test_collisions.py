@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Buckets
-from gpulsh.backends.parallel import in_part
+from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.select import select_backend

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.__main__ import main
-from gpulsh.backends.parallel import in_fitting_parts
+from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.budget import Cut
 from gpulsh.errors import ParameterError
 from gpulsh.report.page import missing

@@ -16,7 +16,7 @@ from gpulsh.backends.cpu.rows import union_of, unique_rows
 from gpulsh.backends.cpu.sketches import Minima, sketch_of
 from gpulsh.backends.cpu.threads import SETS, Room, Scratch, Threads, by_weight
 from gpulsh.backends.cpu.vectors import LANES
-from gpulsh.backends.parallel import in_part
+from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import Keys
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys

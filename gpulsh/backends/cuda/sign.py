@@ -26,7 +26,7 @@ from gpulsh.backends.cuda.memory import on_host
 from gpulsh.backends.cuda.rows import unique
 from gpulsh.backends.cuda.sketches import sketch_of
 from gpulsh.backends.cuda.texts import TokenSums, add_exact_terms, exact_of, shingle, shingle_sums, token_sums
-from gpulsh.backends.parallel import halves_of_batch, in_fitting_halves, in_part
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_part
 from gpulsh.backends.protocol import Keys
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
 from gpulsh.params import PLAIN, BandShape, Family, Reading, Shingling, Unit

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
-from gpulsh.backends.parallel import halves_of_batch, in_fitting_halves, in_fitting_parts
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
 from gpulsh.index.evidence.places import Source, by_source

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Values
-from gpulsh.backends.parallel import in_part
+from gpulsh.backends.parts import in_part
 from gpulsh.ragged import stable_order
 from gpulsh.run.job import Layout
 from gpulsh.run.records.tables import PostingRows, Ranges, Row, Table

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array
-from gpulsh.backends.parallel import in_part
-from gpulsh.decide.decide import first_copies
+from gpulsh.backends.parts import in_part
+from gpulsh.decide.copies import first_copies
 from gpulsh.lsh.collisions import bucketed
 from gpulsh.ragged import sorted_distinct
 from gpulsh.run.job import Layout, Made, Workplace

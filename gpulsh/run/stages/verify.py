@@ -16,12 +16,13 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.compare import Draw
+from gpulsh.decide.copies import with_key_copies
 from gpulsh.decide.counts.retention import Retention
-from gpulsh.decide.decide import Compared, Undecided, with_key_copies
+from gpulsh.decide.decide import Compared, Undecided
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import Edges
+from gpulsh.decide.sample import Draw
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Memberships
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.ragged import sorted_distinct

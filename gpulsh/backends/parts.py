@@ -1,0 +1,82 @@
+"""Work in as few parts as memory allows: 64-bit values in equal ranges, items in halves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Sized
+from typing import TypeVar
+
+import numpy as np
+
+from gpulsh.arrays import Array, Numbers, TextBatch
+from gpulsh.errors import DeviceMemoryError
+
+Result = TypeVar("Result")
+Items = TypeVar("Items", bound=Sized)
+
+MOST_PARTS = 1 << 16  # ranges of fingerprints a pass
+
+
+def part_range(part: int, parts: int) -> tuple[int, int]:
+    """The first and last x below 2^64 with (x * parts) >> 64 == part: no array library has 128-bit products.
+
+    >>> [tuple(map(hex, part_range(part, 3))) for part in (0, 2)]
+    [('0x0', '0x5555555555555555'), ('0xaaaaaaaaaaaaaaab', '0xffffffffffffffff')]
+    """
+    return -(-(part << 64) // parts), -(-((part + 1) << 64) // parts) - 1
+
+
+def in_part(values: Array, part: int, parts: int) -> Array:
+    """bool [n]: whether uint64 values [n], from an array library, are in part `part` of `parts`."""
+    first, last = map(np.uint64, part_range(part, parts))
+    return (values >= first) & (values <= last)
+
+
+def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MOST_PARTS) -> tuple[Result, int]:
+    """`work(parts)` and its number of parts, which doubles while device memory does not suffice.
+
+    Raises DeviceMemoryError if `most` parts are not enough.
+    """
+    while True:
+        try:
+            return work(parts), parts
+        except DeviceMemoryError:
+            if parts >= most:
+                raise
+            parts *= 2
+
+
+def in_fitting_halves(
+    items: Items,
+    work: Callable[[Items], Result],
+    halves: Callable[[Items], Sequence[Items]],
+    alone: Callable[[Items], Result] | None = None,
+) -> Iterator[tuple[Items, Result]]:
+    """(some of `items`, `work` of them), in order; items are halved while device memory does not suffice.
+
+    One item that does not fit goes to `alone`. Raises DeviceMemoryError without `alone`.
+    """
+    try:
+        yield items, work(items)
+        return
+    except DeviceMemoryError:
+        if len(items) < 2 and alone is None:
+            raise
+    # The error is gone here, and with it all arrays of the attempt.
+    if alone is not None and len(items) < 2:
+        yield items, alone(items)
+        return
+    for half in halves(items):
+        yield from in_fitting_halves(half, work, halves, alone)
+
+
+def halves_of_numbers(numbers: Numbers) -> Sequence[Numbers]:
+    """The first and the second half of two or more."""
+    return np.array_split(numbers, 2)
+
+
+def halves_of_batch(batch: TextBatch) -> Sequence[TextBatch]:
+    """Two or more documents in halves of about equal bytes, each with a document."""
+    offset = batch.offset.get() if hasattr(batch.offset, "get") else batch.offset
+    middle = int(np.searchsorted(offset, (int(offset[0]) + int(offset[-1])) // 2, side="right")) - 1
+    middle = min(max(middle, 1), len(batch) - 1)
+    return batch.slice(0, middle), batch.slice(middle, len(batch))

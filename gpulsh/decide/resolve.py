@@ -1,0 +1,117 @@
+"""Resolves similar pairs into kept and dropped documents, all in decision order.
+
+The kept documents are the lexicographically first maximal set without duplicates: a document is dropped exactly when an
+earlier kept one is its duplicate. A definition leaves nothing to the order of work. `settle` decides in rounds all
+documents whose earlier neighbours are decided (Blelloch, Fineman, Shun 2012: random orders take few rounds), and walks
+what long chains leave. All but this walk is array code, in the memory of the backend: NumPy's or CuPy's arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpulsh.arrays import Array, Numbers
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.large_buckets import LargeBucketJoin
+from gpulsh.decide.relation import Edges
+from gpulsh.lsh.pairs import order_by, order_of, packed, renumbered, unpacked
+from gpulsh.ragged import first_of_runs
+
+UNDECIDED, KEPT, DROPPED = 0, 1, 2
+ROUNDS = 64
+WALKED_AT_ONCE = 1 << 16  # pairs as Python's numbers
+
+
+def settle(status: Array, start: int, stop: int, earlier: Array, later: Array, ops: Backend) -> None:
+    """Decide the places [start, stop) of `status` int8 [n]; all places before are decided.
+
+    `earlier` and `later` int64 [m] are pairs of places in decision order, `later` in the range.
+    """
+    view = status[start:stop]
+    for _ in range(ROUNDS):
+        open_pairs = (status[later] == UNDECIDED) & (status[earlier] != DROPPED)
+        earlier, later = earlier[open_pairs], later[open_pairs]
+        if len(later) == 0:
+            break
+        status[later[status[earlier] == KEPT]] = DROPPED
+        blocked = np.zeros(stop - start, bool, like=status)
+        blocked[later[status[later] == UNDECIDED] - start] = True
+        view[(view == UNDECIDED) & ~blocked] = KEPT
+    else:
+        _walk(status, earlier, later, ops)
+    view[view == UNDECIDED] = KEPT
+
+
+def _walk(status: Array, earlier: Array, later: Array, ops: Backend) -> None:
+    """Decide pair after pair on the host."""
+    places, rows = renumbered(np.stack([later, earlier], axis=1), len(status))
+    pairs = unpacked(ops.asnumpy(np.sort(packed(rows[:, 0], rows[:, 1]))))
+    decided = bytearray(ops.asnumpy(status[places]))
+    for start in range(0, len(pairs), WALKED_AT_ONCE):
+        for j, i in pairs[start : start + WALKED_AT_ONCE].tolist():
+            # All pairs with i as the later one came before this one: i stays if it is still undecided.
+            if decided[i] != DROPPED:
+                decided[i] = KEPT
+                decided[j] = DROPPED
+    status[places] = ops.asarray(np.frombuffer(decided, np.int8))
+
+
+def resolve_kept(
+    count: int, small: Edges, join: LargeBucketJoin | None, in_large: Numbers, ops: Backend
+) -> tuple[Array, Edges]:
+    """(kept bool [count], all verified pairs), block by block where there are large buckets.
+
+    `small` holds the verified pairs of small buckets; `in_large` [c] are the ascending places of the documents of
+    `join`, on the host like its blocks.
+    """
+    status = np.zeros(count, np.int8, like=small.earlier)
+    if join is None:
+        settle(status, 0, count, small.earlier, small.later, ops)
+        return status != DROPPED, small
+    edges = distinct_edges([*edges_by_block(status, small, join, in_large, ops)])  # decides `status`
+    return status != DROPPED, edges
+
+
+def edges_by_block(
+    status: Array, small: Edges, join: LargeBucketJoin, in_large: Numbers, ops: Backend
+) -> Iterator[Edges]:
+    """Decide `status` int8 [count] from its start; yield the verified pairs whose later document is decided, once each.
+
+    A pair of a small bucket and of a large one is there twice.
+    """
+    count, done = len(status), 0
+    small = small.where(order_of(small.later, count))
+    for block in join.blocks():
+        end = int(in_large[block.stop - 1]) + 1
+        with_kept, within = (part.named(in_large).moved(ops.asarray) for part in (block.with_kept, block.within))
+        own = _later_in(small, done, end, ops)
+        known = Edges.joined([own, with_kept, within])
+        settle(status, done, end, known.earlier, known.later, ops)
+        join.keep(block, ops.asnumpy(status[ops.asarray(in_large[block.start : block.stop])] == KEPT))
+        yield Edges.joined([own, with_kept, within.where(status[within.earlier] == KEPT)])
+        done = end
+    rest = _later_in(small, done, count, ops)
+    settle(status, done, count, rest.earlier, rest.later, ops)
+    yield rest
+
+
+def _later_in(edges: Edges, start: int, stop: int, ops: Backend) -> Edges:
+    bounds = np.searchsorted(edges.later, ops.asarray(np.array([start, stop])))
+    return edges.where(slice(*ops.asnumpy(bounds).tolist()))
+
+
+def witnesses(kept: Array, edges: Edges) -> Edges:
+    """Each dropped place with its most similar earlier kept one, ties to the earlier; `later` ascends."""
+    possible = edges.where(kept[edges.earlier] & ~kept[edges.later])
+    ordered = possible.where(order_by(possible.later, -possible.similarity, possible.earlier))
+    return ordered.where(first_of_runs(ordered.later))
+
+
+def distinct_edges(parts: list[Edges]) -> Edges:
+    """The edges of all parts, each once, lexicographic."""
+    edges = Edges.joined(parts)
+    pairs = packed(edges.earlier, edges.later)
+    order = np.argsort(pairs, kind="stable")
+    return edges.where(order[first_of_runs(pairs[order])])
