@@ -44,7 +44,7 @@ def strings(texts: Sequence[str]) -> pa.StringArray:
     )
 
 
-def array_of(values: Sequence[object]) -> pa.Array:
+def python_array(values: Sequence[object]) -> pa.Array:
     """`pyarrow.array(values)`. Strings, or numbers of one type, need no pandas; None among them is null."""
     kinds = set(map(type, values))
     null = np.array([value is None for value in values]) if type(None) in kinds else None

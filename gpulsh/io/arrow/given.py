@@ -35,14 +35,17 @@ def given_column(name: str, values: Any, count: int) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def known_to_arrow(values: Any) -> Any:
-    """The Arrow array of a column of polars or cuDF, which knows its type better than its values do; else `values`.
+def in_host_memory(values: Any) -> Any:
+    """A column of polars or cuDF in Arrow, and one of CuPy or PyTorch in NumPy; any other as it is.
 
-    Of Python's objects in polars, a list: their Arrow array holds addresses.
+    Columns know their types better than their values do. Of Python's objects in polars, a list: their Arrow array holds
+    addresses.
     """
-    if not hasattr(values, "to_arrow"):
-        return values
-    return values.to_list() if str(values.dtype) == "Object" else values.to_arrow()
+    if hasattr(values, "to_arrow"):
+        return values.to_list() if str(values.dtype) == "Object" else values.to_arrow()
+    if hasattr(values, "dtype") and not isinstance(values, np.ndarray) and not hasattr(values, "iloc"):
+        return on_host(values)
+    return values
 
 
 def _column(values: Any) -> pa.Array | pa.ChunkedArray | None:
@@ -51,11 +54,9 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray | None:
     is_table = getattr(values, "ndim", 1) != 1 or isinstance(values, (pa.Table, pa.RecordBatch, dict))
     if isinstance(values, (str, bytes)) or is_table or not hasattr(values, "__iter__"):
         return None
-    values = known_to_arrow(values)
+    values = in_host_memory(values)
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
-    if hasattr(values, "dtype") and not isinstance(values, np.ndarray) and not hasattr(values, "iloc"):
-        values = on_host(values)
     if isinstance(values, np.ndarray) and values.dtype.kind == "M":  # Arrow has no weeks, months or hours
         values = values.astype(UNITS.get(np.datetime_data(values.dtype)[0], values.dtype))
     return pa.array(values, from_pandas=True)

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpulsh.arrays import Numbers, Values, on_host
+from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.io.arrow.buffers import binary_array, decoded, large_type
-from gpulsh.io.arrow.given import known_to_arrow
+from gpulsh.io.arrow.given import in_host_memory
 from gpulsh.io.arrow.rows import has_views, is_text
 from gpulsh.io.arrow.soundness import check_given
 from gpulsh.params import shown, shown_type
@@ -71,9 +71,7 @@ def given_identities(key: Any, count: int) -> pa.Array:
         raise ParameterError(f"key is {shown_type(key)}; give a column or a list, one value for each document")
     if len(key) != count:
         raise ParameterError(f"key has {len(key)} values, and there are {count} documents; give one for each")
-    key = known_to_arrow(key)
-    if hasattr(key, "dtype") and not isinstance(key, np.ndarray) and not hasattr(key, "iloc"):
-        key = on_host(key)
+    key = in_host_memory(key)
     if isinstance(key, pa.ChunkedArray):
         check_given(key, "key")
         key = key.combine_chunks() if key.num_chunks != 1 else key.chunk(0)

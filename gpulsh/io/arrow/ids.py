@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gpulsh.io.arrow.buffers import array_of, decoded, large_type
+from gpulsh.io.arrow.buffers import decoded, large_type, python_array
 from gpulsh.io.arrow.rows import has_views
 
 DAY = 86_400_000  # milliseconds
@@ -133,7 +133,7 @@ def as_texts(values: pa.Array) -> pa.StringArray:
 
 def json_texts(values: Iterable[object]) -> pa.StringArray:
     """Python values as JSON text, strings as they are."""
-    return array_of([None if value is None else json_text(value) for value in values]).cast(pa.string())
+    return python_array([None if value is None else json_text(value) for value in values]).cast(pa.string())
 
 
 def python_value(values: pa.Array, row: int) -> object:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.backends.host import BEGIN, QUOTED, column_of, record_ends
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
-from gpulsh.io.arrow.buffers import array_of, binary_array
+from gpulsh.io.arrow.buffers import binary_array, python_array
 from gpulsh.io.arrow.identities import identities
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
@@ -156,7 +156,7 @@ class Delimited(Streamed):
                         break
         if len(found) != len(rows):
             raise wrong_length(file)
-        return array_of(found).cast(pa.string())
+        return python_array(found).cast(pa.string())
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """The header and kept records as they are, in the same compression."""

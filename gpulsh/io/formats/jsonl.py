@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
-from gpulsh.io.arrow.buffers import array_of
+from gpulsh.io.arrow.buffers import python_array
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column, refuse_added
@@ -173,7 +173,7 @@ class JsonLines(Streamed):
         # One Arrow type for several objects would give each the fields of all.
         if not any(isinstance(value, (dict, list)) for value in found):
             with suppress(pa.ArrowException, OverflowError, UnicodeError):
-                return array_of(found)
+                return python_array(found)
         return json_texts(found)
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from gpulsh.errors import InputError, InputTypeError
-from gpulsh.io.arrow.buffers import array_of
+from gpulsh.io.arrow.buffers import python_array
 from gpulsh.io.arrow.identities import identities, of_python
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.arrow.texts import as_strings, column_named, texts_of
@@ -106,9 +106,9 @@ def typed_keys(keys: list[Key]) -> Keys:
     if not kinds:  # null fits numbers and dates
         return pa.nulls(len(keys))
     if kinds == {Instant}:
-        return array_of([None if key is None else int(key) for key in keys]).view(INSTANTS)
+        return python_array([None if key is None else int(key) for key in keys]).view(INSTANTS)
     if kinds == {float} or (kinds == {int} and all(key is None or -(2**63) <= key < 2**63 for key in keys)):
-        return array_of(keys)
+        return python_array(keys)
     return keys
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError
-from gpulsh.io.arrow.buffers import array_of
+from gpulsh.io.arrow.buffers import python_array
 from gpulsh.io.arrow.identities import BYTES
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.columns import Columns, missing_column
@@ -134,7 +134,7 @@ class Warc(Format):
         found = [record.header(column) for row, record in documents if row in wanted]
         if len(found) != len(rows):
             raise wrong_length(file)
-        return array_of(found).cast(pa.string())
+        return python_array(found).cast(pa.string())
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept documents and the records that accompany them."""
