@@ -120,7 +120,7 @@ class Meeting:
         return Edges(first, later, compare(pairs, self.texts, measure_of(self.method), 0.0, self.ops))
 
     def by_block(self, small: Edges) -> Iterator[tuple[Array, Edges]]:
-        """What `resolve` gives, for an exact measure, in blocks of later documents, in order: (kept bool [v], pairs).
+        """Results of `resolve`, by an exact measure, in blocks of later documents, in order: (kept bool [v], pairs).
 
         `kept` holds up to the documents of the block. Thousands of held near-duplicates make a pair with each of
         thousands of new ones, so an index never has the pairs of all blocks.

@@ -211,7 +211,7 @@ def _stages(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _files(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The counts of every file, of those not shown, and of every INPUT, with the INPUTs of what it duplicates."""
+    """The counts of the shown files, of all others together, and of every INPUT, with the INPUTs it duplicates."""
     evidence, names = report["evidence"], ("rows", "rejected", "kept", "dropped")
     sources = [source for source in report["sources"] for _ in range(source["files"])]
     files: list[dict[str, Any]] = []

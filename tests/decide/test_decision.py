@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import gpulsh
 from gpulsh import Decision, Shingling
 from gpulsh.backends.select import select_backend
-from gpulsh.decide import meeting as resolving
+from gpulsh.decide import resolve as resolving
 from gpulsh.decide.copies import first_copies
 from gpulsh.theory import default_banding
 from tests.support import naive

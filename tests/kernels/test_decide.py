@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.decide import meeting as resolve
+from gpulsh.decide import resolve
 from gpulsh.decide.compare import grouped_by_tile
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.relation import Edges

@@ -11,7 +11,7 @@ import gpulsh
 from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.select import select_backend
 from gpulsh.budget import Cut
-from gpulsh.decide import compare as sample
+from gpulsh.decide import sample
 from gpulsh.decide.sample import NOTHING, Draw, Sample
 from gpulsh.permutations import splitmix64
 from gpulsh.report.evidence import by_similarity

@@ -381,7 +381,10 @@ class FileTexts:
         return files, positions - starts[files]
 
     def chosen(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Iterator[list[Bytes]]:
-        """The texts at ascending `rows` of a file of `count`, all in `piece`, by block; read again unless held."""
+        """The texts at ascending `rows` of a file with `count` rows, all in `piece`, block by block.
+
+        They are read again unless they are held.
+        """
         done = 0
         with closing(self._blocks_of(piece, rows, count)) as blocks:
             try:

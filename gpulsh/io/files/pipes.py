@@ -57,7 +57,10 @@ def refuse_irregular(file: File) -> None:
 
 
 class Streams:
-    """Copies of streams in a folder in TMPDIR, removed with this object; with `lines`, others are text by line."""
+    """Copies of streams, in a folder in TMPDIR that is removed with this object.
+
+    With `lines` in `form`, a stream of an unknown format is text, one document per line.
+    """
 
     def __init__(self, form: Form = USUAL) -> None:
         self._form = form

@@ -156,7 +156,7 @@ def _decoded(raw: Bytes) -> Iterator[bytes]:
     """The body without its transfer and content encodings.
 
     Many archives hold bodies that were decoded when they were fetched, under the headers of before: an encoding that
-    the body does not show is not there. Nor is one that HTTP does not know, such as "none" and "utf-8".
+    the body does not show is ignored. So are names that HTTP does not know, such as "none" and "utf-8".
     """
     headers = {name.lower(): value.lower() for name, value in _record(raw).http_headers.items()}
     transfer, content = (_names(headers.get(name, "")) for name in ("transfer-encoding", "content-encoding"))
@@ -180,7 +180,7 @@ def _names(header: str) -> list[str]:
 
 
 def _reader_of(name: str, reader: Any) -> Any:
-    """What a reader reads, without the encoding `name`; ValueError for one that nothing here decodes."""
+    """A reader of the content without the encoding `name`; ValueError if nothing here decodes that."""
     from fastwarc.stream_io import BrotliReader, GzipReader, ZstdReader
 
     if name == "deflate":

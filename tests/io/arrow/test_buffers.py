@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gpulsh.io.arrow.buffers import array_of
+from gpulsh.io.arrow.buffers import python_array
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from gpulsh.io.arrow.buffers import array_of
     ids=str,
 )
 def test_arrays_of_python_values_are_those_of_pyarrow(values: list[Any]) -> None:
-    found, wanted = array_of(values), pa.array(values)
+    found, wanted = python_array(values), pa.array(values)
     found.validate(full=True)
     assert found.type == wanted.type and found.to_pylist() == wanted.to_pylist()
     assert found.null_count == wanted.null_count
@@ -35,6 +35,6 @@ def test_arrays_of_python_values_are_those_of_pyarrow(values: list[Any]) -> None
 
 @pytest.mark.parametrize("values", [["\ud800"], [2**63], ["a", 1]], ids=repr)
 def test_what_pyarrow_refuses_is_refused(values: list[Any]) -> None:
-    for make in (pa.array, array_of):
+    for make in (pa.array, python_array):
         with pytest.raises((pa.ArrowException, OverflowError, UnicodeError)):
             make(values)
