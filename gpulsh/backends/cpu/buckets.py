@@ -18,7 +18,7 @@ from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.rows import sort
 from gpulsh.backends.cpu.threads import Scratch, Threads, by_count, by_weight
-from gpulsh.backends.cpu.vectors import mixed
+from gpulsh.backends.cpu.vectors import lowest_bit, mixed
 from gpulsh.backends.hashing import place_keys
 from gpulsh.params import BandShape
 from gpulsh.ragged import offsets
@@ -29,6 +29,7 @@ PARTITION_BITS = 14  # log2 of the average digests of one of several partitions:
 DIGESTS_AT_ONCE = 1 << 18  # counted or scattered by one thread
 CELL = 24  # digests from which a cell is sorted by Shell's method
 CHUNK_NEIGHBOURS = 1 << 18
+WORDS_A_NEIGHBOUR = 16  # words of bits up to which neighbours are read from them rather than sorted
 
 _U = np.uint64
 _ZERO, _ONE, _LOW, _GOLDEN = _U(0), _U(1), _U(63), _U(protocol.GOLDEN)
@@ -247,6 +248,19 @@ def _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts):
                 written += bits[word] != before
         bits[own] ^= its_bit
         counts[document - start] = written - begin
+        first, last = bits.size, -1
+        for i in range(begin, written):
+            first, last = min(first, found[i] >> 6), max(last, found[i] >> 6)
+        if last - first < WORDS_A_NEIGHBOUR * (written - begin):  # their bits give them in order
+            i = begin
+            for word in range(first, last + 1):
+                left = bits[word]
+                while left != _ZERO:
+                    found[i] = word << 6 | lowest_bit(left)
+                    left &= left - _ONE
+                    i += 1
+                bits[word] = _ZERO
+            continue
         for i in range(begin, written):
             bits[found[i] >> 6] = _ZERO
         if written - begin > 1:

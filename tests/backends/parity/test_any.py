@@ -267,7 +267,7 @@ def check_candidates(ops: Backend, buckets: Buckets) -> None:
     st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=25).map(sorted), max_size=12),
     st.sampled_from([0, 3]),
     st.sampled_from([0, 2**32 - 20, 2**40]),
-    st.sampled_from([1, 2**21, 2**33]),
+    st.sampled_from([1, 2**14, 2**21, 2**33]),
 )
 def candidates(ops: Backend, rows: list[list[int]], before: int, shift: int, scale: int) -> None:
     check_candidates(ops, buckets_of([[document * scale + shift for document in row] for row in rows], before))
