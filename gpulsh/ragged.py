@@ -106,14 +106,19 @@ def ranges(begin: Array, size: Array) -> Array:
     >>> ranges(np.array([5, 3]), np.array([2, 3]))
     array([5, 6, 3, 4, 5])
     """
-    some = size > 0
+    if isinstance(begin, np.ndarray):
+        starts = offsets(size)
+        places = np.repeat(begin.astype(np.int64, copy=False) - starts[:-1], size)
+        places += np.arange(len(places))
+        return places
+    some = size > 0  # CuPy repeats by counts on the host only
     begin, size = begin[some], size[some]
     starts = offsets(size)
     steps = np.empty(int(starts[-1]), np.int64, like=begin)  # CuPy's `ones` takes no `like`
     steps[:] = 1
     steps[starts[:-1]] = begin
     steps[starts[1:-1]] -= begin[:-1] + size[:-1] - 1
-    return np.cumsum(steps, out=steps if isinstance(steps, np.ndarray) else None)
+    return np.cumsum(steps)
 
 
 def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
@@ -22,11 +21,12 @@ from gpulsh.decide.copies import with_key_copies
 from gpulsh.decide.counts.retention import Retention
 from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError
-from gpulsh.io.arrow.buffers import null_mask
-from gpulsh.io.arrow.identities import columns_of, normalized_urls, require_extra
 from gpulsh.params import check_type, shown
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Funnel
+
+if TYPE_CHECKING:  # the functions that need pyarrow load it: lists of texts do not
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ def check_flags(key: object, normalize_url: bool, key_only: bool) -> None:
         if flag and key is None:
             raise ParameterError(f"{name} is given without a key; give --key")
     if normalize_url:
+        from gpulsh.io.arrow.identities import require_extra
+
         require_extra()
 
 
@@ -86,6 +88,9 @@ class KeyHashes:
 
     def append(self, values: pa.Array) -> None:
         """Add the next rows: a pyarrow.LargeBinaryArray of `io.arrow.identities`."""
+        from gpulsh.io.arrow.buffers import null_mask
+        from gpulsh.io.arrow.identities import columns_of, normalized_urls
+
         found = normalized_urls(values) if self._normalize else values
         null = null_mask(found)
         hashes = keyed_hashes(*columns_of(found), self._key)

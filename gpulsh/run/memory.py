@@ -31,7 +31,6 @@ from gpulsh.decide.priority import decision_order
 from gpulsh.decide.readable import ShingledTexts
 from gpulsh.decide.relation import ALL
 from gpulsh.errors import DeviceMemoryError, ParameterError
-from gpulsh.io.arrow.identities import given_identities
 from gpulsh.io.memory.device import DeviceTexts, ResidentTexts
 from gpulsh.io.memory.tables import column_of, has_columns
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
@@ -183,6 +182,8 @@ def deduplicate(
     shown = open_progress(progress)
     keyed = None
     if key is not None:
+        from gpulsh.io.arrow.identities import given_identities
+
         hashes = KeyHashes(keys, normalize_url)
         values = column_of(texts, [key], "key") if isinstance(key, str) and has_columns(texts) else key
         hashes.append(given_identities(values, len(source)))

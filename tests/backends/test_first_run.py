@@ -108,3 +108,9 @@ def test_none_is_started_if_it_is_of_no_use(
     with second_compiler():
         compile_one()
     assert not started
+
+
+def test_lists_of_texts_do_not_load_pyarrow() -> None:
+    code = "import sys, gpulsh; gpulsh.deduplicate(['a', 'b'], backend='cpu'); print('pyarrow' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=ENVIRONMENT)
+    assert ran.stdout == "False\n"
