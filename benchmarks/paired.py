@@ -8,8 +8,8 @@ FOLDER. FILE has columns `lang` and `text`: what the cases sign-fr, sign-ru and 
 without. Each round runs each case once in both trees, which take turns to be first. Each run is a fresh interpreter
 that does the work once before the clock starts, and then a few times. The least time counts, because other work on the
 machine only adds time. With `--together` the cases of a round and tree share an interpreter, which spares most of the
-time of short cases. The clock is the processor time of all threads, in the system too. The ratio is the median over the
-rounds of this tree's time by the other's within the round.
+time of short cases. The clock is the processor time of all threads, in the system too, and of
+processes that have ended. The ratio is the median over the rounds of this tree's time by the other's within the round.
 
 The record is written to record/<device>/<date>/NAME.json and .md. Numba's variables choose the processor whose
 instructions both trees compile to, as NUMBA_CPU_NAME=znver3 with NUMBA_CPU_FEATURES that hold no AVX-512.
@@ -27,9 +27,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import date
+from functools import partial
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from statistics import median
@@ -38,12 +40,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
+import zstandard
 
 TURNS = 3  # of the work in one interpreter, whose least counts; more if they take less than
 LEAST_SECONDS = 0.3
 ALLOWED = 1.03
-FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz")
+FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst", "csv", "warc")
+PROCESSES = ("start", "first")  # whole interpreters, with compiled kernels at hand and without
 BUCKETS = 40_000  # pages of one template
 PAIRS = 40_000  # compared
 SHINGLED_TEXTS, REPEATS = 500, 5
@@ -64,8 +69,8 @@ SKETCHES = (
 SKETCHES += ("simhash", "bottom", "mod", "weighted")  # of ready sets
 SHINGLED = ("shingle", "shingle+symbols", "shingle-char")
 SIMILAR = ("jaccard", "jaccard-weighted")  # of pairs of sets
-OF_TEXTS = ("signature", "sign", "deduplicate", "index", *SKETCHES, *SHINGLED, *SIMILAR)
-CASES = ("signature", "sign", *KINDS, "deduplicate", "licences", "template", "index", *FORMATS)
+OF_TEXTS = ("signature", "sign", "deduplicate", "index", "query", *PROCESSES, *SKETCHES, *SHINGLED, *SIMILAR)
+CASES = ("signature", "sign", *KINDS, "deduplicate", "licences", "template", "index", "query", *PROCESSES, *FORMATS)
 CASES += (*SKETCHES, *SHINGLED, *SIMILAR)
 
 
@@ -85,9 +90,14 @@ def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:
         elif kind == "arrow":
             with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
                 writer.write_table(table.combine_chunks(), max_chunksize=10_000)
+        elif kind == "csv":
+            pa.csv.write_csv(table, path)
+        elif kind == "warc":
+            path.write_bytes(b"".join(map(_record, table["text"].to_pylist())))
         else:
             lines = "".join(json.dumps({"text": text}) + "\n" for text in table["text"].to_pylist()).encode()
-            path.write_bytes(gzip.compress(lines, 1) if kind.endswith(".gz") else lines)
+            packed = {"jsonl.gz": partial(gzip.compress, compresslevel=1), "jsonl.zst": zstandard.compress}
+            path.write_bytes(packed.get(kind, bytes)(lines))
     files["template"] = folder / "template.parquet"
     if not files["template"].exists():
         templates.make(files["template"], "template", table["text"].to_pylist(), BUCKETS)
@@ -101,6 +111,14 @@ def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:
         files[kind] = folder / f"{kind}.parquet"
         pq.write_table(pa.table({"text": pa.array(texts, pa.large_string())}), files[kind])
     return files
+
+
+def _record(text: str) -> bytes:
+    """A record of WARC as in a WET file."""
+    body = text.encode()
+    head = "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-000000000000>\r\n"
+    head += "WARC-Date: 2026-01-01T00:00:00Z\r\nContent-Type: text/plain\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"\r\n\r\n"
 
 
 def kinds(pages: list[str], scripts: Path | None) -> Iterator[tuple[str, list[str]]]:
@@ -129,6 +147,8 @@ def work(case: str, path: str) -> Callable[[], Any]:
     """The measured tasks, on one thread except for files, that both trees have."""
     import gpulsh
 
+    if case in PROCESSES:
+        return lambda: _process(empty_cache=case == "first")
     if case in FORMATS:
         out = f"{path}-out-{os.getpid()}"
 
@@ -152,6 +172,10 @@ def work(case: str, path: str) -> Callable[[], Any]:
             return made.query(texts.slice(0, len(texts) // 4))
 
         return index
+    if case == "query":
+        held = gpulsh.Index(threshold=0.8, backend="cpu", threads=1)
+        held.insert(list(range(len(texts))), texts)
+        return lambda: held.query(texts.slice(0, len(texts) // 4))
     if case in SHINGLED:
         shingling = gpulsh.Shingling(unit="char" if "char" in case else "word", symbols="symbols" in case)
         few = texts.slice(0, SHINGLED_TEXTS)  # what becomes of them stays in the cache
@@ -159,6 +183,13 @@ def work(case: str, path: str) -> Callable[[], Any]:
     if case in SKETCHES or case in SIMILAR:
         return _of_sets(case, texts)
     return lambda: gpulsh.deduplicate(texts, threshold=0.8, backend="cpu", threads=1)
+
+
+def _process(*, empty_cache: bool) -> None:
+    code = "import gpulsh; gpulsh.deduplicate(['a text', 'another'], backend='cpu')"
+    with tempfile.TemporaryDirectory() as cache:
+        given = {"NUMBA_CACHE_DIR": cache} if empty_cache else {}
+        subprocess.run([sys.executable, "-P", "-c", code], env={**os.environ, **given}, check=True)
 
 
 def _of_sets(case: str, texts: Any) -> Callable[[], Any]:
@@ -212,11 +243,16 @@ def measure(case: str, path: str) -> dict[str, float]:
     doing()
     spent, passed = [], []
     while len(spent) < TURNS or sum(spent) < LEAST_SECONDS:
-        began, before = time.perf_counter(), time.process_time()
+        began, before = time.perf_counter(), _processor_seconds()
         doing()
-        spent.append(time.process_time() - before)
+        spent.append(_processor_seconds() - before)
         passed.append(time.perf_counter() - began)
     return {"processor": min(spent), "wall": min(passed)}
+
+
+def _processor_seconds() -> float:
+    """Of this process and of those that it started and that ended."""
+    return time.process_time() + sum(os.times()[2:4])
 
 
 def in_tree(tree: Path, cases: list[str], files: dict[str, Path]) -> list[dict[str, float]]:
