@@ -93,6 +93,16 @@ def large_type(kind: pa.DataType) -> pa.DataType:
     return pa.large_binary() if "binary" in str(kind) else pa.large_string()
 
 
+def as_one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The chunks as one array, whose offsets have 64 bits if 32 are too few for its texts."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    kind = column.type
+    if column.nbytes >= 1 << 31 and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        column = column.cast(large_type(kind))
+    return column.combine_chunks()
+
+
 def chosen(column: pa.Array | pa.ChunkedArray, rows: Numbers, null: NDArray[np.bool_] | None = None) -> pa.Array:
     """The values of an array or chunked array at `rows`, in that order, as one array; null where `null` [n] is true."""
     wanted = to_arrow(rows, null)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import on_host
 from gpulsh.errors import ParameterError
+from gpulsh.io.arrow.buffers import as_one_array
 from gpulsh.io.arrow.soundness import check_given
 from gpulsh.io.file import first_line
 from gpulsh.params import shown_type
@@ -32,7 +33,7 @@ def given_column(name: str, values: Any, count: int) -> pa.Array:
     check_given(column, name)
     if len(column) != count:
         raise ParameterError(f"{name} has {len(column)} values for {count} documents; give one for each document")
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return as_one_array(column)
 
 
 def in_host_memory(values: Any) -> Any:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import BackendError, ParameterError, install
-from gpulsh.io.arrow.buffers import binary_array, decoded, large_type
+from gpulsh.io.arrow.buffers import as_one_array, binary_array, decoded, large_type
 from gpulsh.io.arrow.given import in_host_memory
 from gpulsh.io.arrow.rows import has_views, is_text
 from gpulsh.io.arrow.soundness import check_given
@@ -72,10 +72,7 @@ def given_identities(key: Any, count: int) -> pa.Array:
     if len(key) != count:
         raise ParameterError(f"key has {len(key)} values, and there are {count} documents; give one for each")
     key = in_host_memory(key)
-    if isinstance(key, pa.ChunkedArray):
-        check_given(key, "key")
-        key = key.combine_chunks() if key.num_chunks != 1 else key.chunk(0)
-    elif isinstance(key, pa.Array):
+    if isinstance(key, (pa.Array, pa.ChunkedArray)):
         check_given(key, "key")
     else:
         try:
@@ -84,7 +81,7 @@ def given_identities(key: Any, count: int) -> pa.Array:
             return _each(key)
     if not is_identity(key.type):
         raise ParameterError(f"key is a column of {key.type}; give {TAKES}")
-    found: pa.Array = identities(key)
+    found: pa.Array = identities(as_one_array(key))
     return found
 
 
