@@ -5,6 +5,7 @@
 Corpora of random words are made in FOLDER (35 GB for all cases) and run from file to file in a process of its own:
 
     short     8 million documents of 84 bytes at 512 MiB
+    small     2.4 GB of pages of 2.7 kB at 512 MiB
     pages     10.8 GB of pages of 2.7 kB at 1 GiB
     large     17.3 GB of the same at 4 GiB
     growth    0.5, 1, 2, 4 and 8 million documents of 84 bytes with the default budget
@@ -35,6 +36,7 @@ from benchmarks.tree_memory import TreeMemory
 SHORT, PAGE = 12, 386  # words of a document
 CASES: dict[str, list[tuple[int, int, str | None]]] = {
     "short": [(8_000_000, SHORT, "512MiB")],
+    "small": [(900_000, PAGE, "512MiB")],
     "pages": [(4_000_000, PAGE, "1GiB")],
     "large": [(6_400_000, PAGE, "4GiB")],
     "growth": [(number, SHORT, None) for number in (500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000)],
