@@ -390,6 +390,65 @@ def test_without_pinned_memory_text_is_copied_as_it_lies(
     assert asked == [64, 64, 64], "who comes next may be lucky"
 
 
+@pytest.mark.parametrize("fails", ["record", "synchronize"])
+def test_a_device_that_fails_on_the_way_of_a_text_is_told(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be waited for without end if the slot were lost."""
+    arrays = DeviceModule()
+
+    class Failing(_Event):
+        def record(self, stream: Any = None) -> None:
+            super().record(stream)
+            if fails == "record":
+                raise CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+
+        def synchronize(self) -> None:
+            if fails == "synchronize":
+                raise CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+            super().synchronize()
+
+    monkeypatch.setattr(arrays.cuda, "Event", Failing)
+    monkeypatch.setattr(staging, "SLOT", 64)
+    way, told = Staging(arrays), list[BaseException]()
+    way.most = 64
+
+    def use() -> None:
+        for step in (lambda: check(way, 65), way.release):
+            try:
+                step()
+            except CUDARuntimeError as error:
+                told.append(error)
+
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive() and told and way._slots == 0
+
+
+@pytest.mark.usefixtures("four_fillers")
+def test_nothing_is_copied_to_a_text_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory may be another text's already."""
+    arrays, copied, failed = DeviceModule(), list[int](), threading.Event()
+    copy = arrays.cuda.runtime.memcpyAsync
+
+    def watched(*given: int) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
+        sleep(0.01)
+        copied.append(given[0])
+        copy(*given)
+
+    monkeypatch.setattr(arrays.cuda.runtime, "memcpyAsync", watched)
+    monkeypatch.setattr(staging, "SLOT", 64)
+    way = Staging(arrays)
+    with pytest.raises(CUDARuntimeError, match="out of memory"):
+        check(way, 2000)
+    before = len(copied)
+    way.release()
+    sleep(0.2)
+    assert len(copied) == before
+
+
 def _late(fill: Any) -> Any:
     """Time passes between filling a slot and copying from it, so that threads need slots of their own."""
 

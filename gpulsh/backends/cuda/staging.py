@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -71,7 +71,7 @@ class Staging:
         rest = iter(list(zip(groups, starts, strict=True)))  # the fillers share it
         copy = self._arrays.cuda.runtime.memcpyAsync
 
-        def send(_: int) -> None:
+        def send() -> None:
             with self._arrays.cuda.Device(device):
                 for group, start in rest:
                     slot = self._take()
@@ -79,19 +79,28 @@ class Staging:
                         size = _fill(slot, group)
                         copy(text.data.ptr + start, slot.pointer, size, TO_DEVICE, stream.ptr)
                     finally:
-                        slot.is_read.record(stream)
-                        self._free.put(slot)
+                        try:
+                            slot.is_read.record(stream)
+                        finally:  # also where the device fails: `release` waits for every slot
+                            self._free.put(slot)
 
         fillers = min(len(groups), FILLERS)
-        list(map(send, range(fillers)) if fillers < 2 else _fillers().map(send, range(fillers)))
+        if fillers < 2:
+            send()
+            return TextBatch(text, there)
+        sending = [_fillers().submit(send) for _ in range(fillers)]
+        wait(sending)  # for all, also where one fails: they write to `text`
+        for one in sending:
+            one.result()
         return TextBatch(text, there)
 
     def release(self) -> None:
         """Return the slots to CuPy's pool, once nothing is copied from them any more. No text may be on its way."""
         with self._making:
             while self._slots:
-                self._free.get().is_read.synchronize()
+                slot = self._free.get()
                 self._slots -= 1
+                slot.is_read.synchronize()
             self._refused = False
 
     def _from_device(self, batch: TextBatch) -> TextBatch:
@@ -114,7 +123,11 @@ class Staging:
                     self._slots += 1
                     return slot
             slot = self._free.get()
-        slot.is_read.synchronize()
+        try:
+            slot.is_read.synchronize()
+        except BaseException:
+            self._free.put(slot)
+            raise
         return slot
 
     def _made(self) -> Slot:
