@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.cli import main
@@ -62,6 +64,20 @@ def test_the_judge_finds_faults(fault: str, saved: Path, runner: Runner) -> None
         assert PLANTED[fault] in verdict.kinds
     else:
         assert (verdict.kinds, verdict.ended.status) == (set(), 0)
+
+
+def test_the_judge_knows_lines_and_ids_as_gpulsh_does(saved: Path, runner: Runner) -> None:
+    """A mark of byte order is text behind the first line, and ids may be dates that Python has not."""
+    with (saved / "in/a.jsonl").open("ab") as lines:
+        lines.write(b"\xef\xbb\xbf\n")
+    Case("jsonl", "planted", 0, [*ARGUMENTS, "--on-error", "skip"]).save(saved)
+    assert runner.again(saved).findings == []
+    dates = pa.array([2**62, None, -(2**62)], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"text": ["a b c d e", "f", "a b c d e"], "date": dates}), saved / "in/b.parquet")
+    given = ["dedup", "in/b.parquet", "-o", "out", "--memory", "512MiB", "--backend", "cpu", "--id-column", "date"]
+    Case("parquet", "planted", 0, given).save(saved)
+    verdict = runner.again(saved)
+    assert (verdict.findings, verdict.ended.status) == ([], 0)
 
 
 def test_a_file_without_a_name_changes_no_index(runner: Runner, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

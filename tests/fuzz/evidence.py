@@ -77,7 +77,8 @@ class Judge:
         dropped = pq.read_table(self.out / "duplicates.parquet")
         dropped.validate(full=True)
         self.schema = dropped.schema
-        self.rows = [dict(zip(dropped.column_names, row, strict=True)) for row in zip(*_values(dropped), strict=True)]
+        names = ["file", "row", "duplicate_of_file", "duplicate_of_row", "similarity"]  # Python lacks types of some ids
+        self.rows = dropped.select(names).to_pylist()
         self.rejected: set[Place] = set()
         self.torn: set[str] = set()  # files with a rejected stretch or row group: its number of rows is unknown
         if (self.out / "rejected.parquet").exists():

@@ -104,7 +104,7 @@ def _loaded(content: bytes) -> Any:
 
 
 def _lines(path: Path) -> Rows:
-    lines = [line for line in _content(path).split(b"\n") if line.removeprefix(BOM).strip()]
+    lines = [line for line in _content(path).removeprefix(BOM).split(b"\n") if line.strip()]
     return Rows([_text_of(_loaded(line)) for line in lines], lines)
 
 
