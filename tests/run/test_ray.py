@@ -149,6 +149,23 @@ def test_what_a_worker_takes_of_the_nodes(
     assert room.workers() == workers
 
 
+def test_a_worker_is_asked_for_where_all_nodes_were_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that grows by itself starts no node otherwise, and the driver would ask without a pause."""
+    asked: list[object] = []
+
+    def remote() -> object:
+        asked.append(object())
+        return asked[-1]
+
+    monkeypatch.setattr(engine, "_nodes", list)
+    pool = object.__new__(engine._Pool)
+    pool._room, pool._there, pool._busy, pool.most = engine._Room("cpu", 1, 1 << 30), [], {}, 0
+    pool._made = SimpleNamespace(remote=lambda: SimpleNamespace(greet=SimpleNamespace(remote=remote)))
+    pool._start(7)
+    pool._start(7)
+    assert list(pool._busy) == asked and len(asked) == 1
+
+
 def test_an_address_where_nobody_answers() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

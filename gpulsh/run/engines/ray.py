@@ -397,7 +397,8 @@ class _Pool:
         there, wanted = len(self._members()), requests + len(self.pending())
         if wanted <= there:
             return
-        for _ in range(min(wanted, self._room.workers()) - there):
+        # At least one: where every node was lost, a cluster that grows by itself grows for a worker that is asked for.
+        for _ in range(max(min(wanted, self._room.workers()), 1) - there):
             member = _Member(self._made.remote())
             self._busy[member.actor.greet.remote()] = member, None
         self.most = max(self.most, len(self._members()))
