@@ -299,8 +299,11 @@ class Backend:
         Wilkerson, Aiken 2003).
         """
 
-    def window_hashes(self, tokens: Tokens, begin: Array, windows: Array, size: int, keys: Keys = None) -> Array:
-        """uint64 [sum of `windows`]: the hashes of runs of windows of `size` tokens, end to end.
+    def window_hashes(
+        self, tokens: Tokens, begin: Array, windows: Array, size: int, keys: EvidenceKeys
+    ) -> tuple[Array, Array]:
+        """uint64 [sum of `windows`], twice: the hashes of runs of windows of `size` tokens, end to end, public ones and
+        those under `keys`.
 
         Run i is `windows[i]` >= 1 consecutive windows of a row, int64 [t]; `begin[i]` int64 [t] is the place of its
         first token in `tokens.values`.

@@ -2,10 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gpulsh
+from gpulsh.arrays import Tokens
 from gpulsh.backends.cuda import CudaBackend
+from tests.kernels.device_arrays import DeviceModule
+from tests.kernels.host import HostLauncher
+from tests.support.texts import KEYS
 
 TEXTS = [
     "one two three four five six seven eight",
@@ -30,3 +35,14 @@ def test_passages_are_those_of_the_reference(selected: CudaBackend, unit: Any, k
         assert found == wanted and found.num_rows > 0
         left = gpulsh.cut(TEXTS, found, min_left=2, backend="cuda")
         assert left == gpulsh.cut(TEXTS, wanted, min_left=2, backend="reference")
+
+
+@pytest.mark.kernels
+@pytest.mark.usefixtures("kernels_built")
+def test_tokens_of_windows_are_copied_once_for_both_hashes() -> None:
+    launcher = HostLauncher()
+    ops = CudaBackend(DeviceModule(), launcher)
+    values = np.random.default_rng(1).integers(0, 2**64, 100, np.uint64)
+    tokens = Tokens(values, np.array([0, 60, 100])).moved(ops.asarray)
+    public, secret = ops.window_hashes(tokens, *map(ops.asarray, (np.array([3, 70]), np.array([9, 4]))), 20, KEYS)
+    assert launcher.launches["gather"] == 1 and len(public) == len(secret) == 13

@@ -30,11 +30,11 @@ from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.cpu.vectors import I64, LANES, byte, copy, everywhere, get, load, lowered, mixed_lanes, ones, store
-from gpulsh.backends.protocol import WINDOW_PART, Keys
+from gpulsh.backends.protocol import WINDOW_PART
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 from gpulsh.params import Shingling
 from gpulsh.ragged import first_of_runs, offsets
-from gpulsh.secret import SHINGLE
+from gpulsh.secret import SHINGLE, EvidenceKeys
 
 CHUNK_FINGERPRINTS = 1 << 16
 CHUNK_WINDOWS = 1 << 16
@@ -117,19 +117,21 @@ def _hash_windows(tokens, begin, windows, size, keys, most, room, hashes):
 
 
 def window_hashes(
-    threads: Threads, tokens: Tokens, begin: Numbers, windows: Numbers, size: int, keys: Keys = None
-) -> NDArray[np.uint64]:
+    threads: Threads, tokens: Tokens, begin: Numbers, windows: Numbers, size: int, keys: EvidenceKeys
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     values, begin, windows = map(np.ascontiguousarray, (tokens.values, begin, windows))
-    hashing, ends, most = kernel_keys(keys), offsets(windows), max(WINDOWS, 2 * size)
-    hashes = np.empty(int(ends[-1]), np.uint64)
+    ends, most = offsets(windows), max(WINDOWS, 2 * size)
+    public, secret = (np.empty(int(ends[-1]), np.uint64) for _ in range(2))
+    ways = (kernel_keys(None), public), (kernel_keys(keys), secret)
 
     def work(start: int, stop: int) -> None:
         room = np.empty(most + size + 2 * LANES, np.uint64)
-        runs = begin[start:stop], windows[start:stop], size, hashing.address, most
-        _hash_windows(values.ctypes.data, *runs, room.ctypes.data, hashes.ctypes.data + 8 * int(ends[start]))
+        for how, hashes in ways:
+            runs = begin[start:stop], windows[start:stop], size, how.address, most
+            _hash_windows(values.ctypes.data, *runs, room.ctypes.data, hashes.ctypes.data + 8 * int(ends[start]))
 
     threads.map(work, by_weight(ends, CHUNK_WINDOWS))
-    return hashes
+    return public, secret
 
 
 @kernel

@@ -124,19 +124,24 @@ def shingles(machine: Machine, tokens: Tokens, size: int, keys: Keys = None) -> 
 
 
 def window_hashes(
-    machine: Machine, tokens: Tokens, begin: Array, windows: Array, size: int, keys: Keys = None
-) -> Array:
+    machine: Machine, tokens: Tokens, begin: Array, windows: Array, size: int, keys: EvidenceKeys
+) -> tuple[Array, Array]:
     """All runs at once, in as many steps as doublings; windows across runs are left out in the end."""
     copied = gather(machine, tokens.values.view(np.uint8), 8 * begin, 8 * (begin + windows + np.int64(size - 1)))
-    runs, covered = Tokens(copied.values.view(np.uint64), copied.offset // 8), min(size, WINDOW_PART)
-    parts = shingles(machine, runs, covered, keys)
-    one, other = (public_words() if keys is None else keys.words)[SHINGLE : SHINGLE + 2]
-    values = parts.values
-    while covered < size:
-        step = min(covered, size - covered)
-        values = mixed(values[:-step] * one + values[step:] * other)
-        covered += step
-    return values[ranges(parts.offset[:-1], windows)]
+    runs, part = Tokens(copied.values.view(np.uint64), copied.offset // 8), min(size, WINDOW_PART)
+    fewer = machine.arrays.arange(len(runs), dtype=np.int64) * np.int64(part - 1)  # each run has part - 1 fewer parts
+    places = ranges(runs.offset[:-1] - fewer, windows)
+
+    def hashed(keys: Keys) -> Array:
+        values, covered = shingles(machine, runs, part, keys).values, part
+        one, other = (public_words() if keys is None else keys.words)[SHINGLE : SHINGLE + 2]
+        while covered < size:
+            step = min(covered, size - covered)
+            values = mixed(values[:-step] * one + values[step:] * other)
+            covered += step
+        return values[places]
+
+    return hashed(None), hashed(keys)
 
 
 def shingle(machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:

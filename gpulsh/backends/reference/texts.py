@@ -25,6 +25,7 @@ from gpulsh.backends.reference.hashing import (
 from gpulsh.backends.reference.rows import from_rows, rows_of
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, PLAIN, Hash, Reading, Shingling, Unit
+from gpulsh.ragged import ranges
 from gpulsh.secret import EvidenceKeys
 
 SPACE = 0x20
@@ -164,12 +165,13 @@ def shingles(tokens: Tokens, size: int, keys: Keys = None) -> Fingerprints:
     return from_rows([shingle_hash(one, keys) for one in _shingles(row.tolist(), size)] for row in rows_of(tokens))
 
 
-def window_hashes(tokens: Tokens, begin: Numbers, windows: Numbers, size: int, keys: Keys = None) -> NDArray[np.uint64]:
+def window_hashes(
+    tokens: Tokens, begin: Numbers, windows: Numbers, size: int, keys: EvidenceKeys
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     values = tokens.values.tolist()
-    starts = (
-        at for first, count in zip(begin.tolist(), windows.tolist(), strict=True) for at in range(first, first + count)
-    )
-    return np.array([window_hash(values[at : at + size], keys) for at in starts], np.uint64)
+    given = [values[at : at + size] for at in ranges(begin, windows).tolist()]
+    public, secret = (np.array([window_hash(window, how) for window in given], np.uint64) for how in (None, keys))
+    return public, secret
 
 
 def shingle(text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:

@@ -51,26 +51,25 @@ def test_hashes_of_windows(ops: Backend, size: int) -> None:
     rows = random_table([size, size + 30, 5, size + 100])
     begin, windows = rows.offset[[0, 1, 1, 3, 3]] + np.array([0, 3, 25, 0, 60]), np.array([1, 20, 6, 40, 41])
     tokens = Tokens(rows.values, rows.offset)
-    for keys in (None, KEYS):
-        hashes = agree(ops, "window_hashes", tokens, begin, windows, size, keys)
+    for keys, hashes in zip((None, KEYS), agree(ops, "window_hashes", tokens, begin, windows, size, KEYS), strict=True):
         assert len(np.unique(hashes)) == len(hashes) == windows.sum()
         if size <= WINDOW_PART:
             shingles = said("shingles", tokens, size, keys)
             assert hashes[:21].tolist() == shingles.values[[0, *range(4, 24)]].tolist()
-    assert len(agree(ops, "window_hashes", tokens, begin[:0], windows[:0], size, None)) == 0
+    assert list(map(len, agree(ops, "window_hashes", tokens, begin[:0], windows[:0], size, KEYS))) == [0, 0]
 
 
 def test_equal_windows_have_equal_hashes(ops: Backend) -> None:
     rows = table([list(range(90)), [5, 5, *range(20, 85), 1]], 3)
     begin, windows = rows.offset[:2] + np.array([20, 2]), np.array([16, 16])
-    found = agree(ops, "window_hashes", Tokens(rows.values, rows.offset), begin, windows, 50, KEYS)
-    assert found[:16].tolist() == found[16:].tolist() and len(set(found.tolist())) == 16
+    for found in agree(ops, "window_hashes", Tokens(rows.values, rows.offset), begin, windows, 50, KEYS):
+        assert found[:16].tolist() == found[16:].tolist() and len(set(found.tolist())) == 16
 
 
 def test_hashes_of_many_windows(ops: Backend) -> None:
     many = fewer(ops, 2500, 300)
     rows = random_table([many + 49])
-    agree(ops, "window_hashes", Tokens(rows.values, rows.offset), rows.offset[:1], np.array([many]), 50, None)
+    agree(ops, "window_hashes", Tokens(rows.values, rows.offset), rows.offset[:1], np.array([many]), 50, KEYS)
 
 
 def all_tokens(text: TextBatch, shingling: Shingling) -> tuple[Numbers, Numbers]:
