@@ -226,7 +226,8 @@ def test_sizes_follow_the_budget_of_the_host(memory: int, devices: int) -> None:
     assert sizes.pinned == 3 * devices * min(sizes.batch, MOST_PINNED)
 
 
-def test_a_lane_pins_no_more_than_a_batch_of_its_run() -> None:
+def test_no_more_is_pinned_than_a_batch_of_the_run() -> None:
+    """By a lane, and by operations outside of lanes."""
     arrays, pinned = DeviceModule(), list[int]()
 
     def alloc(size: int) -> bytearray:
@@ -239,6 +240,7 @@ def test_a_lane_pins_no_more_than_a_batch_of_its_run() -> None:
     assert little.sizes().batch == 1 << 20
     found = list(little.pipelined_map([text], lambda lane, batch: len(lane.stage(batch))))
     assert found == [1] and max(pinned) == 1 << 20
+    assert len(little.shingle_sets(text, Shingling())) == 1 and max(pinned) == 1 << 20
 
 
 def test_a_run_on_cuda_gets_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:

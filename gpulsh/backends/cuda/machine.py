@@ -13,7 +13,7 @@ import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.cuda.launcher import Argument, Geometry, Launcher
-from gpulsh.backends.cuda.memory import MEMORY, done, free_bytes, text_sizes, wait
+from gpulsh.backends.cuda.memory import MEMORY, MOST_PINNED, done, free_bytes, most_sizes, text_sizes, wait
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.hashing import public_words
 from gpulsh.backends.protocol import Keys, Sizes
@@ -60,7 +60,7 @@ class Machine:
     tables: dict[tuple[int, Reading], Table] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.staging = Staging(self.arrays)
+        self.staging = Staging(self.arrays, min(most_sizes(*self.budget).batch, MOST_PINNED))
         # Several threads may share a machine.
         self.sketch = lru_cache(KEPT)(self._new_sketch)
         self.keys = lru_cache(KEPT)(self._new_keys)

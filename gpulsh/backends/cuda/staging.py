@@ -44,8 +44,8 @@ class Slot(NamedTuple):
 class Staging:
     """The way of texts to one device, which joins text in parts; `most` bounds the bytes of its slots. Thread-safe."""
 
-    def __init__(self, arrays: ModuleType) -> None:
-        self.most = MOST_PINNED
+    def __init__(self, arrays: ModuleType, most: int = MOST_PINNED) -> None:
+        self.most = most
         self._arrays = arrays
         self._slots, self._refused = 0, False  # whether the driver has no memory to pin
         self._free: SimpleQueue[Slot] = SimpleQueue()  # in the order of filling
