@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ Option = Callable[[Function], Function]
 METHOD = ("threshold", "shingle", "normalize", "sketch", "num-perm", "bands", "rows", "seed")
 DECISION = (*METHOD, "measure")
 LEAST_WIDTH = 30  # columns of help
+MARGIN = 2  # columns that help leaves free on the right
 OTHER = "Other"  # heading for the options that show help
 ALL = "gpulsh.help_all"  # whether to show every option
 
@@ -175,11 +177,19 @@ class Formatter(click.HelpFormatter):
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        self.width = min(self.width, max(shutil.get_terminal_size().columns - 2, LEAST_WIDTH))
+        self.width = min(self.width, max(shutil.get_terminal_size().columns - MARGIN, LEAST_WIDTH))
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        """Write rows of two columns."""
-        super().write_dl(rows, min(col_max, self.width // 3), col_spacing)
+        """Write rows of two columns; the choices of an option that does not fit go on below it."""
+        indent = " " * self.current_indent
+        fitting = [(self._fitted(first, indent), second) for first, second in rows]
+        super().write_dl(fitting, min(col_max, self.width // 3), col_spacing)
+
+    def _fitted(self, option: str, indent: str) -> str:
+        cut = option.rfind("|", 0, self.width) + 1
+        if cut == 0 or len(indent + option) <= self.width + MARGIN:
+            return option
+        return f"{option[:cut]}\n{indent}    {option[cut:]}"
 
 
 class Context(click.Context):
@@ -254,8 +264,12 @@ class SectionedCommand(click.Command):
                 formatter.write_dl(rows)
 
     def _write_examples(self, formatter: click.HelpFormatter, examples: Mapping[str, str]) -> None:
-        """Write each example below its purpose; a command line is never wrapped."""
+        """Write each example below its purpose; a command that does not fit goes on after a backslash."""
         with formatter.section("Examples"):
             for line, meaning in examples.items():
                 indent = " " * formatter.current_indent
-                formatter.write(f"{indent}# {meaning}\n{indent}{line}\n")
+                formatter.write(click.wrap_text(meaning, formatter.width, f"{indent}# ", f"{indent}# ") + "\n")
+                if len(indent + line) > formatter.width + MARGIN:
+                    parts = textwrap.wrap(line, formatter.width - 6, break_on_hyphens=False, break_long_words=False)
+                    line = f" \\\n{indent}    ".join(parts)
+                formatter.write(f"{indent}{line}\n")

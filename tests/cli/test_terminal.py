@@ -3,6 +3,8 @@
 import json
 import logging
 import os
+import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -180,10 +182,15 @@ def at_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[[i
     return run
 
 
-@pytest.mark.parametrize("line", ["dedup --help-all", "index query --help"])
+@pytest.mark.parametrize("line", ["dedup --help", "dedup --help-all", "passages --help", "index query --help"])
 def test_a_narrow_terminal_breaks_no_word_of_the_help(line: str, at_columns: Callable[[int, str], str]) -> None:
-    whole, narrow = (at_columns(width, line).split("Examples")[0] for width in (110, 45))
-    assert max(len(line) for line in narrow.splitlines() if not line.startswith("  --")) <= 45
+    """A command of the examples goes on after a backslash, so that it still pastes."""
+    wide, narrow = (at_columns(width, line) for width in (110, 45))
+    assert max(map(len, narrow.splitlines())) <= 45
+    found = [text.replace(" \\\n", " ").partition("Examples:")[2] for text in (wide, narrow)]
+    whole, pasted = ([shlex.split(row) for row in re.findall("^  gpulsh .*", text, re.MULTILINE)] for text in found)
+    assert whole == pasted
+    whole, narrow = (re.sub(r"Examples:\n(  .*\n)*", "", text + "\n") for text in (wide, narrow))
     assert "".join(narrow.split()) == "".join(whole.split())
     words = {word for word in whole.split() if len(word) <= 24 and "-" not in word}  # a hyphen may end a line
     assert words <= {*narrow.split()}
