@@ -68,7 +68,8 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            ctx.fail(f"No such command {name!r}.{_suggestion(name, COMMANDS)}")
+            nearest = _suggestion(name, COMMANDS)
+            ctx.fail(f"No such command {name!r}{'.' + nearest if nearest else '; see `gpulsh --help`'}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -127,6 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.NoSuchOption as error:
         suggestion = _suggestion(error.option_name, error.possibilities or (), ALIKE)
         return _failed(f"{error.message}{suggestion}", WRONG_USAGE, verbose)
+    except click.MissingParameter as error:
+        shown = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
+        return _failed(error.format_message().rstrip(".") + shown, WRONG_USAGE, verbose)
     except click.ClickException as error:
         return _failed(error.format_message(), WRONG_USAGE, verbose)
     except ParameterError as error:

@@ -342,7 +342,8 @@ class Collection:
         key = keys.key[place].as_py()
         if number >= self._contents.next_number:
             raise repeated(start + place, key, number - self._contents.next_number, names)
-        raise ParameterError(f"{names.of(start + place)} is {key!r}, which is in the index; {names.remedy}")
+        given = f"{names.of(start + place)}{names.its_key} is {key!r}"
+        raise ParameterError(f"{given}, which is in the index; {names.remedy}")
 
     def _set(self, contents: Contents) -> None:
         self._contents, self._changed = contents, True

@@ -82,10 +82,12 @@ def sorted_keys(keys: pa.Array) -> Keys:
 
 @dataclass(frozen=True)
 class KeyNames:
-    """How messages name keys: the key of a number, and the remedy for a key that is already in the index."""
+    """How messages name keys: the place of a number, its key, and the remedies for one in the index, or given twice."""
 
     of: Callable[[int], str] = "keys[{}]".format
+    its_key: str = ""
     remedy: str = "remove it first, or give another"
+    repeated: str = "give each document its own key"
 
 
 GIVEN = KeyNames()
@@ -105,7 +107,8 @@ def refuse_repeats(known: Keys, start: int = 0, names: KeyNames = GIVEN) -> None
 
 def repeated(place: int, key: Key, first: int, names: KeyNames) -> ParameterError:
     """The error of a key that comes twice."""
-    return ParameterError(f"{names.of(place)} is {key!r}, as {names.of(first)} is; give each document its own key")
+    given = f"{names.of(place)}{names.its_key} is {key!r}"
+    return ParameterError(f"{given}, the same as {names.of(first)}; {names.repeated}")
 
 
 class KeyStream:

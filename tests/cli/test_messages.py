@@ -117,7 +117,8 @@ def test_messages_name_documents_columns_and_the_nearest_option(here: Path, comm
     assert message == "b.jsonl: row 1: its key is 'a3', which is in the index; leave it out"
     Path("b.jsonl").write_text(b.replace('"b3"', '"b1"'))
     message = command(f"dedup b.jsonl {out} --index new --id-column id", *ON).error
-    assert message.startswith("b.jsonl: row 2: its key is 'b1', as b.jsonl: row 0: its key is")
+    assert message.startswith("b.jsonl: row 2: its key is 'b1', the same as b.jsonl: row 0")
+    assert message.endswith("; give distinct ids, or leave out --id-column: keys are then FILE:ROW")
     message = command(f"dedup a.jsonl {out} --keep best", *ON).error
     others = "its other values are first, longest and source:INPUT,INPUT;"
     assert f"has no column 'best', which --keep names; {others}" in message
@@ -129,6 +130,9 @@ def test_messages_name_documents_columns_and_the_nearest_option(here: Path, comm
         ("dedup a.jsonl -o out --keeep first", "'--keeep'. Did you mean --keep?"),
         ("plam --docs 1", "No such command 'plam'. Did you mean plan?"),
         ("index build known a.jsonl --on-error skip", "No such option '--on-error'."),
+        ("dedup", "Missing argument 'INPUT...'; see `gpulsh dedup --help`"),
+        ("index build", "Missing argument 'PATH'; see `gpulsh index build --help`"),
+        ("nothing", "No such command 'nothing'; see `gpulsh --help`"),
     ):
         assert command(line, *ON).error.endswith(message)
 

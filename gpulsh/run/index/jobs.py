@@ -303,10 +303,12 @@ def names_of_files(texts: FileTexts) -> KeyNames:
 
     def of(position: int) -> str:
         (number,), (row,) = texts.locate(np.array([position]))
-        return f"{texts.files[number].name}: row {row}: its key"
+        return f"{texts.files[number].name}: row {row}"
 
-    known = "leave out what was added before, or give --id-column" if texts.columns.id is None else "leave it out"
-    return KeyNames(of, known)
+    if texts.columns.id is None:
+        return KeyNames(of, ": its key", "leave out what was added before, or give --id-column")
+    repeated = "give distinct ids, or leave out --id-column: keys are then FILE:ROW"
+    return KeyNames(of, ": its key", "leave it out", repeated)
 
 
 def _ids(texts: FileTexts, positions: Numbers) -> pa.Array:

@@ -138,7 +138,7 @@ class InDecisionOrder(OrderedInput):
     def names(self) -> KeyNames:
         """How messages name the keys of the documents."""
         names = super().names()
-        return KeyNames(lambda place: names.of(int(self._ordered[place])), names.remedy)
+        return replace(names, of=lambda place: names.of(int(self._ordered[place])))
 
     def numbers(self, positions: Numbers) -> Numbers:
         """The ranks of the documents at `positions`."""
