@@ -295,4 +295,4 @@ def sign(inputs: tuple[str, ...], output: str, **options: Any) -> None:
 
     with clean_end():
         documents = sign_files(inputs, output, progress=True, **parsed(options))
-    conclude(f"Signatures of {documents} documents are in {output}.")
+    conclude(f"Signatures of {documents:,} documents are in {output}.")

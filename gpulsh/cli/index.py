@@ -10,6 +10,7 @@ import click
 
 from gpulsh.cli.options import DECISION, backend_options, choice, method_options, number, parsed, text_options, together
 from gpulsh.cli.terminal import clean_end, conclude, say
+from gpulsh.report.wording import many
 
 
 @click.group(short_help="Keep an index of documents and find their near-duplicates later.")
@@ -76,7 +77,7 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
 
     with clean_end():
         found = query_index(path, inputs, output=output, progress=True, **parsed(options))
-    _answer(found, output, f"{len(found)} duplicates are")
+    _answer(found, output, f"{len(found):,} duplicates are")
 
 
 @index.command(short_help="Find documents of an index that have passages of a text.")
@@ -110,9 +111,9 @@ def info(path: str, as_json: bool) -> None:
     if as_json:
         say(json.dumps(facts, indent=2))
         return
-    counts = {name: value for name, value in facts.items() if name != "parameters"}
-    lines = {**counts, "bytes": size(facts["bytes"]), **facts["parameters"]}
-    say("\n".join(f"{name:<10} {_parameter(value)}" for name, value in lines.items()))
+    counts = {name: value for name, value in facts.items() if name not in ("documents", "parameters")}
+    lines = {"kept": facts["documents"], **counts, "bytes": size(facts["bytes"]), **facts["parameters"]}
+    say("\n".join(f"{name.replace('_', ' '):<18} {_parameter(value)}" for name, value in lines.items()))
 
 
 @index.command(short_help="Show how often each document of an index occurred.")
@@ -129,7 +130,7 @@ def counts(path: str, output: str | None, overwrite: bool) -> None:
 
     with clean_end():
         found = index_counts(path, output=output, overwrite=overwrite)
-    _answer(found, output, f"The counts of {len(found)} documents are")
+    _answer(found, output, f"The counts of {len(found):,} documents are")
 
 
 @index.command(short_help="Remove documents from an index.")
@@ -156,7 +157,7 @@ def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> No
     with Index.open(path, backend="reference") as opened:
         opened.remove(parsed_keys(named, opened.collection.key_kind()))
         opened.save()
-        conclude(f"{len(opened) - opened.dropped()} documents are held in {path}")
+        conclude(f"{path} holds {many(len(opened) - opened.dropped(), 'document')}.")
 
 
 @index.command(short_help="Merge an index's segments, without removed documents.")
@@ -167,7 +168,7 @@ def compact(path: str) -> None:
 
     with Index.open(path, backend="cpu") as opened:
         opened.compact()
-        conclude(f"{len(opened) - opened.dropped()} documents are held in {path}")
+        conclude(f"{path} holds {many(len(opened) - opened.dropped(), 'document')}.")
 
 
 def _parameter(value: object) -> str:
@@ -177,8 +178,8 @@ def _parameter(value: object) -> str:
     'unit=word size=5'
     """
     if not isinstance(value, dict):
-        return str(value)
-    return " ".join(f"{name}={each}" for name, each in value.items() if each is not None)
+        return f"{value:,}" if type(value) is int else str(value)
+    return " ".join(f"{name}={each}" for name, each in value.items() if each is not None) or "default"
 
 
 def _answer(found: Any, output: str | None, what: str) -> None:
@@ -198,6 +199,6 @@ def _change(as_json: bool, function: Callable[..., Any], *places: object, **opti
         conclude(json.dumps(counts, indent=2))
         return
     conclude(
-        f"{counts['documents']} documents, {counts['kept']} kept, {counts['dropped']} dropped;"
-        f" the index holds {counts['held']}"
+        f"Kept {counts['kept']:,} of {many(counts['documents'], 'document')} and dropped {counts['dropped']:,}."
+        f" The index holds {counts['held']:,}."
     )

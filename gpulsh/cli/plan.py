@@ -315,7 +315,7 @@ def _number_lines(given: Mapping[str, Any], found: Estimate, options: Mapping[st
     yield "bytes for each document in a candidate pair."
     slow = [name for name in ("disk", "network") if rates[name] is None]
     if slow and found.seconds is not None:
-        yield f"Not limited here: {' and '.join(slow)}; give {' '.join(f'--rate {name}=...' for name in slow)}."
+        yield f"No limit assumed: {' and '.join(slow)}. To set one: {' '.join(f'--rate {name}=5G' for name in slow)}"
     if given["nodes"] > 1:
         yield "Several machines are calculated as work that divides evenly; none were run."
     if used := [name for name in ESTIMATED if rates[name] is not None and name not in options["rates"]]:

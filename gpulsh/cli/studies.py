@@ -87,8 +87,8 @@ def _sample_lines(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
     kind = found.kind
     yield f"{found.sample:,} of {found.documents:,} documents compared, drawn so that similar ones come together."
     yield (
-        f"Half of them have {kind.tokens:,} words or more; {kind.brief:.0%} have fewer than five. Signs are"
-        f" {kind.signs:.0%} of the characters; {kind.single:.0%} of the others are of scripts without spaces."
+        f"Half of them have {kind.tokens:,} words or more; {kind.brief:.0%} have fewer than five. Symbols are"
+        f" {kind.signs:.0%} of the characters; {kind.single:.0%} of the others are in scripts without spaces."
     )
     chosen = f": {kind.why}" if found.shingling == kind.shingling else ""
     yield f"Compared by {found.shingling}{chosen}."
@@ -309,9 +309,9 @@ def _curve_lines(curve: SCurve, figures: Mapping[str, Any]) -> Iterator[str]:
 
 def _study_lines(study: BandingStudy) -> Iterator[str]:
     best, spread = study.recommended, study.spread
-    yield f"{study.sample:,} of {study.documents:,} documents, all pairs compared exactly: of {spread.pairs:,} pairs"
+    yield f"{study.sample:,} of {study.documents:,} documents, all {spread.pairs:,} pairs compared exactly:"
     sharing = f"{int(spread.counts.sum()):,} share a shingle"
-    yield f"{sharing}, and {study.similar:,} have a similarity of {study.threshold:g} or more"
+    yield f"{sharing}, {study.similar:,} have a similarity of {study.threshold:g} or more."
     yield ""
     counts = study.histogram().tolist()
     wide, most = max(len("pairs"), len(f"{max(counts):,}")), log1p(max(counts)) or 1.0

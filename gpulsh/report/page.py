@@ -280,7 +280,7 @@ def flat(name: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 _KEPT = {
-    "first": "Of equal windows the first stays whole.",
+    "first": "The first of equal windows stays whole.",
     "minimal": "Tokens of every window that repeats are marked.",
     "none": "Tokens of every window that occurs more than once are marked, the first included.",
 }
@@ -337,4 +337,4 @@ def _kept(parameters: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     if "part" not in parameters:
         return _KEPT[parameters["keep"]]
     within = "" if parameters["within"] is None else " of documents with an equal value of " + parameters["within"]
-    return f"Of equal {parameters['part']}s{within} the first {parameters['max_copies']:,} stay."
+    return f"The first {parameters['max_copies']:,} of equal {parameters['part']}s{within} stay."

@@ -84,7 +84,7 @@ class Kind:
     @property
     def why(self) -> str:
         """The reason for its `shingling`, in words."""
-        tokens = "words and signs" if self.is_code else "characters" if self.single > 0.5 else "words"
+        tokens = "words and symbols" if self.is_code else "characters" if self.single > 0.5 else "words"
         if self.shingling.unit == "char":
             return f"with only {self.tokens} {tokens}, one changed word would change too much"
         left = one_changed(self.tokens, self.shingling.size)
@@ -164,10 +164,10 @@ class Resemblance(Study):
     def why(self) -> str:
         """The reason for the recommended threshold, in words."""
         chosen, usual = self.thresholds[self.best], min(self.thresholds, key=_unusual)
-        near = f"{chosen.near:,.0f} documents have their most similar one within {NEAR:g} of it"
+        near = f"{chosen.near:,.0f} documents have their nearest match within {NEAR:g} of it"
         if chosen == usual:
-            return f"{near}, and no threshold has less than half as many"
-        return f"{near}, {usual.near:,.0f} within {NEAR:g} of {usual.threshold:g}: fewer depend on the exact number"
+            return f"{near}; no other threshold has less than half as many"
+        return f"{near}, and {usual.near:,.0f} within {NEAR:g} of {usual.threshold:g}"
 
     def facts(self) -> dict[str, Any]:
         """The study as JSON values."""

@@ -47,7 +47,7 @@ def test_two_halves_keep_what_one_run_keeps(folder: Path, command: Command) -> N
     first = json.loads(command("index build index in/0.jsonl in/1.parquet -o a.jsonl --json", *options).out)
     assert first["documents"] == third and first["kept"] == first["held"]
     shown = command("index add index in/2.jsonl -o b.parquet", *options).out
-    assert f"the index holds {len(texts) - len(wanted)}" in shown
+    assert f"The index holds {len(texts) - len(wanted):,}." in shown
     rows = read_rows("a.jsonl") + read_rows("b.parquet")
     found = [(row["file"], row["row"], row["id"], row["duplicate_of"], np.float32(row["similarity"])) for row in rows]
     assert found == wanted and len(found) > 0
@@ -155,7 +155,7 @@ def test_what_is_refused_changes_nothing(folder: Path, command: Command) -> None
 
     refused(
         {
-            "build i a.jsonl --id-column n": (2, "row 1: its key is 'x', as a.jsonl: row 0"),
+            "build i a.jsonl --id-column n": (2, "row 1: its key is 'x', the same as a.jsonl: row 0"),
             "build i a.jsonl --id-column m": (1, "row 1: column 'm' is null"),
             "build i a.jsonl -o x.csv": (2, "give a file that ends with"),
             "build in/i in": (1, "is inside the input"),
@@ -248,8 +248,10 @@ def test_what_an_index_is_and_what_goes(folder: Path, command: Command) -> None:
     assert [facts[name] for name in names] == [3, 1, 0, "string", 1, 1]
     assert facts["parameters"] == Index.open("named", backend="reference").parameters.matching()
     lines = command("index info named").out.splitlines()
-    assert "keys       string" in lines and any(line.startswith("shingling  unit=word size=5") for line in lines)
-    assert command("index remove named a.jsonl:0") == (0, "2 documents are held in named\n", "")
+    assert [" ".join(line.split()) for line in lines[:4]] == ["kept 3", "dropped 1", "removed 0", "keys string"]
+    assert all(line[18] == " " != line[19] for line in lines)  # the values are below one another
+    assert any(line.split() == ["shingling", "unit=word", "size=5"] for line in lines)
+    assert command("index remove named a.jsonl:0") == (0, "named holds 2 documents.\n", "")
     facts = info("named")  # with the first went its copy
     assert [facts[name] for name in names] == [2, 0, 1, "string", 1, 2]
     Path("keys").write_text("5\n\n-1\n")

@@ -84,7 +84,7 @@ def test_the_report_and_the_cut(tmp_path: Path) -> None:
     kept = [row["text"] for row in read_rows(result.data / "a.jsonl")]
     assert [text.count("reserved") for text in kept] == [1, 1, *[0] * 7]
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "Of equal lines the first 2 stay." in page and "How often lines occur" in page
+    assert "The first 2 of equal lines stay." in page and "How often lines occur" in page
     again = gpulsh.cut_files(path, tmp_path / "cut", passages=result.passages, min_left=1)
     assert (again.data / "a.jsonl").read_bytes() == (result.data / "a.jsonl").read_bytes()
 

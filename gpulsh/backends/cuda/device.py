@@ -123,7 +123,7 @@ def _is_writable(folder: str) -> bool:
 
 
 def _remedy() -> str:
-    return f"{install('cuda13')}, or {install('cuda12')}, as the driver is"
+    return f"{install('cuda13')}, or {install('cuda12')} for a driver of CUDA 12"
 
 
 def _describe(properties: Mapping[str, Any]) -> str:

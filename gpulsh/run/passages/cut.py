@@ -23,7 +23,7 @@ from gpulsh.errors import GpulshError, InputError, ParameterError
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.io.columns import Columns
 from gpulsh.io.conversion import FormatName, write_kept
-from gpulsh.io.file import File
+from gpulsh.io.file import File, first_line
 from gpulsh.io.files.file_texts import PartitionFacts, Piece
 from gpulsh.io.files.no_documents import DATA
 from gpulsh.io.files.places import Targets
@@ -125,7 +125,7 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: a lone surrogate in the path
         is_missing = isinstance(error, FileNotFoundError)
-        reason = "no such file" if is_missing else f"cannot be read: {str(error).splitlines()[0]}"
+        reason = "no such file" if is_missing else f"cannot be read: {first_line(error)}"
         raise InputError(f"{path}: {reason}; give OUT/{FILE} of a run of `gpulsh passages`") from error
 
 
