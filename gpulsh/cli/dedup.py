@@ -49,7 +49,7 @@ EXAMPLES = {  # command -> its purpose; --help shows the first three
     "gpulsh dedup crawl/ -o clean/ --format parquet": "Write kept rows of any input as Parquet",
     "gpulsh dedup titles.csv -o clean/ --text-column title --shingle char:4+symbols": "Texts of a few words",
     "gpulsh dedup code/ -o clean/ --as-text '*.py'": "Source files, each a document",
-    "gpulsh dedup march/ -o clean/march --index known/ --id-column url": "Also drop duplicates of earlier months",
+    "gpulsh dedup march/ -o clean/march --index known/": "Also drop duplicates of earlier months",
     "gpulsh dedup s3://lake/crawl/ -o s3://lake/clean/ --work /scratch/clean": "From a bucket to a bucket",
     "gpulsh dedup crawl/ -o clean/ --dry-run": "Estimate time, memory and disk before a run",
     "gpulsh dedup crawl/ -o clean/ --resume": "Continue after a kill",
