@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpulsh.report.page import missing
+from gpulsh.report.page import missing, write_passages_page
 from gpulsh.run.files import deduplicate_files
+from gpulsh.run.passages.files import passages_files
 from tests.support.browser import CHROMIUM, Tab, browser
 
 pytestmark = [
@@ -80,3 +81,17 @@ def test_hostile_text_runs_nothing_and_nothing_is_requested(tab: Tab) -> None:
     tab.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"hacked = 4\">')")
     tab.run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'hacked = 5'}))")
     assert tab.run("typeof hacked") == "undefined" and "Content Security Policy" in tab.errors[0]
+
+
+def test_a_phone_shows_all_columns_of_the_page_of_passages(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one two three four five"}\n' * 3)
+    passages_files(tmp_path / "a.jsonl", tmp_path / "out", tokens=5, backend="reference")
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    report["passages"] |= {"bytes": 19_208_219, "bytes_marked": 9_661_213}
+    report["windows"] = [{"least": 257, "most": 1024, "distinct": 301_867, "before": 317_220, "after": 20_177}]
+    write_passages_page(tmp_path / "page.html", report)
+    with browser(tmp_path / "browser") as tab:
+        tab.open(tmp_path / "page.html")
+        tab.picture(tmp_path / "page.png", 390, dark=False)
+        tables = "[...document.querySelectorAll('.scroll')]"
+        assert tab.run(f"{tables}.map((one) => one.clientWidth < one.scrollWidth)") == [False] * 3
