@@ -1,9 +1,9 @@
-"""Uses of duplicates other than to drop them: count, keep documents of several sources, weight, and decide later.
+"""After deduplication: count duplicates, keep documents from several sources, weight, and decide later.
 
     python examples/after_deduplication.py INPUT... OUT
 
-INPUT are Parquet files with the columns "text" and "source". OUT is a new folder. One run marks all rows; every policy
-afterwards is a filter of these.
+INPUT are Parquet files with the columns "text" and "source". OUT is a new folder. One run marks all rows; each policy
+is then a filter of these rows.
 """
 
 from __future__ import annotations

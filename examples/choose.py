@@ -2,7 +2,7 @@
 
     python examples/choose.py INPUT... OUT
 
-INPUT are Parquet files with a column "text". OUT is a Parquet file: what each threshold drops.
+INPUT are Parquet files with a column "text". OUT is a Parquet file: the number of documents that each threshold drops.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""datatrove: near-duplicates dropped in a pipeline, as a stream in one task, or in many by a run of gpulsh before.
+"""datatrove: drops near-duplicates in a pipeline of one task, or of many tasks after a run of gpulsh.
 
     python examples/datatrove_pipeline.py INPUT... OUT
 

@@ -1,4 +1,4 @@
-"""DuckDB: a table without near-duplicates, and gpulsh's functions in SQL for your own joins.
+"""DuckDB: removes near-duplicates from a table, and uses gpulsh's functions in SQL joins.
 
     python examples/duckdb_sql.py INPUT... OUT
 

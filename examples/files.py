@@ -1,4 +1,4 @@
-"""Files to files: every kept row with all its columns, and a table of dropped rows with their kept duplicates.
+"""Files to files: writes kept rows with all columns, and a table of dropped rows with their kept duplicates.
 
     python examples/files.py INPUT... OUT       # Parquet, Arrow, JSON lines, WARC or text files, folders or globs
 

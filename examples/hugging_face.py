@@ -1,4 +1,4 @@
-"""Hugging Face datasets: a column of signatures by `map`, and a whole dataset without near-duplicates.
+"""Hugging Face datasets: adds signatures by `map`, and removes near-duplicates from a whole dataset.
 
     python examples/hugging_face.py INPUT... OUT
 

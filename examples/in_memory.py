@@ -1,4 +1,4 @@
-"""Near-duplicates of texts in memory, with their kept duplicates and similarities.
+"""Texts in memory: removes near-duplicates, and shows their kept duplicates and similarities.
 
     python examples/in_memory.py INPUT... OUT
 

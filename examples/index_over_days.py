@@ -1,9 +1,9 @@
-"""An index over days: keeps the texts of each day that are new, without the texts of earlier days.
+"""An index over days: finds the new texts of each day, without the texts of earlier days.
 
     python examples/index_over_days.py INPUT... OUT
 
 INPUT are Parquet files with a column "text", one for each day, the earliest first. OUT is the folder of the index. The
-first run makes it; later runs add to it and pass over the days that it holds.
+first run makes it; later runs add to it and skip the days that it holds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""polars: near-duplicates removed from a frame, lazy or not, and from each group alone.
+"""polars: removes near-duplicates from a frame, lazy or not, and from each group of rows.
 
     python examples/polars_frames.py INPUT... OUT
 

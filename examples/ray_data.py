@@ -1,4 +1,4 @@
-"""Ray Data: signatures made where the rows are, and near-duplicates dropped of the whole dataset.
+"""Ray Data: makes signatures where the rows are, and drops near-duplicates from the whole dataset.
 
     python examples/ray_data.py INPUT... OUT
 

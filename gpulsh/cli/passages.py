@@ -132,9 +132,9 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
         documents = f"{found['documents_marked']:,} of {many(found['documents'], 'document')}"
         part = share(found["bytes_marked"], found["bytes"])
         earlier = []
-        if "earlier_documents" in found:
-            held = f"{found['earlier_documents']:,} documents of earlier runs"
-            earlier = [f"{found['first_earlier']:,} passages have their first occurrence in the {held}."]
+        if found.get("earlier_documents"):
+            held = f"{many(found['earlier_documents'], 'document')} of earlier runs"
+            earlier = [f"First occurrence in the {held}: {many(found['first_earlier'], 'passage')}."]
         bad = [f"Bad records are in rejected.parquet: {found['rejected']:,}."] if found["rejected"] else []
         lines = [
             f"Found {many(found['passages'], 'passage')} in {documents}{part and f': {part} of the text'}.",

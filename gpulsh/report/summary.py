@@ -28,8 +28,8 @@ def summary(report: Mapping[str, Any], output: str, *, earlier: bool) -> str:
     ]
     notes = [
         f"{many(funnel['protected'], 'document')} protected" if funnel["protected"] else "",
-        f"{many(contaminated, 'document')} dropped for protected items inside" if contaminated else "",
-        f"{many(funnel['few_sources'], 'document')} of too few sources left out" if funnel["few_sources"] else "",
+        f"{many(contaminated, 'document')} dropped that quote protected items" if contaminated else "",
+        f"{many(funnel['few_sources'], 'document')} left out, from too few sources" if funnel["few_sources"] else "",
         f"{many(funnel['rejected'], 'bad record')} skipped" if funnel["rejected"] else "",
     ]
     why = f" ({share(dropped, documents)}): {', '.join(filter(None, kinds))}" if dropped else ""

@@ -37,10 +37,11 @@ def _of_banding(method: Method) -> Iterator[str]:
         return
     try:
         bands_then, rows_then = default_banding(method.family.num_perm, threshold)
-        remedy = f"without bands and rows, gpulsh takes {bands_then} of {rows_then}"
+        remedy = f"without bands and rows, gpulsh uses {bands_then} bands of {rows_then} rows"
     except ParameterError:
         remedy = "give a larger --num-perm"
-    yield f"{bands} bands of {rows} rows find only {found:.0%} of the pairs of similarity {threshold:g}; {remedy}"
+    of = f"{bands} band{'s' * (bands > 1)} of {rows} row{'s' * (rows > 1)}"
+    yield f"{of} find only {found:.0%} of the pairs of similarity {threshold:g}; {remedy}"
 
 
 def _of_bits(method: Method) -> Iterator[str]:
@@ -54,7 +55,7 @@ def _of_bits(method: Method) -> Iterator[str]:
             better = default_distance(near, method.threshold, probability).distance
             yield (
                 f"a distance of {near.distance} of {near.bits} bits ({option}) finds only {share} of the pairs of"
-                f" similarity {method.threshold:g}; without a distance, gpulsh takes {better}"
+                f" similarity {method.threshold:g}; without a distance, gpulsh uses {better}"
             )
 
 
@@ -64,9 +65,9 @@ def _of_texts(method: Method, funnel: Funnel) -> Iterator[str]:
         of_words = method.shingling.unit == "word"
         tokens, shorter = ("words", "word:1 or --shingle char:4") if of_words else ("characters", "char:3")
         yield (
-            f"at least half of the documents have no more than {size} {tokens}, a single shingle: they duplicate only"
-            f" documents with the same {tokens} in the same order; use shorter shingles, such as --shingle {shorter};"
-            " `gpulsh sample` helps to choose"
+            f"at least half of the documents have at most {size} {tokens}, so they duplicate only documents with the"
+            f" same {tokens} in the same order; use shorter shingles, such as --shingle {shorter}; `gpulsh sample`"
+            " helps to choose"
         )
     if funnel.not_utf8:
         documents = f"{funnel.not_utf8:,} document{'s' if funnel.not_utf8 > 1 else ''}"

@@ -152,7 +152,7 @@ def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     command_line += ["--passages", "13"]
     assert main(command_line) == 0
     shown = capsys.readouterr()
-    told = "Kept 1 of 3 documents and dropped 0; 1 document protected; 2 documents dropped for protected items"
+    told = "Kept 1 of 3 documents and dropped 0; 1 document protected; 2 documents dropped that quote protected"
     assert told in shown.out
     assert "gpulsh: protect: " in shown.err and "gpulsh: screen: " in shown.err
     assert Path("out/data/train.txt").read_text() == "another page\n"
@@ -177,7 +177,7 @@ def test_what_a_user_sees(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert again is not None and "--passages 13 --coverage 0.8" in again
     assert "80 % or more of the words of a protected" in " ".join(in_words(report["parameters"]))
     assert "contaminated" in funnel_table(report)
-    assert "dropped for protected items" in summary(report, "out", earlier=False)
+    assert "dropped that quote protected items" in summary(report, "out", earlier=False)
     assert main([*command_line, "--overwrite", "--coverage", "1", "--ignore-common", "1"]) == 0
     assert main([*command_line[:-2], "--overwrite"]) == 0
     assert not Path("out/contamination.parquet").exists()

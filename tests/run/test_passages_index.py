@@ -258,7 +258,7 @@ def test_the_command_counts_what_is_held(tmp_path: Path, capsys: pytest.CaptureF
     two_days(tmp_path)
     where = ["-o", str(tmp_path / "new"), "--index", str(tmp_path / "index")]
     assert main(["passages", str(tmp_path / "b.jsonl"), *where, "--tokens", "5", "--backend", "reference"]) == 0
-    told = "1 passages have their first occurrence in the 2 documents of earlier runs."
+    told = "First occurrence in the 2 documents of earlier runs: 1 passage."
     assert told in capsys.readouterr().out
     page = (tmp_path / "new" / "report.html").read_text()
     assert "1 passage with the first occurrence in the 2 documents of earlier runs." in page

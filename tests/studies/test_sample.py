@@ -149,18 +149,18 @@ def test_hints_of_parameters_that_miss_pairs_at_the_threshold() -> None:
         (
             Method.chosen(bands=10, rows=12),
             "10 bands of 12 rows find only 51% of the pairs of similarity 0.8; without bands and rows",
-            "gpulsh takes 21 of 6",
+            "gpulsh uses 21 bands of 6 rows",
         ),
-        (Method.chosen(0.2, num_perm=4, bands=1), "1 bands of 4 rows", "give a larger --num-perm"),
+        (Method.chosen(0.2, num_perm=4, bands=1), "1 band of 4 rows", "give a larger --num-perm"),
         (
             Method.chosen(sketch=bits, distance=3),
             "a distance of 3 of 64 bits (--sketch) finds only 12% of the pairs of similarity 0.8",
-            "without a distance, gpulsh takes 12",
+            "without a distance, gpulsh uses 12",
         ),
         (
             Method.chosen(also=bits, distance=3),
             "a distance of 3 of 64 bits (--and) finds only 0.9% of the pairs of similarity 0.8",
-            "without a distance, gpulsh takes 18",
+            "without a distance, gpulsh uses 18",
         ),
     ):
         (hint,) = hints(method, some)
@@ -179,6 +179,6 @@ def test_a_hint_of_documents_shorter_than_a_shingle(caplog: pytest.LogCaptureFix
         assert not caplog.records
         gpulsh.deduplicate(["two words", "three words here", "a text of six words here"], backend="cpu")
     (record,) = caplog.records
-    assert record.getMessage().startswith("at least half of the documents have no more than 5 words, a single shingle")
+    assert record.getMessage().startswith("at least half of the documents have at most 5 words, so they duplicate only")
     assert not hints(Method.chosen(shingling=gpulsh.Shingling(size=1)), Funnel(documents=3, shingles=3))
     assert not hints(Method.chosen(), Funnel(documents=3, empty=3))
