@@ -345,7 +345,9 @@ class Backend:
         """int64 [m], int64 [m]: the sizes of intersection and union of rows `pairs` [m, 2] of unique fingerprints."""
 
     def bitmaps(self, fingerprints: Fingerprints, words: int = 16) -> Array:
-        """uint64 [n, words], words a power of two: a row of 2^b bits, in which a fingerprint x flips bit x >> (64 - b).
+        """uint64 [n, words]: a row of 2^b bits, in which a fingerprint x flips bit x >> (64 - b).
+
+        `words` is a power of two, at least 16.
 
         Bit i is in word i >> 6. A bit says whether an odd number of fingerprints flipped it. So the bits of a long row
         still carry information when bits that are only set would all be set (odd sketch: Mitzenmacher, Pagh, Pham
