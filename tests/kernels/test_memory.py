@@ -136,6 +136,27 @@ def test_documents_and_pairs_beyond_the_device(ops: CudaBackend, caplog: pytest.
     assert "signed in pieces" in caplog.text
 
 
+def test_text_of_another_device_is_signed_in_pieces_too(caplog: pytest.LogCaptureFixture) -> None:
+    arrays = DeviceModule(devices=2)
+    ops = SmallPieces(arrays, HostLauncher(), replace(Geometry(), piece_bytes=2000), devices=[1])
+    source, method = random.Random(7), Method.chosen()
+    rows = [" ".join(f"word{source.randrange(300)}" for _ in range(count)).encode() for count in (20, 6000, 30)]
+    host = TextBatch(np.frombuffer(b"".join(rows), np.uint8), np.cumsum([0, *map(len, rows)]))
+    text = host.moved(arrays.asarray)  # on the first device
+    asked = method.reading, method.family, method.banding, KEYS
+    ops.sign(host.slice(0, 1), *asked)  # tables and keys
+    wanted = ReferenceBackend().sign(host, *asked)
+    gc.collect()
+    with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(135_000):
+        signed = ops.sign(text, *asked)
+        sets = [ops.shingle_part(text, method.reading, part, 2) for part in range(2)]
+    for name in ("digests", "exact", "shingles"):
+        np.testing.assert_array_equal(getattr(signed, name).get(), getattr(wanted, name))
+    assert "it is halved" in caplog.text and "signed in pieces" in caplog.text
+    for part, found in enumerate(sets):
+        assert found.moved(ops.asnumpy) == ReferenceBackend().shingle_part(host, method.reading, part, 2)
+
+
 def test_whatever_needs_the_memory_it_is_one_error() -> None:
     """Allocations fail with CuPy's error and sorts with C++'s."""
     ops = CudaBackend(DeviceModule(), HostLauncher(), replace(Geometry(), row_limit=32))

@@ -6,6 +6,7 @@ texts to copy for the next batches. `wait` sleeps instead: CUDA wakes a thread f
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -97,6 +98,11 @@ def copied(arrays: ModuleType, array: Array) -> Array:
     copy = arrays.empty(array.shape, np.uint8)
     arrays.copyto(copy, array)
     return copy
+
+
+def device_of(array: Array) -> AbstractContextManager[object]:
+    """Inside, the array may be sliced and read, on whatever device it is; nothing for a host array."""
+    return array.device if hasattr(array, "get") else nullcontext()
 
 
 def on_host(arrays: ModuleType, array: Array) -> Values:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
 from gpulsh.backends.cuda.buckets import band_digests
 from gpulsh.backends.cuda.machine import Machine
-from gpulsh.backends.cuda.memory import on_host
+from gpulsh.backends.cuda.memory import device_of, on_device, on_host
 from gpulsh.backends.cuda.rows import unique
 from gpulsh.backends.cuda.sketches import sketch_of
 from gpulsh.backends.cuda.texts import TokenSums, add_exact_terms, exact_of, shingle, shingle_sums, token_sums
@@ -68,7 +68,8 @@ def sign(
 
     def halves(some: TextBatch) -> Sequence[TextBatch]:
         _recover(machine, some, "a batch of %d bytes; it is halved")
-        return halves_of_batch(some)
+        with device_of(some.offset):
+            return halves_of_batch(some)
 
     def too_long(document: TextBatch) -> Signed:
         _recover(machine, document, "a document of %d bytes at once; it is signed in pieces")
@@ -79,7 +80,8 @@ def sign(
 
 def _recover(machine: Machine, text: TextBatch, message: str) -> None:
     """Log the message, and return the memory of the attempt to the device."""
-    _log.warning("device memory does not hold %s", message % (int(text.offset[-1]) - int(text.offset[0])))
+    with device_of(text.offset):
+        _log.warning("device memory does not hold %s", message % (int(text.offset[-1]) - int(text.offset[0])))
     machine.arrays.get_default_memory_pool().free_all_blocks()
 
 
@@ -126,16 +128,24 @@ def shingle_part(
     found = [Fingerprints(xp.zeros(0, np.uint64), xp.zeros(1, np.int64))]
     for start, stop in cuts(offset, most):
         if offset[stop] - offset[start] > most:
-            pieces = _token_pieces(machine, text.slice(start, stop), shingling, keys, most)
+            with device_of(text.offset):
+                document = text.slice(start, stop)
+            pieces = _token_pieces(machine, document, shingling, keys, most)
             found.append(_set_of_pieces(machine, pieces, shingling.size, keys, chosen))
         else:
-            values = xp.asarray(text.values[offset[start] : offset[stop]])
+            values = on_device(xp, _bytes(text, offset[start], offset[stop]))
             batch = TextBatch(values, xp.asarray(offset[start : stop + 1] - offset[start]))
             fingerprints = shingle(machine, batch, shingling, keys)
             inside = chosen(fingerprints.values)
             rows = offsets(inside)[fingerprints.offset]
             found.append(unique(machine, Fingerprints(fingerprints.values[inside], rows)))
     return end_to_end(found[1:] or found)
+
+
+def _bytes(text: TextBatch, start: int, stop: int) -> Array:
+    """Bytes [start, stop) of the values, a view in their own memory."""
+    with device_of(text.values):
+        return text.values[start:stop]
 
 
 def _token_pieces(
@@ -151,10 +161,10 @@ def _token_pieces(
     before = 0
 
     def read(low: int, high: int) -> NDArray[np.uint8]:
-        return on_host(xp, document.values[start + low : start + high])
+        return on_host(xp, _bytes(document, start + low, start + high))
 
     for piece in cut_pieces(read, stop - start, shingling.unit, most, shingling.reading):
-        text = xp.asarray(document.values[start + piece.start : start + piece.stop])
+        text = on_device(xp, _bytes(document, start + piece.start, start + piece.stop))
         batch = TextBatch(text, xp.asarray(np.array([0, piece.stop - piece.start], np.int64)))
         tokens = token_sums(machine, batch, shingling, keys, proof)
         if piece.spaced and before > 0:
