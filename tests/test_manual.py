@@ -54,6 +54,13 @@ def test_links_lead_to_files_and_headings() -> None:
             assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, heading
 
 
+def test_every_extra_is_named() -> None:
+    of_developers = {"dev", "docs", "cxx"}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| (`.*`) \| ", README.read_text(encoding="utf-8").partition("## In Python")[0], re.MULTILINE)
+    assert set(re.findall("`(.*?)`", " ".join(rows))) == extras.keys() - of_developers
+
+
 def test_commands_parse() -> None:
     assert {block.language for block in blocks(README)} == {"python", "bash", ""}  # "": to install
     assert len(COMMANDS) >= 15
