@@ -32,7 +32,7 @@ _ROWS = (
     CountRow(
         "documents",
         "documents",
-        "documents read, also of protected files",
+        "documents read, including protected ones",
         ("protected", "contaminated", "dropped", "few_sources", "kept"),
     ),
     CountRow("rejected", "rejected", "bad records, listed in rejected.parquet; they are not documents"),
@@ -40,11 +40,11 @@ _ROWS = (
     CountRow(
         "contaminated",
         "contaminated",
-        "dropped by --passages for protected items in them, listed in contamination.parquet; compared with no others",
+        "dropped by --passages because they quote protected items, listed in contamination.parquet; not compared",
     ),
-    CountRow("empty", "empty", "without a word, never duplicates", ("nulls", "wordless"), of="documents"),
+    CountRow("empty", "empty", "without a word; never duplicates", ("nulls", "wordless"), of="documents"),
     CountRow("nulls", "null", "null, or without the field", of="empty"),
-    CountRow("wordless", "wordless", "with text, and no word in it", of="empty"),
+    CountRow("wordless", "wordless", "with text but no word", of="empty"),
     CountRow("bytes", "bytes", "UTF-8 bytes of text"),
     CountRow(
         "not_utf8", "not UTF-8", "with bytes that are not valid in their encoding, read as U+FFFD", of="documents"
@@ -84,8 +84,8 @@ _ROWS = (
     ),
     CountRow("near_duplicates", "near-duplicates", "dropped for a similar document, not as exact copies"),
     CountRow("earlier", "earlier", "dropped for documents of earlier runs", of="dropped"),
-    CountRow("few_sources", "few sources", "left out by --min-sources, with all that would be dropped for them"),
-    CountRow("kept", "kept", "documents of INPUT that are not dropped, nor left out"),
+    CountRow("few_sources", "few sources", "left out by --min-sources, including their duplicates"),
+    CountRow("kept", "kept", "documents of INPUT that are neither dropped nor left out"),
 )
 COUNTS = {row.name: row for row in _ROWS}
 
