@@ -63,7 +63,7 @@ def byte_bounds_of(reading: TextReading, text: TextBatch, row: Numbers, token: N
     bounds: Numbers = ops.asnumpy(ops.token_bounds(read, reading.shingling, ops.asarray(row), ops.asarray(token)))
     if form is None or read is text:
         return bounds
-    return _original(text.moved(on_host), read, row, bounds, form)
+    return _original(text.moved(on_host), read.moved(on_host), row, bounds, form)
 
 
 def _original(text: TextBatch, read: TextBatch, row: Numbers, bounds: Numbers, form: NormalForm) -> Numbers:
@@ -72,7 +72,7 @@ def _original(text: TextBatch, read: TextBatch, row: Numbers, bounds: Numbers, f
     for number in distinct(row).tolist():
         start, stop = text.offset[number : number + 2].tolist()
         document = bytes(text.values[start:stop])
-        if not document.isascii():
+        if document != bytes(read.values[slice(*read.offset[number : number + 2].tolist())]):
             here = slice(*np.searchsorted(row, [number, number + 1]))
             before, after = _stretches(document, form)
             assert after[-1] == read.offset[number + 1] - read.offset[number]
@@ -82,42 +82,48 @@ def _original(text: TextBatch, read: TextBatch, row: Numbers, bounds: Numbers, f
     return found
 
 
-def _stretches(document: bytes, form: NormalForm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _stretches(document: bytes, form: NormalForm) -> tuple[Numbers, Numbers]:
     """int64 [s + 1], int64 [s + 1]: where stretches begin and the last ends, in bytes of a document and of its form.
 
     Where characters are normalized one by one to the same, as in normal text, every character is one.
     """
-    before, after, stretch, sizes = [0], [0], list[str](), list[int]()
+    text = document.decode("utf-8", "replace")
+    known, which = np.unique(np.frombuffer(text.encode("utf-32-le"), np.uint32), return_inverse=True)
+    facts = np.array([_facts(chr(point), form) for point in known.tolist()], np.int32).reshape(-1, 3)
+    size, normal, begins = (column[which] for column in facts.T)
+    if len(document) != size.sum():
+        _count_invalid(size, text, document)
+    begins[:1] = True
+    opens = np.flatnonzero(begins)
+    closes = np.append(opens[1:], len(text))
+    several = closes - opens > 1
+    for start, stop in zip(opens[several].tolist(), closes[several].tolist(), strict=True):
+        stretch = text[start:stop]
+        together = normal_form(stretch, form)
+        if together != stretch and together != "".join(unicodedata.normalize(form, one) for one in stretch):
+            size[start], normal[start] = size[start:stop].sum(), len(together.encode())
+            size[start + 1 : stop] = 0
+    return offsets(size[size > 0]), offsets(normal[size > 0])
 
-    def close() -> None:
-        together = "".join(stretch)
-        normal = normal_form(together, form)
-        alone = stretch if normal == together else [unicodedata.normalize(form, one) for one in stretch]
-        if "".join(alone) == normal:
-            before.extend(sizes)
-            after.extend(len(one.encode()) for one in alone)
-        else:
-            before.append(sum(sizes))
-            after.append(len(normal.encode()))
 
-    taken = 0
-    for character in document.decode("utf-8", "replace"):
-        if _begins_stretch(character, form):
-            close()
-            stretch, sizes = [], []
-        stretch.append(character)
-        is_invalid = character == REPLACEMENT and document[taken : taken + 3] != REPLACEMENT.encode()
-        sizes.append(character_size(document[taken : taken + 4]) if is_invalid else len(character.encode()))
-        taken += sizes[-1]
-    close()
-    return np.cumsum(before), np.cumsum(after)
+def _count_invalid(size: NDArray[np.int32], text: str, document: bytes) -> None:
+    """Set the `size` of characters that stand for bytes which are no text."""
+    start = offsets(size)
+    moved = 0
+    for at in np.flatnonzero(size == len(REPLACEMENT.encode())).tolist():
+        if text[at] == REPLACEMENT:
+            place = int(start[at]) + moved
+            if document[place : place + 3] != REPLACEMENT.encode():
+                size[at] = character_size(document[place : place + 4])
+                moved += int(size[at]) - 3
 
 
 @lru_cache(maxsize=1 << 16)
-def _begins_stretch(character: str, form: NormalForm) -> bool:
-    """Whether it neither composes with the character before it nor changes places with it."""
+def _facts(character: str, form: NormalForm) -> tuple[int, int, bool]:
+    """Its bytes, the bytes of its form, and whether it begins a stretch: no normalization joins or moves it."""
     first = unicodedata.normalize("NFKD" if form == "NFKC" else "NFD", character)[0]
-    return unicodedata.combining(first) == 0 and ord(first) not in HANGUL_JAMO and ord(first) not in _second_of_pairs()
+    joins = unicodedata.combining(first) or ord(first) in HANGUL_JAMO or ord(first) in _second_of_pairs()
+    return len(character.encode()), len(unicodedata.normalize(form, character).encode()), not joins
 
 
 @cache
