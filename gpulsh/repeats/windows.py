@@ -23,7 +23,7 @@ tokens, so the tokens of two documents are never neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -39,6 +39,8 @@ from gpulsh.secret import EvidenceKeys
 
 MOST_SAMPLED = 64  # tokens of a sample: samples of few bytes occur again everywhere
 PIECE = 1 << 19  # windows that are sampled or hashed together, of a document of many more
+
+Spell = Callable[[TextBatch], TextBatch]  # `byte_text.spelled`
 
 
 class Samples(NamedTuple):
@@ -92,15 +94,18 @@ def is_long(count: int, tokens: int) -> bool:
 
 
 def sample_pieces(
-    ops: Backend, text: TextBatch, reading: Shingling, tokens: int, keys: EvidenceKeys
+    ops: Backend, text: TextBatch, reading: Shingling, tokens: int, keys: EvidenceKeys, spell: Spell | None = None
 ) -> Iterator[Samples]:
     """Likewise for a batch of one document, which yields a long document in parts. The last part has its length."""
     size, last = sample_size(tokens), -1
-    count = int(ops.exact_hashes(text, reading, keys)[1][0])
+    if spell is None:
+        count = int(ops.exact_hashes(text, reading, keys)[1][0])
+    else:
+        count = int(text.offset[-1] - text.offset[0])
     if not is_long(count, tokens):
-        yield sample_windows(ops, text, reading, tokens)
+        yield sample_windows(ops, text if spell is None else spell(text), reading, tokens)
         return
-    for start, some in token_pieces(ops, text, reading, None, count, tokens):
+    for start, some in token_pieces(ops, text, reading, None, count, tokens, spell):
         with ops.here():
             found = _samples(ops, ops.shingles(some, size), size, tokens - size + 1)
             place = found.place + np.int64(start)
@@ -112,15 +117,29 @@ def sample_pieces(
 
 
 def token_pieces(
-    ops: Backend, text: TextBatch, reading: Shingling, keys: EvidenceKeys | None, count: int, tokens: int
+    ops: Backend,
+    text: TextBatch,
+    reading: Shingling,
+    keys: EvidenceKeys | None,
+    count: int,
+    tokens: int,
+    spell: Spell | None = None,
 ) -> Iterator[tuple[int, Tokens]]:
     """Hashes of the tokens of PIECE windows at a time, and the first token's number.
 
     The batch is one document of `count` tokens. Only its text is in memory as a whole. Each part of the text has one
-    more token on each side, because separators are not a token at the ends of a text, but may be one inside.
+    more token on each side, because separators are not a token at the ends of a text, but may be one inside. If tokens
+    are bytes, `spell` gives the text that is read instead of them.
     """
     start = np.arange(0, count - tokens + 1, PIECE)
     stop = np.minimum(start + PIECE + tokens - 1, count)
+    if spell is not None:
+        origin = int(text.offset[0])
+        for begin, end in zip(start.tolist(), stop.tolist(), strict=True):
+            with ops.here():
+                part = text.values[origin + begin : origin + end]
+                yield begin, ops.tokens(spell(TextBatch(part, ops.asarray(np.array([0, end - begin])))), reading, keys)
+        return
     first, last = np.maximum(start - 1, 0), np.minimum(stop, count - 1)
     ends = sorted_distinct(np.concatenate([first, last]))
     bounds = ops.token_bounds(text, reading, ops.asarray(np.zeros_like(ends)), ops.asarray(ends))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.arrays import TextBatch
+from gpulsh.repeats import byte_text, places, windows
 from gpulsh.repeats.byte_text import whole_characters
 from gpulsh.run.passages import documents, find
 from tests.run.test_passages_files import cut_small, found
@@ -132,6 +133,31 @@ def test_files_in_many_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, o
     wanted = gpulsh.passages(texts, bytes=120, backend="cpu", threads=1, **options)
     names = ["start", "stop", "first_start", "tokens", "occurrences"]
     assert table.select(names).equals(wanted.select(names)) and table.num_rows > 20
+
+
+def test_a_long_document_is_spelled_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spelled text takes three times its bytes."""
+    texts = ["語" * 100, "a" * 2000 + "語" * 100 + "ab" * 500, "b" * 90]
+    wanted = gpulsh.passages(texts, bytes=30, backend="cpu", threads=1)
+    sizes = []
+
+    def spelled(text: TextBatch) -> TextBatch:
+        sizes.append(int(text.offset[-1] - text.offset[0]))
+        return byte_text.spelled(text)
+
+    for module in (find, places):
+        monkeypatch.setattr(module, "spelled", spelled)
+    monkeypatch.setattr(find, "GIANT_BYTES", 1000)
+    monkeypatch.setattr(windows, "PIECE", 200)
+    cut_small(monkeypatch, 1000, 3000)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, text in enumerate(texts):
+        write_rows(folder / f"{number}.jsonl", [text])
+    table = found(folder, tmp_path / "out", bytes=30, tokens=50)
+    names = ["start", "stop", "first_start", "tokens", "occurrences"]
+    assert table.select(names).equals(wanted.select(names)) and table.num_rows > 5
+    assert max(sizes) <= 300
 
 
 def test_a_cut_of_bytes(tmp_path: Path) -> None:

@@ -28,8 +28,9 @@ from gpulsh.backends.parallel import map_batches
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.repeats import groups
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
+from gpulsh.io.rows import normalized
 from gpulsh.ragged import found_in, sorted_distinct
-from gpulsh.repeats.byte_text import WIDTH
+from gpulsh.repeats.byte_text import WIDTH, spelled
 from gpulsh.repeats.places import read_text
 from gpulsh.repeats.windows import (
     Samples,
@@ -70,19 +71,21 @@ def sample(place: PassagesPlace, partition: Partition) -> Made:
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
     rejected = RejectionsFile(folder, number)
     facts = PartitionFacts(rejected=rejected)
+    spell = spelled if job.of_bytes else None
     start = samples = 0
     lengths = [np.empty(0, np.int64)]
     written: list[Table[Any]] = [tables.SAMPLES, tables.MET_HERE, *([] if job.index is None else [tables.REST])]
 
     def sampled(ops: Backend, text: TextBatch) -> Iterable[Samples]:
         if len(text) == 1 and int(text.offset[-1] - text.offset[0]) > GIANT_BYTES:
-            return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens, place.keys))
-        return list(_on_host(ops, [sample_windows(ops, text, job.windows, job.tokens)]))
+            return _on_host(ops, sample_pieces(ops, text, job.windows, job.tokens, place.keys, spell))
+        read = text if spell is None else spell(text)
+        return list(_on_host(ops, [sample_windows(ops, read, job.windows, job.tokens)]))
 
     def all_samples() -> Iterator[Samples]:
         nonlocal start
         most = ops.sizes().batch // (WIDTH if job.of_bytes else 1)
-        how = partial(read_text, folding=job.folding, of_bytes=job.of_bytes)
+        how = None if job.of_bytes else partial(normalized, form=job.folding.form)
         batches = place.read(partition.pieces, facts, how, most)
         for found in chain.from_iterable(map_batches(ops, batches, sampled)):
             yield found._replace(place=found.place + start)
@@ -163,6 +166,7 @@ def _met_earlier(
 def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Partition, parts: int) -> Made:
     """Hash the windows of a partition near repeated samples."""
     job, ops, folder, number = place.job, place.ops, place.folder, partition.number
+    spell = spelled if job.of_bytes else None
     base = bases(place, places, number)
     (origin, end), is_new = base[[0, -1]].tolist(), number >= job.earlier_partitions
     here = PlacedRows(tables.MET_HERE, folder, [number] if is_new else [], 0, end - origin)
@@ -173,11 +177,13 @@ def window(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
         return sorted_distinct(np.concatenate([own, elsewhere.between(start, stop).place]))
 
     def hashed(ops: Backend, some: Some) -> Iterable[Windows]:
-        text, begin = read_text(some.text, job.folding, job.of_bytes), int(base[some.rows[0]])
+        begin = int(base[some.rows[0]])
         places = int(base[some.rows[-1] + 1]) - begin
-        if len(text) > 1 or not is_long(places - 1, job.tokens):
+        if len(some.text) > 1 or not is_long(places - 1, job.tokens):
+            text = read_text(some.text, job.folding, job.of_bytes)
             return [near(ops, ops.tokens(text, job.windows, place.keys), base[some.rows], begin + places)]
-        parts = token_pieces(ops, text, job.windows, place.keys, places - 1, job.tokens)
+        text = normalized(some.text, job.folding.form)  # bytes have no form
+        parts = token_pieces(ops, text, job.windows, place.keys, places - 1, job.tokens, spell)
 
         def part(at: int, found: Tokens) -> Windows:
             return near(ops, found, np.array([begin + at]), begin + at + len(found.values) - job.tokens + 1)
