@@ -23,8 +23,9 @@ Compression = Literal["", "gz", "bz2", "xz", "zst"]
 NAMES = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 GZIP, BZIP2, XZ, ZSTD = b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # begin a member of each
 BZIP2_BLOCK, BZIP2_END = b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"  # one of these follows the level of a bzip2 stream
-# Bytes that zstd decodes together: few where they hold much content.
-ZSTD_STEPS, ZSTD_CONTENT = (64, 4096), 1 << 18
+# Bytes that zstd decodes together: few where they hold much content. Four bytes may hold 128 KiB, so the first of these
+# bytes come with 64 MiB at most.
+ZSTD_STEPS, ZSTD_CONTENT = (64, 2048), 1 << 18
 MOST_WINDOW = 1 << 31  # bytes; `zstd --long=31` asks for this window
 HEAD = 512  # bytes that show whether a member begins
 PLAIN_STEP, PACKED_STEP = 4 << 20, 64 << 10  # bytes of content, and of compressed data, that are handled at once

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from gpulsh.io import packing
-from gpulsh.io.compression import Compression, blocks
+from gpulsh.io.compression import Compression, blocks, member_pieces
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import split_lines
 from gpulsh.io.packing import packed_writer
@@ -73,3 +73,11 @@ def test_cut_in_a_frame_without_content() -> None:
     assert unpacked(data, "zst") == b"some textand more"
     with pytest.raises(ValueError, match="truncated"):
         unpacked(data[: data.index(b"llo")], "zst")
+
+
+def test_content_that_compresses_well_comes_in_pieces_after_some_that_does_not() -> None:
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    parts = [packer.compress(part) for part in (random.Random(7).randbytes(1 << 20), *[bytes(1 << 20)] * 160)]
+    packed = b"".join([*parts, packer.flush()])
+    sizes = [len(piece.content) for piece in member_pieces("zst", io.BytesIO(packed))]
+    assert sum(sizes) == 161 << 20 and max(sizes) <= 64 << 20
