@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh.errors import InputError, ParameterError
+from gpulsh.io.arrow.buffers import size_of
 from gpulsh.io.arrow.ids import in_parquet, of_type, parquet_type, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import Cutter, as_strings
@@ -143,7 +144,7 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
                     if not values_in_parquet(column):
                         raise _refused(file, field, "has values beyond the range of Parquet, as")
                 held.append(batch if batch.schema == schema else _of_schema(batch, schema))
-                size += batch.nbytes
+                size += size_of(batch)
                 del batch  # before the next one is read
                 if size >= GROUP_BYTES or sum(map(len, held)) >= GROUP_ROWS:
                     left = True
@@ -171,7 +172,7 @@ def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns, 
         names = batch.schema.names
         if twice := [name for name, often in Counter(names).items() if often > 1]:
             raise InputError(f"{file.name}: has {names.count(twice[0])} columns {twice[0]!r}; rename all but one")
-        rows = max(1, len(batch) * PART_BYTES // max(batch.nbytes, 1))
+        rows = max(1, len(batch) * PART_BYTES // max(size_of(batch), 1))
         for start in range(0, len(batch), rows):
             part = {name: column.slice(start, rows) for name, column in zip(names, batch.columns, strict=True)}
             with reading(file):
@@ -197,7 +198,7 @@ def _large_line(file: File, part: Mapping[str, pa.Array], texts: set[str], limit
         if _is_string(column, name in texts) and column.null_count == 0:
             yield from _string(arrow_rows(column).pieces(FIRST)[0])
             continue
-        if limit is not None and (need := VALUE_COPIES * column.nbytes) > COPIES * limit.document:
+        if limit is not None and (need := VALUE_COPIES * size_of(column)) > COPIES * limit.document:
             raise too_costly(file, f"a value of column {name!r} as JSON", need, COPIES * limit.document, limit)
         yield _dumped(_values(column, name in texts)[0])
     yield b"}\n"

@@ -93,6 +93,14 @@ def large_type(kind: pa.DataType) -> pa.DataType:
     return pa.large_binary() if "binary" in str(kind) else pa.large_string()
 
 
+def size_of(rows: pa.Array | pa.RecordBatch) -> int:
+    """Bytes of the rows; of their whole buffers where an older pyarrow does not measure a slice, as of views."""
+    try:
+        return int(rows.nbytes)
+    except pa.ArrowTypeError:
+        return int(rows.get_total_buffer_size())
+
+
 def as_one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """The chunks as one array, whose offsets have 64 bits if 32 are too few for its texts."""
     if not isinstance(column, pa.ChunkedArray):
