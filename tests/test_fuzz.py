@@ -80,6 +80,19 @@ def test_the_judge_knows_lines_and_ids_as_gpulsh_does(saved: Path, runner: Runne
     assert (verdict.findings, verdict.ended.status) == ([], 0)
 
 
+def test_the_judge_takes_a_file_whose_other_columns_are_broken_as_gpulsh_does(saved: Path, runner: Runner) -> None:
+    table = pa.table({"text": ["a b c d e", "f", "a b c d e"], "other": ["x" * 99, "y", "z"]})
+    with pa.ipc.new_file(saved / "in/a.arrow", table.schema) as out:
+        out.write_table(table)
+    whole = (saved / "in/a.arrow").read_bytes()
+    at = whole.index((101).to_bytes(4, "little"))  # the end of the last value
+    (saved / "in/a.arrow").write_bytes(whole[:at] + b"\xff\xff\xff\x7f" + whole[at + 4 :])
+    given = ["dedup", "in/a.arrow", "-o", "out", "--memory", "512MiB", "--backend", "cpu", "--write", "duplicates"]
+    Case("arrow", "planted", 0, given).save(saved)
+    verdict = runner.again(saved)
+    assert (verdict.findings, verdict.ended.status) == ([], 0)
+
+
 def test_a_file_without_a_name_changes_no_index(runner: Runner, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query makes the filters that an index lacks."""
     monkeypatch.chdir(saved)

@@ -168,24 +168,35 @@ def _parquet(path: Path) -> Rows:
 
 
 def _ipc(path: Path) -> Rows:
+    """A column that gpulsh does not use may be broken."""
     import pyarrow as pa
 
     raw = path.read_bytes()
+
+    def reader(columns: list[int] | None = None) -> Any:
+        options = pa.ipc.IpcReadOptions(included_fields=columns)
+        return (pa.ipc.open_file if raw[:6] == b"ARROW1" else pa.ipc.open_stream)(raw, options=options)
+
+    failures = (pa.ArrowException, OSError, ValueError, IndexError, OverflowError)
     try:
-        reader = pa.ipc.open_file(raw) if raw[:6] == b"ARROW1" else pa.ipc.open_stream(raw)
-        rows = reader.read_all()
-        if rows.nbytes > MOST or rows.schema.names.count("text") != 1:
+        names = reader().schema.names
+        if names.count("text") != 1:
             raise Unknown
-        _check(rows.column("text"))
-    except (pa.ArrowException, OSError, ValueError, IndexError, OverflowError) as error:
+        texts = reader([names.index("text")]).read_all().column("text")
+        if texts.nbytes > MOST:
+            raise Unknown
+        _check(texts)
+    except failures as error:
         raise Broken(f"Arrow: {error}") from None
-    whole: Any = rows
     try:
-        for column in rows.columns:
+        whole = reader().read_all()
+        for column in whole.columns:
             _check(column)
-    except pa.ArrowException:
-        whole = None
-    return Rows(_texts(rows.column("text")), whole)
+    except failures:
+        return Rows(_texts(texts), None)
+    if whole.nbytes > MOST:
+        raise Unknown
+    return Rows(_texts(texts), whole)
 
 
 def _check(column: Any) -> None:
