@@ -77,6 +77,16 @@ def test_a_stage_that_takes_too_much_memory_ends_in_one_line(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("job", ["dedup", "passages"])
+def test_a_report_that_takes_too_much_memory_ends_in_one_line(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    (tmp_path / "a.txt").write_text("some words")
+    monkeypatch.setattr("gpulsh.run.file_run.write_report", lambda *_: bytearray(2 << 30))
+    last = command(f"{job} {tmp_path}/a.txt -o {tmp_path}/out --memory 512MiB --backend reference").error
+    assert re.fullmatch(r".*/out: needs more memory than the \d+ MiB that this .*; give a larger --memory", last)
+
+
 def test_the_command_leaves_the_budget_to_the_run() -> None:
     """Arrow's allocator may reserve much that nothing touches, and the kernel counts it."""
     code = (

@@ -18,6 +18,7 @@ from gpulsh.io.files.inputs import find_files, refuse_packing, refuse_unused
 from gpulsh.io.files.no_documents import REPORT
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.packing import Packing
+from gpulsh.memory_limit import out_of_memory
 from gpulsh.run.engines import Engine, EngineName, Machine
 from gpulsh.run.job import FileJob, OnError
 from gpulsh.run.output.folder import OutputFolder, finished, read_report, write_report
@@ -82,11 +83,13 @@ def with_cut(job: AnyJob, engine: Engine) -> AnyJob:
 
 @contextmanager
 def system_errors_as_output_errors(out: Path) -> Iterator[None]:
-    """Turn errors of the system into OutputError."""
+    """Turn errors of the system into OutputError or MemoryLimitError."""
     try:
         yield
     except GpulshError:
         raise
+    except MemoryError as error:
+        raise out_of_memory(str(out)) from error
     except OSError as error:
         raise refused(error.filename or out, error) from error
 

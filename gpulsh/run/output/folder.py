@@ -347,7 +347,9 @@ def read_report(report: Path) -> dict[str, Any]:
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
     """Write indented JSON in ASCII, so that a file's name that is not UTF-8 does no harm."""
-    path.write_text(json.dumps(report, indent=2) + "\n", encoding="ascii")
+    with open(path, "w", encoding="ascii") as file:
+        json.dump(report, file, indent=2)  # as a text it takes a kilobyte for each input file
+        file.write("\n")
 
 
 def files_of(path: Path, name: str) -> list[str]:
