@@ -7,18 +7,20 @@ import errno
 import os
 import re
 import stat
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Self
 from uuid import uuid4
 
+from zlib_ng.zlib_ng import crc32 as crc32_of
+
 from gpulsh.errors import GpulshError, OutputError
 
-READ_AT_ONCE = 8 << 20
+READ_AT_ONCE = 1 << 18  # bytes, which stay in a processor's cache until their checksum is known
 MANY = 16  # files that one syncfs takes
 REPORTS_ERRORS = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 8)
 PART = ".part"  # how names of unfinished files end
@@ -43,7 +45,7 @@ class ChecksummedFile:
 
     def write(self, data: bytes | memoryview) -> int:
         """Write bytes, as a file does."""
-        self._crc32 = zlib.crc32(data, self._crc32)
+        self._crc32 = crc32_of(data, self._crc32)
         self._size += memoryview(data).nbytes
         with naming(self._path):  # here, for several files may be written side by side
             return self._file.write(data)
@@ -201,14 +203,15 @@ def fact_of(path: str | Path, *, durable: bool = False) -> FileFact | None:
             if durable:
                 os.fsync(file.fileno())
             room = max(min(os.fstat(file.fileno()).st_size, READ_AT_ONCE), 1)  # small files need no large buffer
-            while data := file.read(room):
-                size, crc32 = size + len(data), zlib.crc32(data, crc32)
+            data = memoryview(bytearray(room))
+            while read := file.readinto(data):
+                size, crc32 = size + read, crc32_of(data[:read], crc32)
     except FileNotFoundError:
         return None
     return FileFact(size, crc32)
 
 
-def open_file(path: str | Path) -> BinaryIO:
+def open_file(path: str | Path) -> FileIO:
     """A file for reading, without a buffer; a FileNotFoundError also where a link, a folder or a pipe has its name."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
