@@ -69,11 +69,20 @@ def _next(content: str, at: int) -> int:
 
 
 def members(batch: pa.RecordBatch) -> list[bytes]:
-    """The columns of each row as members of an object, without braces."""
+    """The columns of each row as more members of an object, with the comma before them, its brace and a line's end."""
     parts: list[pa.Array | pa.Scalar] = []
-    for place, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
-        parts += [_text(f'{"," if place else ""}"{name}":'), json_values(column)]
-    return _joined(*parts).cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
+    constant = ""  # text of all rows behind the last part: Arrow takes about as long for each part of a row
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        constant += f',"{name}":'
+        if column.null_count == len(column):
+            constant += "null"
+            continue
+        parts += [_text(constant), json_values(column)]
+        constant = ""
+    constant += "}\n"
+    if not parts:
+        return [constant.encode()] * len(batch)
+    return _joined(*parts, _text(constant)).cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
 
 
 def json_values(column: pa.Array) -> pa.StringArray:

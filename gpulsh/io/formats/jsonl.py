@@ -202,7 +202,7 @@ class JsonLines(Streamed):
                     change = partial(cuts.text, int(here[at]))
                     kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
             if more is not None:
-                kept.lines[:] = [_with_member(line, next(more)) for line in kept.lines]
+                kept.lines[:] = map(_with_members, kept.lines, more)
             yield kept
             del kept  # its lines may be as large as a document may be
 
@@ -368,16 +368,18 @@ def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:
     out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
 
 
-def _with_member(line: Line, member: bytes) -> Line:
+def _with_members(line: Line, more: bytes) -> Line:
+    """The line with `more` members in place of its closing brace: a comma, they, a brace and the end of the line."""
     if isinstance(line, bytes) and line.startswith(b'{"') and line.endswith(b"}\n"):  # as nearly always, and quickly
-        return b"%b,%b}\n" % (line[:-2], member)
+        return line[:-2] + more
     end = line.rindex(b"}")
-    if line.find(b'"', 0, end) >= 0:  # otherwise it has no member
-        member = b"," + member
+    more = more[:-2] + bytes(line[end:])
+    if line.find(b'"', 0, end) < 0:  # it has no member
+        more = more[1:]
     if isinstance(line, bytearray):  # a copy would be as large
-        line[end:end] = member
+        line[end:] = more
         return line
-    return b"".join((memoryview(line)[:end], member, line[end:]))  # one copy
+    return b"".join((memoryview(line)[:end], more))  # one copy
 
 
 def write_lines(out: Sink, lines: list[Line]) -> None:

@@ -422,7 +422,7 @@ def _kept_batches(
                 found = kept(batch, part)
                 if texts is not None:
                     columns = found.columns
-                    rows = texts.slice(start, len(batch)).filter(to_arrow(part))
+                    rows = kept(texts.slice(start, len(batch)), part)
                     columns.insert(place, rows.chunk(0) if rows.num_chunks == 1 else pa.concat_arrays(rows.chunks))
                     found = pa.RecordBatch.from_arrays(columns, schema=schema)
                     del columns, rows
