@@ -105,8 +105,10 @@ def passages(
         row          the document
         start, stop  bytes of its original text as UTF-8, at boundaries of characters
         first_row    the document with the first occurrence; null for an addition, which does not repeat
-        first_start  the byte at which the first token of that occurrence begins
-        tokens       the tokens of the span, as read after `normalize`: one character may be several
+        first_start  the byte at which the first token of that occurrence begins, or the byte after the character in
+                     which it begins
+        tokens       the marked tokens, as read after `normalize`: one character may be several, even of two spans, and
+                     stays if one of them is not marked
         occurrences  how often its windows occur, including the first
 
     Raises ParameterError, InputTypeError, or BackendError if CUDA was requested and does not work.
