@@ -104,7 +104,7 @@ def test_every_command_that_reads_files(tmp_path: Path, capsys: pytest.CaptureFi
     index, given = str(tmp_path / "index"), [str(path), "--text-column", "title,meta.body", "--backend", "cpu"]
     for arguments, told in (
         (["dedup", *given, "-o", str(tmp_path / "out")], "Results are in"),
-        (["index", "build", index, *given], "6 documents, 3 kept"),
+        (["index", "build", index, *given], "Kept 3 of 6 documents"),
         (["index", "query", index, *given], '"similarity": 1.0'),
         (["sign", *given, "-o", str(tmp_path / "signed.parquet")], "6 documents"),
         (["sample", *given], "6 of 6 documents compared"),

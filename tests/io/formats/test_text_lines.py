@@ -96,7 +96,7 @@ def test_the_command_and_the_index_take_lines_too(tmp_path: Path, capsys: pytest
     ):
         assert main([*command, "--lines", "--backend", "reference"]) == 0
     assert (tmp_path / "out/data/a.txt").read_text() == "\n".join(PAGES) + "\n"
-    assert "10 documents, 9 kept, 1 dropped" in capsys.readouterr().out
+    assert "Kept 9 of 10 documents and dropped 1" in capsys.readouterr().out
     assert main(["index", "query", str(tmp_path / "i"), str(path), "--lines", "--backend", "reference"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 10
 
