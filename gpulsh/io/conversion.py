@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.arrow.buffers import size_of
-from gpulsh.io.arrow.ids import in_parquet, of_type, parquet_type, values_in_parquet
+from gpulsh.io.arrow.ids import of_type, parquet_type, refuse_unheld, unheld, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import Cutter, as_strings
 from gpulsh.io.columns import Columns
@@ -121,9 +121,7 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
     first = next(batches, None)
     if first is None:
         return
-    for field in first.schema:
-        if not in_parquet(field.type):
-            raise _refused(file, field, "is")
+    refuse_unheld(file, first.schema)
     schema = pa.schema([field.with_type(parquet_type(field.type)) for field in first.schema], first.schema.metadata)
     options = {
         "compression": packing.codec if packing else "zstd",
@@ -142,7 +140,7 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
             for batch in batches:
                 for field, column in zip(batch.schema, batch.columns, strict=True):
                     if not values_in_parquet(column):
-                        raise _refused(file, field, "has values beyond the range of Parquet, as")
+                        raise unheld(file, field, "has values beyond the range of Parquet, as")
                 held.append(batch if batch.schema == schema else _of_schema(batch, schema))
                 size += size_of(batch)
                 del batch  # before the next one is read
@@ -156,13 +154,6 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
 def _of_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = [of_type(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.record_batch(columns, schema=schema)
-
-
-def _refused(file: File, field: pa.Field, why: str) -> InputError:
-    return InputError(
-        f"{file.name}: column {field.name!r} {why} {field.type}, which Parquet cannot hold; leave --format out, or"
-        " give it as jsonl"
-    )
 
 
 def json_lines(file: File, batches: Iterable[pa.RecordBatch], columns: Columns, limit: Limit | None) -> Iterator[bytes]:

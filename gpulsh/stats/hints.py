@@ -71,7 +71,8 @@ def _of_texts(method: Method, funnel: Funnel) -> Iterator[str]:
         )
     if funnel.not_utf8:
         documents = f"{funnel.not_utf8:,} document{'s' if funnel.not_utf8 > 1 else ''}"
+        stray, are = (f"{funnel.stray_bytes:,} bytes", "are") if funnel.stray_bytes > 1 else ("1 byte", "is")
         yield (
-            f"{funnel.stray_bytes:,} bytes in {documents} are not UTF-8, or not of the given encoding, and are read as"
-            " U+FFFD; for CSV and text give --encoding, such as latin-1"
+            f"{stray} in {documents} {are} not UTF-8, or not of the given encoding, and {are} read as U+FFFD; for CSV"
+            " and text give --encoding, such as latin-1"
         )

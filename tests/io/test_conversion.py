@@ -199,6 +199,7 @@ def test_row_groups_are_filled_by_batches(tmp_path: Path, monkeypatch: pytest.Mo
 def test_types_that_parquet_lacks(tmp_path: Path) -> None:
     for values, told in (
         (pa.array([None], pa.month_day_nano_interval()), "is month_day_nano_interval, which Parquet cannot hold"),
+        (pa.array([None], pa.decimal128(5, -2)), r"is decimal128\(5, -2\), which Parquet cannot hold"),
         (pa.array([1 << 60], pa.timestamp("s")), r"has values beyond the range of Parquet, as timestamp\[s\]"),
     ):
         batches = iter([pa.record_batch([values], names=["n"])])

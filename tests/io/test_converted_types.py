@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gpulsh.errors import InputError
 from gpulsh.io.arrow.ids import in_parquet, one_type, parquet_type
 from gpulsh.io.formats.json_text import json_values
 from tests.support.files import read_rows, write_rows
@@ -27,6 +28,7 @@ PAIR = pa.list_(pa.float32(), 2)
 TYPES: list[tuple[pa.DataType, list[Any]]] = [
     *((kind, [1, None, 0]) for kind in NUMBERS),
     *((kind, [decimal.Decimal("1.25"), None, decimal.Decimal("-2.50")]) for kind in DECIMALS),
+    (pa.decimal128(5, -2), [decimal.Decimal("1E2"), None, decimal.Decimal("-2E2")]),
     *((kind, ["a", None, "c" * 30]) for kind in (pa.string(), pa.large_string(), pa.string_view())),
     *((kind, [b"a", None, b"\xff" * 30]) for kind in (pa.binary(), pa.large_binary(), pa.binary_view())),
     *((kind, [dt.date(2020, 1, 1), None, dt.date(1960, 1, 1)]) for kind in (pa.date32(), pa.date64())),
@@ -103,6 +105,21 @@ def test_kept_rows_are_read_again(name: str, options: dict[str, Any], corpus: Pa
     for column, values in (COLUMNS if name == "every" else HELD).items():
         rows = values.to_pylist()
         assert found[column].to_pylist() == [rows[row] for row in STAY], column
+
+
+@pytest.mark.parametrize("kind", [pa.month_day_nano_interval(), pa.decimal128(5, -2), pa.decimal128(5, 7)])
+def test_types_that_parquet_lacks_are_refused_before_the_work(
+    kind: pa.DataType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def worked(*given: object) -> None:
+        raise AssertionError("a partition was signed")
+
+    monkeypatch.setattr("gpulsh.run.stages.sign.sign_batches", worked)
+    nested = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4, 5, 6], pa.int32()), pa.nulls(6, kind))
+    for values in (pa.nulls(6, kind), nested):
+        write_rows(tmp_path / "a.arrow", pa.table({"text": TEXTS, "x": values}))
+        with pytest.raises(InputError, match=r"column 'x' is .*, which Parquet cannot hold; leave format out"):
+            run(tmp_path / "a.arrow", tmp_path / "out", format="parquet")
 
 
 def test_kept_rows_as_json(corpus: Path, tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gpulsh.errors import InputError
 from gpulsh.io.arrow.buffers import decoded, large_type, python_array
 from gpulsh.io.arrow.rows import has_views
+from gpulsh.io.file import File
 
 DAY = 86_400_000  # milliseconds
 
@@ -42,12 +44,27 @@ def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
 
 
 def in_parquet(kind: pa.DataType) -> bool:
-    """Whether Parquet has the type."""
+    """Whether Parquet has the type: no intervals, and no decimals of a scale below 0 or above their digits."""
     try:
         pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([("id", kind)])).close()
-    except pa.ArrowNotImplementedError:
+    except (pa.ArrowNotImplementedError, OSError):  # OSError at such a scale
         return False
     return True
+
+
+def refuse_unheld(file: File, schema: pa.Schema) -> None:
+    """InputError at a column whose type Parquet does not have."""
+    for field in schema:
+        if not in_parquet(field.type):
+            raise unheld(file, field, "is")
+
+
+def unheld(file: File, field: pa.Field, why: str) -> InputError:
+    """The error for a column that Parquet cannot hold."""
+    return InputError(
+        f"{file.name}: column {field.name!r} {why} {field.type}, which Parquet cannot hold; leave --format out, or"
+        " give it as jsonl"
+    )
 
 
 def parquet_type(kind: pa.DataType, *, coded: bool = False) -> pa.DataType:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.buffers import chosen, kept
+from gpulsh.io.arrow.ids import refuse_unheld
 from gpulsh.io.arrow.rows import bytes_of
 from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import Cutter, check_columns, column_named, type_named, without_dictionary
@@ -51,9 +52,11 @@ class Ipc(Format):
     in_order = False
 
     def check(self, file: File, columns: Columns, size: int | None = None) -> int | None:
-        """Check the columns and their types, which are in the schema."""
+        """Check the columns and their types, which are in the schema, also for Parquet if the file is written so."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema, columns)
+            if file.relative.endswith(".parquet"):
+                refuse_unheld(file, source.schema)
             return size
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
