@@ -17,7 +17,7 @@ from inspect import signature
 from math import comb
 from operator import index
 from types import NoneType
-from typing import Any, ClassVar, Literal, NamedTuple, ParamSpec, Protocol, TypeGuard, TypeVar, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, ParamSpec, Protocol, Self, TypeGuard, TypeVar, get_args
 
 from gpulsh.errors import ParameterError, UnknownParameterError, nearest
 from gpulsh.words import stems, stop_words
@@ -202,7 +202,16 @@ PLAIN = Reading()
 OMITTED = {"omitted": True}  # metadata of a field that is not written at its default: files of before lack it
 
 
-class Parameters:
+class Named:
+    """The base of dataclasses that a user makes by keywords."""
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        """Refuse a keyword that is not a parameter."""
+        refuse_unknown(cls.__name__, parameters, [field.name for field in fields(cls) if field.init])  # type: ignore[arg-type]
+        return super().__new__(cls)
+
+
+class Parameters(Named):
     """The base of all parameter objects: a canonical JSON form, and its digest."""
 
     kind: ClassVar[str]  # in the digest: the name that the class had when the scheme began

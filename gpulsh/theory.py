@@ -23,12 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, NearBits, check_integer, set_integer, shown
+from gpulsh.params import MAX_NUM_PERM, Named, NearBits, check_integer, known_keywords, set_integer, shown
 from gpulsh.ragged import within_runs
 
 
 @dataclass(frozen=True, kw_only=True)
-class SCurve:
+class SCurve(Named):
     """The probability that two documents become a candidate pair, as a function of their Jaccard similarity.
 
     Parameters: `bands` and `rows`, integers from 1 to 65536. Raises `ParameterError` for any other.
@@ -130,6 +130,7 @@ class SCurve:
         return float(self.similarity_at(0.95) - self.similarity_at(0.05))
 
 
+@known_keywords
 def choose_banding(
     num_perm: int = 128, capture: tuple[float, float] = (0.5, 0.99), reject: tuple[float, float] = (0.05, 0.01)
 ) -> SCurve:

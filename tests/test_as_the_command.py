@@ -100,6 +100,23 @@ def test_unknown_keywords() -> None:
         (partial(gpulsh.Index.open, "x"), "treshold", "threshold"),
         (gpulsh.MinHash, "num_hashes", "num_perm"),
         (gpulsh.OnePermutation, "numperm", "num_perm"),
+        (gpulsh.SimHash, "bit", "bits"),
+        (gpulsh.Hyperplanes, "sed", "seed"),
+        (gpulsh.BBit, "num_hashes", "num_perm"),
+        (gpulsh.BottomS, "sizes", "size"),
+        (gpulsh.ModM, "modulo", "modulus"),
+        (gpulsh.HammingTables, "distances", "distance"),
+        (gpulsh.Shingling, "sizes", "size"),
+        (gpulsh.Folding, "cases", "case"),
+        (gpulsh.Banding, "band", "bands"),
+        (gpulsh.BitSampling, "row", "rows"),
+        (gpulsh.Supershingles, "group", "groups"),
+        (gpulsh.SCurve, "band", "bands"),
+        (gpulsh.choose_banding, "num_hashes", "num_perm"),
+        (partial(gpulsh.weigh, TEXTS), "shingle", "shingling"),
+        (partial(gpulsh.sample, TEXTS), "treshold", "thresholds"),
+        (partial(gpulsh.study, TEXTS), "treshold", "threshold"),
+        (partial(gpulsh.compare, TEXTS), "treshold", "threshold"),
     ]
     for call, unknown, meant in calls:
         with pytest.raises(UnknownParameterError, match=f"has no parameter '{unknown}'; did you mean {meant}\\?"):

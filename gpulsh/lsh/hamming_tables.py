@@ -18,7 +18,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import packed, unpacked
-from gpulsh.params import MOST_TABLES, check_integer, check_type, set_integer, set_multiple, shown
+from gpulsh.params import MOST_TABLES, Named, check_integer, check_type, set_integer, set_multiple, shown
 from gpulsh.permutations import mixed
 from gpulsh.sketch.bits import WORD_BITS, check_bits, distances
 
@@ -77,7 +77,7 @@ def _mask(positions: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HammingTables:
+class HammingTables(Named):
     """An exact search for signatures of `bits` bits, a multiple of 64, that differ in at most `distance` bits.
 
     Each table is sorted by a key of some bits; whichever bits differ, the key of some table has none of them. The bits

@@ -11,7 +11,7 @@ from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import GOLDEN, STREAM_BITS
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_choice, check_type, set_integer
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Named, check_choice, check_type, set_integer
 from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, of_pairs
 from gpulsh.sketch.bits import ones
 from gpulsh.sketch.minhash import MinHash
@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
-class BBit(TextSketch[PackedSignatures]):
+class BBit(TextSketch[PackedSignatures], Named):
     """`bits` bits, one of 1, 2, 4, 8, 16 and 32, of each of the `num_perm` values of signatures.
 
     Two values that differ have the same bits with probability 2^-bits, which the estimate corrects. The memory of

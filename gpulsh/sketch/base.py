@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,10 @@ from gpulsh.params import (
     Family,
     FamilyName,
     Folding,
+    Named,
     Shingling,
     check_integer,
     check_type,
-    refuse_unknown,
     set_integer,
 )
 from gpulsh.text.documents import Documents
@@ -122,16 +122,11 @@ class TextSketch(ABC, Generic[Sketched]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignatureSketch:
+class SignatureSketch(Named):
     """Signatures of `num_perm` values; the share of equal values estimates the similarity of two."""
 
     num_perm: int = 128
     seed: int = 1
-
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        """Refuse a keyword that is not a parameter."""
-        refuse_unknown(cls.__name__, parameters, [field.name for field in fields(cls)])
-        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         set_integer(self, "num_perm", 1, MAX_NUM_PERM)

@@ -14,7 +14,7 @@ import numpy as np
 from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_SEED, check_type, set_integer, set_multiple
+from gpulsh.params import MAX_SEED, Named, check_type, set_integer, set_multiple
 from gpulsh.sketch.base import check_maker, checked_estimate, checked_pairs, of_pairs
 
 
@@ -59,7 +59,7 @@ MAX_BITS = 384
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitSketch:
+class BitSketch(Named):
     """Signatures of `bits` bits, a multiple of 64 up to 384; each bit is a vector's side of a random hyperplane.
 
     Source: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3.

@@ -19,7 +19,7 @@ from gpulsh.backends.hashing import mixed
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_SEED, check_type, set_integer
+from gpulsh.params import MAX_SEED, Named, check_type, set_integer
 from gpulsh.permutations import stream
 from gpulsh.ragged import chosen_rows, counted, end_to_end, offsets, ranges
 from gpulsh.sketch.base import TextSketch, check_maker, checked_estimate, checked_pairs, of_pairs
@@ -27,7 +27,7 @@ from gpulsh.text.documents import Documents
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleSketch(TextSketch[Samples]):
+class SampleSketch(TextSketch[Samples], Named):
     """Samples of the permuted fingerprints of sets; each kind of sketch has its own rule of choice.
 
     The permutation is y = mix64((a | 1) * x + b modulo 2^64), a and b drawn from `seed`; mix64 as in

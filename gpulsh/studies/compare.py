@@ -19,7 +19,7 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.lsh.pairs import packed
 from gpulsh.lsh.similarity import jaccard
 from gpulsh.method import Verify
-from gpulsh.params import Folding, Shingling, check_choice, check_type, shown, text_reading
+from gpulsh.params import Folding, Shingling, check_choice, check_type, known_keywords, shown, text_reading
 from gpulsh.ragged import sorted_distinct
 from gpulsh.sketch.base import checked_pairs
 from gpulsh.studies.methods import Finder, Finders
@@ -73,6 +73,7 @@ class Comparison(Study):
         return head, rows
 
 
+@known_keywords
 def compare(
     texts: object,
     methods: Sequence[str] = METHODS,

@@ -17,7 +17,16 @@ from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError, install
 from gpulsh.lsh.banding import Banding
 from gpulsh.lsh.collisions import candidate_pairs
-from gpulsh.params import MAX_NUM_PERM, Folding, Shingling, check_integer, is_path, shown_type, text_reading
+from gpulsh.params import (
+    MAX_NUM_PERM,
+    Folding,
+    Shingling,
+    check_integer,
+    is_path,
+    known_keywords,
+    shown_type,
+    text_reading,
+)
 from gpulsh.run.output.paths import DRAWN, PICTURES, refuse_present
 from gpulsh.sketch.minhash import MinHash
 from gpulsh.store.durable import writing
@@ -109,6 +118,7 @@ class BandingStudy(Study):
         }
 
 
+@known_keywords
 def study(
     texts: object,
     *,

@@ -14,7 +14,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.backends.unicode_table import SINGLE, WORD, unicode_table
 from gpulsh.errors import ParameterError
-from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, shown, text_reading
+from gpulsh.params import PLAIN, Folding, Reading, Shingling, check_integer, known_keywords, shown, text_reading
 from gpulsh.studies.study import (
     DEFAULT,
     THRESHOLDS,
@@ -183,6 +183,7 @@ class Resemblance(Study):
         }
 
 
+@known_keywords
 def sample(
     texts: object,
     *,

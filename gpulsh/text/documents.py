@@ -103,6 +103,7 @@ def shingle(
     return end_to_end(list(Documents.opened(texts, shingling, folding, backend, threads).fingerprints()))
 
 
+@known_keywords
 def weigh(
     texts: object,
     weights: Weights = "count",
