@@ -1,5 +1,6 @@
 """`gpulsh curve`, as click runs it."""
 
+import inspect
 import json
 from pathlib import Path
 
@@ -92,7 +93,8 @@ def test_only_a_picture_of_ours_is_replaced(ending: str, tmp_path: Path) -> None
 
 
 def test_defaults_are_those_of_choose_banding() -> None:
-    assert choose_banding.__defaults__ == (DEFAULT_NUM_PERM, DEFAULT_CAPTURE, DEFAULT_REJECT)
+    defaults = [parameter.default for parameter in inspect.signature(choose_banding).parameters.values()]
+    assert defaults == [DEFAULT_NUM_PERM, DEFAULT_CAPTURE, DEFAULT_REJECT]
     shown = {option.name: option.help or "" for option in curve.params if isinstance(option, click.Option)}
     assert "[default: 128]" in shown["num_perm"]
     assert "0.5:0.99" in shown["capture"] and "0.05:0.01" in shown["reject"]
