@@ -106,7 +106,7 @@ def as_one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if not isinstance(column, pa.ChunkedArray):
         return column
     kind = column.type
-    if column.nbytes >= 1 << 31 and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+    if (pa.types.is_string(kind) or pa.types.is_binary(kind)) and column.nbytes >= 1 << 31:
         column = column.cast(large_type(kind))
     return column.combine_chunks()
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.buffers import chosen, kept, to_arrow
+from gpulsh.io.arrow.buffers import chosen, kept, size_of, to_arrow
 from gpulsh.io.arrow.identities import of_python
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
 from gpulsh.io.arrow.soundness import check_batch, check_values
@@ -300,7 +300,7 @@ def _batches(
     size = sum(chunk.total_uncompressed_size for chunk in chunks) / max(rows, 1)
     if rows > FEW_ROWS and any(chunk.has_dictionary_page for chunk in chunks):
         first = next(source.iter_batches(FIRST_ROWS, row_groups=groups[:1], columns=names, use_threads=False), None)
-        size = max(size, first.nbytes / max(len(first), 1) if first is not None else 0)
+        size = max(size, size_of(first) / max(len(first), 1) if first is not None else 0)
     at_once = int(max(min(most_bytes / max(size, 1), MAX_BATCH_ROWS * most_bytes // DECODED_BYTES), 1))
     found = 0
     for batch in source.iter_batches(at_once, row_groups=groups, columns=names, use_threads=False):
