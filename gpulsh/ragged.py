@@ -94,8 +94,8 @@ def run_bounds(values: Array) -> Iterator[tuple[int, int]]:
 
 def within_runs(counts: Numbers) -> Numbers:
     """0, 1, ... count - 1 for each count, end to end."""
-    ends = np.cumsum(counts)
-    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
+    places: Numbers = ranges(np.zeros_like(counts), counts)
+    return places
 
 
 def ranges(begin: Array, size: Array) -> Array:

@@ -87,11 +87,11 @@ class Staging:
         fillers = min(len(groups), FILLERS)
         if fillers < 2:
             send()
-            return TextBatch(text, there)
-        sending = [_fillers().submit(send) for _ in range(fillers)]
-        wait(sending)  # for all, also where one fails: they write to `text`
-        for one in sending:
-            one.result()
+        else:
+            sending = [_fillers().submit(send) for _ in range(fillers)]
+            wait(sending)  # for all, also where one fails: they write to `text`
+            for one in sending:
+                one.result()
         return TextBatch(text, there)
 
     def release(self) -> None:
