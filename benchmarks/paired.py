@@ -76,7 +76,7 @@ CASES += (*SKETCHES, *SHINGLED, *SIMILAR)
 
 def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:
     """The file of each case."""
-    from benchmarks.corpora import licences, templates
+    from benchmarks.corpora import licences, many_parts, templates
 
     folder.mkdir(parents=True, exist_ok=True)
     table = pq.read_table(corpus, columns=["text"])
@@ -93,7 +93,7 @@ def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:
         elif kind == "csv":
             pa.csv.write_csv(table, path)
         elif kind == "warc":
-            path.write_bytes(b"".join(map(_record, table["text"].to_pylist())))
+            path.write_bytes(b"".join(itertools.starmap(many_parts.wet_record, enumerate(table["text"].to_pylist()))))
         else:
             lines = "".join(json.dumps({"text": text}) + "\n" for text in table["text"].to_pylist()).encode()
             packed = {"jsonl.gz": partial(gzip.compress, compresslevel=1), "jsonl.zst": zstandard.compress}
@@ -111,14 +111,6 @@ def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:
         files[kind] = folder / f"{kind}.parquet"
         pq.write_table(pa.table({"text": pa.array(texts, pa.large_string())}), files[kind])
     return files
-
-
-def _record(text: str) -> bytes:
-    """A record of WARC as in a WET file."""
-    body = text.encode()
-    head = "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-000000000000>\r\n"
-    head += "WARC-Date: 2026-01-01T00:00:00Z\r\nContent-Type: text/plain\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"\r\n\r\n"
 
 
 def kinds(pages: list[str], scripts: Path | None) -> Iterator[tuple[str, list[str]]]:

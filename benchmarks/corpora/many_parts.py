@@ -94,12 +94,18 @@ def web_records(path: Path, count: int) -> None:
     """WET, a gzip member a record."""
     with path.open("wb") as out:
         for number, text in enumerate(texts(count)):
-            head = (
-                f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://a.example/{number}\r\n"
-                f"WARC-Record-ID: <urn:x:{number}>\r\nWARC-Date: 2026-11-24T00:00:00Z\r\n"
-                f"Content-Type: text/plain\r\nContent-Length: {len(text)}\r\n\r\n"
-            )
-            out.write(gzip_member(f"{head}{text}\r\n\r\n".encode()))
+            out.write(gzip_member(wet_record(number, text)))
+
+
+def wet_record(number: int, text: str) -> bytes:
+    """A record of WARC as in a WET file."""
+    body = text.encode()
+    head = (
+        f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://a.example/{number}\r\n"
+        f"WARC-Record-ID: <urn:x:{number}>\r\nWARC-Date: 2026-11-24T00:00:00Z\r\n"
+        f"Content-Type: text/plain\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body + b"\r\n\r\n"
 
 
 def columns(kind: str) -> Callable[[Path, int], None]:
