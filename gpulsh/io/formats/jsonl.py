@@ -369,7 +369,7 @@ def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:
 
 
 def _with_members(line: Line, more: bytes) -> Line:
-    """The line with `more` members in place of its closing brace: a comma, they, a brace and the end of the line."""
+    """The line with more members. `more` replaces the closing brace: a comma, the members, a brace and a line end."""
     if isinstance(line, bytes) and line.startswith(b'{"') and line.endswith(b"}\n"):  # as nearly always, and quickly
         return line[:-2] + more
     end = line.rindex(b"}")
