@@ -13,10 +13,8 @@ from click.testing import CliRunner
 import gpulsh
 from gpulsh.cli.dedup import dedup
 from gpulsh.errors import ParameterError
-from gpulsh.io.files.inputs import find_files
-from gpulsh.io.formats.endings import format_of
 from gpulsh.io.packing import LEVELS, Packing
-from tests.support.files import write_rows
+from tests.support.files import write_kept, write_rows
 from tests.support.texts import licences
 
 
@@ -28,13 +26,6 @@ def texts() -> list[str]:
     return found[: int(np.searchsorted(sizes, 400_000))]
 
 
-def kept(path: Path, keep: np.ndarray, packing: Packing | None = None) -> Path:
-    (file,) = find_files([str(path)])
-    target = path.with_name("kept-" + path.name)
-    format_of(file).write_kept(file, keep, str(target), packing=packing)
-    return target
-
-
 def test_parquet_keeps_codecs_and_dictionaries(texts: list[str], tmp_path: Path) -> None:
     kinds = [str(row % 3) * 20 for row in range(len(texts))]
     table = pa.table({"text": texts, "name": texts[::-1], "kind": kinds, "number": range(len(texts)), "share": texts})
@@ -43,7 +34,7 @@ def test_parquet_keeps_codecs_and_dictionaries(texts: list[str], tmp_path: Path)
     pq.write_table(table, path, compression=codecs, use_dictionary=["kind"], row_group_size=len(texts) // 3)
     keep = np.ones(len(texts), bool)
     keep[::7] = False
-    target = kept(path, keep)
+    target = write_kept(path, keep)
     assert pq.read_table(target).equals(table.filter(pa.array(keep)))
     before, after = (pq.read_metadata(found).row_group(0) for found in (path, target))
     for place in range(table.num_columns):
@@ -57,7 +48,7 @@ def test_levels_are_the_librarys_own(texts: list[str], tmp_path: Path) -> None:
     for level in (1, 19):
         path = tmp_path / f"{level}.parquet"
         pq.write_table(pa.table({"text": texts}), path, compression="zstd", compression_level=level)
-        found.append(kept(path, np.ones(len(texts), bool)).read_bytes())
+        found.append(write_kept(path, np.ones(len(texts))).read_bytes())
     assert found[0] == found[1]
 
 

@@ -10,12 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
+from gpulsh.io.format import Rules
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 
 
@@ -98,11 +102,31 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
     return json.loads(content) if kind == ".json" else [json.loads(line) for line in content.splitlines()]
 
 
-def record(number: object, content: bytes, kind: str = "conversion", of: str | None = "text/plain") -> bytes:
-    """A record of WARC with that id."""
-    kind_of_content = f"Content-Type: {of}\r\n" if of else ""
-    head = f"WARC/1.0\r\nWARC-Type: {kind}\r\n{kind_of_content}WARC-Record-ID: <urn:{number}>\r\n"
-    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content + b"\r\n\r\n"
+def record(
+    number: object, content: bytes, kind: str = "conversion", of: str | None = "text/plain", **more: str
+) -> bytes:
+    """A record of WARC with that id, and further headers, which have "_" for "-"."""
+    headers = {"WARC-Type": kind, "WARC-Record-ID": f"<urn:{number}>", **({"Content-Type": of} if of else {})}
+    headers |= {name.replace("_", "-"): value for name, value in more.items()}
+    lines = ["WARC/1.0", *(f"{name}: {value}" for name, value in headers.items()), f"Content-Length: {len(content)}"]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + content + b"\r\n\r\n"
+
+
+def texts_of(path: str | Path, column: str = "text", **rules: Any) -> list[bytes]:
+    """The texts of a column of a file, whose blocks follow one another."""
+    (file,) = find_files([str(path)], form=Form(lines=Path(path).suffix == ".txt"))
+    found: list[bytes] = []
+    for block in format_of(file).read(file, Columns(column), rules=Rules(**rules)):
+        assert block.start == len(found)
+        found += map(bytes, block.texts.pieces(np.arange(len(block.texts))))
+    return found
+
+
+def write_kept(path: Path, keep: Any, name: str = "kept", **how: Any) -> Path:
+    """A file beside another, of the rows of it that are kept."""
+    (file,) = find_files([str(path)])
+    format_of(file).write_kept(file, np.asarray(keep, bool), str(path.with_name(name)), **how)
+    return path.with_name(name)
 
 
 def documents(

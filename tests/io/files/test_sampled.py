@@ -3,7 +3,6 @@
 import gzip
 import json
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,27 +12,17 @@ import pytest
 import zstandard
 
 from gpulsh.forecast.sample import SampledFiles, bytes_of
-from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats import streamed
 from gpulsh.io.formats.endings import format_of
-from tests.support.files import write_rows
+from tests.support.files import record, texts_of, write_rows
 
 ROWS = 3000
-TEXT = Columns(text="text")
 TEXTS = [f"page {number} has {'other ' * (number % 9)}words" for number in range(ROWS)]
 TABLE = pa.table({"id": range(ROWS), "text": TEXTS})
 JSON = [json.dumps({"text": text}) for text in TEXTS]
-
-
-def warc(path: Path) -> None:
-    with path.open("wb") as out:
-        for text in TEXTS:
-            content = text.encode()
-            head = f"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {len(content)}\r\n\r\n"
-            out.write(gzip.compress(head.encode() + content + b"\r\n\r\n"))
 
 
 LINES = "".join(f"{line}\n" for line in JSON).encode()
@@ -48,17 +37,10 @@ MAKERS: dict[str, Callable[[Path], object]] = {
         path, [{"id": n, "text": text.replace(" has ", "\n")} for n, text in enumerate(TEXTS)]
     ),
     "a.txt": lambda path: path.write_text("\n".join(TEXTS)),
-    "a.wet.gz": warc,
+    "a.wet.gz": lambda path: path.write_bytes(
+        b"".join(gzip.compress(record(row, text.encode())) for row, text in enumerate(TEXTS))
+    ),
 }
-
-
-def texts_of(file: File) -> list[str]:
-    batches = [batch for block in format_of(file).read(file, TEXT) for batch in block.texts.slices(1 << 30)]
-    return [
-        np.asarray(batch.values)[start:stop].tobytes().decode()
-        for batch in batches
-        for start, stop in pairwise(np.asarray(batch.offset).tolist())
-    ]
 
 
 def opened(path: Path) -> File:
@@ -71,13 +53,13 @@ def test_a_share_of_the_rows_of_each_format(name: str, tmp_path: Path, monkeypat
     monkeypatch.setattr(streamed, "STEP", 4096)
     monkeypatch.setattr("gpulsh.io.compression.PACKED_STEP", 4096)
     MAKERS[name](tmp_path / name)
-    file, every = opened(tmp_path / name), texts_of(opened(tmp_path / name))
+    file, every = opened(tmp_path / name), texts_of(tmp_path / name)
     row = {text: number for number, text in enumerate(every)}
     assert len(row) == ROWS
     for share in (1e-9, 0.02, 0.3, 1.0):
         target = tmp_path / f"{share}-{name}"
         taken = format_of(file).write_sample(file, share, str(target))
-        found = texts_of(opened(target))
+        found = texts_of(target)
         places = [row[text] for text in found]
         assert places == sorted(set(places))  # rows of the file, in its order
         assert len(found) == pytest.approx(taken * ROWS, rel=0.06, abs=10)

@@ -3,19 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.io.columns import Columns
-from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Rules
 from gpulsh.io.formats import json_record as record
-from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
-from tests.support.files import read_rows, write_rows
+from tests.support.files import read_rows, texts_of, write_rows
 from tests.support.runs import evidence
 
 ROWS: list[dict[str, Any]] = [
@@ -30,19 +25,7 @@ TEXTS: dict[str, list[bytes | None]] = {
     "column:a.b": [b"x", None, b"", b"u"],
     "column:c,d": [b"y", b"z", None, b"v"],
 }
-
-
 KINDS = ["jsonl", "parquet", "arrows"]
-
-
-def texts_of(path: Path, column: str, limit: Limit | None = None) -> list[bytes | None]:
-    (file,) = find_files([str(path)])
-    found: list[bytes | None] = []
-    for block in format_of(file).read(file, Columns(column), rules=Rules(limit=limit)):
-        for row in range(len(block.texts)):
-            (piece,) = block.texts.pieces(np.array([row]))
-            found.append(bytes(piece))
-    return found
 
 
 @pytest.mark.parametrize("column", TEXTS)
@@ -61,7 +44,7 @@ def test_a_large_line_keeps_its_long_strings_where_they_lie(tmp_path: Path, monk
     monkeypatch.setattr(record, "LARGE_LINE", 10)
     write_rows(tmp_path / "a.jsonl", ROWS)
     for column in TEXTS:
-        assert texts_of(tmp_path / "a.jsonl", column, Limit(1 << 29)) == [text or b"" for text in TEXTS[column]]
+        assert texts_of(tmp_path / "a.jsonl", column, limit=Limit(1 << 29)) == [text or b"" for text in TEXTS[column]]
 
 
 def test_csv_has_columns_alone(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The cut of the work and every format: ids of all types, bad records, files of one document, and where an error is."""
 
 import gzip
-import json
 import math
 from pathlib import Path
 from random import Random
@@ -10,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
 import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.errors import InputError
 from tests.crash.test_resume import results
 from tests.run.test_partitioned import BANDING, MEMORY, SHINGLING, WHOLE, cut_as
+from tests.support.files import write_rows
 
 CUTS = [
     Cut(memory=MEMORY, partition=1, digests=90, group=1),
@@ -37,31 +36,15 @@ def pages(count: int, seed: int) -> list[str | None]:
     return texts
 
 
-def lines(texts: list[str | None], ids: list[Any]) -> bytes:
-    rows = zip(texts, ids, strict=True)
-    return b"".join(json.dumps({"text": text, "id": given}).encode() + b"\n" for text, given in rows)
-
-
 def write_zoo(folder: Path, ids: dict[str, list[Any]]) -> None:
     """A file of each format, and of each as long as its ids."""
-    folder.mkdir()
-    texts = {name: pages(len(own), len(name)) for name, own in ids.items()}
     for name, own in ids.items():
-        path, packed = folder / name, lines(texts[name], own) if "jsonl" in name else b""
-        if name.endswith(".gz"):
-            path.write_bytes(gzip.compress(packed[:90]) + gzip.compress(packed[90:]))
-        elif name.endswith(".zst"):
-            path.write_bytes(zstandard.compress(packed))
-        elif name.endswith(".jsonl"):
-            path.write_bytes(packed)
-        elif name.endswith(".parquet"):
-            table = pa.table({"text": pa.array(texts[name]).dictionary_encode(), "id": own})
-            pq.write_table(table, path, row_group_size=3)
+        texts = pa.array(pages(len(own), len(name)), pa.large_string())
+        if "jsonl" in name:
+            rows: Any = [{"text": text, "id": given} for text, given in zip(texts.to_pylist(), own, strict=True)]
         else:
-            table = pa.table({"text": pa.array(texts[name], pa.large_string()), "id": own})
-            new = pa.ipc.new_file if name.endswith(".arrow") else pa.ipc.new_stream
-            with new(str(path), table.schema) as out:
-                out.write_table(table, 4)
+            rows = pa.table({"text": texts.dictionary_encode() if ".parquet" in name else texts, "id": own})
+        write_rows(folder / name, rows, 3)
 
 
 def assert_one_result(given: Path, folder: Path, **options: Any) -> Path:

@@ -5,7 +5,6 @@ import io
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -19,23 +18,11 @@ from gpulsh.io.formats import delimited
 from gpulsh.io.formats.delimited import split_records
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
-from tests.support.files import PACK, UNPACK
+from tests.support.files import PACK, UNPACK, texts_of
 from tests.support.runs import run
 
 DRAW = random.Random(4)
 PAGES = [" ".join(f"w{DRAW.randrange(999)}" for _ in range(12)) for _ in range(6)]
-
-
-def rows_of(path: Path, column: str = "a", **rules: Any) -> list[bytes | None]:
-    (file,) = find_files([str(path)])
-    found: list[bytes | None] = []
-    for block in format_of(file).read(file, Columns(column), rules=Rules(**rules)):
-        assert block.start == len(found)
-        null = block.texts.nulls()
-        pieces = block.texts.pieces(np.arange(len(block.texts)))
-        found += [bytes(piece) for piece in pieces]
-        assert null <= sum(not piece for piece in pieces)
-    return found
 
 
 def as_csv_has_it(content: bytes) -> list[list[bytes]]:
@@ -156,12 +143,12 @@ def test_a_record_that_the_budget_does_not_allow(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(delimited, "STEP", 64)
     for end, size in ((b'"\n', 1003), (b'"\nmore\n', 1003)):
         (tmp_path / "a.csv").write_bytes(b'a\none\n"' + b"x" * 1000 + end)
-        assert len(rows_of(tmp_path / "a.csv", limit=Limit(4 * size))[1] or b"") == 1000
+        assert len(texts_of(tmp_path / "a.csv", "a", limit=Limit(4 * size))[1]) == 1000
         with pytest.raises(LargeDocumentError, match=f"the record from line 3 on: has {size} bytes"):
-            rows_of(tmp_path / "a.csv", limit=Limit(4 * size - 4))
+            texts_of(tmp_path / "a.csv", "a", limit=Limit(4 * size - 4))
     (tmp_path / "a.csv").write_bytes(b'a\n"' + b"x" * 1000)
     with pytest.raises(DamagedInputError, match="ends within quotes"):
-        rows_of(tmp_path / "a.csv", limit=Limit(400))
+        texts_of(tmp_path / "a.csv", "a", limit=Limit(400))
 
 
 def test_results_are_those_of_json_lines_and_a_run_goes_on(tmp_path: Path) -> None:

@@ -6,20 +6,15 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
-from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Rules
 from gpulsh.io.formats import jsonl, streamed
-from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.streamed import split_elements
 from gpulsh.io.limits import Limit
-from gpulsh.run.files import deduplicate_files
+from tests.support.files import texts_of
 from tests.support.runs import run
 
 PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(6)]
@@ -111,20 +106,14 @@ def test_an_element_that_the_budget_does_not_allow(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(jsonl, "STEP", 64)
     monkeypatch.setattr(streamed, "STEP", 64)
     monkeypatch.setattr(streamed, "LARGE_LINE", 100)
-    text = json.dumps({"text": "x" * 1000})
-    (tmp_path / "a.json").write_text(f'[{{"text": "a"}},\n  {text}  \n , {{"text": "b"}}]')
-    (file,) = find_files([str(tmp_path / "a.json")])
-
-    def texts(memory: int) -> list[bytes]:
-        blocks = format_of(file).read(file, Columns("text"), rules=Rules(limit=Limit(memory)))
-        return [bytes(piece) for block in blocks for piece in block.texts.pieces(np.arange(len(block.texts)))]
-
-    assert list(map(len, texts(4 * (len(text) + 8)))) == [1, 1000, 1]
+    path, text = tmp_path / "a.json", json.dumps({"text": "x" * 1000})
+    path.write_text(f'[{{"text": "a"}},\n  {text}  \n , {{"text": "b"}}]')
+    assert list(map(len, texts_of(path, limit=Limit(4 * (len(text) + 8))))) == [1, 1000, 1]
     with pytest.raises(LargeDocumentError, match="element 2: has "):
-        texts(4 * len(text) - 4)
-    (tmp_path / "a.json").write_text(f"[{text}")
+        texts_of(path, limit=Limit(4 * len(text) - 4))
+    path.write_text(f"[{text}")
     with pytest.raises(DamagedInputError, match="does not end"):
-        texts(4000)
+        texts_of(path, limit=Limit(4000))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
@@ -133,7 +122,7 @@ def test_an_integer_of_thousands_of_digits(name: str, options: dict[str, Any], t
     digits = "7" * 5000
     records = [f'{{"text": "one text", "n": {digits}}}', f'{{"text": "one text", "n": [-{digits}]}}']
     (tmp_path / name).write_text("\n".join(records) if name == "a.jsonl" else f"[{', '.join(records)}]")
-    result = deduplicate_files(tmp_path / name, tmp_path / "out", backend="reference", **options)
+    result = run(tmp_path / name, tmp_path / "out", **options)
     assert result.funnel["dropped"] == 1
     (written,) = (path for path in (tmp_path / "out/data").iterdir() if path.is_file())
     if options.get("format") == "parquet":
@@ -144,11 +133,11 @@ def test_an_integer_of_thousands_of_digits(name: str, options: dict[str, Any], t
         ids = pq.read_table(tmp_path / "out/duplicates.parquet")
         assert [ids[name].to_pylist() for name in ("id", "duplicate_of_id")] == [[f'["-{digits}"]'], [f'"{digits}"']]
     with pytest.raises(InputError, match="'n' is a number; give a string or null"):
-        deduplicate_files(tmp_path / name, tmp_path / "again", backend="reference", text_column="n")
+        run(tmp_path / name, tmp_path / "again", text_column="n")
 
 
 def test_fields_of_what_python_alone_can_parse_are_written(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "one text", "n": NaN, "m": 5}\n{"text": "two more"}\n')
-    deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference", format="parquet")
+    run(tmp_path / "a.jsonl", tmp_path / "out", format="parquet")
     (one, two) = pq.read_table(tmp_path / "out/data/a.parquet").to_pylist()
     assert one["m"] == 5 and one["n"] != one["n"] and two == {"text": "two more", "n": None, "m": None}

@@ -13,23 +13,13 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, GpulshError, InputError, LargeDocumentError, OutputError, ParameterError
-from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.format import Rules
 from gpulsh.io.formats import text as text_lines
 from gpulsh.io.formats.text import TextLines
 from gpulsh.io.limits import Limit
-from tests.support.files import PACK, UNPACK
+from tests.support.files import PACK, UNPACK, texts_of
 
 PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(9)]
-
-
-def rows_of(path: Path, limit: Limit | None = None) -> list[bytes]:
-    found: list[bytes] = []
-    for block in TextLines().read(File("a", "a", str(path)), Columns("text"), rules=Rules(limit=limit)):
-        assert block.start == len(found)
-        found += map(bytes, block.texts.pieces(np.arange(len(block.texts))))
-    return found
 
 
 def split(content: bytes) -> list[bytes]:
@@ -46,7 +36,7 @@ def test_rows_are_lines_however_they_are_read(step: int, tmp_path: Path, monkeyp
     ]:
         path.write_bytes(case)
         lines = split(case)
-        assert rows_of(path) == lines
+        assert texts_of(path) == lines
         keep = np.array([rng.random() < 0.5 for _ in lines], bool)
         TextLines().write_kept(File("a", "a", str(path)), keep, str(kept))
         whole = case.splitlines(keepends=True) if b"\r" not in case else [*(line + b"\n" for line in lines)]
@@ -63,10 +53,10 @@ def test_a_line_that_the_budget_does_not_allow(
 ) -> None:
     monkeypatch.setattr(text_lines, "STEP", step)
     (tmp_path / "a.txt").write_bytes(b"one\n" + b"x" * 1000 + end)
-    assert len(rows_of(tmp_path / "a.txt", Limit(4000))[1]) == 1000
+    assert len(texts_of(tmp_path / "a.txt", limit=Limit(4000))[1]) == 1000
     (tmp_path / "a.txt").write_bytes(b"one\n" + b"x" * 1001 + end)
     with pytest.raises(LargeDocumentError, match="line 2: has 1001 bytes"):
-        rows_of(tmp_path / "a.txt", Limit(4000))
+        texts_of(tmp_path / "a.txt", limit=Limit(4000))
 
 
 @pytest.mark.parametrize("options", [{}, {"keep": "longest"}, {"write": "duplicates"}])

@@ -1,19 +1,21 @@
-"""Row groups of any size are read and written a part at a time, with the same result."""
+"""Parquet: row groups of any size are read and written in parts; pages that lie, rows of nothing, odd columns."""
 
 from pathlib import Path
-from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gpulsh.errors import DamagedInputError
 from gpulsh.io.columns import Columns
+from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Known, Part, Writing
+from gpulsh.io.format import Known, Part
 from gpulsh.io.formats import parquet
 from gpulsh.io.formats.endings import format_of
-from tests.support.files import documents
+from gpulsh.io.limits import Limit
+from tests.support.files import documents, write_kept
 
 ROWS = 5000
 
@@ -30,25 +32,19 @@ def table(kind: str = "string") -> pa.Table:
     )
 
 
-def write_kept(path: Path, target: Path, keep: np.ndarray, **how: Unpack[Writing]) -> bytes:
-    (file,) = find_files([str(path)])
-    format_of(file).write_kept(file, keep, str(target), **how)
-    return target.read_bytes()
-
-
 @pytest.mark.parametrize("kind", ["string", "large_string", "binary"])
 @pytest.mark.parametrize("group", [ROWS, 1024, 700])
 def test_rows_give_the_same_file_however_they_are_read(
     kind: str, group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = table(kind)
-    pq.write_table(given, tmp_path / "a.parquet", row_group_size=group)
+    given, path = table(kind), tmp_path / "a.parquet"
+    pq.write_table(given, path, row_group_size=group)
     keep = np.random.default_rng(3).random(ROWS) < 0.7
     keep[700:1400] = False
     monkeypatch.setattr(parquet, "RUN_ROWS", 1)
-    held = write_kept(tmp_path / "a.parquet", tmp_path / "held", keep)
+    held = write_kept(path, keep, "held").read_bytes()
     monkeypatch.setattr(parquet, "DECODED_BYTES", 7000)
-    assert write_kept(tmp_path / "a.parquet", tmp_path / "again", keep) == held
+    assert write_kept(path, keep, "again").read_bytes() == held
     found = pq.read_table(tmp_path / "again")
     assert found.equals(given.filter(pa.array(keep)))
     groups = pq.ParquetFile(tmp_path / "again").metadata
@@ -62,13 +58,13 @@ def test_rows_give_the_same_file_however_they_are_read(
         rows = given.column("text").slice(part.start, part.rows)
         return [rows.slice(start, 450).combine_chunks() for start in range(0, part.rows, 450)]
 
-    assert write_kept(tmp_path / "a.parquet", tmp_path / "known", keep, known=Known(Columns("text"), texts)) == held
+    assert write_kept(path, keep, "known", known=Known(Columns("text"), texts)).read_bytes() == held
 
 
 def test_small_row_groups_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever of them have kept rows, and whether their texts are known or decoded again."""
-    given = table()
-    pq.write_table(given, tmp_path / "a.parquet", row_group_size=100)
+    given, path = table(), tmp_path / "a.parquet"
+    pq.write_table(given, path, row_group_size=100)
     keep = np.random.default_rng(4).random(ROWS) < 0.7
     keep[700:1400] = keep[2000:2100] = False
     monkeypatch.setattr(parquet, "RUN_ROWS", 2000)
@@ -76,13 +72,13 @@ def test_small_row_groups_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def texts(part: Part) -> list[pa.Array]:
         return given.column("text").slice(part.start, part.rows).chunks
 
-    decoded = write_kept(tmp_path / "a.parquet", tmp_path / "decoded", keep)
-    assert write_kept(tmp_path / "a.parquet", tmp_path / "known", keep, known=Known(Columns("text"), texts)) == decoded
+    decoded = write_kept(path, keep, "decoded").read_bytes()
+    assert write_kept(path, keep, "known", known=Known(Columns("text"), texts)).read_bytes() == decoded
     assert pq.read_table(tmp_path / "decoded").equals(given.filter(pa.array(keep)))
     found = pq.read_metadata(tmp_path / "decoded")
     rows = [int(keep[start : start + 2000].sum()) for start in range(0, ROWS, 2000)]
     assert [found.row_group(number).num_rows for number in range(found.num_row_groups)] == rows
-    (file,) = find_files([str(tmp_path / "a.parquet")])
+    (file,) = find_files([str(path)])
     chosen = np.flatnonzero(keep)[::7]
     assert format_of(file).values(file, "number", chosen).to_pylist() == chosen.tolist()
 
@@ -98,3 +94,44 @@ def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytes
     for block in source.read_part(file, Columns("text"), part, 1 << 20):
         assert block.texts.lengths().sum() <= 1 << 20
     assert documents(tmp_path / "a.parquet") == [page.encode(), b"small"] * 1000
+
+
+def test_headers_that_are_none_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["x" * 1_000_000] * 3}), path, use_dictionary=False, compression="zstd")
+    place = pq.read_metadata(path).row_group(0).column(0).data_page_offset
+    content = bytearray(path.read_bytes())
+    for wrong in (b"\x00" * 20, b"\xff" * 20, b"\x15\x00\x15\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"):
+        content[place : place + len(wrong)] = wrong
+        path.write_bytes(content)
+        with pytest.raises(DamagedInputError, match=r"a\.parquet: cannot be read: "):
+            documents(path, Limit(16 << 20))
+
+
+def test_rows_of_nothing_are_cut_into_partitions(tmp_path: Path) -> None:
+    given = pa.table({"text": pa.nulls(200_000, pa.string())})
+    pq.write_table(given, tmp_path / "a.parquet", row_group_size=1000)
+    texts = FileTexts(find_files([str(tmp_path / "a.parquet")]), Columns(text="text"), limit=Limit(4 << 20))
+    assert len(texts.partitions(1 << 20)) > 2
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_columns_of_one_name_and_with_points_in_it(kind: pa.DataType, tmp_path: Path) -> None:
+    values = pa.array(["x" * 1000] * 3, pa.string()).cast(kind)
+    given = pa.Table.from_arrays([pa.array(["a", "b", "c"]), values, values, values], ["text", "id", "id", "a.b"])
+    pq.write_table(given, tmp_path / "a.parquet")
+    written = write_kept(tmp_path / "a.parquet", [True] * 3, limit=Limit(16 << 20))
+    assert pq.ParquetFile(written).read().equals(given)  # `read_table` knows no two columns of one name
+
+
+def test_a_large_row_group_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole rows, of which each part holds at most so many bytes; small row groups stay as they are."""
+    monkeypatch.setattr(parquet, "RUN_ROWS", 1)
+    monkeypatch.setattr(parquet, "GROUP_BYTES", 20_000)
+    given = pa.table({"text": [f"{row:04}" * 250 for row in range(100)]})
+    pq.write_table(given, tmp_path / "a.parquet", row_group_size=60, use_dictionary=False)
+    written = write_kept(tmp_path / "a.parquet", [True] * 100)
+    found = pq.read_metadata(written)
+    rows = [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+    assert pq.read_table(written).equals(given)
+    assert sum(rows[:4]) == 60 and max(rows) < 20 and len(rows) == 7
