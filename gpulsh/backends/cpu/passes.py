@@ -54,6 +54,7 @@ class TextPass:
         self._given = self._table.address, *self._keys[1:], *self._proof[1:]
         # Bytes that may be read in blocks; with 0, kernels look up each code point in the table, as it does not fold.
         self._at, self._readable = text.values.ctypes.data, len(text.values) if reading.case else 0
+        self._symbols = True if self._words and shingling.symbols else None  # for `word_sums`
         self._two_bytes_a_token = self._words and not shingling.symbols
 
     def map(self, work: Callable[[int, int], Result]) -> list[Result]:
@@ -114,7 +115,7 @@ class TextPass:
         packed = tokens + 8 * longest
         given = (self._at, self._readable, offset, self._size, *self._given, tokens, packed, values.ctypes.data)
         if self._words:
-            fingerprint_words(*given, packed + 8 * longest, made[1:], exact)
+            fingerprint_words(*given, packed + 8 * longest, made[1:], exact, self._symbols)
         else:
             fingerprint_characters(*given, made[1:], exact)
         return Fingerprints(values[: made[-1]], made)
@@ -127,7 +128,7 @@ class TextPass:
         hashes, longest = _scratch.take("values", int(most.sum()) + LANES), int(most.max(initial=0)) + LANES
         held = hashes, _scratch.take("room", longest), _scratch.take("run", RUN_WORDS)
         given = self._at, self._readable, offset, self._words, *self._given[:3]
-        hash_tokens(*given, *(array.ctypes.data for array in held), made[1:])
+        hash_tokens(*given, *(array.ctypes.data for array in held), made[1:], self._symbols)
         found = hashes[: made[-1]]
         return Fingerprints(found if len(hashes) > Scratch.KEPT else found.copy(), made)  # long ones are no scratch
 
@@ -141,7 +142,7 @@ class TextPass:
         values = _scratch.take("piece", LANES + PIECE_BYTES + 1 + self._size - 1 + LANES)
         packed, run = _scratch.take("packed", PIECE_BYTES + 1 + LANES), _scratch.take("run", RUN_WORDS)
         text = self._at + begin, self._readable - begin, end - begin, PIECE_BYTES, self._words
-        room = values[LANES:].ctypes.data, packed.ctypes.data, values.ctypes.data, run.ctypes.data
+        room = values[LANES:].ctypes.data, packed.ctypes.data, values.ctypes.data, run.ctypes.data, self._symbols
         while state[0] < end - begin:
             made = fingerprint_piece(*text, self._size, *self._given, state, sums, carried, *room)
             yield one_row(values[:made])

@@ -42,17 +42,18 @@ def _fingerprints(document, count, size, keys, proof, proves, tokens, packed, ou
 
 @kernel
 def fingerprint_words(
-    address, room, offset, size, table, keys, secret, proof, proves, tokens, packed, values, run, ends, exact
+    address, room, offset, size, table, keys, secret, proof, proves, tokens, packed, values, run, ends, exact, symbols
 ):
     """All documents of a chunk: fingerprints under `keys` end to end, their end positions, exact hashes under `proof`.
 
-    No exact hash unless it `proves`. All but `offset`, `ends` and `exact` are numbers, or addresses of arrays.
+    No exact hash unless it `proves`. All but `offset`, `ends` and `exact` are numbers, or addresses of arrays;
+    `symbols` is as for `word_sums`.
     """
     written = 0
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         text, stop, out = address + begin, end - begin, values + 8 * written
-        count = word_sums(text, stop, room - begin, table, keys, secret, proof, proves, tokens, packed, run)
+        count = word_sums(text, stop, room - begin, table, keys, secret, proof, proves, tokens, packed, run, symbols)
         written += _fingerprints(document, count, size, keys, proof, proves, tokens, packed, out, exact)
         ends[document] = written
 
@@ -72,7 +73,7 @@ def fingerprint_characters(
 
 
 @kernel
-def hash_tokens(address, room, offset, words, table, keys, secret, tokens, packed, run, ends):
+def hash_tokens(address, room, offset, words, table, keys, secret, tokens, packed, run, ends, symbols):
     """All documents of a chunk: hashes of their tokens under `keys` end to end, and their end positions.
 
     All but `offset` and `ends` are numbers, or addresses of arrays.
@@ -82,7 +83,7 @@ def hash_tokens(address, room, offset, words, table, keys, secret, tokens, packe
         begin, end = offset[document], offset[document + 1]
         text, stop, out = address + begin, end - begin, tokens + 8 * written
         if words:
-            count = word_sums(text, stop, room - begin, table, keys, secret, keys, False, out, packed, run)
+            count = word_sums(text, stop, room - begin, table, keys, secret, keys, False, out, packed, run, symbols)
         else:
             count, _ = character_sums(text, stop, room - begin, table, keys, keys, out, packed, False, False)
         mix_tokens(out, count)
@@ -205,7 +206,25 @@ def _in_word(text, at, stop, table):
 
 @kernel
 def fingerprint_piece(
-    text, room, stop, most, words, size, table, keys, secret, proof, proves, state, sums, kept, tokens, packed, out, run
+    text,
+    room,
+    stop,
+    most,
+    words,
+    size,
+    table,
+    keys,
+    secret,
+    proof,
+    proves,
+    state,
+    sums,
+    kept,
+    tokens,
+    packed,
+    out,
+    run,
+    symbols,
 ):
     """The shingles that end in the next piece, of `most` bytes, of a document of `stop` bytes, to `out`; their number.
 
@@ -220,7 +239,7 @@ def fingerprint_piece(
     end = _cut(text, at, most, stop, words, table)
     text, room, length = text + at, room - at, end - at
     if words:
-        count = word_sums(text, length, room, table, keys, secret, proof, proves, fresh, packed, run)
+        count = word_sums(text, length, room, table, keys, secret, proof, proves, fresh, packed, run, symbols)
     else:
         count, gap = character_sums(text, length, room, table, keys, proof, fresh, packed, before > 0, gap)
     mix_tokens(fresh, count)

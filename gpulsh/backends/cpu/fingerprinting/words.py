@@ -13,7 +13,6 @@ import numpy as np
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.fingerprinting.characters import (
     BLOCK,
-    EXCLAMATION_MARK,
     WIDE,
     ascii_terms,
     block_terms,
@@ -168,10 +167,12 @@ def _put_right(text, word, single, end):
 
 
 @subroutine
-def word_sums(text, stop, room, table, keys, secret, proof, proves, sums, packed, run):
-    """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read."""
+def word_sums(text, stop, room, table, keys, secret, proof, proves, sums, packed, run, symbols):
+    """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read.
+
+    `symbols` is None where symbols are no tokens: Numba then leaves their code out, so a first run compiles less.
+    """
     lengths, longer = run, run + 8 * ROW
-    symbols = table_entry(EXCLAMATION_MARK, table) & 3 == SINGLE
     at, count = np.int64(0), np.int64(0)
     found, long = np.int64(0), np.int64(0)
     while at < stop:  # no token is open at `at`
@@ -209,7 +210,7 @@ def word_sums(text, stop, room, table, keys, secret, proof, proves, sums, packed
                 continue
         before = word << _ONE
         starts, ends = word & ~before, before & ~word
-        if symbols:
+        if symbols is not None:
             single = _singles(text + at, word, stop - at)
             starts, ends = starts | single, ends | single << _ONE
         while ends != _ZERO:
@@ -222,7 +223,7 @@ def word_sums(text, stop, room, table, keys, secret, proof, proves, sums, packed
             starts &= starts - _ONE
             ends &= ends - _ONE
             found += 1
-        if symbols:
+        if symbols is not None:
             single = _singles(text + at, word, stop - at)
             at -= _put_right(text + at, word, single, packed + 8 * (count + found))
         at += BLOCK - np.int64(leading_zeros(~word))
