@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from threading import Condition, Thread
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeVar
 
 Piece = TypeVar("Piece")
 Block = TypeVar("Block")
@@ -28,96 +27,75 @@ def read_ahead(
     Waiting blocks have `most_bytes` together, and one more block where the reader waits for it. An error of `read` is
     raised in its place. When the reader stops, the threads stop.
     """
-    ahead: _Ahead[Piece, Block] = _Ahead(iter(pieces), read, size, most_bytes)
-    workers = [Thread(target=ahead.serve, daemon=True) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    try:
-        yield from ahead.blocks()
-    finally:
-        ahead.close()
-        for worker in workers:
-            worker.join()
+    left, changed = iter(pieces), Condition()
+    # Of each piece that was begun and not yet handed over: its blocks, with their sizes, then StopIteration or an error.
+    begun: deque[deque[tuple[Block | BaseException, int]]] = deque()
+    waiting = 0  # bytes
+    ended = False  # no piece is left
+    closed = False  # the reader has stopped
 
+    def put(blocks: deque[tuple[Block | BaseException, int]], block: Block | BaseException, added: int) -> bool:
+        """Add a block to its piece when there is room; False when the reader has stopped."""
+        nonlocal waiting
 
-class _End(NamedTuple):
-    """Stands behind the last block of a piece."""
+        def has_room() -> bool:
+            is_awaited = not blocks and blocks is begun[0]
+            return closed or not added or waiting + added <= most_bytes or is_awaited
 
-    error: BaseException | None
+        with changed:
+            changed.wait_for(has_room)
+            blocks.append((block, added))
+            waiting += added
+            changed.notify_all()
+            return not closed
 
-
-@dataclass(eq=False)
-class _Ahead(Generic[Piece, Block]):
-    """The pieces that were begun and not yet handed over, each a queue of blocks with their sizes, under one lock."""
-
-    pieces: Iterator[Piece]
-    read: Callable[[Piece], Iterator[Block]]
-    size: Callable[[Block], int]
-    most_bytes: int
-    changed: Condition = field(default_factory=Condition)
-    begun: deque[deque[tuple[Block | _End, int]]] = field(default_factory=deque)
-    waiting: int = 0  # bytes
-    ended: bool = False  # no piece is left
-    closed: bool = False  # the reader has stopped
-
-    def serve(self) -> None:
+    def serve() -> None:
         """Read until no piece is left."""
-        while not self.closed:
-            with self.changed:
+        nonlocal ended
+        while not closed:
+            with changed:
                 # Many pieces of small blocks must not be read without end, either.
-                self.changed.wait_for(lambda: self.closed or not self.begun or self.waiting < self.most_bytes)
+                changed.wait_for(lambda: closed or not begun or waiting < most_bytes)
                 try:
-                    piece = next(self.pieces)
+                    piece = next(left)
                 except StopIteration:
-                    self.ended = True
-                    self.changed.notify_all()
+                    ended = True
+                    changed.notify_all()
                     return
-                blocks: deque[tuple[Block | _End, int]] = deque()
-                self.begun.append(blocks)
-            end = _End(None)
+                blocks: deque[tuple[Block | BaseException, int]] = deque()
+                begun.append(blocks)
+            end: BaseException = StopIteration()
             try:
-                for block in self.read(piece):
-                    if not self._put(blocks, block, self.size(block)):
+                for block in read(piece):
+                    if not put(blocks, block, size(block)):
                         return
                     del block
             except BaseException as error:
-                end = _End(error)
-            self._put(blocks, end, 0)
+                end = error
+            put(blocks, end, 0)
 
-    def _put(self, blocks: deque[tuple[Block | _End, int]], block: Block | _End, size: int) -> bool:
-        """Add a block to its piece when there is room; False when the reader has stopped."""
-
-        def has_room() -> bool:
-            is_awaited = not blocks and blocks is self.begun[0]
-            return self.closed or not size or self.waiting + size <= self.most_bytes or is_awaited
-
-        with self.changed:
-            self.changed.wait_for(has_room)
-            blocks.append((block, size))
-            self.waiting += size
-            self.changed.notify_all()
-            return not self.closed
-
-    def blocks(self) -> Iterator[Block]:
-        """Each block when it is its turn."""
+    workers = [Thread(target=serve, daemon=True) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    try:
         while True:
-            with self.changed:
-                self.changed.wait_for(lambda: self.begun[0] if self.begun else self.ended)
-                if not self.begun:
+            with changed:
+                changed.wait_for(lambda: begun[0] if begun else ended)
+                if not begun:
                     return
-                block, size = self.begun[0].popleft()
-                if isinstance(block, _End):
-                    if block.error is not None:
-                        raise block.error
-                    self.begun.popleft()
-                self.waiting -= size
-                self.changed.notify_all()
-            if not isinstance(block, _End):
+                block, taken = begun[0].popleft()
+                if isinstance(block, StopIteration):
+                    begun.popleft()
+                elif isinstance(block, BaseException):
+                    raise block
+                waiting -= taken
+                changed.notify_all()
+            if not isinstance(block, BaseException):
                 yield block
             del block
-
-    def close(self) -> None:
-        """Stop all threads."""
-        with self.changed:
-            self.closed = True
-            self.changed.notify_all()
+    finally:
+        with changed:
+            closed = True
+            changed.notify_all()
+        for worker in workers:
+            worker.join()
