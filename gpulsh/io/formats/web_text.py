@@ -92,28 +92,10 @@ def _cost(kind: Kind, body: bytes, most: int) -> int:
     return cost + ATTRIBUTE_COST * int(np.count_nonzero(between[:-1] & ~between[1:]))
 
 
-class _Raw(RawIOBase):
-    """A large record for reading; `BytesIO` would hold a copy of it."""
-
-    def __init__(self, raw: Bytes) -> None:
-        self._raw, self._place = memoryview(raw), 0
-
-    def read(self, size: int = -1) -> bytes:
-        """Read bytes, as from any binary file."""
-        end = len(self._raw) if size is None or size < 0 else self._place + size
-        piece = bytes(self._raw[self._place : end])
-        self._place += len(piece)
-        return piece
-
-    def tell(self) -> int:
-        """The place of the next byte."""
-        return self._place
-
-
 class _Pieces(RawIOBase):
-    """Pieces of bytes for reading."""
+    """Pieces of bytes for reading; `BytesIO` would hold a copy of them."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
+    def __init__(self, pieces: Iterator[Bytes]) -> None:
         self._pieces, self._held, self._place = pieces, memoryview(b""), 0
 
     def read(self, size: int = -1) -> bytes:
@@ -148,7 +130,8 @@ def http_text(raw: Bytes) -> WebText | None:
 def _record(raw: Bytes) -> Any:
     from fastwarc.warc import ArchiveIterator
 
-    source = BytesIO(raw) if len(raw) <= SMALL else _Raw(raw)
+    pieces = (memoryview(raw)[at : at + STEP] for at in range(0, len(raw), STEP))
+    source = BytesIO(raw) if len(raw) <= SMALL else _Pieces(pieces)
     return next(iter(ArchiveIterator(source, parse_http=True, auto_decode="none", stream_detect=False)))
 
 
