@@ -28,7 +28,7 @@ def read_ahead(
     raised in its place. When the reader stops, the threads stop.
     """
     left, changed = iter(pieces), Condition()
-    # Of each piece that was begun and not yet handed over: its blocks, with their sizes, then StopIteration or an error.
+    # Of each piece begun and not yet handed over: its blocks, with their sizes, then StopIteration or an error.
     begun: deque[deque[tuple[Block | BaseException, int]]] = deque()
     waiting = 0  # bytes
     ended = False  # no piece is left

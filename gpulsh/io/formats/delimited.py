@@ -62,9 +62,10 @@ class Records(NamedTuple):
         """The records that `rows` chooses."""
         return self._replace(begin=self.begin[rows], end=self.end[rows])
 
-    def bytes(self) -> bytes:
-        """The bytes of all records, which must be adjacent."""
-        return bytes(self.content[int(self.begin[0]) : int(self.end[-1])])
+    def each(self) -> Iterator[bytes]:
+        """The bytes of each record."""
+        for begin, end in zip(self.begin.tolist(), self.end.tolist(), strict=True):
+            yield bytes(self.content[begin:end])
 
     def lines(self) -> Iterator[int]:
         """The line that each record begins in."""
@@ -178,8 +179,7 @@ class Delimited(Streamed):
                     some = records.part(rows)
                     number = self._numbers(file, opened.names, cuts.columns)[cuts.columns.texts[0]]
                     texts = arrow_rows(self._column(some, number)[0])
-                    for at, (begin, end) in enumerate(zip(some.begin.tolist(), some.end.tolist(), strict=True)):
-                        record = bytes(records.content[begin:end])
+                    for at, record in enumerate(some.each()):
                         if changed[at]:
                             text = cuts.text(int(start + rows[at]), texts.pieces(np.array([at]))[0])
                             record = self._with_value(record, number, text)
@@ -219,14 +219,9 @@ class Delimited(Streamed):
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The header and the first records."""
         with reading(file), file.open() as source, self._writer(target, None) as out:
-            beginning, header = Beginning(file, source, share), 1
-            for end, found in beginning.steps(self._split(file, source)):
-                rows = sum(len(records.begin) for records in found)
-                left, header = beginning.rows(rows - header, end) + header, header if rows == 0 else 0
-                for records in found:
-                    if rows := min(left, len(records.begin)):
-                        out.write(records.part(slice(rows)).bytes())
-                        left -= rows
+            beginning = Beginning(file, source, share, heading=1)
+            for rows in beginning.of(list(records.each()) for records in self._split(file, source)):
+                out.write(b"".join(rows))
         return beginning.taken
 
     @contextmanager
@@ -244,7 +239,7 @@ class Delimited(Streamed):
             yield Opened(names, bytes(first.content[: int(first.end[0])]), _numbered(first.part(slice(1, None)), split))
 
     def _names(self, file: File, header: Records) -> list[str]:
-        begun = header.bytes()
+        begun = next(header.each())
         if begun.startswith(UTF16):
             raise utf16(file)
         try:

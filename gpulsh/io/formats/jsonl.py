@@ -211,14 +211,7 @@ class JsonLines(Streamed):
         file, source = self._opened(file)
         with reading(file), source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share)
-
-            def first() -> Iterator[list[Line]]:
-                for end, groups in beginning.steps(self._groups(file, source, step=STEP)):
-                    lines = list(chain.from_iterable(group.lines for group in groups))
-                    if rows := beginning.rows(len(lines), end):
-                        yield lines[:rows]
-
-            _write(file, out, first())
+            _write(file, out, beginning.of(group.lines for group in self._groups(file, source, step=STEP)))
         return beginning.taken
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:

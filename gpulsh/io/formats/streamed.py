@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from io import BytesIO
 from itertools import chain, groupby
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 from gpulsh.backends.host import State, element_ends
 from gpulsh.errors import DamagedInputError
@@ -28,34 +28,30 @@ LARGE_LINE = 1 << 20  # bytes of a line from which on gpulsh makes no copy of it
 SPACE = b" \t\n\r"  # of JSON
 Line = bytes | bytearray  # the latter where it is longer than a block
 
-Rows = TypeVar("Rows")
-
 
 class Beginning:
-    """Counts off the rows at the beginning of a stream that are a share of the file."""
+    """The rows at the beginning of a stream that are a share of the file, and at least one behind its `heading`."""
 
-    def __init__(self, file: File, source: BinaryIO, share: float) -> None:
-        self._source, self._size = source, max(file.size() or 0, 1)
+    def __init__(self, file: File, source: BinaryIO, share: float, heading: int = 0) -> None:
+        self._source, self._size, self._heading = source, max(file.size() or 0, 1), heading
         self._wanted = share * self._size
-        self._read = 0  # bytes of the file, of the steps whose rows were counted
-        self.taken = 0.0
+        self.taken = 0.0  # share of the file, of the rows so far
 
-    def steps(self, groups: Iterable[Rows]) -> Iterator[tuple[int, list[Rows]]]:
-        """All groups of rows that were found in one step, and where it ended in the file, up to the share's end."""
+    def of(self, groups: Iterable[list[Line]]) -> Iterator[list[Line]]:
+        """The first rows of `groups`; of those found in one step of the file, a share."""
+        begun = taken = 0
         for end, found in groupby(groups, lambda group: self._source.tell()):
-            yield end, list(found)
-            if self.taken and end >= self._wanted:
+            rows = list(chain.from_iterable(found))
+            if rows:
+                size = max(end - begun, 1)
+                least = max(self._heading + 1 - taken, 0)
+                count = min(max(math.ceil(len(rows) * (self._wanted - begun) / size), least), len(rows))
+                whole = count == len(rows) and end >= self._size
+                self.taken = 1.0 if whole else (begun + size * count / len(rows)) / self._size
+                yield rows[:count]
+                begun, taken = end, taken + count
+            if taken > self._heading and end >= self._wanted:
                 return
-
-    def rows(self, count: int, end: int) -> int:
-        """How many of the next `count` rows belong to the share. They are all rows of a step."""
-        if not count:
-            return 0
-        begun, self._read = self._read, end
-        size = max(end - begun, 1)
-        rows = min(max(math.ceil(count * (self._wanted - begun) / size), int(self.taken == 0)), count)
-        self.taken = 1.0 if rows == count and end >= self._size else (begun + size * rows / count) / self._size
-        return rows
 
 
 class Streamed(Format):

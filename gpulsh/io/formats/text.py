@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from io import BytesIO
 from typing import BinaryIO, Unpack
 
 import numpy as np
@@ -26,7 +27,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.compression import HEAD, refuse_packed
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import NO_STRAY, STRICT, Block, Cuts, Mask, Rules, Writing, counting
-from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16, whole_lines
+from gpulsh.io.formats.streamed import UTF16, Beginning, Line, Streamed, utf16, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.rows import Bytes, piece_rows
 
@@ -174,11 +175,8 @@ class TextLines(PlainText):
         """The first lines."""
         with reading(file), file.open() as source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share)
-            for end, pieces in beginning.steps(self._pieces(file, source)):
-                lines = b"".join(pieces)
-                ends = _ends(lines)
-                if rows := beginning.rows(len(ends), end):
-                    out.write(memoryview(lines)[: int(ends[rows - 1])])
+            for lines in beginning.of(list[Line](BytesIO(piece).readlines()) for piece in self._pieces(file, source)):
+                out.write(b"".join(lines))
         return beginning.taken
 
     def _pieces(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[bytes | bytearray]:
