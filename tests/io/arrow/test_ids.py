@@ -1,14 +1,25 @@
-"""Ids that Python has no value for: as text where files disagree in type, and in the report."""
+"""Ids: those that Python has no value for, large ones, and arrays of Python values, which are those of pyarrow."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import gpulsh
+from gpulsh.errors import LargeDocumentError
+from gpulsh.io.arrow.buffers import python_array
 from gpulsh.io.arrow.ids import DAY, as_texts, one_type, values_in_parquet
+from gpulsh.io.files.inputs import find_files
+from gpulsh.io.formats.endings import format_of
+from gpulsh.io.formats.parquet import in_groups
+from gpulsh.io.limits import Limit
+from tests.support.files import write_rows
+from tests.support.runs import run
 
 FAR = 1 << 62
 KINDS = [
@@ -42,14 +53,10 @@ def test_what_it_has_stays_as_it_was() -> None:
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us", "Nowhere/Zone"), pa.duration("s")])
 @pytest.mark.parametrize("other", [None, "strings"])
 def test_such_ids_in_files(kind: pa.DataType, other: str | None, tmp_path: Path) -> None:
-    rows = pa.table({"text": [TEXT, TEXT], "id": of_kind(kind, 2)})
-    with pa.ipc.new_file(str(tmp_path / "a.arrow"), rows.schema) as out:
-        out.write_table(rows)
-    inputs = [tmp_path / "a.arrow"]
+    inputs = [write_rows(tmp_path / "a.arrow", pa.table({"text": [TEXT, TEXT], "id": of_kind(kind, 2)}))]
     if other:
-        pq.write_table(pa.table({"text": ["others"], "id": ["a"]}), tmp_path / "b.parquet")
-        inputs.append(tmp_path / "b.parquet")
-    gpulsh.deduplicate_files(inputs, tmp_path / "out", id_column="id", backend="reference")
+        inputs.append(write_rows(tmp_path / "b.parquet", [{"text": "others", "id": "a"}]))
+    run(inputs, tmp_path / "out", id_column="id")
     assert pq.read_metadata(tmp_path / "out/duplicates.parquet").num_rows == 1
 
 
@@ -70,17 +77,14 @@ def tables(kind: pa.DataType, first: int) -> pa.Table:
 def test_ids_of_a_type_that_parquet_has_and_a_value_that_it_has_not(
     kind: pa.DataType, value: int, tmp_path: Path
 ) -> None:
-    for number, table in enumerate([tables(kind, value), tables(kind, 0)]):
-        with pa.ipc.new_file(str(tmp_path / f"{number}.arrow"), table.schema) as out:
-            out.write_table(table)
-    inputs = [tmp_path / "0.arrow", tmp_path / "1.arrow"]
-    gpulsh.deduplicate_files(inputs, tmp_path / "out", id_column="id", backend="reference")
+    inputs = [write_rows(tmp_path / f"{number}.arrow", tables(kind, first)) for number, first in enumerate((value, 0))]
+    run(inputs, tmp_path / "out", id_column="id")
     found = pq.read_table(tmp_path / "out/duplicates.parquet")
     ids = [text for first in (value, 0) for text in as_texts(tables(kind, first).column("id").chunk(0)).to_pylist()]
     assert found.column("id").to_pylist() == ids[1:]
     assert found.column("duplicate_of_id").to_pylist() == ids[:1] * 3
 
-    gpulsh.deduplicate_files(inputs[1:], tmp_path / "near", id_column="id", backend="reference")
+    run(inputs[1:], tmp_path / "near", id_column="id")
     near = pq.read_table(tmp_path / "near/duplicates.parquet").column("id")
     assert near.cast(kind).to_pylist() == tables(kind, 0).column("id").to_pylist()[1:]
 
@@ -116,3 +120,78 @@ def _is_written(values: pa.Array) -> bool:
 def test_types_that_nulls_cannot_be_cast_to() -> None:
     views = pa.array([[1]], pa.list_view(pa.int64()))
     assert one_type([views, pa.nulls(2)], [views.type]).to_pylist() == [[1], None, None]
+
+
+# --- large ids: told of a few at a time, and refused by name where those of a partition do not fit ---
+
+
+ROWS = 200
+IDS = [f"{row:03d}" + "x" * (1000 + row) for row in range(ROWS)]
+TABLE = pa.table({"text": ["the same words in every row"] * ROWS, "id": IDS})
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl"])
+def test_values_that_do_not_fit_together(ending: str, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / f"a.{ending}", TABLE, 70)
+    (file,) = find_files([path])
+    rows = np.arange(ROWS)
+    assert format_of(file).values(file, "id", rows, Limit(1 << 20)).to_pylist() == IDS
+    with pytest.raises(
+        LargeDocumentError, match=rf"a\.{ending}: {ROWS} values of column 'id' together: about 2\d{{5}} "
+    ):
+        format_of(file).values(file, "id", rows, Limit(400_000))
+    if ending != "jsonl":  # one value of a dictionary, in each row
+        write_rows(path, TABLE.set_column(1, "id", pa.array(["y" * 2000] * ROWS).dictionary_encode()), 70)
+        with pytest.raises(LargeDocumentError, match="together"):
+            format_of(file).values(file, "id", rows, Limit(800_000))
+
+
+def test_the_evidence_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_rows(tmp_path / "a.parquet", TABLE, 70)
+    run(path, tmp_path / "whole", id_column="id", write="duplicates")
+    monkeypatch.setattr("gpulsh.run.stages.evidence.SMALL_BYTES", 0)
+    monkeypatch.setattr("gpulsh.run.stages.evidence.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_BYTES", 50_000)
+    run(path, tmp_path / "cut", id_column="id", write="duplicates")
+    found = pq.read_table(tmp_path / "cut/duplicates.parquet")
+    assert found == pq.read_table(tmp_path / "whole/duplicates.parquet")
+    assert found.column("id").to_pylist() == IDS[1:] and set(found.column("duplicate_of_id").to_pylist()) == {IDS[0]}
+    metadata = pq.ParquetFile(tmp_path / "cut/duplicates.parquet").metadata
+    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    assert 5 < len(sizes) < 15 and max(sizes) < 30
+
+
+@pytest.mark.parametrize("piece", [1, 7, 30, 1000])
+def test_groups_follow_from_the_rows(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_BYTES", 100)
+    monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_ROWS", 12)
+    sizes = [5] * 30 + [99, 1, 3, 100, 200, 0, 0] + [40] * 5 + [0] * 30
+    table = pa.table({"id": ["x" * size for size in sizes], "n": range(len(sizes))})
+    groups = list(in_groups((table.slice(start, piece) for start in range(0, len(sizes), piece)), ["id"]))
+    assert pa.concat_tables(groups).combine_chunks() == table
+    assert [len(group) for group in groups] == [12, 12, 7, 3, 1, 5, 12, 12, 8]
+
+
+# --- arrays of Python values ---
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *([], [None], ["a", "", None, "é\0"], ["x"] * 9, [1, None, -(2**63), 2**63 - 1], [0.5, None, -0.0]),
+        *([True, None], [1, None, 2.5]),
+    ],
+    ids=str,
+)
+def test_arrays_of_python_values_are_those_of_pyarrow(values: list[Any]) -> None:
+    found, wanted = python_array(values), pa.array(values)
+    found.validate(full=True)
+    assert found.type == wanted.type and found.to_pylist() == wanted.to_pylist()
+    assert found.null_count == wanted.null_count
+
+
+@pytest.mark.parametrize("values", [["\ud800"], [2**63], ["a", 1]], ids=repr)
+def test_what_pyarrow_refuses_is_refused(values: list[Any]) -> None:
+    for make in (pa.array, python_array):
+        with pytest.raises((pa.ArrowException, OverflowError, UnicodeError)):
+            make(values)

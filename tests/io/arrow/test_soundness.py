@@ -1,6 +1,7 @@
 """Arrow that lies about itself: an error names the file and the column, and no memory beyond a buffer is read."""
 
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import DamagedInputError
-from gpulsh.run.files import deduplicate_files
 from gpulsh.run.index.jobs import build_index
+from tests.support.files import write_rows
 from tests.support.runs import run
 
 ROWS = 4
@@ -76,22 +77,22 @@ def write(path: Path, column: str, lie: tuple[Any, bytes, bytes]) -> str:
     array, told, lied = lie
     columns = {"text": pa.array([f"{text} alike" for text in LONG[:1] * ROWS]), "id": pa.array(range(ROWS))}
     table = pa.table({**columns, column: array})
-    with path.open("wb") as sink:
-        make = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
-        with make(sink, table.schema) as writer:
-            writer.write_table(table)
+    write_rows(path, table)
     data = path.read_bytes()
     assert data.count(told) == 1
     path.write_bytes(data.replace(told, lied))
     return str(path)
 
 
-@pytest.mark.parametrize(
-    ("lie", "column", "ending"),
-    [(lie, ("text", "id", "other")[place % 3], (".arrow", ".arrows")[place % 2]) for place, lie in enumerate(LIES)],
-)
-def test_a_column_of_text_that_lies(tmp_path: Path, lie: str, column: str, ending: str) -> None:
-    path = write(tmp_path / f"a{ending}", column, LIES[lie])
+COLUMNS = [
+    *((lie, ("text", "id", "other")[place % 3], (".arrow", ".arrows")[place % 2]) for place, lie in enumerate(LIES)),
+    *((lie, column, ".arrow") for lie in ELSEWHERE for column in ("id", "other")),
+]
+
+
+@pytest.mark.parametrize(("lie", "column", "ending"), COLUMNS)
+def test_a_column_that_lies(tmp_path: Path, lie: str, column: str, ending: str) -> None:
+    path = write(tmp_path / f"a{ending}", column, {**LIES, **ELSEWHERE}[lie])
     with pytest.raises(DamagedInputError, match=rf"^\S+/a{ending}: column '{column}' is damaged: [^\n]+$"):
         run(path, tmp_path / "out", id_column="id")
     assert not (tmp_path / "out").exists() or column == "other"
@@ -100,54 +101,29 @@ def test_a_column_of_text_that_lies(tmp_path: Path, lie: str, column: str, endin
             build_index(tmp_path / "known", [path], id_column="id", backend="reference")
 
 
-@pytest.mark.parametrize("lie", ELSEWHERE)
-def test_a_column_of_another_type_that_lies(tmp_path: Path, lie: str) -> None:
-    for column in ("id", "other"):
-        path = write(tmp_path / "a.arrow", column, ELSEWHERE[lie])
-        with pytest.raises(DamagedInputError, match=f"column '{column}' is damaged"):
-            run(path, tmp_path / f"out {column}", id_column="id")
-
-
 def test_a_type_without_arrays(tmp_path: Path) -> None:
     """Intervals of months, which pyarrow writes none of: made of others, by their unit in the schema."""
-    table = pa.table({"text": LONG, "other": pa.array([None] * ROWS, pa.month_day_nano_interval())})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as out:
-        out.write_table(table)
-    content = bytearray(sink.getvalue().to_pybytes())
-    changed = 0
+    path = tmp_path / "a.arrow"
+    write_rows(path, pa.table({"text": LONG, "other": pa.array([None] * ROWS, pa.month_day_nano_interval())}))
+    content = path.read_bytes()
     for place in [place for place, byte in enumerate(content) if byte == 2]:
-        content[place] = 0
-        try:
-            schema = pa.ipc.open_file(bytes(content)).schema
-            found = "month_interval" in str(schema.field("other").type)
-        except (pa.ArrowException, OSError, KeyError):
-            found = False
-        changed += found
-        content[place] = 0 if found else 2
-    assert changed
-    (tmp_path / "a.arrow").write_bytes(content)
+        changed = content[:place] + b"\0" + content[place + 1 :]
+        with suppress(pa.ArrowException, OSError, KeyError):
+            if "month_interval" in str(pa.ipc.open_file(changed).schema.field("other").type):
+                content = changed
+    path.write_bytes(content)
     with pytest.raises(DamagedInputError, match=r"column 'other' is of type month_interval, which pyarrow"):
-        run(str(tmp_path / "a.arrow"), tmp_path / "out")
+        run(path, tmp_path / "out")
 
 
-def uncounted(values: list[Any], kind: Any, nulls: int) -> Any:
-    """An array that says of another number of values that they are null."""
-    array = pa.array(values, kind)
-    return pa.Array.from_buffers(kind, len(array), array.buffers(), null_count=nulls)
+FEW = pa.Array.from_buffers(pa.string(), 4, pa.array([LONG[0], None, None, LONG[3]]).buffers(), null_count=1)
 
 
-FEW = uncounted([LONG[0], None, None, LONG[3]], pa.string(), 1)
-UNCOUNTED = {"string": FEW, "struct": pa.StructArray.from_arrays([FEW], ["a"])}
-
-
-@pytest.mark.parametrize("kind", UNCOUNTED)
-def test_a_wrong_count_of_nulls(tmp_path: Path, kind: str) -> None:
-    table = pa.table({"text": LONG, "other": UNCOUNTED[kind]})
-    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as out:
-        out.write_table(table)
+@pytest.mark.parametrize("column", [FEW, pa.StructArray.from_arrays([FEW], ["a"])], ids=["string", "struct"])
+def test_a_wrong_count_of_nulls(tmp_path: Path, column: pa.Array) -> None:
+    path = write_rows(tmp_path / "a.arrow", pa.table({"text": LONG, "other": column}))
     with pytest.raises(DamagedInputError, match="column 'other' is damaged"):
-        deduplicate_files(tmp_path / "a.arrow", tmp_path / "out", backend="cpu")
+        run(path, tmp_path / "out", backend="cpu")
     assert not (tmp_path / "out").exists()
 
 
@@ -159,16 +135,11 @@ def test_text_and_other_columns_may_be_no_utf8_and_ids_may_not(tmp_path: Path) -
         if kind == pa.list_(pa.string()):
             odd = pa.ListArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), odd)
         table = pa.table({"text": raw.view(pa.string()), "id": odd, "n": range(ROWS)})
-        for path in (tmp_path / "a.arrow", tmp_path / "a.parquet"):
-            if path.suffix == ".parquet":
-                pq.write_table(table, path)
-            else:
-                with path.open("wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-                    writer.write_table(table)
-            result = run(str(path), tmp_path / "out", overwrite=True)
-            assert result.funnel["dropped"] == 1
-            with pytest.raises(DamagedInputError, match=rf"a{path.suffix}: column 'id' is damaged: .*UTF-?8"):
-                run(str(path), tmp_path / "failed", id_column="id")
+        for name in ("a.arrow", "a.parquet"):
+            path = write_rows(tmp_path / name, table)
+            assert run(path, tmp_path / "out", overwrite=True).funnel["dropped"] == 1
+            with pytest.raises(DamagedInputError, match=rf"{name}: column 'id' is damaged: .*UTF-?8"):
+                run(path, tmp_path / "failed", id_column="id")
 
 
 class OfTheInterface:

@@ -4,6 +4,8 @@ import io
 import json
 import logging
 import os
+import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -16,7 +18,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.places import Targets, refuse_outside
 from tests.support.files import read_rows, write_rows
-from tests.support.runs import evidence, run
+from tests.support.runs import environment, evidence, run
 
 LINE = json.dumps({"text": "some words that are no evil"}).encode() + b"\n"
 EVIL = "p/y/../../../../settings.jsonl"
@@ -191,3 +193,37 @@ def test_an_output_whose_name_is_no_utf8(here: Path) -> None:
     assert Path(out, "data/a.jsonl").read_bytes() == LINE
     with open(Path(out, "data/b.parquet"), "rb") as file:
         assert pq.read_table(file).num_rows == 1
+
+
+# --- URLs whose package is not installed name it, and the extra that installs it ---
+
+
+# In a process of its own: fsspec keeps what it has loaded.
+CODE = """
+import sys
+for name in ("s3fs", "gcsfs", "aiohttp", "huggingface_hub"):
+    sys.modules[name] = None
+from gpulsh.cli import main
+for url in sys.argv[1:]:
+    assert main(["dedup", url, "-o", "out"]) == 1
+open("a.jsonl", "w").write("{}")
+assert main(["dedup", "a.jsonl", "-o", "s3://bucket/out"]) == 1
+"""
+NEEDED = {
+    "s3://bucket/a.parquet": ("s3fs", "s3"),
+    "zip://a.jsonl::s3://bucket/a.zip": ("s3fs", "s3"),
+    "gs://bucket/a/": ("gcsfs", "gs"),
+    "https://example.org/a.jsonl": ("aiohttp", "http"),
+    "hf://datasets/a/b": ("huggingface_hub", "hf"),
+}
+
+
+def test_missing_packages_are_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CODE, *NEEDED]
+    found = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    wanted = [(url, *needed) for url, needed in NEEDED.items()] + [("s3://bucket/out", "s3fs", "s3")]
+    assert found.stderr.splitlines() == [
+        f'gpulsh: error: {url}: needs the package {package}; pip install "gpulsh[{extra}]"'
+        for url, package, extra in wanted
+    ]
+    assert found.returncode == 0

@@ -1,9 +1,13 @@
 """Texts in memory: every kind that is allowed gives the same bytes, in batches of bounded size; all else is refused."""
 
+from __future__ import annotations
+
 import sys
 import threading
 import time
+import unicodedata
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any
 from unittest import mock
@@ -16,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gpulsh
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import texts as compiled
 from gpulsh.backends.cpu.backend import CpuBackend
@@ -24,11 +29,27 @@ from gpulsh.errors import InputTypeError
 from gpulsh.io.arrow import rows as arrow
 from gpulsh.io.memory import strings as memory
 from gpulsh.io.memory.texts import open_texts
+from gpulsh.io.normal_form import Form, normal_form
 from gpulsh.io.rows import normalized
 
 TEXTS = ["a", "é" * 10, None, "x" * 40, "", "w" * 5, "日本語のテキスト", None, "exactly 12 b"]
 WANTED = [(text or "").encode() for text in TEXTS]
 RAW = [None if text is None else text.encode() for text in TEXTS]
+
+
+class Series:
+    """As much of cuDF's Series as the door uses: this machine may have no GPU."""
+
+    __module__ = "cudf.core.series"
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+        self.ndim = 1
+        self.dtype = "object" if pa.types.is_string(array.type) else str(array.type)
+
+    def to_arrow(self) -> pa.Array:
+        return self._array
+
 
 KINDS: dict[str, Callable[[], Any]] = {
     "list": lambda: list(TEXTS),
@@ -38,6 +59,8 @@ KINDS: dict[str, Callable[[], Any]] = {
     "arrow string": lambda: pa.array(TEXTS),
     "arrow large_string": lambda: pa.array(TEXTS, pa.large_string()),
     "arrow string_view": lambda: pa.array(TEXTS, pa.string_view()),
+    "arrow binary_view": lambda: pa.array(RAW, pa.binary_view()),
+    "arrow view chunks": lambda: pa.chunked_array([TEXTS[:2], [], TEXTS[2:]], pa.string_view()),
     "arrow binary": lambda: pa.array(RAW, pa.binary()),
     "arrow large_binary": lambda: pa.array(RAW, pa.large_binary()),
     "arrow dictionary": lambda: pa.array(TEXTS).dictionary_encode(),
@@ -59,12 +82,18 @@ KINDS: dict[str, Callable[[], Any]] = {
     "polars": lambda: pl.Series(TEXTS),
     "polars categorical": lambda: pl.Series(TEXTS, dtype=pl.Categorical),
     "polars object": lambda: pl.Series(TEXTS, dtype=pl.Object),
+    "cudf": lambda: Series(pa.array(TEXTS)),
 }
+VIEWS = [kind for kind in KINDS if "view" in kind or kind == "polars"]
 
 
 def documents(batch: TextBatch) -> list[bytes]:
     assert batch.values.dtype == np.uint8
     return [bytes(batch.values[start:stop]) for start, stop in zip(batch.offset[:-1], batch.offset[1:], strict=True)]
+
+
+def read(texts: Any, max_bytes: int) -> list[bytes]:
+    return [document for batch in texts.batches(max_bytes) for document in documents(batch)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -100,33 +129,22 @@ def test_many_chosen_texts_are_taken_by_arrow_or_a_kernel(
         assert batch.offset.dtype == np.int64 and len(batch.values) >= batch.offset[-1]
 
 
-VIEWS = {
-    "string_view": lambda: pa.array(TEXTS, pa.string_view()),
-    "binary_view": lambda: pa.array([*RAW[:-1], b"\xff\xfe no UTF-8 at all"], pa.binary_view()),
-    "slice": lambda: pa.array(["before" * 9, *TEXTS, "after"], pa.string_view())[1:-1],
-    "chunks": lambda: pa.chunked_array([TEXTS[:2], [], TEXTS[2:]], pa.string_view()),
-    "polars": lambda: pl.Series(TEXTS),
-}
-
-
 @pytest.mark.parametrize("kind", VIEWS)
 @pytest.mark.parametrize("has_kernels", [True, False])
 def test_many_views_are_put_end_to_end_by_arrow(kind: str, has_kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = open_texts(VIEWS[kind]())
-    wanted = WANTED if kind != "binary_view" else [*WANTED[:-1], b"\xff\xfe no UTF-8 at all"]
+    texts = open_texts(KINDS[kind]())
     joined: list[int] = []
     pieces = arrow._ViewRows.pieces
     monkeypatch.setattr(arrow._ViewRows, "pieces", lambda self, rows: joined.append(len(rows)) or pieces(self, rows))
     if not has_kernels:  # as pyarrow before it could cast views
         monkeypatch.setattr(arrow, "_from_views", lambda *_: None)
     for max_bytes in (1, 30, 1 << 20):
-        found = [document for batch in texts.batches(max_bytes) for document in documents(batch)]
-        assert found == wanted
+        assert read(texts, max_bytes) == WANTED
     chosen = texts.choose(np.arange(len(TEXTS)))
     for places in ([8, 0, 3, 3, 2, 1], [0, 3, 5, 7, 8], [2], []):
-        assert documents(chosen.take(np.array(places, np.int64))) == [wanted[place] for place in places]
+        assert documents(chosen.take(np.array(places, np.int64))) == [WANTED[place] for place in places]
     assert texts.nulls() == 2
-    assert bool(joined) != has_kernels or kind == "chunks"
+    assert bool(joined) != has_kernels or "chunks" in kind
 
 
 def test_others_run_while_many_chosen_texts_are_gathered() -> None:
@@ -159,51 +177,19 @@ def test_others_run_while_many_chosen_texts_are_gathered() -> None:
     assert max(later - earlier for earlier, later in pairwise(inside)) < (ended - began) / 2
 
 
-class Series:
-    """As much of cuDF's Series as the door uses: this machine may have no GPU."""
-
-    __module__ = "cudf.core.series"
-
-    def __init__(self, array: pa.Array) -> None:
-        self._array = array
-        self.ndim = 1
-        self.dtype = "object" if pa.types.is_string(array.type) else str(array.type)
-
-    def to_arrow(self) -> pa.Array:
-        return self._array
-
-
-def test_cudf_through_its_own_methods() -> None:
-    texts = open_texts(Series(pa.array(TEXTS)))
-    assert (len(texts), texts.nulls()) == (9, 2)
-    assert [document for batch in texts.batches(30) for document in documents(batch)] == WANTED
-    chosen = texts.choose(np.array([1, 2, 3, 6, 8]))
-    assert chosen.sizes.tolist() == [len(WANTED[place]) for place in (1, 2, 3, 6, 8)]
-    assert documents(chosen.take(np.array([4, 0, 0, 1]))) == [WANTED[8], WANTED[1], WANTED[1], b""]
-    with pytest.raises(InputTypeError, match="cuDF Series of int64"):
-        open_texts(Series(pa.array([1])))
-
-
 def test_choosing_works_before_the_first_pass() -> None:
     assert open_texts(["one", None, "three"]).choose(np.array([2])).sizes.tolist() == [5]
 
 
 @pytest.mark.parametrize("kind", ["U9", object, np.dtypes.StringDType()])
 def test_masked_texts_are_null(kind: Any) -> None:
-    masked = np.ma.array(np.array(["one", "two", "two"], kind), mask=[False, True, False])
+    masked = np.ma.array(np.array(["one", "two", "zwölf"], kind), mask=[False, True, False])
     texts = open_texts(masked)
-    assert [document for batch in texts.batches(9) for document in documents(batch)] == [b"one", b"", b"two"]
+    assert read(texts, 9) == [b"one", b"", "zwölf".encode()]
     assert texts.nulls() == 1 and texts.null_rows().tolist() == [False, True, False]
-    assert open_texts(np.ma.array(["one"])).choose(np.array([0])).sizes.tolist() == [3]
-
-
-def test_fixed_width_numpy_strings() -> None:
-    texts = open_texts(np.array(["one", "zwölf", ""]))
-    assert [document for batch in texts.batches(100) for document in documents(batch)] == [
-        b"one",
-        "zwölf".encode(),
-        b"",
-    ]
+    whole = open_texts(np.ma.array(["one", "zwölf", ""]))
+    assert read(whole, 100) == [b"one", "zwölf".encode(), b""]
+    assert whole.choose(np.array([0])).sizes.tolist() == [3]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +203,7 @@ def test_no_document_is_no_batch(empty: Any) -> None:
 def test_every_null_among_strings() -> None:
     nulls = [None, float("nan"), np.float32("nan"), pd.NA, pa.NA, pa.scalar(None, pa.string())]
     texts = open_texts([*nulls, "text"])
-    assert [document for batch in texts.batches(100) for document in documents(batch)] == [b""] * 6 + [b"text"]
+    assert read(texts, 100) == [b""] * 6 + [b"text"]
     assert texts.nulls() == 6
 
 
@@ -226,7 +212,7 @@ def test_null_rows_that_cover_bytes_are_empty() -> None:
     offsets = pa.py_buffer(np.array([0, 3, 9, 12], np.int32).tobytes())
     array = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x05"), offsets, data])
     texts = open_texts(array)
-    assert [document for batch in texts.batches(100) for document in documents(batch)] == [b"one", b"", b"two"]
+    assert read(texts, 100) == [b"one", b"", b"two"]
     assert texts.choose(np.array([1, 2])).sizes.tolist() == [0, 3]
     assert documents(texts.choose(np.array([1, 2])).take(np.array([0, 1]))) == [b"", b"two"]
 
@@ -277,10 +263,10 @@ def test_the_position_of_an_error_is_that_of_the_text() -> None:
 
 
 def test_lone_surrogates_are_invalid_bytes() -> None:
-    (batch,) = open_texts(["a\ud800z", "plain"]).batches(100)
-    assert documents(batch) == [b"a\xed\xa0\x80z", b"plain"]
-    (batch,) = open_texts(pd.Series(["a\ud800z", "plain"], dtype="string[python]")).batches(100)
-    assert documents(batch) == [b"a\xed\xa0\x80z", b"plain"]
+    for texts in (["a\ud800z", "plain"], pd.Series(["a\ud800z", "plain"], dtype="string[python]")):
+        assert read(open_texts(texts), 100) == [b"a\xed\xa0\x80z", b"plain"]
+    views = open_texts(pa.array([b"\xff\xfe no UTF-8 at all"], pa.binary_view()))
+    assert read(views, 100) == [b"\xff\xfe no UTF-8 at all"]
 
 
 def test_arrow_text_is_not_copied() -> None:
@@ -310,6 +296,7 @@ def test_arrow_text_is_not_copied() -> None:
         (pl.DataFrame({"a": ["x"]}), "name its column"),
         (pd.Series([1]), "Series of int64"),
         (pl.Series([1]), "Arrow type int64"),
+        (Series(pa.array([1])), "cuDF Series of int64"),
         ({"a"}, "of type set"),
         (7, "of type int"),
     ],
@@ -325,3 +312,39 @@ def test_normalization_reads_invalid_bytes_first() -> None:
     assert documents(normalized(batch, "NFKC"))[2] == "\ufffdfi".encode()
     ascii_only = batch.slice(0, 1)
     assert normalized(ascii_only, "NFC") is ascii_only
+
+
+# --- normal forms: those of `unicodedata`, whatever marks a text has, and in linear time ---
+
+
+FORMS: list[Form] = ["NFC", "NFKC", "NFD", "NFKD"]
+
+
+@cache
+def marks() -> list[str]:
+    """All characters that normalization may move."""
+    return [c for c in map(chr, range(0x110000)) if unicodedata.combining(unicodedata.normalize("NFKD", c)[0])]
+
+
+@given(st.data(), st.sampled_from(FORMS), st.sampled_from([1, 2, 3, 8]))
+def test_normal_forms_of_any_text(data: st.DataObject, form: Form, long: int) -> None:
+    letters = st.sampled_from("aeqé가ㅏ한カガ\u1161\u0958xﬁ") | st.characters(exclude_categories=["Cs"])
+    text = data.draw(st.text(st.sampled_from(marks()) | letters, max_size=40))
+    assert normal_form(text, form, long) == unicodedata.normalize(form, text)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("length", [255, 256, 257, 511, 512, 600])
+def test_runs_around_the_length_that_is_long(form: Form, length: int) -> None:
+    run = ("\u0344\u0323\u0f73\u0301" * length)[:length]
+    for text in (run, f"e{run}", f"é{run}é{run}", f"x{run} {run[:9]}a{run}"):
+        assert normal_form(text, form) == unicodedata.normalize(form, text)
+
+
+@pytest.mark.parametrize("run", ["\u0301\u0323" * 20_000, "\u0301" * 20_000 + "\u0323" * 20_000, "\u0f73" * 40_000])
+def test_a_page_of_marks_takes_no_time(run: str) -> None:
+    """It took minutes, and 16 times as long for four times the marks."""
+    began = time.process_time()
+    gpulsh.shingle([f"e{run * 4}"], folding=gpulsh.Folding(form="NFKC"), backend="cpu")
+    gpulsh.passages([f"e{run * 4} x"] * 2, tokens=1, normalize="NFC", backend="cpu")
+    assert time.process_time() - began < 8
