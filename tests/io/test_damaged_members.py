@@ -16,8 +16,8 @@ import pytest
 from gpulsh.errors import DamagedInputError
 from gpulsh.io import compression
 from gpulsh.io.compression import Piece, whole_members
-from gpulsh.run.files import deduplicate_files
 from tests.support.files import PACK, UNPACK, record, rejected
+from tests.support.runs import run
 
 DRAW = random.Random(9)
 LINES = [
@@ -73,14 +73,12 @@ def test_what_is_intact_is_read(
     (tmp_path / f"a.jsonl.{kind}").write_bytes(make(packed))
     begin = len(b"".join(packed[:damaged]))
     with pytest.raises(DamagedInputError, match=rf"a\.jsonl\.{kind}: cannot be read: byte {begin}: .*{told}"):
-        deduplicate_files(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", backend="reference")
+        run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     if held == "nothing":
         monkeypatch.setattr(compression, "MOST_HELD", 0)
     # Member by member, and as many rows in each pass.
-    result = deduplicate_files(
-        tmp_path / f"a.jsonl.{kind}", tmp_path / "out", backend="reference", on_error="skip", id_column="n"
-    )
+    result = run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip", id_column="n")
     rows = [row for member in left for row in range(20 * member, 20 * member + 20)]
     (stretch,) = rejected(tmp_path / "out")
     before = sum(20 for member in left if member < damaged)
@@ -103,7 +101,7 @@ def test_lines_that_are_cut_are_lost(kind: str, cut: int, tmp_path: Path) -> Non
     parts = [content[: ends[0]], content[ends[0] : ends[1]], content[ends[1] :]]
     packed = [PACK[kind](part) for part in parts]
     (tmp_path / f"a.jsonl.{kind}").write_bytes(packed[0] + flipped(packed[1], len(packed[1]) // 2) + packed[2])
-    deduplicate_files(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", backend="reference", on_error="skip")
+    run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip")
     whole = [*range(20 if cut >= 0 else 19), *range(41 if cut > 0 else 40, 60)]
     assert kept_numbers(tmp_path / "out", kind) == [row for row in whole if row not in (45, 50)] + (
         [50] if 41 not in whole else []
@@ -117,7 +115,7 @@ def test_a_line_whose_newline_is_lost_is_kept_as_a_line(tmp_path: Path) -> None:
     end = len(b"".join(LINES[:20])) - 1
     packed = [gzip.compress(part) for part in (content[:end], content[end : 2 * end], content[2 * end :])]
     (tmp_path / "a.jsonl.gz").write_bytes(packed[0] + flipped(packed[1], -6) + packed[2])
-    deduplicate_files(tmp_path / "a.jsonl.gz", tmp_path / "out", backend="reference", on_error="skip")
+    run(tmp_path / "a.jsonl.gz", tmp_path / "out", on_error="skip")
     assert kept_numbers(tmp_path / "out", "gz")[:20] == list(range(20))
 
 
@@ -126,14 +124,12 @@ def test_several_stretches_and_nothing_intact(kind: str, tmp_path: Path) -> None
     packed = [PACK[kind](line) for line in LINES]
     broken = [flipped(member, len(member) // 2) if row % 3 else member for row, member in enumerate(packed)]
     (tmp_path / f"a.jsonl.{kind}").write_bytes(b"".join(broken))
-    deduplicate_files(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", backend="reference", on_error="skip")
+    run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip")
     assert kept_numbers(tmp_path / "out", kind) == [row for row in range(0, 60, 3) if row != 45]
     # One stretch, or a stretch a member: that of a small gzip member shows no begin.
     assert sorted({found["row"] for found in rejected(tmp_path / "out")}) == list(range(1, 21))
     (tmp_path / f"a.jsonl.{kind}").write_bytes(b"".join(broken[1:3]))
-    deduplicate_files(
-        tmp_path / f"a.jsonl.{kind}", tmp_path / "out", backend="reference", on_error="skip", overwrite=True
-    )
+    run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip", overwrite=True)
     assert len(rejected(tmp_path / "out")) == (1 if kind == "gz" else 2)
     assert not (tmp_path / f"out/data/a.jsonl.{kind}").exists()
 
@@ -142,7 +138,7 @@ def test_a_frame_of_zeros_behind_is_no_damage(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(
         gzip.compress(MEMBERS[0]) + bytes(1000) + gzip.compress(MEMBERS[1]) + bytes(9)
     )
-    deduplicate_files(tmp_path / "a.jsonl.gz", tmp_path / "out", backend="reference", on_error="skip")
+    run(tmp_path / "a.jsonl.gz", tmp_path / "out", on_error="skip")
     assert kept_numbers(tmp_path / "out", "gz") == list(range(40))
     assert rejected(tmp_path / "out") == []
 
@@ -155,7 +151,7 @@ def test_records_of_a_large_member_that_is_damaged(tmp_path: Path, monkeypatch: 
         gzip.compress(b"".join(record(row, texts[row].encode()) for row in range(at, at + 20))) for at in (0, 20, 40)
     ]
     (tmp_path / "a.wet.gz").write_bytes(packed[0] + flipped(packed[1], -6) + packed[2])
-    result = deduplicate_files(tmp_path / "a.wet.gz", tmp_path / "out", backend="reference", on_error="skip")
+    result = run(tmp_path / "a.wet.gz", tmp_path / "out", on_error="skip")
     (stretch,) = rejected(tmp_path / "out")
     assert (stretch["row"], stretch["unit"], stretch["offset"]) == (20, "byte", len(packed[0]))
     assert result.funnel["documents"] == 40

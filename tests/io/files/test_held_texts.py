@@ -14,7 +14,7 @@ from gpulsh.budget import LEAST_HOLDING, held_bytes
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.files.file_texts import BLOCK_COST, OFFSET_BYTES, Blocks, FileTexts, HeldTexts, PartitionFacts, Piece
+from gpulsh.io.files.file_texts import BLOCK_COST, OFFSET_BYTES, FileTexts, HeldTexts, PartitionFacts, Piece
 from gpulsh.io.formats import parquet
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import JsonLines
@@ -26,71 +26,65 @@ from gpulsh.run.files import deduplicate_files
 from tests.crash.test_resume import results
 from tests.support.files import read_rows, write_rows
 
+PIECES = [Piece(number, None) for number in range(3)]
+ROOM = 2 * (3 + OFFSET_BYTES + BLOCK_COST)  # for two texts of three letters
+
 
 def rows(*texts: str) -> Rows:
     return arrow_rows(pa.array(texts))
 
 
-def texts_of(held: Blocks | None) -> list[tuple[int, list[bytes]]]:
-    assert held is not None
-    return [(start, [bytes(text) for text in found.pieces(np.arange(len(found)))]) for start, found in held]
+def feed(held: HeldTexts, piece: int, *texts: str, whole: bool = True) -> None:
+    """A piece is read, each text a block, to its end or not."""
+    for row, text in enumerate(texts):
+        held.add(PIECES[piece], row, rows(text))
+    if whole:
+        held.complete(PIECES[piece])
+
+
+def blocks(held: HeldTexts, piece: int) -> list[tuple[int, list[bytes]]] | None:
+    found = held.find(PIECES[piece])
+    return found and [(start, [bytes(text) for text in some.pieces(np.arange(len(some)))]) for start, some in found]
 
 
 def test_only_whole_pieces_are_given() -> None:
     held = HeldTexts(10_000)
-    held.add(Piece(0, None), 5, rows("one", "two"))
-    held.add(Piece(0, None), 7, rows("three"))
-    assert held.find(Piece(1, None)) is None
-    held.add(Piece(1, None), 0, rows("of b"))
-    held.complete(Piece(0, None))
-    assert texts_of(held.find(Piece(0, None))) == [(5, [b"one", b"two"]), (7, [b"three"])]
-    assert held.find(Piece(1, None)) is None  # it was not complete
+    held.add(PIECES[0], 5, rows("one", "two"))
+    held.add(PIECES[0], 7, rows("three"))
+    assert blocks(held, 1) is None
+    feed(held, 1, "of b", whole=False)
+    held.complete(PIECES[0])
+    assert blocks(held, 0) == [(5, [b"one", b"two"]), (7, [b"three"])] and blocks(held, 1) is None
     places = [(0, 4), (0, 5), (0, 7), (0, 8), (1, 0), (2, 0)]
     assert held.beginnings(places, 3) == {(0, 5): b"one", (0, 7): b"thr"}
 
 
 def test_a_piece_that_is_read_again_is_held_once() -> None:
-    held, piece = HeldTexts(10_000), Piece(0, None)
-    held.add(piece, 0, rows("one"))  # and the reader fails
-    held.add(piece, 0, rows("one"))
-    held.add(piece, 1, rows("two"))
-    held.complete(piece)
-    for start, text in enumerate(("one", "two")):  # another stage reads it, too
-        held.add(piece, start, rows(text))
-    held.complete(piece)
-    assert texts_of(held.find(piece)) == [(0, [b"one"]), (1, [b"two"])]
+    """After a reader that failed, and by another stage."""
+    held = HeldTexts(10_000)
+    feed(held, 0, "one", whole=False)
+    for _ in range(2):
+        feed(held, 0, "one", "two")
+    assert blocks(held, 0) == [(0, [b"one"]), (1, [b"two"])]
 
 
-def test_no_more_is_held_than_was_said() -> None:
-    size = 3 + OFFSET_BYTES + BLOCK_COST
-    held = HeldTexts(2 * size)
-    for piece in (Piece(0, None), Piece(1, None), Piece(2, None)):
-        held.add(piece, 0, rows("abc"))
-        held.complete(piece)
-    assert [held.find(Piece(number, None)) is None for number in range(3)] == [False, False, True]
-
-
-def test_a_piece_for_whose_end_there_is_no_room_makes_room() -> None:
-    held = HeldTexts(2 * (3 + OFFSET_BYTES + BLOCK_COST))
-    for row in range(3):
-        held.add(Piece(0, None), row, rows("abc"))
-    held.complete(Piece(0, None))
-    for piece in (Piece(1, None), Piece(2, None)):
-        held.add(piece, 0, rows("abc"))
-        held.complete(piece)
-    assert [held.find(Piece(number, None)) is None for number in range(3)] == [True, False, False]
+@pytest.mark.parametrize(("first", "there"), [(["abc"], [True, True, False]), (["abc"] * 3, [False, True, True])])
+def test_no_more_is_held_than_was_said(first: list[str], there: list[bool]) -> None:
+    """A piece for whose end there is no room makes room."""
+    held = HeldTexts(ROOM)
+    for number, texts in enumerate((first, ["abc"], ["abc"])):
+        feed(held, number, *texts)
+    assert [blocks(held, number) is not None for number in range(3)] == there
 
 
 def test_when_closed_nothing_is_held() -> None:
     held = HeldTexts(10_000)
-    held.add(Piece(0, None), 0, rows("one"))
-    held.complete(Piece(0, None))
-    held.add(Piece(1, None), 0, rows("two"))
+    feed(held, 0, "one")
+    feed(held, 1, "two", whole=False)
     held.close()
-    held.complete(Piece(1, None))
-    held.add(Piece(2, None), 0, rows("three"))
-    held.complete(Piece(2, None))
-    assert [held.find(Piece(number, None)) for number in range(3)] == [None, None, None]
+    held.complete(PIECES[1])
+    feed(held, 2, "three")
+    assert [blocks(held, number) for number in range(3)] == [None, None, None]
 
 
 def test_chosen_texts_are_those_that_were_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -73,14 +74,16 @@ def test_a_text_file_that_does_not_fit_is_not_read(tmp_path: Path) -> None:
         read(tmp_path / "a.txt", Limit(1 << 30))
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "jsonl.zst", "wet.gz"])
-def test_a_larger_document_is_never_in_memory(ending: str, tmp_path: Path) -> None:
-    limit = Limit(8 << 20)
+@pytest.mark.parametrize(
+    ("ending", "before"), [("jsonl", ["small"]), ("jsonl.zst", ["small"]), ("jsonl.gz", []), ("wet.gz", ["small"])]
+)
+def test_a_larger_document_is_never_in_memory(ending: str, before: list[str], tmp_path: Path) -> None:
+    """Nor is it where it is the first line, from which columns are told."""
     path = tmp_path / f"a.{ending}"
-    write(path, ["small", "x" * (64 << 20)])
+    write(path, [*before, "x" * (64 << 20)])
     told = r"has 671088\d\d bytes.* of 8MiB allows documents up to 2MiB: give memory='512MiB'"
     with at_most(32 << 20), pytest.raises(InputError, match=told):  # blocks of 4 MB, a few at a time
-        read(path, limit)
+        read(path, Limit(8 << 20))
 
 
 @pytest.mark.parametrize("content", [b"\\u0001" * (MOST // 4), b"\xff" * (MOST // 2)])
@@ -101,26 +104,31 @@ def test_a_document_far_into_a_row_group_of_small_ones(tmp_path: Path) -> None:
                 read(tmp_path / path, readers=readers)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_large_record_that_is_no_document_is_passed_over(packed: bool, tmp_path: Path) -> None:
+JOINED: dict[str, Callable[[list[bytes]], bytes]] = {
+    "plain": b"".join,
+    "members": lambda parts: b"".join(map(gzip.compress, parts)),
+    "one member": lambda parts: gzip.compress(b"".join(parts), 1),
+}
+
+
+@pytest.mark.parametrize("how", JOINED)
+def test_a_large_record_that_is_no_document_is_passed_over(how: str, tmp_path: Path) -> None:
     content = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n" + b"v" * (40 << 20)
     pages = records(["one", "two"])
-    all_records = [pages[0], record("video", content, "response", "application/http; msgtype=response"), pages[1]]
-    path = tmp_path / ("a.warc.gz" if packed else "a.warc")
-    path.write_bytes(b"".join(map(gzip.compress, all_records) if packed else all_records))
+    video = record("video", content, "response", "application/http; msgtype=response")
+    path = tmp_path / ("a.warc" if how == "plain" else "a.warc.gz")
+    path.write_bytes(JOINED[how]([pages[0], video, pages[1]]))
     with at_most(24 << 20):
         assert read(path) == ["one", "two"]
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_large_record_with_a_wrong_length(packed: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["plain", "members"])
+def test_a_large_record_with_a_wrong_length(how: str, tmp_path: Path) -> None:
     # A length beyond the limit that is not true is damage, whatever the budget, and reading goes on behind it.
     one, other, last = records(["one", "x" * (2 << 20), "three"])
+    path = tmp_path / ("a.wet" if how == "plain" else "a.wet.gz")
     for told in (b"Content-Length: 3000000", b"Content-Length: 2000000"):
-        damaged = other.replace(b"Content-Length: 2097152", told)
-        parts = [one, damaged, last]
-        path = tmp_path / ("a.wet.gz" if packed else "a.wet")
-        path.write_bytes(b"".join(map(gzip.compress, parts) if packed else parts))
+        path.write_bytes(JOINED[how]([one, other.replace(b"Content-Length: 2097152", told), last]))
         with pytest.raises(DamagedInputError, match="the record"):
             read(path)
         assert read(path, skip=True) == ["one", "three"] == read(path, None, skip=True)

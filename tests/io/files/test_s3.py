@@ -18,6 +18,7 @@ import zstandard
 from gpulsh.errors import DamagedInputError, InputError, OutputError
 from gpulsh.run.files import deduplicate_files
 from tests.crash.test_resume import results
+from tests.support.files import record
 from tests.support.runs import evidence
 
 ROOT = Path(__file__).parents[3]
@@ -69,13 +70,8 @@ def parquet(texts: list[str]) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def conversion(number: int, text: str) -> bytes:
-    head = f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <{number}>\r\nContent-Length: {len(text)}\r\n\r\n"
-    return gzip.compress(head.encode() + text.encode() + b"\r\n\r\n", mtime=0)
-
-
 LINES = [json.dumps({"text": words(number)}).encode() for number in (1, 20, 21)]
-RECORDS = [conversion(number, words(number)) for number in (20, 30, 2)]
+RECORDS = [gzip.compress(record(number, words(number).encode()), mtime=0) for number in (20, 30, 2)]
 CONTENTS = {
     "part/a.parquet": parquet([words(number) for number in range(10)]),
     "part/b.jsonl.zst": zstandard.compress(b"\n".join(LINES)),

@@ -1,6 +1,5 @@
 """JSON lines of many bytes are parsed in little memory beside them, and to the same values."""
 
-import gzip
 import json
 import random
 from pathlib import Path
@@ -73,12 +72,6 @@ def test_a_long_text_is_not_copied(tmp_path: Path) -> None:
             found += np.diff(batch.offset).tolist()
             del batch
     assert found == lengths
-
-
-def test_the_first_line_is_no_more_held_than_others(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "' + b"x" * (64 << 20) + b'"}\n', 1))
-    with at_most(32 << 20), pytest.raises(LargeDocumentError, match=r"line 1: has 67108876 bytes"):
-        documents(tmp_path / "a.jsonl.gz", Limit(8 << 20))
 
 
 @pytest.mark.parametrize("value", [b"{},", b'"\xc3\xa4",', b'{"a":1},'])
