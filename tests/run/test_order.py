@@ -1,18 +1,23 @@
 """The order of keys is the one of Python's exact comparison, integers and floats mixed, and of no sorted float."""
 
-import datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cmp_to_key
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulsh.errors import InputError
+from gpulsh.errors import InputError, InputTypeError
+from gpulsh.io.formats.keys import Instant, parsed_key
 from gpulsh.run.policy import Order, check_kinds, highest_first, kind_of, longest_first
+from tests.support.files import write_rows
+from tests.support.runs import evidence, run
 
 EDGES = [0, 1, -1, 2**53, 2**53 + 1, 2**53 - 1, -(2**53) - 1, 2**63, 2**63 - 1, 2**63 - 513, 2**63 + 1025]
 EDGES += [2**64, 2**64 - 1, 2**64 - 1025, -(2**63), -(2**63) + 1, -(2**63) - 1, 2**62 + 1, 10**30, -(10**30) + 1]
@@ -55,29 +60,34 @@ def test_numbers_of_both_kinds(keys: list[Any]) -> None:
     assert_highest_first(ordered(keys), keys)
 
 
-@pytest.mark.parametrize(
-    ("kind", "least", "most"),
-    [
-        *((pa.int64(), -(2**63), 2**63 - 1), (pa.uint64(), 0, 2**64 - 1), (pa.int8(), -128, 127)),
-        *((pa.uint32(), 0, 2**32 - 1), (pa.int32(), -(2**31), 2**31 - 1)),
-    ],
-)
+def integers(least: int, most: int) -> Any:
+    inside = [least, least + 1, most, most - 1, *(edge for edge in EDGES if least <= edge <= most)]
+    return st.one_of(st.sampled_from(inside), st.integers(least, most))
+
+
+def real(width: int) -> Any:
+    return st.one_of(st.sampled_from(FLOATS[:3]), st.floats(allow_nan=False, width=width))
+
+
+INSTANTS = st.one_of(st.integers(-3, 3), st.integers(2**28 - 2, 2**28))
+TYPES = {
+    **{getattr(pa, f"int{bits}")(): integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 32, 64)},
+    **{getattr(pa, f"uint{bits}")(): integers(0, 2**bits - 1) for bits in (32, 64)},
+    pa.float64(): real(64),
+    pa.float32(): real(32),
+    pa.date64(): INSTANTS.map(lambda day: day * 86_400_000),
+    **dict.fromkeys([pa.date32(), pa.timestamp("ns"), pa.timestamp("s", "UTC"), pa.time64("us")], INSTANTS),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
 @given(st.data())
-def test_integers(kind: Any, least: int, most: int, data: st.DataObject) -> None:
-    inside = [edge for edge in EDGES if least <= edge <= most]
-    integers = st.one_of(st.sampled_from([least, least + 1, most, most - 1, *inside]), st.integers(least, most))
-    keys = data.draw(st.lists(st.one_of(st.none(), integers), max_size=12))
-    assert_highest_first(ordered(pa.array(keys, kind)), keys)
-    sliced = pa.array([7, None, *keys, 3], kind).slice(2, len(keys))
+def test_columns_of_each_type(kind: Any, data: st.DataObject) -> None:
+    keys = data.draw(st.lists(st.one_of(st.none(), TYPES[kind]), max_size=12))
+    plain = {pa.date32(): pa.int32()}.get(kind, pa.int64()) if pa.types.is_temporal(kind) else kind
+    assert_highest_first(ordered(pa.array(keys, plain).view(kind)), keys)
+    sliced = pa.array([7, None, *keys, 3], plain).view(kind).slice(2, len(keys))
     assert_highest_first(ordered(sliced), keys)
-
-
-@pytest.mark.parametrize(("kind", "width"), [(pa.float64(), 64), (pa.float32(), 32)])
-@given(st.data())
-def test_floats(kind: Any, width: int, data: st.DataObject) -> None:
-    given_floats = st.one_of(st.sampled_from(FLOATS[:3]), st.floats(allow_nan=False, width=width))
-    keys = data.draw(st.lists(st.one_of(st.none(), given_floats), max_size=12))
-    assert_highest_first(ordered(pa.array(keys, kind)), keys)
 
 
 @given(
@@ -96,18 +106,6 @@ def test_blocks_of_several_types_compare(
     whole = Order(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
     assert_highest_first(whole, [*signed, *unsigned, *real, *mixed, None, None])
     check_kinds(map(kind_of, blocks), "key")
-
-
-@pytest.mark.parametrize(
-    "kind", [pa.date32(), pa.date64(), pa.timestamp("ns"), pa.timestamp("s", "UTC"), pa.time64("us")]
-)
-@given(st.data())
-def test_dates_and_times(kind: Any, data: st.DataObject) -> None:
-    day = 86_400_000 if kind == pa.date64() else 1
-    keys = data.draw(st.lists(st.one_of(st.none(), st.integers(-3, 3), st.integers(2**28 - 2, 2**28)), max_size=9))
-    keys = [key if key is None else key * day for key in keys]
-    storage = pa.int32() if kind.bit_width == 32 else pa.int64()
-    assert_highest_first(ordered(pa.array(keys, storage).view(kind)), keys)
 
 
 @given(st.lists(st.sampled_from([0, 1, 2, 2**31, 2**62]), max_size=9))
@@ -132,6 +130,96 @@ def test_an_integer_that_no_float_is_near_is_told() -> None:
 
 
 def test_keys_that_do_not_compare_are_told() -> None:
-    blocks = [pa.array([datetime.date(2024, 1, 1)]), pa.array([1]), pa.nulls(3)]
+    blocks = [pa.array([date(2024, 1, 1)]), pa.array([1]), pa.nulls(3)]
     with pytest.raises(InputError, match=r"column 'key' is date32\[day\] and number in different files"):
         check_kinds(map(kind_of, blocks), "key")
+
+
+# --- dates that are text: the same document stays, whatever format the column comes in ---
+
+
+Values = list[str | None]
+PAGE = "the same page of some words"
+
+
+def write(form: str, folder: Path, values: Values) -> Path:
+    column = pa.array(values, pa.large_string())
+    column = column.dictionary_encode() if form == "arrow" else column
+    return Path(write_rows(folder / f"a.{form}", pa.table({"text": [PAGE] * len(values), "date": column}), 2))
+
+
+FORMS = ["csv", "jsonl", "parquet", "arrow"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [
+        (["2023-12-31", None, "2024-01-01", "2024-01-01"], 2),
+        # Midnight in UTC, an instant before it, and the same instant by another clock, which is a tie.
+        (["2023-12-31T23:59:59.999999Z", "2024-01-01T01:00:00+01:00", "2024-01-01T00:00:00Z", "2024-01-01"], 1),
+        (["2024-01-01 10:00", "2024-01-01T08:30:00-0400", "2024-01-01T12:29:59,5Z", None], 1),
+        (["0001-01-01T00:00+05:00", None, "9999-12-31T23:59:59-05:00", "2024-06-01"], 2),
+        (["9", "10", None, "-3.5"], 1),
+    ],
+)
+def test_the_latest_is_kept(values: Values, kept: int, tmp_path: Path) -> None:
+    """In each format: every file is an INPUT of its own."""
+    run([write(form, tmp_path, values) for form in FORMS], tmp_path / "out", keep="date", within=True)
+    witnesses = pq.read_table(tmp_path / "out/duplicates.parquet")["duplicate_of_row"].to_pylist()
+    assert witnesses == [kept] * 3 * len(FORMS)
+
+
+BAD_DATES = [
+    (["2024-01-01", None, "yesterday", "soon"], 2, "'date' is 'yesterday'; keep takes numbers, or dates as 2024-"),
+    (["2024-02-30", "2024-01-01"], 0, "'date' is '2024-02-30'"),
+    (["2024-01-01", "20240102", "2024-01-03"], 1, "'date' is a number, and {unit} {first} has a date"),
+    (["1", "2024-01-01"], 1, "'date' is a date, and {unit} {first} has a number"),
+    (["2024-01-01", "nan"], 1, "'date' is NaN"),
+]
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "row", "told"),
+    [(form, *BAD_DATES[(number + turn) % 5]) for number, form in enumerate(FORMS) for turn in (0, 2, 4)],
+)
+def test_the_first_that_cannot_be_read_is_named(form: str, values: Values, row: int, told: str, tmp_path: Path) -> None:
+    path = write(form, tmp_path, values)
+    unit, first = ("line", 2 if form == "csv" else 1) if form in ("csv", "jsonl") else ("row", 0)
+    with pytest.raises((InputTypeError, InputError)) as raised:
+        run(path, tmp_path / "out", keep="date")
+    assert str(raised.value).startswith(f"{path}: {unit} {row + first}: ")
+    assert told.format(unit=unit, first=first) in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_files_of_numbers_and_of_dates_do_not_compare(tmp_path: Path) -> None:
+    inputs = [write("csv", tmp_path, ["1"]), write("jsonl", tmp_path, ["2024-01-01"])]
+    with pytest.raises(InputError, match="'date' is number and timestamp"):
+        run(inputs, tmp_path / "out", keep="date")
+
+
+@pytest.mark.parametrize("first", ["csv", "jsonl", "parquet"])
+def test_null_goes_with_dates_and_numbers(first: str, tmp_path: Path) -> None:
+    for value in ("2024-01-01", "7"):
+        inputs = [write(first, tmp_path / "none", [None, None]), write("jsonl", tmp_path, [None, value])]
+        run(inputs, tmp_path / "out", keep="date", overwrite=True)
+        assert [row["duplicate_of_row"] for row in evidence(tmp_path / "out")] == [1] * 3
+
+
+def test_text_and_typed_dates_compare(tmp_path: Path) -> None:
+    typed = pa.array([datetime(2024, 5, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    other = write_rows(tmp_path / "b.parquet", pa.table({"text": [PAGE], "date": typed}))
+    run([other, write("csv", tmp_path, ["2024-04-30", "2024-05-02"])], tmp_path / "out", keep="date")
+    assert {row["duplicate_of_file"] for row in evidence(tmp_path / "out")} == {str(tmp_path / "a.csv")}
+
+
+@given(st.datetimes(), st.integers(-14 * 60, 14 * 60))
+def test_instants_are_those_of_the_clock(when: datetime, minutes: int) -> None:
+    offset = timedelta(minutes=minutes)
+    sign, size = ("-", -minutes) if minutes < 0 else ("+", minutes)
+    text = f"{when.isoformat()}{sign}{size // 60:02}:{size % 60:02}"
+    assert parsed_key(text) == Instant((when - datetime(1970, 1, 1) - offset) // timedelta(microseconds=1))
+
+
+@pytest.mark.parametrize("text", ["2024-13-01", "2024-01-01x10:00", "01/02/2024", "2024-01", "", "2024-01-01T25:00"])
+def test_other_text_is_no_date(text: str) -> None:
+    assert not isinstance(parsed_key(text), Instant)

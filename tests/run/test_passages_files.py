@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import budget
+from gpulsh.cli import main
+from gpulsh.errors import InputError
 from gpulsh.repeats import windows
-from gpulsh.run.passages import documents, find, mark
-from tests.support.files import record, write_rows
+from gpulsh.run.passages import documents, find, mark, parts
+from tests.support.files import read_rows, record, rejected, write_rows
 from tests.support.texts import licences, pieces
 
 SPANS = ["row", "start", "stop", "first_row", "first_start", "tokens", "occurrences"]
@@ -175,3 +177,146 @@ def test_every_format(tmp_path: Path) -> None:
     places = {str(path): starts[path.name[0]] for path in folder.iterdir()}
     assert len(places) == 7
     assert by_position(pa.Table.from_pylist(rows), places) == expected(whole).to_pylist()
+
+
+# --- lines and paragraphs: those that `gpulsh.passages` marks in the same documents ---
+
+
+OF_PARTS: dict[str, Any] = {"tokens": 50, "backend": "cpu", "threads": 1}
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many partitions, ranges and runs."""
+    cut_small(monkeypatch, 4000, 200)
+    monkeypatch.setattr(parts, "RUN_PARTS", 20)
+
+
+@pytest.mark.parametrize(
+    ("unit", "most", "within"),
+    [("line", 1, False), ("paragraph", 1, True), ("line", None, True), ("paragraph", 3, False)],
+)
+def test_parts_of_licences_in_many_pieces(
+    tmp_path: Path, small_parts: None, unit: str, most: int | None, within: bool
+) -> None:
+    texts: list[str | None] = [*[text[:1500] for text in licences()[:24]], None, "", "few\nwords"]
+    texts += [*texts[3:9], *texts[3:9]] * 4
+    hosts = [None if number % 5 == 0 else f"host {number % 3}" for number in range(len(texts))]
+    cut = len(texts) // 2
+    table = pa.table({"text": texts[:cut], "host": hosts[:cut]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=4)
+    both = zip(texts[cut:], hosts[cut:], strict=True)
+    write_rows(tmp_path / "b.jsonl", [{"text": text, "host": host} for text, host in both])
+    inputs = [tmp_path / "a.parquet", tmp_path / "b.jsonl"]
+    table = found(inputs, tmp_path / "out", unit=unit, max_copies=most, within="host" if within else None, tokens=50)
+    whole = expected(texts, unit=unit, max_copies=most, within=hosts if within else None, tokens=50)
+    assert len(whole) >= 3
+    assert by_position(table, {str(inputs[0]): 0, str(inputs[1]): cut}) == whole.to_pylist()
+
+
+any_lines = st.lists(st.sampled_from(["a b", "A, b", "c", "", " ", ".", "漢字", "e\u0301", "\0", "क्‍ष"]), max_size=9)
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(any_lines.map("\n".join), max_size=9), st.sampled_from(["line", "paragraph"]), st.integers(1, 3))
+def test_parts_of_awkward_texts(
+    tmp_path_factory: pytest.TempPathFactory, small_parts: None, texts: list[str], unit: str, most: int
+) -> None:
+    folder = tmp_path_factory.mktemp("parts")
+    path = write_rows(folder / "a.jsonl", [{"text": text} for text in texts])
+    table = found(path, folder / "out", unit=unit, max_copies=most, tokens=50)
+    assert by_position(table, {str(path): 0}) == expected(texts, unit=unit, max_copies=most, tokens=50).to_pylist()
+
+
+def test_the_report_and_the_cut_of_lines(tmp_path: Path) -> None:
+    """One line in every document; those beyond the second go."""
+    lines = "page {0} has words\nall rights reserved\nand more {0}"
+    rows = [{"text": lines.format(number), "n": number} for number in range(9)]
+    path = write_rows(tmp_path / "a.jsonl", rows)
+    options = {"unit": "line", "max_copies": 2, "cut": True, "min_left": 1}
+    result = gpulsh.passages_files(path, tmp_path / "out", **OF_PARTS, **options)
+    report = result.report
+    assert report["parameters"]["part"] == "line" and "keep" not in report["parameters"]
+    assert report["passages"]["passages"] == report["passages"]["cut_passages"] == 7
+    assert report["windows"] == [{"least": 9, "most": 16, "distinct": 1, "before": 8, "after": 1}]
+    assert [(one["occurrences"], one["text"]) for one in report["frequent"]] == [(9, "all rights reserved\n")]
+    kept = [row["text"] for row in read_rows(result.data / "a.jsonl")]
+    assert [text.count("reserved") for text in kept] == [1, 1, *[0] * 7]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "The first 2 of equal lines stay." in page and "How often lines occur" in page
+    again = gpulsh.cut_files(path, tmp_path / "cut", passages=result.passages, min_left=1)
+    assert (again.data / "a.jsonl").read_bytes() == (result.data / "a.jsonl").read_bytes()
+
+
+def test_a_line_that_is_everywhere_takes_a_row_a_run(tmp_path: Path, small_parts: None) -> None:
+    path = write_rows(tmp_path / "a.jsonl", [{"text": "the same line\n" * 7}] * 300)
+    table = found(path, tmp_path / "out", unit="line", max_copies=5, tokens=50)
+    assert len(table) == 2095 and set(table["occurrences"].to_pylist()) == {2100}
+    assert table.slice(0, 1).to_pylist()[0]["start"] == 5 * 14
+    assert set(table["first_row"].to_pylist()) == {0}
+
+
+# --- bad records: `on_error="skip"` lists them, and they are in nothing else ---
+
+
+SAME = "one two three four five six seven"
+WITH_BAD = [f"a {SAME}", None, f"b {SAME}", "c", None, f"d\n{SAME}\n{SAME}", f"e\n{SAME}"]
+BAD = {1: '{"text": "no end', 4: '{"text": 7}'}
+CUT: dict[str, Any] = {"backend": "cpu", "threads": 1, "cut": True, "min_left": 0}
+
+
+@pytest.fixture(params=["plain", "gzip"])
+def bad_records(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Seven rows, of which two are bad."""
+    rows = [BAD.get(number, json.dumps({"text": text})) for number, text in enumerate(WITH_BAD)]
+    packed = gzip.compress if request.param == "gzip" else bytes
+    path = tmp_path / ("a.jsonl.gz" if request.param == "gzip" else "a.jsonl")
+    path.write_bytes(packed("".join(f"{row}\n" for row in rows).encode()))
+    return path
+
+
+@pytest.mark.parametrize("options", [{"tokens": 5}, {"unit": "line", "max_copies": 1}], ids=str)
+def test_bad_records_are_listed_and_left_out(
+    bad_records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    path = bad_records
+    for name in ("PARTITION_BYTES", "PARALLEL_BYTES"):
+        monkeypatch.setattr(budget, name, 40)
+    with pytest.raises(InputError, match=r"a\.jsonl"):
+        gpulsh.passages_files(path, tmp_path / "failed", **CUT, **options)
+    result = gpulsh.passages_files(path, tmp_path / "out", **CUT, **options, on_error="skip")
+    columns = [*SPANS[:3], "first_row", *SPANS[4:]]
+    wanted = gpulsh.passages(WITH_BAD, backend="cpu", **options).select(columns)
+    assert pq.read_table(result.passages).select(columns).to_pylist() == wanted.to_pylist() != []
+    assert [row["row"] for row in rejected(tmp_path / "out")] == [1, 4]
+    found = result.report["passages"]
+    assert (found["documents"], found["nulls"], found["rejected"]) == (5, 0, 2)
+    assert "rejected.parquet" in result.report["outputs"] and result.report["parameters"]["on_error"] == "skip"
+    data = (result.data / path.name).read_bytes()
+    kept = [row["text"] for row in read_rows(result.data / path.name)]
+    expected = gpulsh.cut(WITH_BAD, gpulsh.passages(WITH_BAD, backend="cpu", **options), min_left=0, backend="cpu")
+    assert kept == [text for number, text in enumerate(expected.texts.to_pylist()) if number not in BAD]
+    again = gpulsh.cut_files(path, tmp_path / "cut", passages=result.passages, min_left=0, backend="cpu")
+    assert (again.data / path.name).read_bytes() == data
+
+
+def test_a_damaged_row_group(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    texts = [f"{number} {SAME}" for number in range(6)]
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=2, compression="none", use_dictionary=False)
+    group = pq.ParquetFile(path).metadata.row_group(1).column(0)
+    content = bytearray(path.read_bytes())
+    content[group.data_page_offset : group.data_page_offset + 12] = b"\xff" * 12
+    path.write_bytes(content)
+    result = gpulsh.passages_files(path, tmp_path / "out", **CUT, tokens=5, on_error="skip")
+    assert [row["row"] for row in read_rows(result.passages)] == [1, 4, 5]
+    assert [(row["row"], row["rows"]) for row in rejected(tmp_path / "out")] == [(2, 2)]
+    assert pq.read_table(result.data / "a.parquet").num_rows == 4
+
+
+def test_the_command_tells_of_bad_records(
+    bad_records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "out")
+    assert main(["passages", str(bad_records), "-o", out, "--tokens", "5", "--on-error", "skip"]) == 0
+    assert "Bad records are in rejected.parquet: 2." in capsys.readouterr().out
