@@ -40,9 +40,10 @@ INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, doc
 INDEX_KEY_BYTES = 32  # of a key, such as a path and a row, or a URL
 # Of a document: number, witness, similarity, size; hash, row, share of a filter; key, its end, its hash and row.
 INDEX_ROW_BYTES = 32 + 24 + 12 / 8 + INDEX_KEY_BYTES + 24
-# With evidence at the source: digest, document, share of a filter; hash and row of a key, and the place of the text.
+# With evidence at the source: digest, document, share of a filter; number, witness, similarity, size; hash, row, share
+# of a filter; hash and row of a key; place of the text. Numbers and rows take 4 bytes where all are below 2^32.
 COMPACT_BAND_BYTES = 12 + 16 / 8
-COMPACT_ROW_BYTES = 32 + 24 + 16 / 8 + 16 + 12
+COMPACT_ROW_BYTES = 20 + 20 + 16 / 8 + 12 + 8
 UNRELATED = (0.0, 0.001, 0.01, 0.05, 0.1)  # similarities of unrelated documents, for the count of false candidates
 
 
@@ -290,7 +291,7 @@ def compact_index_bytes(corpus: Corpus, bands: int) -> float:
 
     >>> corpus = Corpus(documents=1, bytes=5000, met=0, pairs=0, dropped=0, bytes_per_shingle=6)
     >>> compact_index_bytes(corpus, bands=21)
-    380.0
+    356.0
     """
     kept = (1 - corpus.dropped) * corpus.documents
     return float(kept * COMPACT_BAND_BYTES * bands + corpus.documents * COMPACT_ROW_BYTES)

@@ -7,6 +7,7 @@ in batches of a source, followed by their keys.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import replace
 from pathlib import Path
@@ -183,7 +184,7 @@ class Collection:
         """Yield the decisions on the documents `numbers`, in order, some at a time; removed ones may be left out."""
         for segment in self._contents.segments:
             documents = segment.documents
-            first, last = np.searchsorted(documents.number, [numbers.start, numbers.stop])
+            first, last = (bisect_left(documents.number, number) for number in (numbers.start, numbers.stop))
             if first < last:
                 yield documents.where(slice(first, last))
 

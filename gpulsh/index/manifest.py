@@ -25,9 +25,9 @@ from gpulsh.store.manifest import file_facts, read_checked, write_checked
 
 NAME = "index.json"
 LOCK = "lock"
-# Of most indexes, of those with signatures of bits, of those by containment, and of those with evidence at the source.
-# CHANGELOG.md lists the changes.
-FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE = 3, 4, 5, 6
+# Of most indexes, of those with signatures of bits, of those by containment, and of those with evidence at the source:
+# only with 64-bit numbers, and with numbers of 32 bits, too. CHANGELOG.md lists the changes.
+FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE_WIDE, AT_SOURCE = 3, 4, 5, 6, 7
 KNOWN_FILES = re.compile(
     r"(documents|digests|hashes|fingerprints|filters|keys|places|removed|groups|key-groups)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
     r"|index\.json\.[0-9a-f]+\.part"
@@ -86,7 +86,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{folder}: {what}; make an index with `gpulsh index build`, or Index.save") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {os.strerror(error.errno or 0)}") from error
-    for name, own in (("format", (FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE)), ("scheme", (SCHEME,))):
+    for name, own in (("format", (FORMAT, OF_BITS, OF_CONTAINMENT, AT_SOURCE_WIDE, AT_SOURCE)), ("scheme", (SCHEME,))):
         if found[name] not in own:
             raise InputError(
                 f"{folder}: is an index of {name} {found[name]}, written by gpulsh {found['version']}, and this version"

@@ -19,6 +19,7 @@ from gpulsh.index.segment import (
     FILTERS,
     INTACT,
     KINDS,
+    NARROW,
     NOTHING,
     Documents,
     Hashes,
@@ -29,9 +30,12 @@ from gpulsh.index.segment import (
     among,
     file_name,
     mapped,
+    narrow,
     new_name,
     remove_files,
+    wide,
     write_keys,
+    write_places,
 )
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.ragged import end_to_end, sorted_distinct
@@ -41,7 +45,6 @@ from gpulsh.store.durable import FileFact, writing
 ROWS_AT_ONCE = 1 << 18  # merged at once
 SAMPLED = 1 << 12  # rows of a part for each sample of its hashes
 SETS_AT_ONCE = 1 << 13  # rows whose fingerprints are in memory while they are written
-NARROW = 1 << 32  # documents of a segment that 32 bits can number
 
 COMPACT_DIGESTS = pa.schema([("digest", pa.uint64()), ("document", pa.uint32())])
 WIDE_DIGESTS = pa.schema([("digest", pa.uint64()), ("document", pa.int64())])  # of more than NARROW documents
@@ -118,7 +121,7 @@ class _LiveRows:
         """The live rows of columns, with new row numbers in the last column."""
         rows = columns[-1]
         if self._alive is None:
-            return *columns[:-1], rows + self.start
+            return *columns[:-1], wide(rows) + self.start
         alive = self._alive[rows]
         return *(column[alive] for column in columns[:-1]), self._rank[rows[alive]] + self.start
 
@@ -139,7 +142,7 @@ class _Merge:
     """The live documents of `parts`, by column, in memory if all parts are, else in temporary files in `folder`."""
 
     def __init__(self, parts: Sequence[Segment], removed: Numbers, folder: Path) -> None:
-        self._parts, self._removed = parts, removed
+        self._parts, self._removed, self._target = parts, removed, folder
         self._folder = folder if any(part.mapped for part in parts) else None
         self._live = _live_rows(parts, removed)
         self._is_one = len(parts) == 1 and len(removed) == 0
@@ -150,8 +153,8 @@ class _Merge:
         documents = Documents(*self._merged([part.documents for part in parts], self._documents))
         hashes = Hashes(*self._merged([part.hashes for part in parts], self._rows, by=3))
         facts = {
-            "documents": write_columns(path["documents"], documents._asdict()),
-            "hashes": write_columns(path["hashes"], hashes._asdict()),
+            "documents": write_columns(path["documents"], self._stored(documents._asdict())),
+            "hashes": write_columns(path["hashes"], self._stored(hashes._asdict())),
         }
         if parts[0].at_source:
             number = documents.number
@@ -169,11 +172,18 @@ class _Merge:
         if places is None:
             facts["fingerprints"] = write_blocks(path["fingerprints"], self._fingerprints())
         else:
-            facts["places"] = write_columns(path["places"], {"source": places.source, "row": places.row})
+            facts["places"] = write_places(path["places"], places)
         if found := _all_keys(parts):
             key_hash, key_row = self._merged([(own.key_hash, own.key_row) for own in found], self._rows)
             facts["keys"] = write_keys(path["keys"], Keys(self._keys(found, places), key_hash, key_row), places)
         return facts
+
+    def _stored(self, columns: dict[str, Values]) -> dict[str, Values]:
+        """The columns as a file has them: with evidence at the source, numbers of 32 bits if they fit."""
+        if self._parts[0].at_source:
+            numbers = [name for name, column in columns.items() if column.dtype == np.int64]
+            columns |= {name: narrow(columns[name], self._target) for name in numbers}
+        return columns
 
     def _write_digests(self, path: dict[str, Path], of_hashes: Words) -> dict[str, FileFact]:
         parts = self._parts

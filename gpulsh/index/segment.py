@@ -14,8 +14,9 @@ A segment has six Arrow IPC files, which never change once they are written:
 
 With evidence at the source, a segment has no `fingerprints` and `filters`; the filters of `groups` suffice. Instead it
 has `places`, the source and row of each text. `digests` lack the band, and `document` counts from the segment's first
-number. `keys` lack the keys themselves if each is FILE:ROW of its place. Until a change ends, the segments that it has
-written hold fingerprints, and neither keys nor places.
+number. Numbers, rows and sizes have 32 bits if all of a column fit, otherwise 64. `keys` lack the keys themselves if
+each is FILE:ROW of its place. Until a change ends, the segments that it has written hold fingerprints, and neither keys
+nor places.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from gpulsh.index.evidence.blocks import BlockRows, HeldRows
 from gpulsh.index.evidence.places import PlaceColumns, PlaceKeys, Places, Source
 from gpulsh.index.filters import Words, filter_of, passing, passing_own
 from gpulsh.ragged import first_of_runs, ranges, run_bounds, runs_of
-from gpulsh.store.columns import MappedBatches, MappedColumns, damaged_file, write_columns
+from gpulsh.store.columns import Column, MappedBatches, MappedColumns, damaged_file, write_columns
 from gpulsh.store.durable import FileFact, writing
 
 KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
@@ -45,6 +46,8 @@ FILTERS = pa.schema([("word", pa.uint64())])
 KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys", "places")
 ALL = slice(None)
 NOTHING = np.empty(0, np.int64)
+NARROW = 1 << 32  # numbers below it have 32 bits
+NARROWED_AT_ONCE = 1 << 18
 INTACT = "; earlier saves are intact"
 MANY = 1 << 8  # lookups at once from which a filter in memory pays, and from which pages of files are released
 
@@ -63,8 +66,9 @@ class Documents(NamedTuple):
         return cls(*map(np.concatenate, zip((NOTHING, NOTHING, np.empty(0), NOTHING), *parts, strict=True)))
 
     def where(self, rows: NDArray[np.bool_] | Numbers | slice) -> Documents:
-        """The rows that `rows` chooses."""
-        return Documents(self.number[rows], self.witness[rows], self.similarity[rows], self.size[rows])
+        """The rows that `rows` chooses, with numbers of 64 bits."""
+        number, witness, size = (wide(column[rows]) for column in (self.number, self.witness, self.size))
+        return Documents(number, witness, self.similarity[rows], size)
 
 
 class Hashes(NamedTuple):
@@ -352,7 +356,7 @@ def keyed(segment: Segment, keys: Keys, folder: Path | None, places: Places | No
         files = {**segment.files, "keys": write_keys(path["keys"], keys, places)}
         if places is None:
             return replace(_with_keys(segment, path["keys"]), files=files)
-        files["places"] = write_columns(path["places"], {"source": places.source, "row": places.row})
+        files["places"] = write_places(path["places"], places)
         del files["fingerprints"]
         path["fingerprints"].unlink()
     return mapped(folder, StoredSegment(segment.name, files), places.sources)
@@ -361,9 +365,31 @@ def keyed(segment: Segment, keys: Keys, folder: Path | None, places: Places | No
 def write_keys(path: Path, keys: Keys, places: Places | None) -> FileFact:
     """Write the file of keys: without the keys themselves, if these are the `places` of their documents."""
     columns = keys._asdict()
-    if places is not None and (isinstance(keys.key, PlaceKeys) or places.name(keys.key)):
-        del columns["key"]
+    if places is not None:
+        columns["key_row"] = narrow(keys.key_row, path.parent)
+        if isinstance(keys.key, PlaceKeys) or places.name(keys.key):
+            del columns["key"]
     return write_columns(path, columns)
+
+
+def write_places(path: Path, places: Places) -> FileFact:
+    """Write the file of places."""
+    return write_columns(path, {"source": places.source, "row": narrow(places.row, path.parent)})
+
+
+def narrow(values: NDArray[np.integer], folder: Path) -> NDArray[np.integer]:
+    """Numbers [n] of at least 0 as uint32, in a temporary file in `folder`; unchanged if one is too large for it."""
+    if values.dtype == np.uint32 or int(values.max(initial=0)) >= NARROW:
+        return values
+    column = Column(np.uint32, folder)
+    for start in range(0, len(values), NARROWED_AT_ONCE):
+        column.append(values[start : start + NARROWED_AT_ONCE])
+    return column.whole()
+
+
+def wide(values: NDArray[np.integer]) -> Numbers:
+    """Numbers as int64."""
+    return values.astype(np.int64, copy=False)
 
 
 def _with_keys(segment: Segment, path: Path) -> Segment:

@@ -216,7 +216,7 @@ class Snapshot:
             own = segment.documents.number
             if len(own) == 0 or own[-1] < first or own[0] > last:
                 continue
-            rows = np.searchsorted(own, numbers)
+            rows = np.searchsorted(own, numbers.astype(own.dtype, copy=False))  # another type would copy all of `own`
             here = np.flatnonzero(rows < len(own))
             here = here[own[rows[here]] == numbers[here]]
             if len(here):

@@ -114,6 +114,7 @@ class MappedColumns(MappedBatches, Generic[Row]):
     """A file whose columns are the fields of a named tuple, which gives their types. Other columns are ignored.
 
     A field is an array of numbers or of flags, which take a byte each; a field of any other type is a pyarrow.Array.
+    A field of int64 has the file's numbers of 64 bits, or of 32 without a sign.
     """
 
     def __init__(self, path: Path, row: Callable[..., Row]) -> None:
@@ -147,7 +148,7 @@ class MappedColumns(MappedBatches, Generic[Row]):
             return numbers(column).view(np.bool_)
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             found = numbers(column)
-            if np.issubdtype(found.dtype, kind):
+            if np.issubdtype(found.dtype, kind) or (kind is np.int64 and found.dtype == np.uint32):
                 return found
         raise damaged_file(self.path, f"column {name!r} is {column.type}, not {kind.__name__}")
 

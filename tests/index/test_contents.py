@@ -60,6 +60,7 @@ def small_limits(batch: int = 200) -> Iterator[None]:
         mock.patch.object(merging, "ROWS_AT_ONCE", 5),
         mock.patch.object(merging, "SAMPLED", 2),
         mock.patch.object(merging, "NARROW", 12),
+        mock.patch.object(segments, "NARROW", 12),
         mock.patch.object(cpu_backend, "SIZES", Sizes(batch=batch, tile=300, largest_tile=600)),
     ):
         yield

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gpulsh import Index
 from gpulsh.cli import main
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
-from gpulsh.index import candidates
+from gpulsh.index import candidates, manifest, segment
 from gpulsh.index.evidence import texts as reading
 from tests.index.test_contents import Machine, new_index, small_limits
 from tests.index.test_contents import texts as any_text
@@ -142,8 +142,9 @@ def test_400_bytes_a_document(folder: Path, command: Command) -> None:
     words = random.Random(3)
     for number in range(3):
         texts = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=30)) for _ in range(1000 * 4**number)]
-        write_rows(f"{number}.parquet", [{"text": text, "n": (number << 20) + row} for row, text in enumerate(texts)])
-    for name, ids in (("places", ""), ("ids", "--id-column n")):
+        given = [(text, (number << 20) + row) for row, text in enumerate(texts)]
+        write_rows(f"{number}.parquet", [{"text": text, "n": n, "name": f"{n:024}"} for text, n in given])
+    for name, ids in (("places", ""), ("ids", "--id-column n"), ("names", "--id-column name")):
         assert command(f"index build {name} 0.parquet --backend cpu --evidence source {ids}").status == 0
         for number in (1, 2):
             assert command(f"index add {name} {number}.parquet --backend cpu {ids}").status == 0
@@ -154,6 +155,35 @@ def test_400_bytes_a_document(folder: Path, command: Command) -> None:
             in_folder = sum(path.stat().st_size for path in Path(name).iterdir())
             assert facts["bytes_per_document"] == pytest.approx(facts["bytes"] / 21_000, abs=0.1)
             assert facts["bytes_per_document"] <= 400 and in_folder < facts["bytes"] + 5000
+
+
+def test_an_index_with_wide_numbers_is_read(folder: Path, command: Command) -> None:
+    """As format 6 has them: read, grown and compacted, with the same answers."""
+    texts = corpus()
+    options = [*OPTIONS, "--text-column", "body"]
+    for name, half in (("a.jsonl", texts[::2]), ("b.jsonl", texts[1::2])):
+        write(name, half)
+    with mock.patch.object(segment, "NARROW", 0), mock.patch.object(manifest, "AT_SOURCE", 6):
+        assert command("index build old a.jsonl --evidence source", *options).status == 0
+    assert command("index build new a.jsonl --evidence source", *options).status == 0
+
+    def sizes() -> list[int]:
+        """Of the two indexes, which give the same answers."""
+        indexes = [Index.open(name, backend="cpu") for name in ("old", "new")]
+        old, new = ([list(index.query(texts)), list(index.counts())] for index in indexes)
+        assert old == new and len(old[0]) > 9
+        return [sum(path.stat().st_size for path in Path(name).glob("*.arrow")) for name in ("old", "new")]
+
+    old, new = sizes()
+    assert old > new
+    for name in ("old", "new"):
+        assert command(f"index add {name} b.jsonl --text-column body --backend cpu").status == 0
+    old, new = sizes()
+    assert old > new
+    for name in ("old", "new"):
+        assert command(f"index compact {name}").status == 0
+    old, new = sizes()
+    assert old == new
 
 
 # --- a text that is gone or another one

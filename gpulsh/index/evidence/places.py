@@ -85,8 +85,8 @@ class Places:
         return len(self.source)
 
     def where(self, rows: NDArray[np.bool_] | Numbers | slice) -> Places:
-        """The places of the documents that `rows` chooses."""
-        return Places(self.source[rows], self.row[rows], self.sources)
+        """The places of the documents that `rows` chooses, with rows of 64 bits."""
+        return Places(self.source[rows], self.row[rows].astype(np.int64, copy=False), self.sources)
 
     def keys(self) -> pa.Array:
         """The keys FILE:ROW, a pyarrow.Array of large_string; every document must have a source."""

@@ -55,7 +55,7 @@ class TextsAgain:
         assert segment.places is not None
         places = segment.places.where(rows)
         order = np.lexsort((places.row, places.source))
-        sizes = segment.documents.size[rows[order]] * TEXT_BYTES
+        sizes = segment.documents.size[rows[order]] * np.int64(TEXT_BYTES)
         with self.lock:
             parts = [self._sets(segment, rows[order[a:b]], ops) for a, b in cuts(offsets(sizes), READ_AT_ONCE)]
         return chosen_rows(end_to_end(parts), np.argsort(order))
