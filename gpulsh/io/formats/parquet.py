@@ -151,6 +151,7 @@ class Parquet(Format):
                     tables = map(pa.Table.from_batches, zip(with_added(batches, added)))
                     for table in in_groups(tables, texts, rows):
                         out.write_table(table, row_group_size=len(table))
+                        del table  # before the next one is made
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """The kept rows of one row group after another."""
@@ -452,13 +453,22 @@ def in_groups(
             stop = min(stop + 1, before + most_rows - rows)
             if stop > len(table):
                 break
-            yield pa.concat_tables([*held, table.slice(before, stop - before)]).combine_chunks()
-            held, rows, size, before = [], 0, 0, stop
+            held.append(table.slice(before, stop - before))
+            yield _joined(held)
+            rows, size, before = 0, 0, stop
         held.append(table.slice(before))
         rows += len(table) - before
         size += int(ends[-1] - (ends[before - 1] if before else 0)) if before < len(table) else 0
+        del table  # before the next one is decoded
     if rows:
-        yield pa.concat_tables(held).combine_chunks()
+        yield _joined(held)
+
+
+def _joined(held: list[pa.Table]) -> pa.Table:
+    """The tables as one; leaves the list empty, so the memory of each is free once it is copied."""
+    table = pa.concat_tables(held)
+    held.clear()
+    return table.combine_chunks()
 
 
 def _sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
