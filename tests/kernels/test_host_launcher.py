@@ -156,8 +156,8 @@ def test_headers_are_expanded_once(tmp_path: Path) -> None:
 def test_more_blocks_than_a_grid_holds_are_refused() -> None:
     machine = Machine(DeviceModule(), HostLauncher(), Geometry())
     with pytest.raises(BackendError, match="would need 2147483648 x 1 blocks; give a smaller batch"):
-        machine.run("tokens", "tokens_count", 2**31, 1)
-    machine.run("tokens", "tokens_count", 0, 1)  # no work, no launch
+        machine.run("tokens", 2**31, kernel="tokens_count", each=1)
+    machine.run("tokens", 0, kernel="tokens_count")  # no work, no launch
 
 
 def test_asarray_and_asnumpy() -> None:

@@ -28,22 +28,18 @@ MAX_MEMBERS = 2**32  # distinct ids in buckets; a key holds two of their numbers
 
 
 def band_digests(machine: Machine, signatures: Array, shape: BandShape) -> Array:
-    xp = machine.arrays
-    documents, columns = signatures.shape
-    digests = xp.empty((documents, shape.bands), np.uint64)
+    documents, bands = len(signatures), shape.bands
+    digests = machine.arrays.empty((documents, bands), np.uint64)
     kernel = "wide_band_digests" if signatures.dtype == np.uint64 else "band_digests"
-    machine.run(
-        *("band_digests", kernel, documents * shape.bands, machine.geometry.threads),
-        *(xp.ascontiguousarray(signatures), np.int64(documents), np.int32(columns)),
-        *(np.int32(shape.bands), np.int32(shape.rows), digests),
-    )
+    given = signatures, documents, signatures.shape[1], bands, shape.rows, digests
+    machine.run("band_digests", documents * bands, *given, kernel=kernel)
     return digests
 
 
 def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
     """Extra memory: 2 to 4 bytes per digest of a range, and about 45 for each that may repeat."""
     xp = machine.arrays
-    digests, ids = xp.ascontiguousarray(digests), xp.ascontiguousarray(ids)
+    digests, ids = xp.ascontiguousarray(digests), xp.ascontiguousarray(ids)  # once for all ranges
     ranges = -(-len(ids) // machine.geometry.sort_span)
     # Digests are uniform between the least and the greatest, so that even ranges hold like many.
     least, most = machine.numbers(digests.min(), digests.max()) if ranges > 1 else (0, 2**64 - 1)
@@ -75,17 +71,15 @@ def may_repeat(
     table = xp.zeros(max(slots // 16, 1), np.uint32)
     members = xp.zeros(blocks * -(-threads // 32), np.uint32)
     sizes = xp.zeros(blocks, np.uint32)
-    range_of_digests = (digests, np.int64(count), np.uint64(lowest), np.uint64(highest), np.uint64(slots - 1))
-    machine.run("collisions", "collisions_mark", count, threads, *range_of_digests, table)
-    machine.run("collisions", "collisions_members", count, threads, *range_of_digests, table, members, sizes)
+    range_of_digests = digests, count, lowest, highest, slots - 1
+    machine.run("collisions", count, *range_of_digests, table, kernel="collisions_mark")
+    machine.run("collisions", count, *range_of_digests, table, members, sizes, kernel="collisions_members")
     before = offsets(sizes)
     taken = machine.number(before[-1])
     taken_digests, taken_ids = xp.empty(taken, np.uint64), xp.empty(taken, np.int64)
     if taken:
-        machine.run(
-            *("collisions", "collisions_take", count, threads),
-            *(digests, ids, members, before, taken_digests, taken_ids),
-        )
+        given = digests, ids, members, before, taken_digests, taken_ids
+        machine.run("collisions", count, *given, kernel="collisions_take")
     return taken_digests, taken_ids
 
 
@@ -153,10 +147,8 @@ def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None
     for start in range(0, total, geometry.sort_span):
         stop = min(start + geometry.sort_span, total)
         span = xp.empty(stop - start, np.uint64)
-        machine.run(
-            *("candidates", "candidates", stop - start, geometry.threads),
-            *(members, buckets.offset, np.int64(len(buckets)), ends, np.int64(start), np.int64(stop), span),
-        )
+        given = members, buckets.offset, len(buckets), ends, start, stop, span
+        machine.run("candidates", stop - start, *given)
         runs.append(_distinct(span if first is None else _begun(span, *first)))
         while len(runs) > 1 and 2 * len(runs[-1]) > len(runs[-2]):  # so that a key is merged a few times only
             last = runs.pop()
@@ -205,9 +197,7 @@ def _merged(machine: Machine, some: Array, others: Array) -> Array:
 
 def components(machine: Machine, count: int, pairs: Array) -> Array:
     """Extra memory: 8 bytes an id, the forest that becomes the labels."""
-    xp, threads = machine.arrays, machine.geometry.threads
-    parent = xp.arange(count, dtype=np.uint64)
-    edges = len(pairs)
-    machine.run("components", "components_hook", edges, threads, xp.ascontiguousarray(pairs), np.int64(edges), parent)
-    machine.run("components", "components_label", count, threads, np.int64(count), parent)
+    parent = machine.arrays.arange(count, dtype=np.uint64)
+    machine.run("components", len(pairs), pairs, len(pairs), parent, kernel="components_hook")
+    machine.run("components", count, count, parent, kernel="components_label")
     return parent.view(np.int64)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.cuda.memory import TEXT_BYTES
@@ -18,6 +21,8 @@ OPTIONS = ("-std=c++17",)
 LANES = 32  # of a warp
 
 _INCLUDE = re.compile(r'#include "([\w.]+)"\n')
+_PARAMETERS = r"__global__ void [\w, ()]*\s+{}\(([^)]*)\)"  # of the kernel of a name
+_NUMBERS: dict[str, type[np.generic]] = {"i32": np.int32, "i64": np.int64, "u32": np.uint32, "u64": np.uint64}
 Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a Python int has no width
 
 
@@ -44,6 +49,28 @@ def expanded_source(file: str, folder: Path | None = None) -> str:
         return _INCLUDE.sub(lambda match: expand(match[1]), text)
 
     return expand(f"{file}.cu")
+
+
+class Parameter(NamedTuple):
+    """What a kernel takes: a number of a type, or an array, which it may only read."""
+
+    number: type[np.generic] | None
+    is_read: bool
+
+    def argument(self, arrays: ModuleType, value: Argument) -> Argument:
+        """A number in that type; an array that is read, without strides; any other as it is."""
+        if self.number is not None:
+            return self.number(value)
+        return arrays.ascontiguousarray(value) if self.is_read else value
+
+
+@cache
+def parameters(file: str, kernel: str) -> Sequence[Parameter]:
+    """The parameters of `kernel`, as kernels/`file`.cu declares them."""
+    found = re.search(_PARAMETERS.format(kernel), expanded_source(file))
+    assert found, f"{file}.cu has no kernel {kernel}"
+    words = [one.split() for one in found[1].split(",")]
+    return [Parameter(_NUMBERS.get(first), first == "const") for first, *_ in words]
 
 
 class Launcher(Protocol):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpulsh.arrays import Array
-from gpulsh.backends.cuda.launcher import Argument, Geometry, Launcher
+from gpulsh.backends.cuda.launcher import Argument, Geometry, Launcher, parameters
 from gpulsh.backends.cuda.memory import MEMORY, MOST_PINNED, done, free_bytes, most_sizes, text_sizes, wait
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.hashing import public_words
@@ -84,14 +84,28 @@ class Machine:
                 ) from error.with_traceback(None)
 
     def run(
-        self, file: str, kernel: str, work: int, each: int, *arguments: Argument, threads: int = 0, rows: int = 1
+        self,
+        file: str,
+        work: int,
+        *given: Argument,
+        kernel: str = "",
+        threads: int = 0,
+        items: int = 1,
+        each: int = 0,
+        rows: int = 1,
     ) -> None:
-        """Start `kernel` with a block for every `each` of `work`; nothing if there is no work."""
-        blocks = -(-work // each)
+        """Start `kernel`, by default named as its file, for `work` items; a thread takes `items`, or a block `each`.
+
+        Nothing is started without work. Numbers among the arguments get the types of the kernel's parameters.
+        """
+        kernel, threads = kernel or file, threads or self.geometry.threads
+        blocks = -(-work // (each or items * threads))
         if blocks > MAX_BLOCKS[0] or rows > MAX_BLOCKS[1]:
             raise BackendError(f"{kernel} would need {blocks} x {rows} blocks; give a smaller batch")
         if blocks > 0:
-            self.launch(file, kernel, (blocks, rows), threads or self.geometry.threads, *arguments)
+            taken = zip(parameters(file, kernel), given, strict=True)
+            arguments = [parameter.argument(self.arrays, value) for parameter, value in taken]
+            self.launch(file, kernel, (blocks, rows), threads, *arguments)
 
     def sizes(self) -> Sizes:
         """How much text to hand over at once."""

@@ -26,11 +26,8 @@ def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
     offset, rows = fingerprints.offset, len(fingerprints)
     loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)
     counts = xp.empty(rows, np.int64)
-    machine.run(
-        *("unique", "unique", rows, 1),
-        *(fingerprints.values, offset, np.int32(geometry.row_limit), loose, counts),
-        threads=geometry.row_threads,
-    )
+    given = fingerprints.values, offset, geometry.row_limit, loose, counts
+    machine.run("unique", rows, *given, threads=geometry.row_threads, each=1)
     for long in long_rows(machine, fingerprints):
         if len(long.rows) == 1:
             long.values.sort()
@@ -91,29 +88,21 @@ def put(
 
 def packed(machine: Machine, loose: Array, offset: Array, counts: Array) -> Fingerprints:
     """The first `counts` values of each row in `loose`, end to end; a row begins at `offset` less the first of them."""
-    xp, geometry = machine.arrays, machine.geometry
-    before = offsets(counts)
+    before, items = offsets(counts), machine.geometry.search_items
     total = machine.number(before[-1])
     if total == len(loose):
         return Fingerprints(loose, before)
-    values = xp.empty(total, np.uint64)
-    machine.run(
-        *("pack_rows", "pack_rows", total, geometry.threads * geometry.search_items),
-        *(loose, offset, before, np.int64(len(counts)), np.int32(geometry.search_items), values),
-    )
+    values = machine.arrays.empty(total, np.uint64)
+    machine.run("pack_rows", total, loose, offset, before, len(counts), items, values, items=items)
     return Fingerprints(values, before)
 
 
 def winnow(machine: Machine, fingerprints: Fingerprints, size: int) -> Array:
-    xp, geometry = machine.arrays, machine.geometry
-    total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
+    xp, items, offset = machine.arrays, machine.geometry.search_items, fingerprints.offset
+    total = machine.number(offset[-1] - offset[0])
     chosen = xp.empty(total, np.uint8)
-    machine.run(
-        *("winnow", "winnow", total, geometry.threads * geometry.search_items),
-        *(fingerprints.values, fingerprints.offset, np.int64(len(fingerprints)), np.int64(size)),
-        *(np.int32(geometry.search_items), chosen),
-    )
-    return xp.flatnonzero(chosen) + fingerprints.offset[:1]
+    machine.run("winnow", total, fingerprints.values, offset, len(fingerprints), size, items, chosen, items=items)
+    return xp.flatnonzero(chosen) + offset[:1]
 
 
 def frequencies(machine: Machine, fingerprints: Fingerprints, counts: Array) -> Array:
@@ -121,10 +110,7 @@ def frequencies(machine: Machine, fingerprints: Fingerprints, counts: Array) -> 
     start, stop = machine.numbers(fingerprints.offset[0], fingerprints.offset[-1])
     words = xp.zeros(max(slots // 4, 1), np.uint32)  # the kernel adds to whole words; 1 or 2 slots fill none
     words.view(np.uint8)[:slots] = counts
-    machine.run(
-        *("frequencies", "frequencies", stop - start, machine.geometry.threads),
-        *(fingerprints.values[start:stop], np.int64(stop - start), np.int32(_bits(slots)), words),
-    )
+    machine.run("frequencies", stop - start, fingerprints.values[start:stop], stop - start, _bits(slots), words)
     return words.view(np.uint8)[:slots]
 
 
@@ -139,12 +125,8 @@ def prefixes(
         lengths = xp.maximum(lengths, counted(counts[_slots(values, bits)] < rare, offset - offset[:1]))
     loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)
     chosen = xp.empty(rows, np.int64)
-    machine.run(
-        *("prefixes", "prefixes", rows, 1),
-        *(fingerprints.values, offset, xp.ascontiguousarray(counts), np.int32(bits)),
-        *(xp.ascontiguousarray(lengths), np.int32(geometry.row_limit), loose, chosen),
-        threads=geometry.row_threads,
-    )
+    given = fingerprints.values, offset, counts, bits, lengths, geometry.row_limit, loose, chosen
+    machine.run("prefixes", rows, *given, threads=geometry.row_threads, each=1)
     for long in long_rows(machine, fingerprints):
         size = len(long.values)
         count = counts[_slots(long.values, bits)]
@@ -169,21 +151,15 @@ def _slots(values: Array, bits: int) -> Array:
 
 def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
     """Extra memory: 16 bytes per pair, the result, and about 60 for a pair with a long row."""
-    xp, geometry = machine.arrays, machine.geometry
-    pairs = xp.ascontiguousarray(pairs)
-    count = len(pairs)
+    xp, count, longest, threads = machine.arrays, len(pairs), machine.geometry.row_limit, machine.geometry.row_threads
     both, either = xp.empty(count, np.int64), xp.empty(count, np.int64)
     if count == 0:
         return both, either
-    machine.run(
-        *("intersect", "intersect_rows", count, geometry.row_threads // 32),
-        *(fingerprints.values, fingerprints.offset, pairs, np.int64(count), np.int64(geometry.row_limit)),
-        *(both, either),
-        threads=geometry.row_threads,
-    )
+    given = fingerprints.values, fingerprints.offset, pairs, count, longest, both, either
+    machine.run("intersect", count, *given, kernel="intersect_rows", threads=threads, each=threads // LANES)
     sizes = xp.diff(fingerprints.offset)
-    if machine.number(sizes.max()) > geometry.row_limit:
-        is_long = sizes > geometry.row_limit
+    if machine.number(sizes.max()) > longest:
+        is_long = sizes > longest
         long = xp.flatnonzero(is_long[pairs[:, 0]] | is_long[pairs[:, 1]])
         both[long], either[long] = _spread(machine, pairs[long], sizes, fingerprints)
     return both, either
@@ -191,59 +167,41 @@ def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tup
 
 def _spread(machine: Machine, pairs: Array, sizes: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
     """Intersect pairs, the work of each spread over blocks."""
-    xp, geometry = machine.arrays, machine.geometry
-    count = len(pairs)
+    xp, items, count = machine.arrays, machine.geometry.search_items, len(pairs)
     both = xp.zeros(count, np.uint64)
     left, right = sizes[pairs[:, 0]], sizes[pairs[:, 1]]
     ends = xp.cumsum(xp.minimum(left, right))
     total = machine.number(ends[-1]) if count else 0
-    machine.run(
-        *("intersect", "intersect_spread", total, geometry.threads * geometry.search_items),
-        *(fingerprints.values, fingerprints.offset, pairs, np.int64(count)),
-        *(ends, np.int64(total), np.int32(geometry.search_items), both),
-    )
+    given = fingerprints.values, fingerprints.offset, pairs, count, ends, total, items, both
+    machine.run("intersect", total, *given, kernel="intersect_spread", items=items)
     sames = both.view(np.int64)
     return sames, left + right - sames
 
 
 def bitmaps(machine: Machine, fingerprints: Fingerprints, words: int = 16) -> Array:
-    geometry, documents = machine.geometry, len(fingerprints)
+    documents, offset, items = len(fingerprints), fingerprints.offset, machine.geometry.search_items
     bits = machine.arrays.zeros((documents, words), np.uint64)
-    total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
-    machine.run(
-        *("bitmaps", "bitmaps", total, geometry.threads * geometry.search_items),
-        *(fingerprints.values, fingerprints.offset, np.int64(documents), np.int32(geometry.search_items)),
-        *(np.int32(words), bits),
-    )
+    total = machine.number(offset[-1] - offset[0])
+    machine.run("bitmaps", total, fingerprints.values, offset, documents, items, words, bits, items=items)
     return bits
 
 
 def overlap_bounds(machine: Machine, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
-    xp, count = machine.arrays, len(pairs)
-    bounds = xp.empty(count, np.int64)
-    machine.run(
-        *("overlap_bounds", "overlap_bounds", count, machine.geometry.threads),
-        *(xp.ascontiguousarray(pairs), np.int64(count), xp.ascontiguousarray(bitmaps), np.int32(bitmaps.shape[1])),
-        *(xp.ascontiguousarray(sizes), bounds),
-    )
+    count = len(pairs)
+    bounds = machine.arrays.empty(count, np.int64)
+    machine.run("overlap_bounds", count, pairs, count, bitmaps, bitmaps.shape[1], sizes, bounds)
     return bounds
 
 
 def simhash(machine: Machine, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
     """Extra memory: 512 bytes per word of a row."""
-    xp, geometry = machine.arrays, machine.geometry
-    count, documents, warps = len(keys), len(fingerprints), geometry.minhash_threads // LANES
+    xp, span, threads = machine.arrays, machine.geometry.span, machine.geometry.minhash_threads
+    count, documents, warps = len(keys), len(fingerprints), threads // LANES
     sums, bits = xp.zeros((documents, count, 64), np.int64), xp.empty((documents, count), np.uint64)
     total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
-    rows = fingerprints.values, *(() if weights is None else (weights,)), fingerprints.offset, np.int64(documents)
-    machine.run(
-        *("simhash", "simhash" if weights is None else "simhash_weighted", total, geometry.span * warps),
-        *(*rows, xp.asarray(keys), np.int32(geometry.span), sums),
-        threads=geometry.minhash_threads,
-        rows=count,
-    )
-    machine.run(
-        *("simhash", "simhash_signs", documents * count, warps, sums, np.int64(documents * count), bits),
-        threads=geometry.minhash_threads,
-    )
+    weighted, kernel = ((), "simhash") if weights is None else ((weights,), "simhash_weighted")
+    given = fingerprints.values, *weighted, fingerprints.offset, documents, xp.asarray(keys), span, sums
+    machine.run("simhash", total, *given, kernel=kernel, threads=threads, each=span * warps, rows=count)
+    given = sums, documents * count, bits
+    machine.run("simhash", documents * count, *given, kernel="simhash_signs", threads=threads, each=warps)
     return bits

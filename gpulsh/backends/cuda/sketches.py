@@ -58,17 +58,15 @@ class Minima(SketchFold):
     def finish(self, state: Array) -> Array:
         return state
 
-    def by_spans(self, file: str, kernel: str, fingerprints: Fingerprints, *drawn: Argument, rows: int = 1) -> Array:
+    def by_spans(
+        self, file: str, fingerprints: Fingerprints, *drawn: Argument, kernel: str = "", rows: int = 1
+    ) -> Array:
         """New minima, lowered by a kernel that takes a span of fingerprints per warp, across the borders of sets."""
-        geometry, minima = self.machine.geometry, self.empty(len(fingerprints))
-        total = self.machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
-        self.machine.run(
-            *(file, kernel, total, geometry.span * (geometry.minhash_threads // LANES)),
-            *(fingerprints.values, fingerprints.offset, np.int64(len(fingerprints)), *drawn),
-            *(np.int32(self.columns), np.int32(geometry.span), minima),
-            threads=geometry.minhash_threads,
-            rows=rows,
-        )
+        minima, offset = self.empty(len(fingerprints)), fingerprints.offset
+        span, threads = self.machine.geometry.span, self.machine.geometry.minhash_threads
+        given = fingerprints.values, offset, len(fingerprints), *drawn, self.columns, span, minima
+        total, each = self.machine.number(offset[-1] - offset[0]), span * (threads // LANES)
+        self.machine.run(file, total, *given, kernel=kernel, threads=threads, each=each, rows=rows)
         return minima
 
     def digests(self, tokens: TokenSums, size: int, shape: BandShape) -> tuple[Array, Array]:
@@ -100,7 +98,7 @@ class MinHash(Minima):
     def fold(self, fingerprints: Fingerprints) -> Array:
         lane = columns_a_lane(self.columns)
         rows = -(-self.columns // (LANES * lane))
-        return self.by_spans("minhash", f"minhash_{lane}_columns", fingerprints, *self.functions, rows=rows)
+        return self.by_spans("minhash", fingerprints, *self.functions, kernel=f"minhash_{lane}_columns", rows=rows)
 
     def digests(self, tokens: TokenSums, size: int, shape: BandShape) -> tuple[Array, Array]:
         """In one kernel if a signature fits its shared memory.
@@ -110,26 +108,20 @@ class MinHash(Minima):
         """
         if self.columns > MAX_COLUMNS:
             return super().digests(tokens, size, shape)
-        machine, xp, geometry = self.machine, self.machine.arrays, self.machine.geometry
+        machine, xp, span = self.machine, self.machine.arrays, self.machine.geometry.span
         counts = tokens.counts(xp)
         shingles = xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0)
-        documents, total, threads = len(counts), len(tokens.sums), geometry.minhash_threads
-        spans = -(-total // geometry.span)
+        documents, total, threads = len(counts), len(tokens.sums), machine.geometry.minhash_threads
+        spans, warps = -(-total // span), threads // LANES
         digests = xp.full((documents, shape.bands), np.uint64(NO_DIGEST), np.uint64)
         minima = xp.full((spans, self.columns), np.uint32(NO_VALUE), np.uint32)
         straddlers = xp.empty(spans, np.int64)
-        columns, bands, rows = np.int32(self.columns), np.int32(shape.bands), np.int32(shape.rows)
-        machine.run(
-            *("sketch", f"sketch_{columns_a_lane(self.columns)}_columns", total, geometry.span * (threads // LANES)),
-            *(tokens.sums, np.int64(total), tokens.starts, np.int64(documents), np.int32(tokens.skip), np.int32(size)),
-            *(*self.functions, columns, bands, rows, np.int32(geometry.span), digests, minima, straddlers),
-            threads=threads,
-        )
-        machine.run(
-            *("sketch", "sketch_straddlers", spans, threads // LANES),
-            *(minima, straddlers, np.int64(spans), columns, bands, rows, digests),
-            threads=threads,
-        )
+        form, kernel = (self.columns, shape.bands, shape.rows), f"sketch_{columns_a_lane(self.columns)}_columns"
+        read = tokens.sums, total, tokens.starts, documents, tokens.skip, size, *self.functions, *form, span
+        made = digests, minima, straddlers
+        machine.run("sketch", total, *read, *made, kernel=kernel, threads=threads, each=span * warps)
+        joined = minima, straddlers, spans, *form, digests
+        machine.run("sketch", spans, *joined, kernel="sketch_straddlers", threads=threads, each=warps)
         return digests, shingles
 
 
@@ -152,7 +144,8 @@ class FunctionMinima(Minima):
         self._tables = [machine.arrays.asarray(table) if isinstance(table, np.ndarray) else table for table in tables]
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        return self.by_spans("functions", self._kernel, fingerprints, *self._tables, rows=-(-self.columns // LANES))
+        rows = -(-self.columns // LANES)
+        return self.by_spans("functions", fingerprints, *self._tables, kernel=self._kernel, rows=rows)
 
 
 class FastSimilarity(Minima):
@@ -163,12 +156,10 @@ class FastSimilarity(Minima):
         self._drawn = machine.arrays.asarray(word_array(family, 2 * THROWS + family.num_perm))
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        minima = self.by_spans("fast_similarity", "first_round", fingerprints, self._drawn)
-        self.machine.run(
-            *("fast_similarity", "later_rounds", len(fingerprints), 1, fingerprints.values, fingerprints.offset),
-            *(np.int64(len(fingerprints)), self._drawn, np.int32(self.columns), minima),
-            threads=self.machine.geometry.row_threads,
-        )
+        minima = self.by_spans("fast_similarity", fingerprints, self._drawn, kernel="first_round")
+        count, threads = len(fingerprints), self.machine.geometry.row_threads
+        given = fingerprints.values, fingerprints.offset, count, self._drawn, self.columns, minima
+        self.machine.run("fast_similarity", count, *given, kernel="later_rounds", threads=threads, each=1)
         return minima
 
 
@@ -177,20 +168,16 @@ class OnePermutation(Minima):
 
     def __init__(self, machine: Machine, family: Family) -> None:
         super().__init__(machine, family)
-        multiplier, addend, probe = words(family, 3)
-        self._multiplier, self._addend, self._probe = np.uint64(multiplier | 1), np.uint64(addend), np.uint64(probe)
+        self._multiplier, self._addend, self._probe = words(family, 3)
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        return self.by_spans("one_permutation", "one_permutation", fingerprints, self._multiplier, self._addend)
+        return self.by_spans("one_permutation", fingerprints, self._multiplier | 1, self._addend)
 
     def finish(self, state: Array) -> Array:
-        machine, threads = self.machine, self.machine.geometry.minhash_threads
-        signatures = machine.arrays.empty(state.shape, np.uint32)
-        machine.run(
-            *("one_permutation", "one_permutation_fill", len(state), threads // LANES),
-            *(state, np.int64(len(state)), np.int32(self.columns), self._probe, signatures),
-            threads=threads,
-        )
+        kernel, threads = "one_permutation_fill", self.machine.geometry.minhash_threads
+        signatures = self.machine.arrays.empty(state.shape, np.uint32)
+        given = state, len(state), self.columns, self._probe, signatures
+        self.machine.run("one_permutation", len(state), *given, kernel=kernel, threads=threads, each=threads // LANES)
         return signatures
 
 
@@ -205,12 +192,9 @@ class SplitmixRounds(Minima):
         self._words = [machine.arrays.asarray(words) for words in word_pairs(family)]
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        state = self.empty(len(fingerprints))
-        self.machine.run(
-            *("splitmix_rounds", "splitmix_rounds", len(fingerprints), 1, fingerprints.values, fingerprints.offset),
-            *(*self._words, np.int32(self._bins), state),
-            threads=self.machine.geometry.row_threads,
-        )
+        state, threads = self.empty(len(fingerprints)), self.machine.geometry.row_threads
+        given = fingerprints.values, fingerprints.offset, *self._words, self._bins, state
+        self.machine.run("splitmix_rounds", len(fingerprints), *given, threads=threads, each=1)
         return state
 
     def finish(self, state: Array) -> Array:
@@ -247,24 +231,17 @@ def occurrences(machine: Machine, fingerprints: Fingerprints) -> WeightedFingerp
 def weighted_overlap(machine: Machine, pairs: Array, rows: WeightedFingerprints) -> tuple[Array, Array]:
     xp, count = machine.arrays, len(pairs)
     least, greatest = xp.empty(count, np.float64), xp.empty(count, np.float64)
-    machine.run(
-        *("weighted_overlap", "weighted_overlap", count, machine.geometry.threads),
-        *(xp.ascontiguousarray(pairs), np.int64(count), rows.values, rows.weight, rows.offset, least, greatest),
-    )
+    machine.run("weighted_overlap", count, pairs, count, rows.values, rows.weight, rows.offset, least, greatest)
     return least, greatest
 
 
 def weighted_minhash(machine: Machine, rows: WeightedFingerprints, num_perm: int, seed: int) -> Array:
     """Extra memory: 8 bytes per value of a signature."""
-    xp = machine.arrays
+    xp, wanted = machine.arrays, math.ceil(num_perm * (math.log(num_perm) + 3))
     least = xp.full((len(rows), num_perm), np.uint64(NO_DIGEST), np.uint64)
-    machine.run(
-        *("weighted_minhash", "weighted_minhash", len(rows), 1),
-        *(rows.values, xp.ascontiguousarray(rows.weight).view(np.uint64), rows.offset),
-        *(*Streams.of("weighted_minhash", seed), xp.asarray(logarithms())),
-        *(np.int64(math.ceil(num_perm * (math.log(num_perm) + 3))), np.int32(num_perm), least),
-        threads=machine.geometry.row_threads,
-    )
+    drawn = *Streams.of("weighted_minhash", seed), xp.asarray(logarithms())
+    given = rows.values, xp.ascontiguousarray(rows.weight).view(np.uint64), rows.offset, *drawn, wanted, num_perm, least
+    machine.run("weighted_minhash", len(rows), *given, threads=machine.geometry.row_threads, each=1)
     return (least & np.uint64(NO_VALUE)).astype(np.uint32)
 
 
@@ -274,11 +251,6 @@ def kleinberg_tardos(machine: Machine, rows: Array, num_perm: int, seed: int) ->
     if columns == 0:
         return signatures
     bits = xp.ascontiguousarray(rows).view(np.uint64)  # ascend as the numbers do
-    total = count * num_perm
-    machine.run(
-        *("kleinberg_tardos", "kleinberg_tardos", total, machine.geometry.threads),
-        *(bits, xp.ascontiguousarray(bits.max(axis=1)), np.int64(columns)),
-        *(*Streams.of("kleinberg_tardos", seed), xp.asarray(logarithms())),
-        *(np.int32(num_perm), np.int64(total), signatures),
-    )
+    total, drawn = count * num_perm, (*Streams.of("kleinberg_tardos", seed), xp.asarray(logarithms()))
+    machine.run("kleinberg_tardos", total, bits, bits.max(axis=1), columns, *drawn, num_perm, total, signatures)
     return signatures

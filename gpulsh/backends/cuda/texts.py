@@ -63,13 +63,9 @@ def marks_of(machine: Machine, text: TextBatch, shingling: Shingling, length: in
     marks = Marks(
         *(xp.empty(blocks * threads, np.uint32) for _ in range(3)), *(xp.empty(blocks, np.int64) for _ in range(2))
     )
-    offset = (text.offset, np.int64(documents))
-    machine.run("tokens", "tokens_documents", documents, geometry.threads, *offset, begins)
-    machine.run(
-        *("tokens", f"tokens_count{table.way}", length, threads * STRIP),
-        *(text.values, *offset, begins, table.stage1, table.stage2, np.int32(shingling.unit == "char"), *marks),
-        threads=threads,
-    )
+    machine.run("tokens", documents, text.offset, documents, begins, kernel="tokens_documents")
+    given = text.values, text.offset, documents, begins, table.stage1, table.stage2, shingling.unit == "char", *marks
+    machine.run("tokens", length, *given, kernel=f"tokens_count{table.way}", threads=threads, items=STRIP)
     return marks
 
 
@@ -77,43 +73,34 @@ def token_sums(
     machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys, proof: EvidenceKeys | None = None
 ) -> TokenSums:
     """Tokens under `keys`, and packed tokens under `proof`, if it is given."""
-    xp, geometry, text = machine.arrays, machine.geometry, machine.staging.on_device(text)
+    xp, text = machine.arrays, machine.staging.on_device(text)
     table, there = machine.table(shingling.reading), machine.keys(keys)
-    documents, threads = len(text), geometry.text_threads
-    characters = np.int32(shingling.unit == "char")
+    documents, threads, characters = len(text), machine.geometry.text_threads, int(shingling.unit == "char")
     length = machine.number(text.offset[-1] - text.offset[0])
     if length == 0:
         nothing = xp.zeros(0, np.uint64)
-        return TokenSums(nothing, xp.zeros(documents + 1, np.int64), int(characters), nothing if proof else None)
+        return TokenSums(nothing, xp.zeros(documents + 1, np.int64), characters, nothing if proof else None)
     marks = marks_of(machine, text, shingling, length)
-    tokens_end, open_end = xp.cumsum(marks.block_tokens), xp.cumsum(marks.block_open)
-    offset, masks = (text.offset, np.int64(documents)), marks[:3]
+    tokens_end, open_end, masks = xp.cumsum(marks.block_tokens), xp.cumsum(marks.block_open), marks[:3]
     sums = xp.zeros(1 + machine.number(tokens_end[-1]), np.uint64)
     packed = xp.zeros(len(sums), np.uint64) if proof else None
-    machine.run(
-        *("tokens", f"tokens_sum{'_packed' if proof else ''}{table.way}", length, threads * STRIP),
-        *(text.values, *offset, table.stage1, table.stage2, characters, *masks),
-        *(tokens_end, open_end, there.words, np.int32(there.secret), sums),
-        *((machine.keys(proof).words, packed) if proof else ()),
-        threads=threads,
-    )
+    read = text.values, text.offset, documents, table.stage1, table.stage2, characters, *masks
+    proofs = (machine.keys(proof).words, packed) if proof else ()
+    made = tokens_end, open_end, there.words, there.secret, sums, *proofs
+    kernel = f"tokens_sum{'_packed' if proof else ''}{table.way}"
+    machine.run("tokens", length, *read, *made, kernel=kernel, threads=threads, items=STRIP)
     starts = xp.empty(documents + 1, np.int64)
-    machine.run(
-        *("tokens", "tokens_starts", documents + 1, geometry.threads),
-        *(*offset, characters, np.int32(threads), np.int64(marks.blocks), *masks, tokens_end, starts),
-    )
-    return TokenSums(sums[1:], starts, int(characters), None if packed is None else packed[1:])
+    given = text.offset, documents, characters, threads, marks.blocks, *masks, tokens_end, starts
+    machine.run("tokens", documents + 1, *given, kernel="tokens_starts")
+    return TokenSums(sums[1:], starts, characters, None if packed is None else packed[1:])
 
 
 def tokens(machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Tokens:
     found = token_sums(machine, text, shingling, keys)
-    geometry, total = machine.geometry, len(found.sums)
-    rows = offsets(found.counts(machine.arrays))
+    total, rows = len(found.sums), offsets(found.counts(machine.arrays))
     hashes = machine.arrays.empty(machine.number(rows[-1]), np.uint64)
-    machine.run(
-        *("tokens", "tokens_hashes", total, geometry.threads),
-        *(found.sums, np.int64(total), found.starts, np.int64(len(rows) - 1), np.int32(found.skip), rows, hashes),
-    )
+    given = found.sums, total, found.starts, len(rows) - 1, found.skip, rows, hashes
+    machine.run("tokens", total, *given, kernel="tokens_hashes")
     return Tokens(hashes, rows)
 
 
@@ -154,15 +141,12 @@ def shingle_sums(machine: Machine, tokens: TokenSums, size: int, keys: Keys) -> 
 
 
 def _shingles(machine: Machine, kernel: str, tokens: TokenSums, size: int, keys: Keys) -> Fingerprints:
-    xp, geometry, total = machine.arrays, machine.geometry, len(tokens.sums)
+    xp, total = machine.arrays, len(tokens.sums)
     counts = tokens.counts(xp)
     rows = offsets(xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0))
     values = xp.empty(machine.number(rows[-1]), np.uint64)
-    machine.run(
-        *("shingle", kernel, total, geometry.threads * TOKENS),
-        *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(counts))),
-        *(np.int32(tokens.skip), np.int32(size), rows, machine.keys(keys).words, values),
-    )
+    given = tokens.sums, total, tokens.starts, len(counts), tokens.skip, size, rows, machine.keys(keys).words, values
+    machine.run("shingle", total, *given, kernel=kernel, items=TOKENS)
     return Fingerprints(values, rows)
 
 
@@ -180,42 +164,29 @@ def exact_of(machine: Machine, tokens: TokenSums, keys: EvidenceKeys) -> Array:
 
 def add_exact_terms(machine: Machine, tokens: TokenSums, before: int, keys: EvidenceKeys, hashes: Array) -> None:
     """Add to uint64 [n, 2] the terms of tokens that follow `before` others of their documents."""
-    geometry, total = machine.geometry, len(tokens.sums)
-    machine.run(
-        *("exact_hashes", "exact_hashes", total, geometry.threads * geometry.exact_items),
-        *(tokens.packed, np.int64(total), tokens.starts, np.int64(len(tokens.starts) - 1), np.int32(tokens.skip)),
-        *(np.int64(before), np.int32(geometry.exact_items), machine.keys(keys).words, hashes),
-    )
+    total, documents, items = len(tokens.sums), len(hashes), machine.geometry.exact_items
+    given = tokens.packed, total, tokens.starts, documents, tokens.skip, before, items, machine.keys(keys).words, hashes
+    machine.run("exact_hashes", total, *given, items=items)
 
 
 def token_bounds(machine: Machine, text: TextBatch, shingling: Shingling, row: Array, token: Array) -> Array:
     """Extra memory: about a byte for each byte of text."""
-    xp, geometry, count, text = machine.arrays, machine.geometry, len(row), machine.staging.on_device(text)
+    xp, count, text = machine.arrays, len(row), machine.staging.on_device(text)
     bounds = xp.empty((count, 2), np.int64)
     if count == 0:
         return bounds
     marks = marks_of(machine, text, shingling, machine.number(text.offset[-1] - text.offset[0]))
-    masks, strips, characters = marks[:2], len(marks.code_points), np.int32(shingling.unit == "char")
+    masks, strips, characters = marks[:2], len(marks.code_points), shingling.unit == "char"
     tokens, points = xp.empty(strips, np.int64), xp.empty(strips, np.int64)
-    machine.run(
-        *("token_bounds", "token_bounds_counts", strips, geometry.threads),
-        *(*masks, np.int64(strips), characters, tokens, points),
-    )
-    machine.run(
-        *("token_bounds", "token_bounds", count, geometry.threads),
-        *(text.values, text.offset, characters, *masks, xp.cumsum(tokens), xp.cumsum(points), np.int64(strips)),
-        *(xp.ascontiguousarray(row), xp.ascontiguousarray(token), np.int64(count), bounds),
-    )
+    machine.run("token_bounds", strips, *masks, strips, characters, tokens, points, kernel="token_bounds_counts")
+    before = *masks, xp.cumsum(tokens), xp.cumsum(points), strips
+    machine.run("token_bounds", count, text.values, text.offset, characters, *before, row, token, count, bounds)
     return bounds
 
 
 def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBatch:
-    xp, items = machine.arrays, machine.geometry.search_items
-    offset = offsets(end - begin)
+    items, offset = machine.geometry.search_items, offsets(end - begin)
     total = machine.number(offset[-1])
-    gathered = xp.empty(total, np.uint8)
-    machine.run(
-        *("gather", "gather", total, machine.geometry.threads * items * WORD_BYTES),
-        *(values, xp.ascontiguousarray(begin), offset, np.int64(len(begin)), np.int32(items), gathered),
-    )
+    gathered = machine.arrays.empty(total, np.uint8)
+    machine.run("gather", total, values, begin, offset, len(begin), items, gathered, items=items * WORD_BYTES)
     return TextBatch(gathered, offset)
