@@ -21,6 +21,7 @@ from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 
 Numbers = NDArray[np.int64]  # of documents, rows, buckets
+Words = NDArray[np.uint64]  # hashes, digests, keys
 Values = NDArray[Any]  # of a type that the caller knows
 Array = Any  # numpy.ndarray or cupy.ndarray; cupy is not importable everywhere, so it has no static type here
 

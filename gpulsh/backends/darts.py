@@ -16,8 +16,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gpulsh.arrays import Words
 from gpulsh.permutations import stream
 
 RANK_BITS = 40  # of a surprise after the point
@@ -44,7 +44,7 @@ class Streams(NamedTuple):
 
 
 @cache
-def logarithms() -> NDArray[np.uint64]:
+def logarithms() -> Words:
     """uint64 [2^SEGMENT_BITS + 1]: log2(1 + i / 2^SEGMENT_BITS) in units of 2^-RANK_BITS, rounded down."""
     return np.array([_logarithm(i) for i in range((1 << SEGMENT_BITS) + 1)], np.uint64)
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Tokens
+from gpulsh.arrays import Array, Fingerprints, Tokens, Words
 from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
 from gpulsh.params import Family, Shingling
 from gpulsh.permutations import word_array, word_pairs, words
@@ -32,14 +31,14 @@ def mixed(x: Array) -> Array:
 
 
 @cache
-def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
+def place_keys(stream: int, count: int) -> Words:
     """key(stream, place) for the first `count` places."""
     x = np.arange(1, count + 1, dtype=np.uint64) * _U(GOLDEN) + np.full(count, stream, np.uint64)
-    keys: NDArray[np.uint64] = mixed(x) | _U(1)
+    keys: Words = mixed(x) | _U(1)
     return keys
 
 
-def public_words() -> NDArray[np.uint64]:
+def public_words() -> Words:
     """The public keys of a token's near places and of a shingle, in the order of a secret's first words."""
     return np.concatenate([place_keys(STREAM_TOKEN, PLACES), place_keys(STREAM_SHINGLE, LONGEST_SHINGLE)])
 

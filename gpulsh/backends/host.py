@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, TextBatch, Values
+from gpulsh.arrays import Numbers, TextBatch, Values, Words
 
 # The state after some bytes: before a field, in a plain one, in quotes, after a quote that may close them, or after a
 # carriage return that ended a record.
@@ -95,7 +95,7 @@ def utf8(strings: list[Any], ascii: NDArray[np.bool_], first: int, most: int, th
     return encode(strings, ascii, first, most, Threads(threads))
 
 
-def keyed_hashes(values: Values, offset: Numbers, key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def keyed_hashes(values: Values, offset: Numbers, key: Words) -> Words:
     """uint64 [n, 2]: the keyed hash of `values[offset[i] : offset[i + 1]]`, uint8; `key` is uint64 [2].
 
     Equal hashes are equal byte strings, though nobody can make two with one hash: SipHash-2-4 with 128 bits (Aumasson,

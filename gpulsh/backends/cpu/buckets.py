@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Buckets
+from gpulsh.arrays import Buckets, Numbers, Words
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.rows import sort
@@ -57,7 +57,7 @@ def _band_digests(signatures, no_value, rows, keys, digests):
             digests[document, band] = _NO_DIGEST if empty else digest
 
 
-def band_digests(threads: Threads, signatures: NDArray[np.unsignedinteger], shape: BandShape) -> NDArray[np.uint64]:
+def band_digests(threads: Threads, signatures: NDArray[np.unsignedinteger], shape: BandShape) -> Words:
     signatures = np.ascontiguousarray(signatures)
     digests = np.empty((len(signatures), shape.bands), np.uint64)
     keys, no_value = place_keys(protocol.STREAM_BAND, shape.rows), ~signatures.dtype.type(0)
@@ -161,7 +161,7 @@ def _collisions(digests, ids, skip, once, twice, cells, kept, kept_ids, ordered,
     return used, buckets
 
 
-def collisions(threads: Threads, digests: NDArray[np.uint64], ids: NDArray[np.int64]) -> Buckets:
+def collisions(threads: Threads, digests: Words, ids: Numbers) -> Buckets:
     if len(ids) > 1 and not bool((ids[1:] > ids[:-1]).all()):
         order = np.argsort(ids, kind="stable")
         digests, ids = digests[order], ids[order]
@@ -172,7 +172,7 @@ def collisions(threads: Threads, digests: NDArray[np.uint64], ids: NDArray[np.in
         digests, ids, ends = _partitioned(digests, ids, partitions, threads)
     skip = _U(partitions.bit_length() - 1)
 
-    def work(partition: int, _: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def work(partition: int, _: int) -> tuple[Numbers, Numbers]:
         begin, end = (int(ends[partition - 1]) if partition else 0), int(ends[partition])
         count = end - begin
         digits = max(1, (count - 1).bit_length())
@@ -191,9 +191,7 @@ def collisions(threads: Threads, digests: NDArray[np.uint64], ids: NDArray[np.in
     return Buckets(np.concatenate([members for members, _ in parts]), np.cumsum(offset))
 
 
-def _partitioned(
-    digests: NDArray[np.uint64], ids: NDArray[np.int64], partitions: int, threads: Threads
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
+def _partitioned(digests: Words, ids: Numbers, partitions: int, threads: Threads) -> tuple[Words, Numbers, Numbers]:
     """All digests except *no digest*, by partition, in order within each; and where each partition ends."""
     chunks, shift = by_count(len(ids), DIGESTS_AT_ONCE), _U(65 - partitions.bit_length())
     counts = np.zeros((len(chunks), partitions), np.int64)
@@ -268,7 +266,7 @@ def _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts):
     return written
 
 
-def candidates(threads: Threads, buckets: Buckets, first: tuple[int, int] | None = None) -> NDArray[np.int64]:
+def candidates(threads: Threads, buckets: Buckets, first: tuple[int, int] | None = None) -> Numbers:
     ids, offset = np.ascontiguousarray(buckets.ids), np.ascontiguousarray(buckets.offset)
     if len(ids) == 0 or (first is not None and first[0] >= first[1]):
         return np.empty((0, 2), np.int64)
@@ -285,7 +283,7 @@ def candidates(threads: Threads, buckets: Buckets, first: tuple[int, int] | None
     positions, ends = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
     _positions(ids, offset, row_offset, np.empty(count, np.int64), positions, ends, neighbours)
 
-    def work(start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def work(start: int, stop: int) -> tuple[Numbers, Numbers]:
         found = np.empty(int(neighbours[stop] - neighbours[start]), np.int64)
         counts = np.empty(stop - start, np.int64)
         bits = np.zeros(count // 64 + 1, np.uint64)
@@ -320,7 +318,7 @@ def _components(pairs, labels):
         labels[i] = labels[labels[i]]
 
 
-def components(count: int, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+def components(count: int, pairs: Numbers) -> Numbers:
     labels = np.arange(count, dtype=np.int64)
     _components(np.ascontiguousarray(pairs), labels)
     return labels

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import TextBatch, Words
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.vectors import I8, I32, I64, all_of, everywhere, get, load, lowered, store
 
@@ -180,7 +179,7 @@ def _heads(values, offset, edge, room, heads):
                     found[lane] = _head(state[0, lane], state[1, lane])
 
 
-def sha1(text: TextBatch) -> NDArray[np.uint64]:
+def sha1(text: TextBatch) -> Words:
     """uint64 [n]: the first 64 bits of each text's SHA-1 (FIPS 180-4), as a little-endian number."""
     values, offset = np.ascontiguousarray(text.values), np.ascontiguousarray(text.offset)
     heads, edge = np.empty(len(text), np.uint64), np.zeros(2 * BLOCK_SIZE, np.uint8)

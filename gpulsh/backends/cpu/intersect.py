@@ -13,9 +13,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Numbers, Words
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
 from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, load, lowered, ones
@@ -66,9 +65,7 @@ def _intersections(pairs, values, address, offset, out):
         out[pair] = found
 
 
-def intersect(
-    threads: Threads, pairs: NDArray[np.int64], fingerprints: Fingerprints
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def intersect(threads: Threads, pairs: Numbers, fingerprints: Fingerprints) -> tuple[Numbers, Numbers]:
     pairs = np.ascontiguousarray(pairs)
     rows = fingerprints.moved(np.ascontiguousarray)
     sizes = rows.lengths
@@ -84,7 +81,7 @@ def intersect(
     return both, sizes[pairs[:, 0]] + sizes[pairs[:, 1]] - both
 
 
-def _compared(pairs: NDArray[np.int64], rows: Fingerprints, threads: Threads) -> NDArray[np.int64]:
+def _compared(pairs: Numbers, rows: Fingerprints, threads: Threads) -> Numbers:
     both, (values, offset) = np.empty(len(pairs), np.int64), (rows.values, rows.offset)
     threads.map(
         lambda start, stop: _intersections(pairs[start:stop], values, values.ctypes.data, offset, both[start:stop]),
@@ -147,9 +144,7 @@ def _bit_sets(values, offset, rows, known, number, sets, sizes):
         sizes[place] = size
 
 
-def shared_by_bits(
-    pairs: NDArray[np.int64], fingerprints: Fingerprints, threads: Threads
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def shared_by_bits(pairs: Numbers, fingerprints: Fingerprints, threads: Threads) -> tuple[Numbers, Numbers]:
     """The places of the `pairs` [m, 2] for which bits are faster, and the sizes of their intersections.
 
     It holds at most half of the memory of `fingerprints`, or a table of 1.5 MB.
@@ -197,7 +192,7 @@ def _overlap_bounds(pairs, bitmaps, sizes, out):
         out[pair] = min(sizes[i], sizes[j], (sizes[i] + sizes[j] - apart) >> 1)
 
 
-def bitmaps(threads: Threads, fingerprints: Fingerprints, words: int = 16) -> NDArray[np.uint64]:
+def bitmaps(threads: Threads, fingerprints: Fingerprints, words: int = 16) -> Words:
     rows = fingerprints.moved(np.ascontiguousarray)
     out, shift = np.empty((len(rows), words), np.uint64), _U(65 - (64 * words).bit_length())
     threads.map(
@@ -207,9 +202,7 @@ def bitmaps(threads: Threads, fingerprints: Fingerprints, words: int = 16) -> ND
     return out
 
 
-def overlap_bounds(
-    threads: Threads, pairs: NDArray[np.int64], bitmaps: NDArray[np.uint64], sizes: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def overlap_bounds(threads: Threads, pairs: Numbers, bitmaps: Words, sizes: Numbers) -> Numbers:
     pairs, bitmaps, sizes = np.ascontiguousarray(pairs), np.ascontiguousarray(bitmaps), np.ascontiguousarray(sizes)
     bounds = np.empty(len(pairs), np.int64)
     threads.map(

@@ -13,9 +13,8 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Tokens
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Tokens, Words
 from gpulsh.backends.cpu.fingerprinting.characters import (
     BLOCK,
     EXCLAMATION_MARK,
@@ -118,7 +117,7 @@ def _hash_windows(tokens, begin, windows, size, keys, most, room, hashes):
 
 def window_hashes(
     threads: Threads, tokens: Tokens, begin: Numbers, windows: Numbers, size: int, keys: EvidenceKeys
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+) -> tuple[Words, Words]:
     values, begin, windows = map(np.ascontiguousarray, (tokens.values, begin, windows))
     ends, most = offsets(windows), max(WINDOWS, 2 * size)
     public, secret = (np.empty(int(ends[-1]), np.uint64) for _ in range(2))
@@ -186,9 +185,7 @@ def _bounds(address, offset, words, table, row, token, bounds):
             wanted += 1
 
 
-def token_bounds(
-    threads: Threads, text: TextBatch, shingling: Shingling, row: Numbers, token: Numbers
-) -> NDArray[np.int64]:
+def token_bounds(threads: Threads, text: TextBatch, shingling: Shingling, row: Numbers, token: Numbers) -> Numbers:
     values, offset = np.ascontiguousarray(text.values), np.ascontiguousarray(text.offset)
     row, token = np.ascontiguousarray(row), np.ascontiguousarray(token)
     table, words, bounds = kernel_table(shingling.reading), shingling.unit == "word", np.empty((len(row), 2), np.int64)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
 from gpulsh.backends.cpu.fingerprinting.documents import (
     fingerprint_characters,
     fingerprint_piece,
@@ -36,7 +35,7 @@ NO_HASHES = np.empty((0, 2), np.uint64)
 _scratch = Scratch()
 
 
-def one_row(values: NDArray[np.uint64]) -> Fingerprints:
+def one_row(values: Words) -> Fingerprints:
     """Fingerprints of one document."""
     return Fingerprints(values, np.array([0, len(values)]))
 
@@ -88,15 +87,15 @@ class TextPass:
         """Whether documents [start, stop) are one giant."""
         return stop - start == 1 and int(self.text.offset[stop] - self.text.offset[start]) > GIANT_BYTES
 
-    def most_tokens(self, start: int, stop: int) -> NDArray[np.int64]:
+    def most_tokens(self, start: int, stop: int) -> Numbers:
         """At least the number of tokens of each of the documents [start, stop).
 
         A word needs two bytes with its separator, a single has three, a character or a symbol one.
         """
-        sizes: NDArray[np.int64] = self.text.offset[start + 1 : stop + 1] - self.text.offset[start:stop]
+        sizes: Numbers = self.text.offset[start + 1 : stop + 1] - self.text.offset[start:stop]
         return sizes // 2 + 1 if self._two_bytes_a_token else sizes
 
-    def pieces(self, start: int, stop: int, exact: NDArray[np.uint64] = NO_HASHES) -> Iterator[Fingerprints]:
+    def pieces(self, start: int, stop: int, exact: Words = NO_HASHES) -> Iterator[Fingerprints]:
         """The fingerprints of documents [start, stop): all at once, or the pieces of a giant, a row each.
 
         They are in text order, and valid until the thread's next ones. In the end, `exact` [documents, 2] holds the
@@ -104,7 +103,7 @@ class TextPass:
         """
         return self._pieces(start, exact[:1]) if self.is_giant(start, stop) else iter((self.few(start, stop, exact),))
 
-    def few(self, start: int, stop: int, exact: NDArray[np.uint64] = NO_HASHES) -> Fingerprints:
+    def few(self, start: int, stop: int, exact: Words = NO_HASHES) -> Fingerprints:
         """The fingerprints of documents [start, stop), no giant, all at once."""
         offset = np.ascontiguousarray(self.text.offset[start : stop + 1])
         made = np.zeros(len(offset), np.int64)
@@ -132,7 +131,7 @@ class TextPass:
         found = hashes[: made[-1]]
         return Fingerprints(found if len(hashes) > Scratch.KEPT else found.copy(), made)  # long ones are no scratch
 
-    def _pieces(self, row: int, exact: NDArray[np.uint64]) -> Iterator[Fingerprints]:
+    def _pieces(self, row: int, exact: Words) -> Iterator[Fingerprints]:
         begin, end = int(self.text.offset[row]), int(self.text.offset[row + 1])
         state, carried = np.zeros(4, np.int64), np.empty(self._size, np.uint64)
         sums = exact.reshape(-1)

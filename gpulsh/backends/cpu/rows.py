@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Numbers, Words
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.threads import Room, Threads, by_weight, own_pages
 from gpulsh.backends.cpu.vectors import prefetch
@@ -120,13 +120,13 @@ def unique(threads: Threads, fingerprints: Fingerprints) -> Fingerprints:
     )
 
 
-def union_of(pieces: Iterable[Fingerprints], room: Room) -> NDArray[np.uint64]:
+def union_of(pieces: Iterable[Fingerprints], room: Room) -> Words:
     """All values of pieces of one row each, ascending and without repeats.
 
     Ascending runs of like length are merged, so values are moved few times. It holds at most 16 bytes per value, while
     two halves are merged. Raises DeviceMemoryError if there are too many values.
     """
-    runs: list[NDArray[np.uint64]] = []  # each shorter than the one before
+    runs: list[Words] = []  # each shorter than the one before
     taken = 0
     for piece in pieces:
         runs.append(unique_rows(piece).values.copy())
@@ -140,7 +140,7 @@ def union_of(pieces: Iterable[Fingerprints], room: Room) -> NDArray[np.uint64]:
     return runs[0] if runs else np.empty(0, np.uint64)
 
 
-def _merge_last(runs: list[NDArray[np.uint64]]) -> None:
+def _merge_last(runs: list[Words]) -> None:
     right, left = runs.pop(), runs.pop()
     merged = own_pages(len(left) + len(right))
     runs.append(merged[: _union(left, right, merged)])
@@ -241,7 +241,7 @@ def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArra
     return counts
 
 
-def _prefixes(rows: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], rare: int) -> Fingerprints:
+def _prefixes(rows: Fingerprints, counts: NDArray[np.uint8], lengths: Numbers, rare: int) -> Fingerprints:
     most = int(lengths.sum()) if rare == 0 else int(rows.offset[-1] - rows.offset[0])
     out = np.empty(most + 1, np.uint64)  # one more is written, and not counted
     offset = np.zeros(len(rows.offset), np.int64)
@@ -253,7 +253,7 @@ def _prefixes(rows: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np
 
 
 def prefixes(
-    threads: Threads, fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], rare: int = 0
+    threads: Threads, fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: Numbers, rare: int = 0
 ) -> Fingerprints:
     rows = fingerprints.moved(np.ascontiguousarray)
     return threads.rows(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Signed, TextBatch, Tokens, Values
+from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Values, Words
 from gpulsh.backends.cpu.buckets import band_digests
 from gpulsh.backends.cpu.fingerprinting.documents import shingle_tokens
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys
@@ -92,9 +91,7 @@ def shingle_part(
     return texts.rows(lambda start, stop: set_rows(texts, start, stop, room, part, parts))
 
 
-def exact_hashes(
-    threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def exact_hashes(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> tuple[Words, Numbers]:
     texts = TextPass(threads, text, replace(shingling, size=1), proof=keys)
     hashes, counts = np.empty((len(text), 2), np.uint64), np.empty(len(text), np.int64)
 
@@ -131,8 +128,8 @@ def sign(
 
 
 def _sign_rows(
-    texts: TextPass, start: int, stop: int, sketch: Minima, signatures: Values, exact: NDArray[np.uint64] = NO_HASHES
-) -> NDArray[np.int64]:
+    texts: TextPass, start: int, stop: int, sketch: Minima, signatures: Values, exact: Words = NO_HASHES
+) -> Numbers:
     """Sign documents [start, stop) into `signatures`; int64 [documents] shingles.
 
     The pieces of a giant are folded, so its fingerprints are never together. `signatures` also hold the state if it has
@@ -143,7 +140,7 @@ def _sign_rows(
     pieces = texts.pieces(start, stop, exact)
     rows = next(pieces)
     sketch.fold_into(rows, state)
-    shingles: NDArray[np.int64] = rows.lengths
+    shingles: Numbers = rows.lengths
     for rows in pieces:
         state = sketch.merge(state, sketch.fold(rows))
         shingles = shingles + rows.lengths

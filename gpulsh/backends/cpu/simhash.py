@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
 from gpulsh.backends.cpu.passes import TextPass
 from gpulsh.backends.cpu.shingle import set_rows
@@ -167,7 +166,7 @@ def _weighted(values, weights, offset, keys, counts, out):
             out[row, word] = _majority(counts, total)
 
 
-def _rows(rows: Fingerprints, keys: NDArray[np.uint64], distinct: bool, out: NDArray[np.uint64]) -> None:
+def _rows(rows: Fingerprints, keys: Words, distinct: bool, out: Words) -> None:
     values, offset = rows.values, rows.offset
     longest = int(np.diff(offset).max(initial=0)) if distinct else 0
     table, found = _scratch.take("table", 4 * longest + 8), _scratch.take("found", 2 * longest)
@@ -179,25 +178,23 @@ def _rows(rows: Fingerprints, keys: NDArray[np.uint64], distinct: bool, out: NDA
         out[start - 1] = _of_pieces([row], keys)
 
 
-def _room() -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _room() -> tuple[Words, Numbers]:
     """Room for the hashes and the counts."""
     return np.empty(_FULL, np.uint64), np.zeros(64, np.int64)
 
 
-def _of_pieces(pieces: Iterable[NDArray[np.uint64]], keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _of_pieces(pieces: Iterable[Words], keys: Words) -> Words:
     """uint64 [words] of a row whose values come in pieces."""
     hashes, counts, total = _room()[0], np.zeros((len(keys), 64), np.int64), 0
     for values in pieces:
         total += len(values)
         _counts(values, keys, hashes, counts)
     bits = (2 * counts > total).astype(np.uint64) << np.arange(64, dtype=np.uint64)
-    words: NDArray[np.uint64] = np.bitwise_or.reduce(bits, axis=1)
+    words: Words = np.bitwise_or.reduce(bits, axis=1)
     return words
 
 
-def simhash(
-    threads: Threads, fingerprints: Fingerprints, keys: NDArray[np.uint64], weights: NDArray[np.int64] | None = None
-) -> NDArray[np.uint64]:
+def simhash(threads: Threads, fingerprints: Fingerprints, keys: Words, weights: Numbers | None = None) -> Words:
     every = fingerprints.moved(np.ascontiguousarray)
     weights = None if weights is None else np.ascontiguousarray(weights)
     bits = np.empty((len(fingerprints), len(keys)), np.uint64)
@@ -213,9 +210,7 @@ def simhash(
     return bits
 
 
-def text_simhash(
-    threads: Threads, text: TextBatch, shingling: Shingling, keys: NDArray[np.uint64], distinct: bool
-) -> NDArray[np.uint64]:
+def text_simhash(threads: Threads, text: TextBatch, shingling: Shingling, keys: Words, distinct: bool) -> Words:
     texts, bits = TextPass(threads, text, shingling), np.empty((len(text), len(keys)), np.uint64)
 
     def work(start: int, stop: int) -> None:

@@ -19,9 +19,8 @@ from mmap import mmap
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Words
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.ragged import offsets
 
@@ -139,7 +138,7 @@ def _pool(count: int, pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="gpulsh")
 
 
-def by_weight(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]:
+def by_weight(offset: Numbers, weight: int) -> list[tuple[int, int]]:
     """Chunks that end where the running length passes a multiple of `weight`; a row is never split."""
     rows = len(offset) - 1
     if rows <= 0:
@@ -156,7 +155,7 @@ def by_count(count: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def own_pages(count: int) -> NDArray[np.uint64]:
+def own_pages(count: int) -> Words:
     """A uint64 [count]; a large one returns its memory to the system when freed, without holes in an allocator."""
     if count < OWN_PAGES:
         return np.empty(count, np.uint64)
@@ -187,9 +186,9 @@ class Scratch(threading.local):
     KEPT = 1 << 20  # elements; a longer buffer is for long chunks, and is not kept
 
     def __init__(self) -> None:
-        self._buffers: dict[str, NDArray[np.uint64]] = {}
+        self._buffers: dict[str, Words] = {}
 
-    def take(self, name: str, count: int) -> NDArray[np.uint64]:
+    def take(self, name: str, count: int) -> Words:
         """An uninitialised uint64 [count] that is valid until this thread takes `name` again."""
         if count > self.KEPT:
             return np.empty(count, np.uint64)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, WeightedFingerprints
+from gpulsh.arrays import Fingerprints, Numbers, WeightedFingerprints
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.rows import unique
@@ -104,7 +104,7 @@ def _overlap(pairs, values, weight, offset, share, least, greatest):
 
 
 def weighted_overlap(
-    threads: Threads, pairs: NDArray[np.int64], rows: WeightedFingerprints
+    threads: Threads, pairs: Numbers, rows: WeightedFingerprints
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     pairs, least, greatest = np.ascontiguousarray(pairs), np.empty(len(pairs)), np.empty(len(pairs))
     values, weight = np.ascontiguousarray(rows.values), np.ascontiguousarray(rows.weight)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
+from gpulsh.arrays import Array, Fingerprints, Numbers, Signed, TextBatch
 from gpulsh.backends.cuda.buckets import band_digests
 from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.cuda.memory import device_of, on_device, on_host
@@ -222,7 +222,7 @@ class Piece(NamedTuple):
 def cut_pieces(read: Read, length: int, unit: Unit, piece_bytes: int, reading: Reading = PLAIN) -> Iterator[Piece]:
     """A document of `length` bytes as pieces of at most `piece_bytes`, longer only where one token is."""
 
-    def cuts(low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def cuts(low: int, high: int) -> tuple[Numbers, NDArray[np.bool_]]:
         """The cuts in [low, high), 0 < low, and whether a separator adjoins each."""
         begin = max(low - CONTEXT, 0)
         starts, classes = _code_points(read(begin, min(high + CONTEXT, length)).tobytes(), reading)
@@ -256,7 +256,7 @@ def cut_pieces(read: Read, length: int, unit: Unit, piece_bytes: int, reading: R
         start, spaced = stop, spaced_next
 
 
-def _code_points(text: bytes, reading: Reading) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+def _code_points(text: bytes, reading: Reading) -> tuple[Numbers, NDArray[np.uint8]]:
     """Where each code point begins, and its class; a byte in no well-formed sequence is a separator of its own."""
     # Python reads such bytes as surrogates, which are separators in the table.
     code = np.frombuffer(text.decode("utf-8", "surrogateescape").encode("utf-32-le", "surrogatepass"), np.uint32)

@@ -8,13 +8,13 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Buckets
+from gpulsh.arrays import Buckets, Numbers, Words
 from gpulsh.backends.protocol import GOLDEN, INSTEAD_OF_NO_DIGEST, NO_DIGEST, STREAM_BAND
 from gpulsh.backends.reference.hashing import key, mix64
 from gpulsh.params import BandShape
 
 
-def band_digests(signatures: NDArray[np.unsignedinteger], shape: BandShape) -> NDArray[np.uint64]:
+def band_digests(signatures: NDArray[np.unsignedinteger], shape: BandShape) -> Words:
     digests = np.full((len(signatures), shape.bands), NO_DIGEST, np.uint64)
     no_value = np.iinfo(signatures.dtype).max
     for signature, row in zip(signatures.tolist(), digests, strict=True):
@@ -30,7 +30,7 @@ def _digest(band: int, values: list[int]) -> int:
     return INSTEAD_OF_NO_DIGEST if digest == NO_DIGEST else digest
 
 
-def collisions(digests: NDArray[np.uint64], ids: NDArray[np.int64]) -> Buckets:
+def collisions(digests: Words, ids: Numbers) -> Buckets:
     members: dict[int, list[int]] = defaultdict(list)
     for digest, document in zip(digests.tolist(), ids.tolist(), strict=True):
         if digest != NO_DIGEST:
@@ -40,7 +40,7 @@ def collisions(digests: NDArray[np.uint64], ids: NDArray[np.int64]) -> Buckets:
     return Buckets(np.array([document for bucket in buckets for document in bucket], np.int64), offset)
 
 
-def candidates(buckets: Buckets, first: tuple[int, int] | None = None) -> NDArray[np.int64]:
+def candidates(buckets: Buckets, first: tuple[int, int] | None = None) -> Numbers:
     ids, offset = buckets.ids.tolist(), buckets.offset.tolist()
     pairs = {pair for start, stop in pairwise(offset) for pair in combinations(sorted(set(ids[start:stop])), 2)}
     if first is not None:
@@ -48,7 +48,7 @@ def candidates(buckets: Buckets, first: tuple[int, int] | None = None) -> NDArra
     return np.array(sorted(pairs), np.int64).reshape(-1, 2)
 
 
-def components(count: int, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+def components(count: int, pairs: Numbers) -> Numbers:
     neighbours: list[list[int]] = [[] for _ in range(count)]
     for i, j in pairs.tolist():
         neighbours[i].append(j)

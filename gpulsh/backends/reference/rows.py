@@ -10,7 +10,7 @@ from operator import xor
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpulsh.arrays import Fingerprints, Rows
+from gpulsh.arrays import Fingerprints, Numbers, Rows, Words
 from gpulsh.backends.reference.hashing import mix64
 
 
@@ -30,7 +30,7 @@ def unique(fingerprints: Fingerprints) -> Fingerprints:
     return from_rows(map(np.unique, rows_of(fingerprints)))
 
 
-def winnow(fingerprints: Fingerprints, size: int) -> NDArray[np.int64]:
+def winnow(fingerprints: Fingerprints, size: int) -> Numbers:
     found = set()
     for row, start in zip(rows_of(fingerprints), fingerprints.offset.tolist(), strict=False):
         values = row.tolist()
@@ -40,23 +40,21 @@ def winnow(fingerprints: Fingerprints, size: int) -> NDArray[np.int64]:
     return np.array(sorted(found), np.int64)
 
 
-def intersect(pairs: NDArray[np.int64], fingerprints: Fingerprints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def intersect(pairs: Numbers, fingerprints: Fingerprints) -> tuple[Numbers, Numbers]:
     sets = [set(row.tolist()) for row in rows_of(fingerprints)]
     both = [len(sets[i] & sets[j]) for i, j in pairs.tolist()]
     either = [len(sets[i] | sets[j]) for i, j in pairs.tolist()]
     return np.array(both, np.int64), np.array(either, np.int64)
 
 
-def bitmaps(fingerprints: Fingerprints, words: int = 16) -> NDArray[np.uint64]:
+def bitmaps(fingerprints: Fingerprints, words: int = 16) -> Words:
     shift = 64 - (64 * words).bit_length() + 1
     rows = [reduce(xor, (1 << (value >> shift) for value in row.tolist()), 0) for row in rows_of(fingerprints)]
     split = [[row >> 64 * word & (1 << 64) - 1 for word in range(words)] for row in rows]
     return np.array(split, np.uint64).reshape(len(rows), words)
 
 
-def overlap_bounds(
-    pairs: NDArray[np.int64], bitmaps: NDArray[np.uint64], sizes: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def overlap_bounds(pairs: Numbers, bitmaps: Words, sizes: Numbers) -> Numbers:
     rows = [sum(word << 64 * place for place, word in enumerate(row)) for row in bitmaps.tolist()]
     size = sizes.tolist()
     bounds = [
@@ -73,9 +71,7 @@ def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArra
     return np.array([min(total, 255) for total in totals], np.uint8)
 
 
-def prefixes(
-    fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], rare: int = 0
-) -> Fingerprints:
+def prefixes(fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: Numbers, rare: int = 0) -> Fingerprints:
     chosen = []
     for row, length in zip(rows_of(fingerprints), lengths.tolist(), strict=True):
         ordered = sorted((int(counts[_slot(value, len(counts))]), value) for value in row.tolist())
@@ -88,9 +84,7 @@ def _slot(value: int, slots: int) -> int:
     return value >> (64 - (slots.bit_length() - 1))
 
 
-def simhash(
-    fingerprints: Fingerprints, keys: NDArray[np.uint64], weights: NDArray[np.int64] | None = None
-) -> NDArray[np.uint64]:
+def simhash(fingerprints: Fingerprints, keys: Words, weights: Numbers | None = None) -> Words:
     bits = np.zeros((len(fingerprints), len(keys)), np.uint64)
     weights = np.ones(len(fingerprints.values), np.int64) if weights is None else weights
     for row, found in enumerate(bits):

@@ -8,9 +8,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens
+from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch, Tokens, Words
 from gpulsh.backends.protocol import GOLDEN, Keys
 from gpulsh.backends.reference.hashing import (
     exact_hash,
@@ -95,9 +94,7 @@ def _characters(classified: list[tuple[int, int]]) -> list[list[int]]:
     return found
 
 
-def token_bounds(
-    text: TextBatch, shingling: Shingling, row: NDArray[np.int64], token: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def token_bounds(text: TextBatch, shingling: Shingling, row: Numbers, token: Numbers) -> Numbers:
     documents = rows_of(text)
     bounds = {number: _bounds(documents[number].tobytes(), shingling) for number in set(row.tolist())}
     found = [bounds[number][place] for number, place in zip(row.tolist(), token.tolist(), strict=True)]
@@ -167,7 +164,7 @@ def shingles(tokens: Tokens, size: int, keys: Keys = None) -> Fingerprints:
 
 def window_hashes(
     tokens: Tokens, begin: Numbers, windows: Numbers, size: int, keys: EvidenceKeys
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+) -> tuple[Words, Words]:
     values = tokens.values.tolist()
     given = [values[at : at + size] for at in ranges(begin, windows).tolist()]
     public, secret = (np.array([window_hash(window, how) for window in given], np.uint64) for how in (None, keys))
@@ -208,9 +205,7 @@ def shingle_part(text: TextBatch, shingling: Shingling, part: int, parts: int, k
     return from_rows(rows)
 
 
-def exact_hashes(
-    text: TextBatch, shingling: Shingling, keys: EvidenceKeys
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def exact_hashes(text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> tuple[Words, Numbers]:
     packed = [[packed_token(token, keys) for token in document] for document in documents(text, shingling)]
     hashes = np.array([exact_hash(document, keys) for document in packed], np.uint64).reshape(len(text), 2)
     return hashes, np.array(list(map(len, packed)), np.int64)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, WeightedFingerprints
+from gpulsh.arrays import Fingerprints, Numbers, WeightedFingerprints
 from gpulsh.backends.darts import (
     LEAST_EXPONENT,
     LEAST_OF_ROW,
@@ -36,9 +36,7 @@ def occurrences(fingerprints: Fingerprints) -> WeightedFingerprints:
     return WeightedFingerprints(rows.values, np.array(weight, np.float64), rows.offset)
 
 
-def weighted_overlap(
-    pairs: NDArray[np.int64], rows: WeightedFingerprints
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def weighted_overlap(pairs: Numbers, rows: WeightedFingerprints) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     cuts = [slice(*ends) for ends in zip(rows.offset[:-1].tolist(), rows.offset[1:].tolist(), strict=True)]
     sets = [dict(zip(rows.values[cut].tolist(), rows.weight[cut].tolist(), strict=True)) for cut in cuts]
     least, greatest = np.zeros(len(pairs)), np.zeros(len(pairs))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Words
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined, subroutine
 from gpulsh.backends.cpu.vectors import get, mixed
@@ -68,7 +69,7 @@ class KernelKeys(NamedTuple):
     for other code points.
     """
 
-    words: NDArray[np.uint64]
+    words: Words
     address: int
     secret: bool
 

@@ -22,7 +22,7 @@ from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Values
+from gpulsh.arrays import Fingerprints, Values, Words
 from gpulsh.backends import hashing, protocol
 from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.sketches import Minima
@@ -265,7 +265,7 @@ def _fill(signatures, probes, probe, least, places, drawn):
 def _first_probes(bins: int, probe: np.uint64) -> NDArray[np.uint32]:
     """uint32 [PROBES, bins]: where the first probes of each bin look."""
     place, t = np.arange(bins, dtype=np.uint64), np.arange(PROBES, dtype=np.uint64)[:, None]
-    drawn: NDArray[np.uint64] = hashing.mixed(probe + (place << _S32 | t))
+    drawn: Words = hashing.mixed(probe + (place << _S32 | t))
     return ((drawn >> _S32) * _U(bins) >> _S32).astype(np.uint32)
 
 
