@@ -12,21 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, WeightedFingerprints
-from gpulsh.backends import protocol
+from gpulsh.backends import darts, protocol
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.rows import unique
 from gpulsh.backends.cpu.threads import Threads, by_count, by_weight
 from gpulsh.backends.cpu.vectors import leading_zeros, mixed
-from gpulsh.backends.darts import (
-    LEAST_EXPONENT,
-    LEAST_OF_ROW,
-    MANTISSA_BITS,
-    RANK_BIAS,
-    RANK_BITS,
-    SEGMENT_BITS,
-    Streams,
-    logarithms,
-)
+from gpulsh.backends.darts import LEAST_EXPONENT, LEAST_OF_ROW, RANK_BIAS, RANK_BITS, Streams, logarithms
 
 CHUNK_SHINGLES = 1 << 16
 CHUNK_PAIRS = 2048
@@ -39,9 +30,9 @@ UNIT_BITS = 30
 _U = np.uint64
 _S32, _ONE, _HALF = _U(32), _U(1), _U(0xFFFFFFFF)
 _MOST = _U(protocol.NO_VALUE - 1)
-_RANK, _WITHIN = _U(RANK_BITS), _U(SEGMENT_BITS)
-_SEGMENT, _MANTISSA = _U(64 - SEGMENT_BITS), _U(64 - MANTISSA_BITS)
-_ABOVE_MANTISSA = _U(MANTISSA_BITS)
+_RANK, _WITHIN = _U(RANK_BITS), _U(darts.SEGMENT_BITS)
+_SEGMENT, _MANTISSA = _U(64 - darts.SEGMENT_BITS), _U(64 - darts.MANTISSA_BITS)
+_ABOVE_MANTISSA = _U(darts.MANTISSA_BITS)
 _SMALL = _U(64 - RANK_BITS)
 _LONGEST = 63  # bits of a limit
 
@@ -164,9 +155,9 @@ def _signatures(values, bits, offset, wanted, multiplier, addend, place_word, va
         mass = 0  # in units of 2^(top - UNIT_BITS), of smaller weights one
         for i in range(start, stop):
             mass += 1 << max(np.int64(bits[i] >> _EXPONENT) - _BIAS - top + UNIT_BITS, 0)
-        reach, darts = -top, mass >> UNIT_BITS
-        while darts < wanted:
-            darts *= 2
+        reach, thrown = -top, mass >> UNIT_BITS
+        while thrown < wanted:
+            thrown *= 2
             reach += 1
         while True:
             least[:] = NOTHING

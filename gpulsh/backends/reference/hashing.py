@@ -6,21 +6,9 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from operator import mul
 
+from gpulsh import secret
 from gpulsh.backends.protocol import GOLDEN, LENGTH, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN, WINDOW_PART
-from gpulsh.secret import (
-    DIGITS,
-    EXACT,
-    EXACT_FAR,
-    EXACT_PLACES,
-    EXACT_SPREAD,
-    LEVELS,
-    LONGEST_SHINGLE,
-    PLACES,
-    SHINGLE,
-    TOKEN,
-    TOKEN_FAR,
-    EvidenceKeys,
-)
+from gpulsh.secret import EvidenceKeys
 
 MASK = (1 << 64) - 1
 IRREDUCIBLE = 1 << 64 | 0b11011
@@ -47,9 +35,9 @@ def key(stream: int, place: int) -> int:
 def keyed(keys: EvidenceKeys, near: int, places: int, far: int, place: int) -> int:
     """The secret multiplier of one place, of the keys that begin at `near`, `places` of them, and `far`."""
     number, factor = place // places, int(keys.words[near + place % places])
-    for level in range(LEVELS):
-        number, digit = divmod(number, DIGITS)
-        factor = factor * int(keys.words[far + level * DIGITS + digit]) & MASK
+    for level in range(secret.LEVELS):
+        number, digit = divmod(number, secret.DIGITS)
+        factor = factor * int(keys.words[far + level * secret.DIGITS + digit]) & MASK
     return factor
 
 
@@ -89,7 +77,7 @@ def rabin_hash(tokens: Sequence[int]) -> int:
 
 def karp_rabin_hash(tokens: Sequence[int], keys: EvidenceKeys | None = None) -> int:
     """The fingerprint of one shingle's token hashes, by a polynomial modulo a prime."""
-    base = STREAM_SHINGLE if keys is None else int(keys.words[SHINGLE])
+    base = STREAM_SHINGLE if keys is None else int(keys.words[secret.SHINGLE])
     value = 1
     for token in tokens:
         value = (value * base + token) % PRIME
@@ -109,7 +97,7 @@ def exact_hash(packed: Sequence[int], keys: EvidenceKeys) -> tuple[int, int]:
     """The 128-bit hash of a document's packed tokens."""
     sums = []
     for half in range(2):
-        factor = int(keys.words[EXACT_SPREAD + half])
+        factor = int(keys.words[secret.EXACT_SPREAD + half])
         spread = (_reversed_bytes(token * factor) for token in packed)
         sums.append(sum(map(mul, _exact_keys(keys, half, _places(packed)), spread)) & MASK)
     return sums[0], sums[1]
@@ -117,7 +105,7 @@ def exact_hash(packed: Sequence[int], keys: EvidenceKeys) -> tuple[int, int]:
 
 def _places(values: Sequence[int]) -> int:
     """How many keys are listed for values: as many, or a few more, so that few lists are kept."""
-    return max(PLACES, 1 << (len(values) - 1).bit_length())
+    return max(secret.PLACES, 1 << (len(values) - 1).bit_length())
 
 
 @lru_cache(maxsize=64)
@@ -129,17 +117,19 @@ def _token_keys(keys: EvidenceKeys | None, places: int) -> list[int]:
 def _shingle_keys(keys: EvidenceKeys | None, places: int) -> list[int]:
     if keys is None:
         return [key(STREAM_SHINGLE, place) for place in range(places)]
-    return [int(word) for word in keys.words[SHINGLE : SHINGLE + LONGEST_SHINGLE]]
+    return [int(word) for word in keys.words[secret.SHINGLE : secret.SHINGLE + secret.LONGEST_SHINGLE]]
 
 
 @lru_cache(maxsize=64)
 def _exact_keys(keys: EvidenceKeys, half: int, places: int) -> list[int]:
-    near, far = EXACT + half * EXACT_PLACES, EXACT_FAR + half * LEVELS * DIGITS
-    return [keyed(keys, near, EXACT_PLACES, far, place) for place in range(places)]
+    near, far = secret.EXACT + half * secret.EXACT_PLACES, secret.EXACT_FAR + half * secret.LEVELS * secret.DIGITS
+    return [keyed(keys, near, secret.EXACT_PLACES, far, place) for place in range(places)]
 
 
 def _token_key(keys: EvidenceKeys | None, place: int) -> int:
-    return key(STREAM_TOKEN, place) if keys is None else keyed(keys, TOKEN, PLACES, TOKEN_FAR, place)
+    if keys is None:
+        return key(STREAM_TOKEN, place)
+    return keyed(keys, secret.TOKEN, secret.PLACES, secret.TOKEN_FAR, place)
 
 
 def _reversed_bytes(x: int) -> int:

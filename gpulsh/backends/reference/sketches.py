@@ -7,17 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from gpulsh.arrays import Fingerprints, Values
-from gpulsh.backends.protocol import (
-    CIRCULANT_1,
-    CIRCULANT_2,
-    GOLDEN,
-    NO_DIGEST,
-    NO_VALUE,
-    ROUND_SHIFT,
-    THROWS,
-    VALUE_BITS,
-    SketchFold,
-)
+from gpulsh.backends import protocol
+from gpulsh.backends.protocol import GOLDEN, NO_DIGEST, NO_VALUE, ROUND_SHIFT, THROWS, VALUE_BITS, SketchFold
 from gpulsh.backends.reference.hashing import MASK, PRIME, mix64
 from gpulsh.backends.reference.rows import rows_of
 from gpulsh.params import Family
@@ -78,23 +69,14 @@ class FunctionMinima(Minima):
 def _affine32(family: Family) -> Function:
     """a x + b modulo 2^32, for the upper half x of a fingerprint."""
     multiplier, addend = (drawn.tolist() for drawn in coefficients(family))
-
-    def of(i: int, values: list[int]) -> list[int]:
-        a, b = multiplier[i], addend[i]
-        return [(x >> 32) * a + b & HALF for x in values]
-
-    return of
+    return lambda i, values: [(x >> 32) * multiplier[i] + addend[i] & HALF for x in values]
 
 
 def _affine61(family: Family) -> Function:
     """a x + b modulo 2^61 - 1, a not 0."""
     drawn = words(family, 2 * family.num_perm)
-
-    def of(i: int, values: list[int]) -> list[int]:
-        a, b = 1 + drawn[2 * i] % (PRIME - 1), drawn[2 * i + 1] % PRIME
-        return [(a * x + b) % PRIME for x in values]
-
-    return of
+    multiplier, addend = [1 + word % (PRIME - 1) for word in drawn[::2]], drawn[1::2]
+    return lambda i, values: [(multiplier[i] * x + addend[i]) % PRIME for x in values]
 
 
 def _affine64(family: Family) -> Function:
@@ -109,9 +91,9 @@ def _c_minhash(family: Family) -> Function:
 
     def permuted(y: int) -> int:
         y &= HALF
-        y = (y ^ y >> 16) * CIRCULANT_1 & HALF
+        y = (y ^ y >> 16) * protocol.CIRCULANT_1 & HALF
         y ^= keys >> 32
-        y = (y ^ y >> 15) * CIRCULANT_2 & HALF
+        y = (y ^ y >> 15) * protocol.CIRCULANT_2 & HALF
         return (y ^ y >> 16) ^ keys & HALF
 
     return lambda i, values: [permuted((((multiplier | 1) * x + addend & MASK) >> 32) + i) for x in values]
@@ -120,12 +102,7 @@ def _c_minhash(family: Family) -> Function:
 def _multiply_shift(family: Family) -> Function:
     """The upper half of a x + b modulo 2^64."""
     drawn = words(family, 2 * family.num_perm)
-
-    def of(i: int, values: list[int]) -> list[int]:
-        a, b = drawn[2 * i] | 1, drawn[2 * i + 1]
-        return [(a * x + b & MASK) >> 32 for x in values]
-
-    return of
+    return lambda i, values: [((drawn[2 * i] | 1) * x + drawn[2 * i + 1] & MASK) >> 32 for x in values]
 
 
 def _tabulation(family: Family) -> Function:
@@ -144,12 +121,8 @@ def _tabulation(family: Family) -> Function:
 def _wrapped(family: Family) -> Function:
     """The rest of a x + b in a word, modulo a prime, cut to the width of a signature's values."""
     multiplier, addend = (drawn.tolist() for drawn in word_pairs(family))
-    wrap, most = family.wrap, int(np.iinfo(family.value_type).max)
-
-    def of(i: int, values: list[int]) -> list[int]:
-        return [(multiplier[i] * x + addend[i]) % (1 << wrap.bits) % wrap.modulus & most for x in values]
-
-    return of
+    word, prime, most = 1 << family.wrap.bits, family.wrap.modulus, int(np.iinfo(family.value_type).max)
+    return lambda i, values: [(multiplier[i] * x + addend[i]) % word % prime & most for x in values]
 
 
 def _xor_masks(family: Family) -> Function:

@@ -15,15 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, WeightedFingerprints
-from gpulsh.backends.darts import (
-    LEAST_EXPONENT,
-    LEAST_OF_ROW,
-    MANTISSA_BITS,
-    RANK_BITS,
-    SEGMENT_BITS,
-    Streams,
-    logarithms,
-)
+from gpulsh.backends import darts
+from gpulsh.backends.darts import LEAST_EXPONENT, LEAST_OF_ROW, RANK_BITS, SEGMENT_BITS, Streams, logarithms
 from gpulsh.backends.protocol import GOLDEN, NO_VALUE
 from gpulsh.backends.reference.hashing import MASK, mix64
 from gpulsh.backends.reference.rows import rows_of, unique
@@ -70,7 +63,7 @@ class Dart(NamedTuple):
     def order(self) -> tuple[Fraction, int]:
         """The rank as it is compared, then the value."""
         exponent = self.rank.numerator.bit_length() - self.rank.denominator.bit_length()  # of powers of two, exact
-        step = Fraction(2) ** (exponent - MANTISSA_BITS)
+        step = Fraction(2) ** (exponent - darts.MANTISSA_BITS)
         return self.rank // step * step, self.value
 
 
