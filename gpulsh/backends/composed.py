@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Values
 from gpulsh.backends.hashing import mixed, rolled
-from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_part
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, rows_in_part
 from gpulsh.backends.protocol import GOLDEN, Backend, Keys, operations
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling
@@ -56,9 +56,8 @@ def shingle_part(
     ops: Backend, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: Keys = None
 ) -> Fingerprints:
     """`Backend.shingle_part`."""
-    whole = _fingerprints(ops, text, shingling, keys)
-    inside = in_part(whole.values, part, parts)
-    return ops.unique(_labelled(Fingerprints(whole.values[inside], offsets(inside)[whole.offset]), shingling))
+    chosen = rows_in_part(_fingerprints(ops, text, shingling, keys), part, parts)
+    return ops.unique(_labelled(chosen, shingling))
 
 
 def sign(

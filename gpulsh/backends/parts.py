@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpulsh.arrays import Array, Numbers, TextBatch
+from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.errors import DeviceMemoryError
 
 Result = TypeVar("Result")
@@ -29,6 +29,12 @@ def in_part(values: Array, part: int, parts: int) -> Array:
     """bool [n]: whether uint64 values [n], from an array library, are in part `part` of `parts`."""
     first, last = map(np.uint64, part_range(part, parts))
     return (values >= first) & (values <= last)
+
+
+def rows_in_part(rows: Fingerprints, part: int, parts: int) -> Fingerprints:
+    """The fingerprints of each row that are in part `part` of `parts`, of NumPy or CuPy arrays."""
+    inside = np.flatnonzero(in_part(rows.values, part, parts))
+    return Fingerprints(rows.values[inside], np.searchsorted(inside, rows.offset))
 
 
 def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MOST_PARTS) -> tuple[Result, int]:

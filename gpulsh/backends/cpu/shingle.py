@@ -15,7 +15,7 @@ from gpulsh.backends.cpu.rows import union_of, unique_rows
 from gpulsh.backends.cpu.sketches import Minima, sketch_of
 from gpulsh.backends.cpu.threads import SETS, Room, Scratch, Threads, by_weight
 from gpulsh.backends.cpu.vectors import LANES
-from gpulsh.backends.parts import in_part
+from gpulsh.backends.parts import rows_in_part
 from gpulsh.backends.protocol import Keys
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
@@ -66,17 +66,12 @@ def set_rows(texts: TextPass, start: int, stop: int, room: Room, part: int = 0, 
     """Documents [start, stop): the fingerprints of each in part `part` of `parts` ranges, ascending, each once."""
     pieces = texts.pieces(start, stop)
     if parts > 1:
-        pieces = (_in_part(rows, part, parts) for rows in pieces)
+        pieces = (rows_in_part(rows, part, parts) for rows in pieces)
     if texts.is_giant(start, stop):
         return one_row(union_of(pieces, room))
     found = unique_rows(next(pieces))
     room.take(len(found.values))
     return found
-
-
-def _in_part(rows: Fingerprints, part: int, parts: int) -> Fingerprints:
-    inside = np.flatnonzero(in_part(rows.values, part, parts))
-    return Fingerprints(rows.values[inside], np.searchsorted(inside, rows.offset))
 
 
 def shingle_sets(threads: Threads, text: TextBatch, shingling: Shingling, keys: Keys = None) -> Fingerprints:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +25,11 @@ from gpulsh.backends.cuda.memory import device_of, on_device, on_host
 from gpulsh.backends.cuda.rows import unique
 from gpulsh.backends.cuda.sketches import sketch_of
 from gpulsh.backends.cuda.texts import TokenSums, add_exact_terms, exact_of, shingle, shingle_sums, token_sums
-from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_part
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, rows_in_part
 from gpulsh.backends.protocol import Keys
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
 from gpulsh.params import PLAIN, BandShape, Family, Reading, Shingling, Unit
-from gpulsh.ragged import cuts, end_to_end, first_of_runs, offsets
+from gpulsh.ragged import cuts, end_to_end, first_of_runs
 from gpulsh.secret import EvidenceKeys
 
 Read = Callable[[int, int], NDArray[np.uint8]]  # the document's bytes [low, high)
@@ -39,19 +38,6 @@ FIRST_WINDOW, LAST_WINDOW, GROWTH = 64, 1 << 20, 16  # bytes searched together
 CONTEXT = 4  # no sequence is longer
 
 _log = logging.getLogger("gpulsh")
-
-
-class TokenPiece(NamedTuple):
-    """The tokens of one piece of a document; `tokens.skip` skips a leading space that is not the document's."""
-
-    tokens: TokenSums
-    before: int  # tokens of earlier pieces
-    last: bool
-
-    @property
-    def fresh(self) -> int:
-        """Tokens of the document that begin in this piece."""
-        return max(len(self.tokens.sums) - self.tokens.skip, 0)
 
 
 def sign(
@@ -104,11 +90,9 @@ def sign_in_pieces(
     The device holds one piece of `most` bytes at a time, and more only if one token is longer.
     """
     xp, sketch = machine.arrays, sketch_of(machine, family)
-    state, exact = sketch.empty(1), xp.zeros((1, 2), np.uint64)
-    carried, shingles = xp.zeros(0, np.uint64), 0
-    for piece in _token_pieces(machine, document, shingling, None, most, keys):
-        add_exact_terms(machine, piece.tokens, piece.before, keys, exact)
-        fingerprints, carried = _shingle_piece(machine, carried, piece, shingling.size, None)
+    state, exact, shingles = sketch.empty(1), xp.zeros((1, 2), np.uint64), 0
+    for tokens, before, fingerprints in _pieces(machine, document, shingling, None, most, keys):
+        add_exact_terms(machine, tokens, before, keys, exact)
         state = sketch.merge(state, sketch.fold(fingerprints))
         shingles += len(fingerprints.values)
     digests = band_digests(machine, sketch.finish(state), shape)
@@ -124,21 +108,18 @@ def shingle_part(
     sort takes two copies.
     """
     xp, most = machine.arrays, _piece_bytes(machine)
-    offset, chosen = on_host(xp, text.offset), partial(in_part, part=part, parts=parts)
+    offset = on_host(xp, text.offset)
     found = [Fingerprints(xp.zeros(0, np.uint64), xp.zeros(1, np.int64))]
     for start, stop in cuts(offset, most):
         if offset[stop] - offset[start] > most:
             with device_of(text.offset):
                 document = text.slice(start, stop)
-            pieces = _token_pieces(machine, document, shingling, keys, most)
-            found.append(_set_of_pieces(machine, pieces, shingling.size, keys, chosen))
+            pieces = _pieces(machine, document, shingling, keys, most)
+            found.append(_set_of(machine, (rows_in_part(piece, part, parts).values for _, _, piece in pieces)))
         else:
             values = on_device(xp, _bytes(text, offset[start], offset[stop]))
             batch = TextBatch(values, xp.asarray(offset[start : stop + 1] - offset[start]))
-            fingerprints = shingle(machine, batch, shingling, keys)
-            inside = chosen(fingerprints.values)
-            rows = offsets(inside)[fingerprints.offset]
-            found.append(unique(machine, Fingerprints(fingerprints.values[inside], rows)))
+            found.append(unique(machine, rows_in_part(shingle(machine, batch, shingling, keys), part, parts)))
     return end_to_end(found[1:] or found)
 
 
@@ -148,17 +129,18 @@ def _bytes(text: TextBatch, start: int, stop: int) -> Array:
         return text.values[start:stop]
 
 
-def _token_pieces(
+def _pieces(
     machine: Machine,
     document: TextBatch,
     shingling: Shingling,
     keys: Keys,
     most: int,
     proof: EvidenceKeys | None = None,
-) -> Iterator[TokenPiece]:
-    xp = machine.arrays
+) -> Iterator[tuple[TokenSums, int, Fingerprints]]:
+    """The tokens of each piece, how many of the document come before them, and the shingles that end in the piece."""
+    xp, size = machine.arrays, shingling.size
     start, stop = on_host(xp, document.offset).tolist()
-    before = 0
+    before, carried = 0, xp.zeros(0, np.uint64)  # the last size - 1 sums, which the next piece needs
 
     def read(low: int, high: int) -> NDArray[np.uint8]:
         return on_host(xp, _bytes(document, start + low, start + high))
@@ -168,38 +150,29 @@ def _token_pieces(
         batch = TextBatch(text, xp.asarray(np.array([0, piece.stop - piece.start], np.int64)))
         tokens = token_sums(machine, batch, shingling, keys, proof)
         if piece.spaced and before > 0:
-            tokens = tokens._replace(skip=0)
-        found = TokenPiece(tokens, before, piece.stop == stop - start)
-        yield found
-        before += found.fresh
+            tokens = tokens._replace(skip=0)  # the leading space is the document's
+        sums = xp.concatenate((carried, tokens.sums[tokens.skip :]))
+        after = before + len(sums) - len(carried)
+        short = piece.stop == stop - start and after < size  # the document's only shingle
+        whole = len(sums) if len(sums) >= size or short else 0
+        starts = xp.asarray(np.array([0, whole], np.int64))
+        fingerprints = shingle_sums(machine, TokenSums(sums[:whole], starts, 0), size, keys)
+        carried = sums[max(len(sums) - size + 1, 0) :].copy()
+        del sums
+        yield tokens, before, fingerprints
+        before = after
 
 
-def _shingle_piece(
-    machine: Machine, carried: Array, piece: TokenPiece, size: int, keys: Keys
-) -> tuple[Fingerprints, Array]:
-    """The shingles that end in this piece, and the last size - 1 sums, which the next piece needs."""
+def _set_of(machine: Machine, pieces: Iterator[Array]) -> Fingerprints:
+    """The values of a document: additions of pieces are set aside until they are as many as those held."""
     xp = machine.arrays
-    sums = xp.concatenate((carried, piece.tokens.sums[piece.tokens.skip :]))
-    short = piece.last and piece.before + piece.fresh < size  # the document's only shingle
-    tokens = len(sums) if len(sums) >= size or short else 0
-    starts = xp.asarray(np.array([0, tokens], np.int64))
-    fingerprints = shingle_sums(machine, TokenSums(sums[:tokens], starts, 0), size, keys)
-    return fingerprints, sums[max(len(sums) - size + 1, 0) :].copy()
-
-
-def _set_of_pieces(
-    machine: Machine, pieces: Iterator[TokenPiece], size: int, keys: Keys, chosen: Callable[[Array], Array]
-) -> Fingerprints:
-    """The `chosen` values of a document: additions of pieces are set aside until they are as many as those held."""
-    xp = machine.arrays
-    carried = xp.zeros(0, np.uint64)
-    runs: list[Array] = [carried]  # the values held, then those set aside
-    for piece in pieces:
-        fingerprints, carried = _shingle_piece(machine, carried, piece, size, keys)
-        runs.append(_merge(machine, [fingerprints.values[chosen(fingerprints.values)]]))
-        if piece.last or sum(map(len, runs[1:])) >= len(runs[0]):
+    runs: list[Array] = [xp.zeros(0, np.uint64)]  # the values held, then those set aside
+    for values in pieces:
+        runs.append(_merge(machine, [values]))
+        if sum(map(len, runs[1:])) >= len(runs[0]):
             runs = [_merge(machine, runs)]
-    return Fingerprints(runs[0], xp.asarray(np.array([0, len(runs[0])], np.int64)))
+    values = runs[0] if len(runs) == 1 else _merge(machine, runs)
+    return Fingerprints(values, xp.asarray(np.array([0, len(values)], np.int64)))
 
 
 def _merge(machine: Machine, runs: list[Array]) -> Array:
