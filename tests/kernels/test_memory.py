@@ -329,11 +329,8 @@ def test_pairs_beyond_32_bits(host: Machine) -> None:
     members = 100_000
     total = members * (members - 1) // 2
     keys = host.arrays.empty(300, np.uint64)
-    host.run(
-        *("candidates", "candidates", 300, 256, DeviceArray(np.arange(members, dtype=np.uint32))),
-        *(DeviceArray(np.array([0, members], np.int64)), np.int64(1), DeviceArray(np.array([total], np.int64))),
-        *(np.int64(total - 300), np.int64(total), keys),
-    )
+    ids, offset = DeviceArray(np.arange(members, dtype=np.uint32)), DeviceArray(np.array([0, members], np.int64))
+    host.run("candidates", 300, ids, offset, 1, DeviceArray(np.array([total], np.int64)), total - 300, total, keys)
     wanted = np.arange(members - 301, members - 1, dtype=np.uint64) << np.uint64(32) | np.uint64(members - 1)
     np.testing.assert_array_equal(keys.get(), wanted)
 
@@ -341,5 +338,5 @@ def test_pairs_beyond_32_bits(host: Machine) -> None:
 def test_labels_of_a_long_chain(host: Machine) -> None:
     count = 100_000  # were nothing shortened, 5 * 10^9 steps
     parent = DeviceArray(np.maximum(np.arange(count), 1).astype(np.uint64) - np.uint64(1))
-    host.run("components", "components_label", count, 256, np.int64(count), parent)
+    host.run("components", count, count, parent, kernel="components_label")
     assert not parent.get().any()
