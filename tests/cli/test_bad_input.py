@@ -147,18 +147,11 @@ def test_cuda_without_cuda(command: Command) -> None:
     assert command("dedup a.jsonl -o out --backend cuda").error.startswith("backend 'cuda'") and tree() == before
 
 
-def test_a_disk_without_rights_or_room(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    good()
-
-    def refused(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied", "out")
-
+def test_a_disk_without_room(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "out/_work/report.json")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "mkdir", refused)
-        assert command("dedup a.jsonl -o out --backend reference").error == "out: cannot be made: Permission denied"
+    good()
     monkeypatch.setattr("gpulsh.run.file_run.write_report", full)
     error = command("dedup a.jsonl -o out --backend reference").error
     assert "out/_work/report.json: cannot be written: No space left on device" in error

@@ -111,20 +111,6 @@ def test_a_backend_that_cannot_be_loaded(command: Command, monkeypatch: pytest.M
     assert "give --backend reference" in error and not Path("out").exists()
 
 
-def test_options_reach_the_report_that_json_prints(command: Command) -> None:
-    options = "--threshold 0.6 --shingle char:7 --num-perm 64 --bands 16 --rows 4 --seed 9 --verify signature"
-    options += " --resolve components --keep longest --write duplicates --threads 1 --json"
-    report = json.loads(command(f"{DEDUP} {options}").out)
-    assert report == json.loads(Path("out/report.json").read_text()) and report["funnel"]["dropped"] >= 5
-    found = report["parameters"]
-    assert (found["threshold"], found["shingling"]) == (0.6, {"unit": "char", "size": 7})
-    assert found["family"] == {"name": "affine32", "num_perm": 64, "seed": 9}
-    assert found["banding"] == {"bands": 16, "rows": 4}
-    assert (found["verify"], found["resolve"]) == ("signature", "components")
-    assert (found["keep"], found["write"], found["threads"]) == ("longest", "duplicates", 1)
-    assert not Path("out/data").exists()
-
-
 def test_dedup_has_its_options_under_headings_and_examples_that_parse(command: Command) -> None:
     shown = command("dedup --help").out
     assert shown.index("# ") < shown.index("--output") and shown.count("gpulsh dedup ") == 4

@@ -111,7 +111,7 @@ def held(index: Path) -> tuple[object, ...]:
 
 def test_a_power_cut_of_a_run_with_an_index(passage_files: Path, tmp_path: Path, mortals: Mortals) -> None:
     """It has joined or not, whatever its results do; resumed, it gives the same and has joined once."""
-    power_cuts_with_index(passage_files, tmp_path, mortals, False, 200, r"passages\.json")
+    power_cuts_with_index(passage_files, tmp_path, mortals, False, 200, r"^rename|passages\.json")
 
 
 def power_cuts_with_index(
@@ -153,27 +153,3 @@ def power_cuts_with_index(
         assert not (path / "out/_work").exists()
         assert len(list((path / "known").iterdir())) == (4 if is_first else 6)
     assert seen == sorted(seen) and set(seen) == {0, 1}
-
-
-def test_a_power_cut_between_switches(passage_files: Path, tmp_path: Path, mortals: Mortals) -> None:
-    passages_power_cuts(passage_files, tmp_path, mortals, 200)
-
-
-def passages_power_cuts(inputs: Path, tmp_path: Path, mortals: Mortals, every: int) -> None:
-    """At every so many switches, and around the publishing of results."""
-
-    def arguments(path: Path) -> list[str]:
-        given = ["--tokens", "10", "--cut", "--backend", "reference", "--threads", "1", "--resume"]
-        return ["passages", str(inputs), "-o", str(path / "out"), *given]
-
-    (tmp_path / "whole").mkdir()
-    whole = mortals.run(tmp_path / "whole", arguments(tmp_path / "whole"))
-    assert whole.status == 0, whole.told
-    wanted = results(tmp_path / "whole" / "out")
-    for at in spread(whole.calls, every, r"^rename"):
-        path = tmp_path / str(at)
-        path.mkdir()
-        assert mortals.run(path, arguments(path), at=at).killed
-        done = mortals.run(path, arguments(path))
-        assert done.status == 0, done.told
-        assert results(path / "out") == wanted and not (path / "out/_work").exists()

@@ -1,6 +1,7 @@
 """The benchmarks' own parts: measuring from outside, judging decisions, the race's page, costs of the host."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,20 @@ def test_every_cost_is_checked_and_measured(size: int, tmp_path: Path, monkeypat
 def test_all_texts_arrive_before_they_are_timed() -> None:
     found = staging.measured(30_000)
     assert len(found) == 4 * len(staging.KINDS) and min(found.values()) > 0
+
+
+# --- the demo reads the real license texts ---
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_demo_reads_license_texts_without_their_front_matter(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "ci/license_texts.py", tmp_path / "texts.parquet"], check=True)
+    table = pq.read_table(tmp_path / "texts.parquet")
+    assert table.schema.names == ["kind", "name", "text"]
+    assert len(table) > 30_000
+    found = dict(zip(table.column("name").to_pylist(), table.column("text").to_pylist(), strict=True))
+    mit = found["mit.LICENSE"].split()
+    assert mit[:3] == ["Permission", "is", "hereby"]
+    assert "spdx_license_key" not in mit

@@ -7,12 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-from tests.crash import test_incremental_crash as incremental_crash
 from tests.crash import test_index_crash as index_crash
-from tests.crash.test_incremental_crash import crawls
-from tests.crash.test_index_crash import changes, open_index, unneeded
-from tests.support.index_steps import generation, new_index, state, take
+from tests.crash.test_index_crash import changes, crawls
+from tests.index import test_contents, test_measures, test_threads
 from tests.support.mortal import Mortals
 
 KILLS = 50
@@ -26,26 +25,22 @@ def thorough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", index_crash.CHANGES)
 def test_changes_that_end(name: str, changes: dict[str, index_crash.Change], mortals: Mortals, tmp_path: Path) -> None:
-    for number, test in enumerate(
-        (
-            index_crash.test_a_power_cut_between_switches_leaves_before_or_after,
-            index_crash.test_a_refused_call_is_told_and_leaves_before_or_after,
-        )
+    for place, test in (
+        ("cut", index_crash.test_a_power_cut_between_switches_leaves_before_or_after),
+        ("refused", index_crash.test_a_refused_call_is_told_and_leaves_before_or_after),
     ):
-        (tmp_path / str(number)).mkdir()
-        test(name, changes, mortals, tmp_path / str(number))
+        (tmp_path / place).mkdir()
+        test(name, changes, mortals, tmp_path / place)
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_runs_with_an_index_that_end(is_first: bool, crawls: Path, mortals: Mortals, tmp_path: Path) -> None:
-    for number, test in enumerate(
-        (
-            incremental_crash.test_a_power_cut_between_switches,
-            incremental_crash.test_a_refused_call_is_named_and_the_run_goes_on,
-        )
+    for place, test in (
+        ("cut", index_crash.test_a_power_cut_of_a_run),
+        ("refused", index_crash.test_a_refused_call_is_named_and_the_run_goes_on),
     ):
-        (tmp_path / str(number)).mkdir()
-        test(is_first, crawls, mortals, tmp_path / str(number))
+        (tmp_path / place).mkdir()
+        test(is_first, crawls, mortals, tmp_path / place)
 
 
 def test_every_refused_write(tmp_path: Path) -> None:
@@ -70,41 +65,24 @@ def test_killed_at_random_instants_every_command_leaves_before_or_after(
     assert killed > KILLS // 2 and rounds >= KILLS
 
 
-def test_killed_at_random_instants_with_readers_running(tmp_path: Path) -> None:
-    path, chance = tmp_path / "index", random.Random(5)
-    shadow = new_index()
-    states = [None, state(shadow)]
-    kills = met_between = 0
-    while kills < KILLS:
-        writer = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.index_steps", str(path)],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        )
-        assert writer.stdout is not None
-        told = int(writer.stdout.readline())  # it is at work
-        end = time.monotonic() + chance.uniform(0, 0.2)
-        while time.monotonic() < end:
-            reader = open_index(path)
-            before = state(reader)
-            while len(states) <= generation(reader):
-                take(shadow, len(states) - 2)
-                states.append(state(shadow))
-            assert before == states[generation(reader)]
-            met_between += 1
-        writer.kill()
-        rest = writer.stdout.read().split()
-        writer.wait()
-        told = int(rest[-1]) if rest else told
-        found = open_index(path)
-        assert generation(found) in (told, told + 1)
-        while len(states) <= generation(found):
-            take(shadow, len(states) - 2)
-            states.append(state(shadow))
-        assert state(found) == states[generation(found)]
-        kills += 1
-    assert met_between
-    with open_index(path) as index:
-        index.compact()
-    assert unneeded(path) == set()
+# --- the state machines of tests/index with many more examples ---
+
+
+class Contents(test_contents.Machine):
+    """Any sequence of verbs."""
+
+
+class Threads(test_threads.Machine):
+    """Any sequence of verbs, on several threads."""
+
+
+class Containment(test_measures.ContainmentMachine):
+    """Any sequence of verbs, by containment."""
+
+
+Contents.TestCase.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
+Threads.TestCase.settings = settings(max_examples=80, stateful_step_count=8, deadline=None)
+Containment.TestCase.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
+TestContents = Contents.TestCase
+TestThreads = Threads.TestCase
+TestContainment = Containment.TestCase

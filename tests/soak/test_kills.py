@@ -12,10 +12,8 @@ from tests.crash.test_passages_crash import (
     WINDOWS,
     end_after_steps,
     passage_files,
-    passages_power_cuts,
     power_cuts_with_index,
 )
-from tests.crash.test_power_cut import pages, power_cuts
 from tests.crash.test_resume import (
     CHANGES,
     OPTIONS,
@@ -25,6 +23,8 @@ from tests.crash.test_resume import (
     kill_at_changes,
     kill_at_random_instants,
     kill_while_replacing,
+    pages,
+    power_cuts,
     results,
     small,
     whole,
@@ -83,10 +83,6 @@ def test_passages_end_behind_the_first_step_of_each_stage(
     passage_files: Path, tmp_path: Path, options: dict[str, Any], stages: tuple[str, ...]
 ) -> None:
     end_after_steps(passage_files, tmp_path, options, stages, behind=1)
-
-
-def test_power_cuts_of_passages(passage_files: Path, tmp_path: Path, mortals: Mortals) -> None:
-    passages_power_cuts(passage_files, tmp_path, mortals, 4)
 
 
 @pytest.mark.parametrize("is_first", [True, False])

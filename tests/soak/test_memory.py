@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,12 +15,16 @@ import pytest
 from benchmarks.corpora import random_words
 from benchmarks.tree_memory import TreeMemory
 from gpulsh.backends.cpu import CpuBackend
+from gpulsh.io.arrow.given import given_column
+from gpulsh.io.arrow.identities import given_identities
+from gpulsh.params import Shingling
 from gpulsh.repeats import windows
 from gpulsh.run.engines import local
 from gpulsh.run.engines.local import InProcess
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.job import Task
 from gpulsh.run.passages import documents, find
+from tests.backends.test_giants import BESIDE, FAMILY, KEYS, ONE, SHAPE, batch_of, peak_beside, same
 from tests.decide.test_large_buckets import joined, pages
 from tests.run.test_passages_files import found
 from tests.support.traced import at_most
@@ -106,3 +111,50 @@ def test_memory_follows_the_budget() -> None:
     with at_most(60 << 20):
         kept, _ = joined(texts, CpuBackend(2, memory=64 << 20))
     assert 4000 < sum(kept) < 5000
+
+
+# --- every pass of the CPU backend over a document of 32 MB holds little beside it ---
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_a_giant_of_single_letters(unit: Any) -> None:
+    shingling = Shingling(unit=unit, size=5)
+    text = batch_of([b"a b " * (8 << 20)])
+    few = batch_of([b"a b " * (2 << 20)])
+    for work in (
+        lambda: ONE.sign(text, shingling, FAMILY, SHAPE, KEYS),
+        lambda: ONE.shingle_sets(few, shingling),
+        lambda: ONE.shingle_part(few, shingling, 0, 2),
+        lambda: ONE.text_signatures(few, shingling, FAMILY),
+        lambda: ONE.exact_hashes(few, shingling, KEYS),
+    ):
+        assert peak_beside(work) < BESIDE
+
+
+def test_a_giant_that_is_one_token() -> None:
+    text = batch_of([b"x" * (32 << 20)])
+    assert peak_beside(lambda: ONE.sign(text, Shingling(), FAMILY, SHAPE, KEYS)) < BESIDE
+    same(ONE.shingle(text, Shingling()).offset, np.array([0, 1]))
+
+
+# --- columns in chunks that hold more text together than offsets of 32 bits can count ---
+
+
+CHUNK = pa.Array.from_buffers(
+    pa.string(),
+    1,
+    [None, pa.py_buffer(np.array([0, 1100 << 20], np.int32)), pa.py_buffer(np.zeros(1100 << 20, np.uint8))],
+)
+EMPTY = pa.chunked_array([], pa.string())
+
+
+@pytest.mark.parametrize(
+    "read", [lambda column: given_column("ids", column, 2), lambda column: given_identities(column, 2)]
+)
+def test_chunks_of_more_than_2_gib(read: Any) -> None:
+    found = read(pa.chunked_array([CHUNK, CHUNK]))
+    assert isinstance(found, pa.Array) and len(found) == 2 and found.buffers()[2].size >= 2200 << 20
+
+
+def test_no_chunk() -> None:
+    assert len(given_column("ids", EMPTY, 0)) == len(given_identities(EMPTY, 0)) == 0

@@ -1,6 +1,5 @@
-"""Steps of a life of an index, one commit each; run as a program, it goes on with them until it is killed."""
+"""Steps of a life of an index, one commit each."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +40,3 @@ def state(index: Index) -> Any:
 def generation(index: Index) -> int:
     """How many commits it has seen: the first has no document, and each step is one."""
     return index.collection.commits
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    if (path / "index.json").exists():
-        index = Index.open(path, backend=BACKEND)
-    else:
-        index = new_index()
-        index.save(path)
-    while True:
-        take(index, generation(index) - 1)
-        index.save()
-        print(generation(index), flush=True)
