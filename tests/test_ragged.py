@@ -5,52 +5,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh import ragged
-from gpulsh.arrays import Fingerprints, TextBatch
+from tests.support.rows import lists_of, table
+from tests.support.texts import batch_of, documents_of
 
 lists = st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=5), max_size=8)
-
-
-def rows_of(given: list[list[int]], before: int = 0) -> Fingerprints:
-    values = np.array([*range(before), *(value for row in given for value in row)], np.uint64)
-    return Fingerprints(values, ragged.offsets([len(row) for row in given]) + before)
-
-
-def lists_of(rows: Fingerprints) -> list[list[int]]:
-    bounds = zip(rows.offset[:-1].tolist(), rows.offset[1:].tolist(), strict=True)
-    return [rows.values[start:stop].tolist() for start, stop in bounds]
 
 
 @given(lists, st.integers(0, 3), st.data())
 def test_chosen_rows(given: list[list[int]], before: int, data: st.DataObject) -> None:
     which = data.draw(st.lists(st.integers(0, len(given) - 1)) if given else st.just([]))
-    found = ragged.chosen_rows(rows_of(given, before), np.array(which, np.int64))
+    found = ragged.chosen_rows(table(given, before), np.array(which, np.int64))
     assert lists_of(found) == [given[row] for row in which]
     assert found.offset[0] == 0
 
 
 @given(st.lists(lists, min_size=1, max_size=4), st.integers(0, 3))
 def test_several_end_to_end(parts: list[list[list[int]]], before: int) -> None:
-    found = lists_of(ragged.end_to_end([rows_of(part, before) for part in parts]))
+    found = lists_of(ragged.end_to_end([table(part, before) for part in parts]))
     assert found == [row for part in parts for row in part]
 
 
 @given(st.lists(st.lists(st.binary(max_size=5), max_size=4), min_size=1, max_size=4), st.integers(0, 3), st.data())
 def test_parts_are_one_batch(parts: list[list[bytes]], before: int, data: st.DataObject) -> None:
-    def texts_of(batch: TextBatch) -> list[bytes]:
-        bounds = zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
-        return [batch.values[start:stop].tobytes() for start, stop in bounds]
-
-    def batch_of(part: list[bytes]) -> TextBatch:
-        values = np.frombuffer(b"#" * before + b"".join(part) + b"#", np.uint8)
-        return TextBatch(values, ragged.offsets([len(text) for text in part]) + before)
-
     wanted = [text for part in parts for text in part]
-    batch = ragged.TextParts([batch_of(part) for part in parts])
+    batch = ragged.TextParts([batch_of(part, b"#" * before, b"#") for part in parts])
     assert len(batch) == len(wanted) and b"".join(map(np.ndarray.tobytes, batch.pieces())) == b"".join(wanted)
     start = data.draw(st.integers(0, len(wanted)))
     stop = data.draw(st.integers(start, len(wanted)))
-    assert texts_of(batch.slice(start, stop)) == wanted[start:stop]
-    assert texts_of(batch.moved(np.copy)) == texts_of(batch) == wanted
+    assert documents_of(batch.slice(start, stop)) == wanted[start:stop]
+    assert documents_of(batch.moved(np.copy)) == documents_of(batch) == wanted
 
 
 @given(st.lists(st.integers(0, 9)), st.integers(1, 20), st.one_of(st.none(), st.integers(1, 4)), st.integers(0, 3))

@@ -5,7 +5,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpulsh.arrays import Tokens
@@ -16,7 +16,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import IRREDUCIBLE, karp_rabin_hash, mix64, rabin_hash, shingle_hash, token_hash
 from gpulsh.backends.reference.texts import classify, code_points
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD, unicode_table
-from gpulsh.params import BandShape, Family, Reading, Shingling
+from gpulsh.params import BandShape, Family, Folding, Reading, Shingling
 from gpulsh.permutations import coefficients
 from tests.golden.write import FILE, bits
 from tests.support import naive
@@ -74,6 +74,10 @@ BASE = 0x13198A2E03707344
 
 
 @given(strings, shinglings)
+@example("... \n🙂", Shingling(unit="char").under(Folding()))
+@example("a a a a a a a", Shingling(size=5).under(Folding()))
+@example("a", Shingling(size=5).under(Folding()))
+@example("a c b", Shingling(unit="char", size=3).under(Folding()))
 def test_text_to_bits_by_the_definition(text: str, shingling: Shingling) -> None:
     text = known(text)
     words = naive.tokens(text, shingling.unit, *shingling.reading)

@@ -21,6 +21,7 @@ from tests.support.same import same
 from tests.support.texts import ALL_READINGS, KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
+SIMHASH_KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
 FAMILY, SHAPE = Family(num_perm=16), BandShape(bands=5, rows=3)
 
 
@@ -42,6 +43,7 @@ def operations(ops: Backend, text: TextBatch, shingling: Shingling, family: Fami
     yield ops.shingle_sets(text, shingling)
     yield ops.shingle_sets(text, shingling, KEYS)
     yield from (ops.shingle_part(text, shingling, part, 3) for part in range(3))
+    yield from (ops.text_simhash(text, shingling, SIMHASH_KEYS, distinct) for distinct in (False, True))
     yield ops.text_signatures(text, shingling, family)
     yield ops.sign(text, shingling, family, SHAPE, KEYS)
 

@@ -23,6 +23,7 @@ from gpulsh.backends.parallel import map_batches, pipelined_map
 from gpulsh.backends.parts import halves_of_batch, halves_of_numbers, in_fitting_halves
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.cached import cached_value
 from gpulsh.errors import DeviceMemoryError
 
 
@@ -305,3 +306,42 @@ def test_the_width() -> None:
     assert width("+avx2,+avx512f,+sse2") == 512
     assert width("+avx2,-avx512f,+sse2") == 256
     assert width("-avx2,-avx512f,+sse2") == width("") == width("+neon") == 128
+
+
+# --- values that are made once, by whichever thread
+
+
+class Squares:
+    def __init__(self, number: int) -> None:
+        self.number, self.times = number, 0
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    @cached_value
+    def square(self) -> int:
+        """The square."""
+        self.times += 1
+        self.begun.set()
+        assert self.may_end.wait(20)
+        return self.number**2
+
+
+def test_a_cached_value_is_made_once_per_object() -> None:
+    squares = Squares(3)
+    squares.may_end.set()
+    assert (squares.square, squares.square, squares.times) == (9, 9, 1)
+    assert Squares.square.__doc__ == "The square."
+
+
+def test_for_a_cached_value_no_object_waits_for_another() -> None:
+    """A lock of the class would also outlive a fork, and its child would wait forever."""
+    slow, fast = Squares(2), Squares(3)
+    fast.may_end.set()
+    one, other = threading.Thread(target=lambda: slow.square), threading.Thread(target=lambda: fast.square)
+    one.start()
+    assert slow.begun.wait(20)
+    other.start()
+    began = fast.begun.wait(5)
+    slow.may_end.set()
+    one.join()
+    other.join()
+    assert began and (slow.square, fast.square) == (4, 9)

@@ -9,83 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Buckets, Fingerprints
-from gpulsh.backends.protocol import NO_DIGEST, prefix_lengths, sketched
+from gpulsh.arrays import Buckets
+from gpulsh.backends.protocol import NO_DIGEST, prefix_lengths
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.params import Shingling
 from tests.support import naive
-from tests.support.texts import KEYS, batch_of, known, licences, shinglings, strings
+from tests.support.rows import lists_of, table
+from tests.support.texts import batch_of, known, shinglings, strings
 
 REFERENCE = ReferenceBackend()
 
 
-def rows_of(fingerprints: Fingerprints) -> list[list[int]]:
-    values, offset = fingerprints.values.tolist(), fingerprints.offset.tolist()
-    return [values[start:stop] for start, stop in pairwise(offset)]
-
-
-def check_partition(texts: list[str], shingling: Shingling) -> int:
-    """Fingerprints are equal exactly where shingles are; returns how many distinct shingles there were."""
-    words = [naive.tokens(text, shingling.unit, *shingling.reading) for text in texts]
-    wanted = [naive.shingles(document, shingling.size) for document in words]
-    batch = batch_of([text.encode() for text in texts])
-    found = rows_of(REFERENCE.shingle(batch, shingling))
-    assert list(map(len, found)) == list(map(len, wanted))
-    shingle_of: dict[int, tuple[str, ...]] = {}
-    fingerprint_of: dict[tuple[str, ...], int] = {}
-    for row, shingles in zip(found, wanted, strict=True):
-        for value, shingle in zip(row, shingles, strict=True):
-            assert shingle_of.setdefault(value, shingle) == shingle
-            assert fingerprint_of.setdefault(shingle, value) == value
-    exact = list(map(tuple, REFERENCE.exact_hashes(batch, shingling, KEYS)[0].tolist()))
-    for (i, a), (j, b) in combinations(enumerate(words), 2):
-        assert (exact[i] == exact[j]) == (a == b)
-    return len(shingle_of)
-
-
-@given(st.lists(strings.map(known), max_size=6), shinglings)
-def test_fingerprints_are_equal_exactly_where_shingles_are(texts: list[str], shingling: Shingling) -> None:
-    check_partition(texts, shingling)
-
-
-def test_fingerprints_of_real_text_do_not_collide() -> None:
-    texts = [known(text)[:3000] for text in licences()[::60]]
-    assert check_partition(texts, Shingling()) > 3500
-    assert check_partition(texts, Shingling(unit="char", size=9)) > 10000
-
-
-def test_words_in_another_order_are_other_shingles() -> None:
-    texts = ["a b c", "a c b", "b a c", "b c a", "c a b", "c b a", "ab c", "a bc", "abc", "a b c a", "a b"]
-    assert check_partition(texts, Shingling(size=3)) == 10
-    assert check_partition(texts, Shingling(unit="char", size=3)) > 8
-
-
-def test_a_short_document_never_equals_a_full_one() -> None:
-    """Its only shingle has fewer tokens, whatever they are, one of all zero bits included."""
-    texts = [" ".join(["a"] * count) for count in range(1, 12)]
-    rows = rows_of(REFERENCE.shingle(batch_of([text.encode() for text in texts]), Shingling(size=5)))
-    assert [len(row) for row in rows] == [1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7]
-    assert len({row[0] for row in rows[:5]}) == 5
-    assert all(set(row) == set(rows[4]) for row in rows[4:])
-
-
-def test_documents_without_a_token() -> None:
-    batch = batch_of([b"", b"...", b" \n", "🙂".encode(), b"\xff"])
-    for unit in ("word", "char"):
-        fingerprints = REFERENCE.shingle(batch, Shingling(unit=unit, size=1))  # type: ignore[arg-type]
-        assert fingerprints.offset.tolist() == [0] * 6
-        assert not REFERENCE.exact_hashes(batch, Shingling(unit=unit), KEYS)[0].any()  # type: ignore[arg-type]
-    signatures = sketched(REFERENCE, fingerprints, Family(num_perm=6))
-    assert (signatures == 2**32 - 1).all()
-    assert (REFERENCE.band_digests(signatures, BandShape(bands=2, rows=3)) == NO_DIGEST).all()
-
-
 small = st.lists(st.lists(st.integers(0, 30), max_size=12), max_size=8)
-
-
-def table(rows: list[list[int]]) -> Fingerprints:
-    offset = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    return Fingerprints(np.array([value for row in rows for value in row], np.uint64), offset)
 
 
 def pairs_of(rows: list[list[int]], data: st.DataObject) -> NDArray[np.int64]:
@@ -97,7 +32,7 @@ def pairs_of(rows: list[list[int]], data: st.DataObject) -> NDArray[np.int64]:
 @given(small, st.data())
 def test_unique_rows_and_intersections_are_sets(rows: list[list[int]], data: st.DataObject) -> None:
     pairs, unique = pairs_of(rows, data), REFERENCE.unique(table(rows))
-    assert rows_of(unique) == [sorted(set(row)) for row in rows]
+    assert lists_of(unique) == [sorted(set(row)) for row in rows]
     both, either = REFERENCE.intersect(pairs, unique)
     assert both.tolist() == [len(set(rows[i]) & set(rows[j])) for i, j in pairs.tolist()]
     assert either.tolist() == [len(set(rows[i]) | set(rows[j])) for i, j in pairs.tolist()]
@@ -145,7 +80,7 @@ def test_frequencies_and_prefixes(rows: list[list[int]]) -> None:
     assert REFERENCE.frequencies(table(spread), full).tolist() == [min(250 + count, 255) for count in counts.tolist()]
     lengths = np.array([(len(row) + 1) // 2 for row in spread], np.int64)
     for row, found, length in zip(
-        spread, rows_of(REFERENCE.prefixes(table(spread), counts, lengths)), lengths, strict=True
+        spread, lists_of(REFERENCE.prefixes(table(spread), counts, lengths)), lengths, strict=True
     ):
         rarest = sorted(row, key=lambda value: (flat.count(value >> 59), value))[:length]
         assert found == sorted(value for value in rarest if flat.count(value >> 59) > 1)
@@ -155,10 +90,10 @@ def test_frequencies_and_prefixes(rows: list[list[int]]) -> None:
 def test_prefixes_of_texts(texts: list[str], shingling: Shingling) -> None:
     batch, counts = batch_of([text.encode() for text in texts]), np.arange(8, dtype=np.uint8)
     sets = REFERENCE.shingle_sets(batch, shingling)
-    rows = rows_of(sets)
+    rows = lists_of(sets)
     for rare, share in ((0, 0.8), (0, 0.0), (4, 0.8), (256, 0.8)):
         found = REFERENCE.prefixes(sets, counts, prefix_lengths(sets.lengths, share), rare)
-        for row, prefix in zip(rows, rows_of(found), strict=True):
+        for row, prefix in zip(rows, lists_of(found), strict=True):
             order = sorted((value >> 61, value) for value in row)
             few = sum(count < rare for count, _ in order)
             first = order[: max(few, len(row) - math.ceil(share * len(row)) + 1)]

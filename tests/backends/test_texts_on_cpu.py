@@ -18,13 +18,12 @@ from gpulsh.backends.cpu import CpuBackend, passes
 from gpulsh.backends.cpu.fingerprinting.keys import KernelTable, kernel_table
 from gpulsh.backends.cpu.passes import GIANT_BYTES
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.params import PLAIN, BandShape, Family, Reading, Shingling
+from gpulsh.params import PLAIN, Reading, Shingling
 from tests.backends.parity.test_texts import check
 from tests.support import naive
-from tests.support.bounds import set_bounds
 from tests.support.rows import table
 from tests.support.same import same
-from tests.support.texts import KEYS, batch_of, licences
+from tests.support.texts import batch_of, licences
 
 REFERENCE = ReferenceBackend()
 ONE = CpuBackend(1)
@@ -35,15 +34,6 @@ def test_a_thread_whose_first_text_is_empty(unit: Any) -> None:
     for documents in ([], [b""], [b"", b""]):
         with ThreadPoolExecutor(1) as fresh:
             fresh.submit(check, ONE, batch_of(documents), unit, 5).result()
-
-
-@pytest.mark.parametrize(("threads", "chunk"), [(1, 1000), (2, 1), (5, 1000)])
-def test_chunks_and_threads_of_real_text(threads: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_bounds(monkeypatch, chunk, chunk)
-    batch = batch_of([text.encode()[:2000] for text in licences()[::70]] + [b"", b"x", b""])
-    ops, family, shape = CpuBackend(threads), Family(num_perm=16), BandShape(bands=5, rows=3)
-    check(ops, batch, "word", 5)
-    same(ops.sign(batch, Shingling(), family, shape, KEYS), REFERENCE.sign(batch, Shingling(), family, shape, KEYS))
 
 
 def test_a_long_document() -> None:

@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 
 import gpulsh
 from gpulsh import Decision, Shingling
-from gpulsh.backends.select import select_backend
-from gpulsh.decide import resolve as resolving
-from gpulsh.decide.copies import first_copies
 from gpulsh.theory import default_banding
 from tests.support import naive
 from tests.support.bounds import set_bounds
@@ -432,52 +429,6 @@ def test_a_long_chain() -> None:
     assert set(result.cluster.tolist()) == {0}
     backwards = gpulsh.deduplicate(texts, num_perm=64, bands=64, rows=1, priority=np.arange(301), **options)
     assert backwards.duplicate_of.tolist() == [i + i % 2 for i in range(301)]
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)).filter(lambda p: p[0] < p[1]), max_size=40),
-    st.integers(0, 15),
-    st.sampled_from([1, 2, 64]),
-)
-def test_the_greedy_in_rounds_and_in_order(pairs: list[tuple[int, int]], cut: int, rounds: int) -> None:
-    wanted: list[bool] = []
-    for j in range(15):
-        wanted.append(not any(wanted[i] for i, later in pairs if later == j))
-    earlier, later = np.array(pairs, np.int64).reshape(-1, 2).T
-    status = np.zeros(15, np.int8)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resolving, "ROUNDS", rounds)
-        for start, stop in ((0, cut), (cut, 15)):
-            inside = (later >= start) & (later < stop)
-            resolving.settle(status, start, stop, earlier[inside], later[inside], select_backend("reference"))
-    assert (status == resolving.KEPT).tolist() == wanted
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=30),
-    st.booleans(),
-    st.randoms(use_true_random=False),
-)
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
-def test_copies_are_those_of_a_plain_search(
-    backend: Any, rows: list[tuple[int, int, int, bool]], by_source: bool, chance: Random
-) -> None:
-    """Halves of few values, so that rows often share one of them alone."""
-    rank = list(range(len(rows)))
-    chance.shuffle(rank)
-    exact = np.array([row[:2] for row in rows], np.uint64).reshape(-1, 2)
-    ids = np.array([number for number, row in enumerate(rows) if row[3]], np.int64)
-    source = np.array([row[2] for row in rows], np.int64)
-    groups: dict[Any, list[int]] = {}
-    for number in ids.tolist():
-        groups.setdefault((*rows[number][: 3 if by_source else 2],), []).append(number)
-    firsts = {number: min(group, key=rank.__getitem__) for group in groups.values() for number in group}
-    wanted = sorted((number, first) for number, first in firsts.items() if number != first)
-    ops, ranks = select_backend(backend), np.array(rank, np.int64)
-    of_row = source.__getitem__ if by_source else None
-    for some, by in ((ids, ranks.__getitem__), (ids[np.argsort(ranks[ids])], None)):
-        found = first_copies(exact, some, by, ops, of_row)
-        assert list(zip(*(part.tolist() for part in found), strict=True)) == wanted
 
 
 def test_the_witness_is_the_most_similar_and_ties_go_to_the_earlier() -> None:

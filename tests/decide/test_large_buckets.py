@@ -197,16 +197,3 @@ def test_own_content_leaves_no_prefix(monkeypatch: pytest.MonkeyPatch, sample: i
     ops, every = CpuBackend(2), np.arange(len(texts))
     found = Prefixes(every, readable_of(texts, ops), 0.8, ops, exact=True).of(every)
     assert len(found.shingles) < len(texts) // 4
-
-
-def test_prefixes_of_shingles_that_all_have_in_common() -> None:
-    """Counts that stop, few and many of them in a row, and prefixes that end before, among and behind them."""
-    source = np.random.default_rng(1)
-    rows = np.sort(source.integers(0, 1 << 64, (40, 50), dtype=np.uint64), axis=1)
-    fingerprints = gpulsh.Fingerprints(rows.ravel(), np.arange(0, rows.size + 1, 50))
-    for share in (0.0, 0.1, 0.8, 1.0):
-        counts = source.choice(np.array([1, 2, 3, 254], np.uint8), 1 << 16)
-        counts[source.random(len(counts)) < share] = 255
-        for lengths in (source.integers(0, 51, len(rows)), np.full(len(rows), 50), np.zeros(len(rows), np.int64)):
-            found, wanted = (ops.prefixes(fingerprints, counts, lengths) for ops in (CpuBackend(2), ReferenceBackend()))
-            assert np.array_equal(found.offset, wanted.offset) and np.array_equal(found.values, wanted.values)

@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import BitSignatures, Fingerprints, Shingling
+from gpulsh.arrays import Tokens
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.index import candidates
 from gpulsh.io.formats.parquet import Parquet
-from tests.backends.parity.agreement import far_array
 from tests.decide.test_shared_sentences import pages
 from tests.kernels.cuts import DEFAULT_CUT, assert_decisions, on_host, texts
+from tests.kernels.device_arrays import DeviceModule
+from tests.kernels.host import HostLauncher
 from tests.support.files import write_rows
-from tests.support.rows import LENGTHS, random_table, table, tables
-from tests.support.texts import SECRETS, batch_of
+from tests.support.rows import random_table
+from tests.support.texts import KEYS, SECRETS
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
@@ -149,6 +149,61 @@ def test_index(
     index.close()
 
 
+# --- passages and benchmark items
+
+REPEATS = [
+    "one two three four five six seven eight",
+    "Zero. One two, three; four! five?\nzero nine\nx",
+    None,
+    "",
+    "漢字かな交じり文 漢字かな交じり文 e\u0301te\u0301 one two three four",
+    "ha ha ha ha ha ha ha ha",
+    "two three four five six + C++ one two three four",
+]
+ITEMS = ["one two three four five six", "four five", None, "漢字 仮名 one two"]
+TEXTS = ["", "x one two three four y four five z", "漢字 仮名, one. two", None, "Two three four: five six!"]
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+@pytest.mark.parametrize("keep", ["first", "minimal", "none"])
+def test_passages(selected: CudaBackend, unit: Any, keep: Any) -> None:
+    for size, form in ((1, None), (3, "NFC")):
+        options: dict[str, Any] = {"tokens": size, "keep": keep, "unit": unit, "normalize": form}
+        options["whole_lines"] = size > 1
+        found, wanted = (gpulsh.passages(REPEATS, **options, backend=name) for name in BACKENDS)
+        assert found == wanted and found.num_rows > 0
+        left = [gpulsh.cut(REPEATS, found, min_left=2, backend=name) for name in BACKENDS]
+        assert left[0] == left[1]
+
+
+@pytest.mark.parametrize("most", [None, 1])
+def test_contamination(selected: CudaBackend, most: int | None) -> None:
+    options: dict[str, Any] = {"tokens": 4, "coverage": 0.5, "ignore_common": most, "normalize": "NFC"}
+    found, wanted = (gpulsh.contamination(TEXTS, ITEMS, **options, backend=name) for name in BACKENDS)
+    assert found.equals(wanted) and found["item"].to_pylist() == [0, 1, 3, 0, 1]
+    assert not gpulsh.contamination(TEXTS, [], backend="cuda").num_rows
+
+
+@pytest.mark.parametrize("measure", ["jaccard", "containment"])
+def test_stretches(selected: CudaBackend, measure: str) -> None:
+    answers = []
+    for backend in BACKENDS:
+        index = gpulsh.Index(shingling="word:2", measure=measure, backend=backend)
+        index.insert(list(range(5)), TEXTS)
+        answers.append(list(index.find("four five six: one two three 漢字 仮名")))
+    assert answers[0] == answers[1] and answers[0]
+
+
+@pytest.mark.usefixtures("kernels_built")
+def test_tokens_of_windows_are_copied_once_for_both_hashes() -> None:
+    launcher = HostLauncher()
+    ops = CudaBackend(DeviceModule(), launcher)
+    values = np.random.default_rng(1).integers(0, 2**64, 100, np.uint64)
+    tokens = Tokens(values, np.array([0, 60, 100])).moved(ops.asarray)
+    public, secret = ops.window_hashes(tokens, *map(ops.asarray, (np.array([3, 70]), np.array([9, 4]))), 20, KEYS)
+    assert launcher.launches["gather"] == 1 and len(public) == len(secret) == 13
+
+
 # --- single steps
 
 
@@ -201,43 +256,9 @@ def test_weighted_rows(selected: CudaBackend) -> None:
 
 # --- bits
 
-KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
-
-
-def assert_simhash(cuda: CudaBackend, rows: Fingerprints, keys: Any = KEYS, weights: Any = None) -> None:
-    there = None if weights is None else cuda.asarray(weights)
-    found = cuda.asnumpy(cuda.simhash(rows.moved(cuda.asarray), keys, there))
-    np.testing.assert_array_equal(found, REFERENCE.simhash(rows, keys, weights))
-    assert found.dtype == np.uint64
-
-
-def test_simhash_of_awkward_rows(cuda: CudaBackend) -> None:
-    for lengths in (LENGTHS[:24], [0, 0, 0], [], [2, 1300, 1], [0] * 70 + [3] + [0] * 31 + [4] + [0] * 33 + [6] * 40):
-        rows = random_table(lengths)
-        assert_simhash(cuda, rows)
-        assert_simhash(cuda, rows, KEYS[:1], np.random.default_rng(1).integers(0, 2**50, len(rows.values)))
-    first, rows = 2**31 + 3, random_table([5, 0, 300, 40])
-    far = Fingerprints(far_array(cuda, first, rows.values), cuda.asarray(rows.offset + first))
-    np.testing.assert_array_equal(cuda.asnumpy(cuda.simhash(far, KEYS)), REFERENCE.simhash(rows, KEYS))
-
-
-@settings(max_examples=15)
-@given(tables, st.integers(0, 5), st.data())
-def test_simhash(cuda: CudaBackend, rows: list[list[int]], before: int, data: Any) -> None:
-    fingerprints = table(rows, before)
-    count = len(fingerprints.values)
-    some = st.lists(st.integers(0, 3) | st.integers(0, 2**50), min_size=count, max_size=count)
-    assert_simhash(cuda, fingerprints)
-    assert_simhash(cuda, fingerprints, KEYS, np.array(data.draw(some), np.int64))
-
 
 @DEFAULT_CUT
 def test_bits_of_texts_and_vectors(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = batch_of([b"", b"one", b"a b", b"a b c d e f " * 30, "漢字 かな हिन्दी ".encode() * 9, b" \xff "])
-    for shingling in (Shingling(size=2), Shingling(unit="char", size=3)):
-        for distinct in (False, True):
-            found = selected.text_simhash(text, shingling, KEYS, distinct)
-            np.testing.assert_array_equal(on_host(found), REFERENCE.text_simhash(text, shingling, KEYS, distinct))
     rows, pairs = random_table([40, 0, 33, 41, 90, 1], universe=64), [[0, 2], [1, 1], [3, 4]]
     documents = ["one two three four", None, "two three four five", "one two three four two three four"] * 3
     for weights in ("set", "count", "idf"):

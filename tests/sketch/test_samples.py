@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.arrays import Fingerprints, Samples
+from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import MIX_1, MIX_2
 from gpulsh.permutations import stream
 from tests.sketch.test_theory import NORMAL, sets_with
+from tests.support.rows import lists_of, table
 
 MASK = (1 << 64) - 1
 BACKENDS = ["reference", "cpu"]
@@ -27,22 +28,13 @@ def permuted(x: int, name: str, seed: int) -> int:
     return y ^ y >> 27
 
 
-def fingerprints(rows: list[list[int]]) -> Fingerprints:
-    offset = np.cumsum([3, *map(len, rows)], dtype=np.int64)
-    return Fingerprints(np.array([7, 7, 7, *(x for row in rows for x in row)], np.uint64), offset)
-
-
-def rows_of(samples: Samples) -> list[list[int]]:
-    return [samples.values[slice(*samples.offset[i : i + 2])].tolist() for i in range(len(samples))]
-
-
 @every_backend
 @given(rows=some_rows, size=st.integers(1, 12), seed=st.integers(0, 2**64 - 1))
 def test_bottom_s_is_the_least_of_a_set(backend: Any, rows: list[list[int]], size: int, seed: int) -> None:
     sketch = gpulsh.BottomS(size=size, seed=seed)
-    samples = sketch(fingerprints(rows), backend=backend)
+    samples = sketch(table(rows, 3), backend=backend)
     sets = [{permuted(x, "bottom_s", seed) for x in row} for row in rows]
-    assert rows_of(samples) == [sorted(values)[:size] for values in sets]
+    assert lists_of(samples) == [sorted(values)[:size] for values in sets]
 
     pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows))]
     wanted = []
@@ -57,9 +49,9 @@ def test_bottom_s_is_the_least_of_a_set(backend: Any, rows: list[list[int]], siz
 @given(rows=some_rows, modulus=st.integers(1, 5), seed=st.integers(0, 2**64 - 1))
 def test_mod_m_is_what_a_modulus_divides(backend: Any, rows: list[list[int]], modulus: int, seed: int) -> None:
     sketch = gpulsh.ModM(modulus=modulus, seed=seed)
-    samples = sketch(fingerprints(rows), backend=backend)
+    samples = sketch(table(rows, 3), backend=backend)
     sets = [{y for x in row if (y := permuted(x, "mod_m", seed)) % modulus == 0} for row in rows]
-    assert rows_of(samples) == [sorted(values) for values in sets]
+    assert lists_of(samples) == [sorted(values) for values in sets]
 
     pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows))]
     both = [(sets[i], sets[j]) for i, j in pairs]
@@ -88,5 +80,5 @@ def test_texts_in_batches(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None
         whole = sketch(gpulsh.shingle(texts, backend=backend), backend=backend)
         monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 16)
         parts = sketch.from_texts(texts, backend=backend)
-        assert rows_of(parts) == rows_of(whole)
+        assert lists_of(parts) == lists_of(whole)
         assert len(sketch.from_texts([], backend=backend)) == 0

@@ -1,6 +1,7 @@
 """Rows of fingerprints for tests: awkward values, awkward lengths, and values before and behind that belong to none."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import strategies as st
@@ -25,6 +26,11 @@ def table(rows: Sequence[Sequence[int]], before: int = 0) -> Fingerprints:
     """Rows end to end, behind `before` values that belong to none and before one more."""
     values = np.array([7] * before + [value for row in rows for value in row] + [9], np.uint64)
     return Fingerprints(values, before + np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+
+def lists_of(rows: Fingerprints) -> list[list[int]]:
+    """The values of each row."""
+    return [rows.values[start:stop].tolist() for start, stop in pairwise(rows.offset.tolist())]
 
 
 def random_table(lengths: Sequence[int], universe: int = 2**64) -> Fingerprints:

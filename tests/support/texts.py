@@ -5,7 +5,7 @@ import sysconfig
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
-from itertools import product, starmap
+from itertools import pairwise, product, starmap
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,10 @@ def batch_of(documents: Sequence[bytes], before: bytes = b"", after: bytes = b""
     """Documents end to end, between bytes that belong to none."""
     values = np.frombuffer(before + b"".join(documents) + after, np.uint8)
     return TextBatch(values, len(before) + np.cumsum([0, *map(len, documents)], dtype=np.int64))
+
+
+def documents_of(batch: TextBatch) -> list[bytes]:
+    return [batch.values[start:stop].tobytes() for start, stop in pairwise(batch.offset.tolist())]
 
 
 @st.composite

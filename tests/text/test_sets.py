@@ -12,6 +12,7 @@ import gpulsh
 from gpulsh.backends.protocol import GOLDEN, LENGTH, STREAM_ITEM
 from gpulsh.backends.reference.hashing import key, mix64
 from gpulsh.text import sets as module
+from tests.support.rows import lists_of
 
 every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 
@@ -25,10 +26,6 @@ def hashed(item: int | str | bytes) -> int:
     return mix64(total + (len(content) + 1) * LENGTH)
 
 
-def rows_of(found: gpulsh.Fingerprints) -> list[list[int]]:
-    return [found.values[start:stop].tolist() for start, stop in zip(found.offset, found.offset[1:], strict=False)]
-
-
 integers, texts, pieces = st.integers(-(1 << 63), (1 << 64) - 1), st.text(max_size=20), st.binary(max_size=20)
 
 
@@ -40,7 +37,7 @@ def sets_of(items: Any) -> Any:
 @given(sets=st.sampled_from([integers, texts, pieces]).flatmap(sets_of))
 def test_items_are_mixed_as_the_docstring_says(backend: Any, sets: list[list[Any] | None]) -> None:
     found = gpulsh.fingerprint(sets, backend=backend)
-    assert rows_of(found) == [sorted({hashed(item) for item in one or ()}) for one in sets]
+    assert lists_of(found) == [sorted({hashed(item) for item in one or ()}) for one in sets]
 
 
 def test_scheme() -> None:
@@ -59,7 +56,7 @@ def test_scheme() -> None:
 def test_long_items_and_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BYTES_AT_ONCE", 50)
     sets = [[f"{'item ' * (i % 30)}{i}"] for i in range(100)]
-    assert rows_of(gpulsh.fingerprint(sets, backend="cpu")) == [[hashed(one)] for (one,) in sets]
+    assert lists_of(gpulsh.fingerprint(sets, backend="cpu")) == [[hashed(one)] for (one,) in sets]
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,28 @@ from hypothesis import strategies as st
 from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch, Tokens, Values
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, prefix_lengths, sketched
 from gpulsh.params import FOREIGN, SKETCHES, BandShape, Family, Shingling
-from gpulsh.sketch.simhash import keys_of
 from tests.backends.parity.agreement import REFERENCE, agree, moved, said
 from tests.backends.parity.cuts import CPU, DEVICE, HOST, backend, marked
 from tests.support.rows import EDGES, hashes, table, tables
 from tests.support.same import same
-from tests.support.texts import KEYS, READINGS, UNITS, all_shinglings, any_text, batch_of, shingling_of, word_shinglings
+from tests.support.texts import (
+    KEYS,
+    READINGS,
+    UNITS,
+    all_shinglings,
+    any_text,
+    batch_of,
+    documents_of,
+    shingling_of,
+    word_shinglings,
+)
 from tests.support.weighted import numbers, rows_of, weighted_tables
 
 Case = Callable[..., Any]
 CASES: dict[str, tuple[Case, st.SearchStrategy[tuple[Any, ...]]]] = {}
 any_shingling = st.one_of(all_shinglings, word_shinglings)
 any_seed = st.integers(0, 2**64 - 1)
+SIMHASH_KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
 any_gap = st.integers(0, 4)
 any_digest = st.one_of(
     st.sampled_from([*EDGES, 5, INSTEAD_OF_NO_DIGEST, NO_DIGEST]), st.integers(0, 2**64 - 1), st.integers(0, 30)
@@ -51,7 +61,7 @@ def case(*arguments: st.SearchStrategy[Any]) -> Callable[[Case], Case]:
 @pytest.mark.parametrize(
     ("cuts", "examples"),
     [
-        pytest.param(list(CPU), 200 * MORE, id="cpu"),
+        pytest.param(list(CPU), 250 * MORE, id="cpu"),
         pytest.param(HOST, 80 * MORE, id="host", marks=pytest.mark.kernels),
         *(pytest.param([cut], 250, id=cut, marks=marked(cut).marks) for cut in DEVICE),  # type: ignore[attr-defined]
     ],
@@ -99,11 +109,11 @@ def code_points(ops: Backend, rows: list[str], unit: Any) -> None:
 
 
 @case(any_text, all_shinglings, st.integers(1, 5))
-def bounds_of_tokens(ops: Backend, text: TextBatch, shingling: Shingling, step: int) -> None:
+def bounds_of_tokens(ops: Backend, text: TextBatch, shingling: Shingling, step: int = 1) -> Any:
     counts = said("tokens", text, shingling).lengths
     row = np.repeat(np.arange(len(text)), counts)
     token = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    agree(ops, "token_bounds", text, shingling, row[::step], token[::step])
+    return agree(ops, "token_bounds", text, shingling, row[step // 2 :: step], token[step // 2 :: step])
 
 
 @case(tables, any_gap, st.integers(1, 12))
@@ -151,11 +161,20 @@ def signing(ops: Backend, text: TextBatch, shingling: Shingling, name: Any, colu
 @case(any_text, any_shingling)
 def passes_over_text(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
     for distinct in (False, True):
-        agree(ops, "text_simhash", text, shingling, keys_of(64, 1), distinct)
+        agree(ops, "text_simhash", text, shingling, SIMHASH_KEYS, distinct)
     sets = said("shingle_sets", text, shingling, KEYS)
     counts = agree(ops, "frequencies", sets, np.full(64, 250, np.uint8))
     for counted, rare in itertools.product((counts, np.arange(16, dtype=np.uint8)), (0, 7, 252)):
         agree(ops, "prefixes", sets, counted, prefix_lengths(sets.lengths, 0.7), rare)
+
+
+@case(tables, any_gap, st.data())
+def simhash(ops: Backend, rows: list[list[int]], before: int, data: st.DataObject) -> None:
+    fingerprints = table(rows, before)
+    agree(ops, "simhash", fingerprints, SIMHASH_KEYS)
+    count = len(fingerprints.values)
+    some = st.lists(st.integers(0, 3) | st.integers(0, 2**50), min_size=count, max_size=count)
+    agree(ops, "simhash", fingerprints, SIMHASH_KEYS, np.array(data.draw(some), np.int64))
 
 
 def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:
@@ -279,12 +298,11 @@ def components(ops: Backend, count: int, data: st.DataObject) -> None:
 
 
 @case(st.binary(max_size=700), st.lists(st.tuples(st.integers(0, 700), st.integers(0, 300)), max_size=40))
-def bytes_of_texts(ops: Backend, data: bytes, spans: list[tuple[int, int]]) -> None:
+def bytes_of_texts(ops: Backend, data: bytes, spans: Sequence[tuple[int, int]]) -> None:
     cuts = [(min(start, len(data)), min(start + size, len(data))) for start, size in spans]
     begin, end = np.array(cuts, np.int64).reshape(-1, 2).T
     found = agree(ops, "gather", np.frombuffer(data, np.uint8), begin, end)
-    rows = [data[start:stop] for start, stop in cuts]
-    assert found.values.tobytes() == b"".join(rows)
+    assert documents_of(found) == [data[start:stop] for start, stop in cuts] and found.offset[0] == 0
 
 
 @case(weighted_tables, any_gap, st.integers(1, 6), any_seed, st.data())

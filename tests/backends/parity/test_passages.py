@@ -6,10 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gpulsh.arrays import Fingerprints, Numbers, TextBatch, Tokens
+from gpulsh.arrays import Fingerprints, TextBatch, Tokens
 from gpulsh.backends.protocol import NO_DIGEST, WINDOW_PART, Backend
 from gpulsh.params import Shingling, Unit
 from tests.backends.parity.agreement import REFERENCE, agree, far_array, fewer, said
+from tests.backends.parity.test_any import bounds_of_tokens
 from tests.support import naive
 from tests.support.rows import LENGTHS, random_table, table
 from tests.support.texts import ALL_READINGS, AWKWARD, KEYS, UNITS, batch_of, known
@@ -72,31 +73,21 @@ def test_hashes_of_many_windows(ops: Backend) -> None:
     agree(ops, "window_hashes", Tokens(rows.values, rows.offset), rows.offset[:1], np.array([many]), 50, KEYS)
 
 
-def all_tokens(text: TextBatch, shingling: Shingling) -> tuple[Numbers, Numbers]:
-    """Every token of a batch: its document and its number there."""
-    counts = np.diff(said("tokens", text, shingling).offset)
-    row = np.repeat(np.arange(len(text)), counts)
-    return row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-
-
-def check_bounds(ops: Backend, text: TextBatch, shingling: Shingling) -> Numbers:
-    row, token = all_tokens(text, shingling)
+def check_bounds(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
     for step in (1, 2, 7):
-        bounds: Numbers = agree(ops, "token_bounds", text, shingling, row[step // 2 :: step], token[step // 2 :: step])
-    return bounds
+        bounds_of_tokens(ops, text, shingling, step)
 
 
 @every_unit
 def test_bounds_are_those_of_the_tokens(ops: Backend, unit: Unit) -> None:
     texts = ["One, two — drei 四五 six", "", "...", "नमस्ते दुनिया", "é", " x  y ", "a" * 300 + " b", "+ C++ 👍🏽 +"]
     text = batch_of([one.encode() for one in texts], b"zz\xc3", b"\xa9a")
-    shingling = Shingling(unit=unit)
-    row, token = all_tokens(text, shingling)
-    bounds = agree(ops, "token_bounds", text, shingling, row, token)
-    for document, one in enumerate(texts):
-        found = [one.encode()[start:stop].decode() for start, stop in bounds[row == document].tolist()]
+    bounds = iter(bounds_of_tokens(ops, text, Shingling(unit=unit)).tolist())
+    for one in texts:
         words = naive.tokens(known(one), unit)
+        found = [one.encode()[start:stop].decode() for _, (start, stop) in zip(words, bounds, strict=False)]
         assert [naive.tokens(piece, unit) or [" "] for piece in found] == [[word] for word in words]
+    assert next(bounds, None) is None
 
 
 @pytest.mark.parametrize("shingling", ALL_READINGS)

@@ -1,15 +1,21 @@
-"""Rows of fingerprints: unique, bitmaps, frequencies, prefixes, intersect, overlap_bounds; examples."""
+"""Rows of fingerprints, and the bytes of texts: all operations on them; examples."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
 
 from gpulsh.arrays import Fingerprints, Numbers
-from gpulsh.backends.protocol import NO_DIGEST, Backend
-from tests.backends.parity.agreement import agree, far_array, said
+from gpulsh.backends.cpu import CpuBackend, intersect
+from gpulsh.backends.protocol import GOLDEN, NO_DIGEST, Backend
+from gpulsh.errors import ParameterError
+from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
+from tests.backends.parity.test_any import SIMHASH_KEYS, bytes_of_texts
 from tests.support.rows import LENGTHS, random_table, table
 from tests.support.same import same
+
+EMPTY = [0] * 70 + [3] + [0] * 31 + [4] + [0] * 33 + [6] * 40
 
 
 def check(ops: Backend, rows: Fingerprints, bits: int) -> None:
@@ -100,3 +106,98 @@ def test_rows_beyond_32_bits(ops: Backend, first: int) -> None:
     near = said("unique", rows)
     same(ops.bitmaps(far(near)), said("bitmaps", near), ops.asnumpy)
     same(ops.intersect(ops.asarray(pairs), far(near)), said("intersect", pairs, near), ops.asnumpy)
+    same(ops.simhash(far(near), SIMHASH_KEYS), said("simhash", near, SIMHASH_KEYS), ops.asnumpy)
+
+
+@pytest.mark.parametrize("lengths", [[*LENGTHS, *range(14, 19), *range(238, 258), 479, 480, 481], [0, 0], [], EMPTY])
+def test_simhash_of_awkward_rows(ops: Backend, lengths: list[int]) -> None:
+    rows = random_table(lengths)
+    weights = np.random.default_rng(1).integers(0, 2**50, len(rows.values))
+    for given in ((SIMHASH_KEYS,), (SIMHASH_KEYS, np.ones_like(weights)), (SIMHASH_KEYS[:1], weights)):
+        agree(ops, "simhash", rows, *given)
+
+
+def test_simhash_counts_as_many_bits_as_a_row_may_have(ops: Backend) -> None:
+    """One value less than half, half, and more than half of a row."""
+    rows = []
+    for size in [1, 2, 15, 16, 17, 239, 240, 241, 255, 256, 257, 1000, 4097]:
+        firsts = {min(max(size // 2 + more, 0), size) for more in (-1, 0, 1)}
+        rows += [[5] * first + [6] * (size - first) for first in sorted(firsts)]
+    agree(ops, "simhash", table(rows), SIMHASH_KEYS)
+
+
+# --- rows that meet in many pairs as bits of a table, which only the CPU backend has
+
+
+@pytest.mark.parametrize("rows", [2, 90])
+def test_rows_that_meet_in_many_pairs(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near-copies beside rows that meet few: these take bits, those do not."""
+    taken: list[int] = []
+    found = intersect.overlap_bounds
+    monkeypatch.setattr(intersect, "overlap_bounds", lambda *given: taken.append(len(given[1])) or found(*given))
+    monkeypatch.setattr(intersect, "FEWEST_PAIRS", 1)
+    generator = np.random.default_rng(rows)
+    page = generator.integers(0, 2**64, 200, np.uint64)
+    alike = [
+        [*generator.choice(page, 190, replace=False), int(own)] for own in generator.integers(0, 2**64, rows, np.uint64)
+    ]
+    unique = REFERENCE.unique(table([*alike, *([value] for value in page[:30]), page.tolist(), []], before=2))
+    every = np.array(list(itertools.product(range(rows), repeat=2)), np.int64)
+    apart = np.stack([generator.integers(0, len(unique), 40), generator.integers(rows, len(unique), 40)], axis=1)
+    pairs = generator.permutation(np.concatenate([every, apart]))
+    wanted = REFERENCE.intersect(pairs, unique)
+    for threads in (1, 2):
+        taken.clear()
+        same(CpuBackend(threads).intersect(pairs, unique), wanted)
+        assert (sum(taken) >= rows * (rows - 1)) == (rows > 2)
+
+
+@pytest.mark.parametrize("values", ["in one slot", "many"])
+def test_rows_whose_values_fit_into_no_table(values: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that nobody hashed, or more than the table holds, are compared in order, and none is probed for long."""
+    monkeypatch.setattr(intersect, "overlap_bounds", None)
+    inverse = pow(GOLDEN, -1, 2**64)
+    if values == "in one slot":
+        rows = [[(number * inverse) % 2**64 for number in range(first, first + 5000)] for first in range(60)]
+    else:
+        generator = np.random.default_rng(1)
+        rows = [generator.integers(0, 2**64, 5000, np.uint64).tolist() for _ in range(60)]
+    unique = REFERENCE.unique(table(rows))
+    pairs = np.array(list(itertools.combinations(range(60), 2)) * 2, np.int64)
+    began = time.process_time()
+    found = CpuBackend(1).intersect(pairs, unique)
+    assert time.process_time() - began < 5
+    some = slice(None, None, 11)  # the reference takes its time
+    same(tuple(one[some] for one in found), REFERENCE.intersect(pairs[some], unique))
+
+
+# --- bytes
+
+TEXT = "aé語\0😀".encode() + b"\xff" + bytes(range(256)) * 3
+END = len(TEXT)
+SPANS: list[list[tuple[int, int]]] = [  # starts and lengths
+    *([], [(0, 0)], [(END, 0)] * 3, [(0, END)], [(5, 4), (0, 0), (1, 1)]),
+    [(3, 0)] * 300 + [(0, 1)] + [(7, 0)] * 300 + [(END - 1, 1)] + [(2, 0)] * 40,
+    [(place, 1) for place in reversed(range(300))],
+    [(0, 257), (0, 256), (0, 255), (1, 32), (1, 31), (2, 31)],
+]
+
+
+def test_bytes_of_awkward_spans(ops: Backend) -> None:
+    for spans in SPANS:
+        bytes_of_texts(ops, TEXT, spans)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-1, 1), (0, 5), (3, 2)])
+def test_a_text_outside_of_the_bytes_is_refused(begin: int, end: int) -> None:
+    with pytest.raises(ParameterError, match=r"outside \[0, 4\]"):
+        CpuBackend(1).gather(np.zeros(4, np.uint8), np.array([0, begin]), np.array([1, end]))
+
+
+def test_bytes_beyond_4_gib(ops: Backend) -> None:
+    far = 2**32 + 5
+    begin, end = np.array([far, 0, far + 2], np.int64), np.array([far + 3, 2, far + 3], np.int64)
+    for judged in (ops, REFERENCE):
+        values = far_array(judged, far, np.array([1, 2, 3], np.uint8))
+        found = judged.gather(values, judged.asarray(begin), judged.asarray(end))
+        assert judged.asnumpy(found.values).tolist() == [1, 2, 3, 0, 0, 3]

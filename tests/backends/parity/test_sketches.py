@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from gpulsh.arrays import Array, Fingerprints
+from gpulsh.arrays import Array, Fingerprints, TextBatch
+from gpulsh.backends.cuda.sketches import MAX_COLUMNS
 from gpulsh.backends.protocol import NO_VALUE, Backend, sketched
 from gpulsh.backends.reference.hashing import PRIME
 from gpulsh.params import (
@@ -23,11 +24,15 @@ from tests.backends.parity.agreement import agree, far_array, fewer, said
 from tests.backends.parity.test_any import check_parts, check_signing
 from tests.support.rows import LENGTHS, random_table, table
 from tests.support.same import same
-from tests.support.texts import KEYS, batch_of
+from tests.support.texts import KEYS, UNITS, batch_of
 
 NAMES = list(SKETCHES)
 every_sketch = pytest.mark.parametrize("name", NAMES)
 SHAPE = BandShape(bands=4, rows=3)
+every_unit = pytest.mark.parametrize("unit", UNITS)
+SHAPES = [(1, 1, 1), (20, 4, 5), (33, 33, 1), (65, 65, 1), (100, 1, 100), (192, 32, 6), (256, 4, 64)]
+COUNTS = [0, 1, 2, 5, 0, 31, 32, 33, 0, 0, 127, 128, 129, 3, 255, 256, 257, 1, 0, 700, 64, 63, 0]
+UNIT_SIZES: list[tuple[Unit, int]] = [("word", 5), ("char", 3)]
 RUNS_OF_EMPTY_ROWS = [0] * 70 + [3] + [0] * 31 + [4] + [0] * 32 + [5] + [0] * 33 + [6] * 40
 SOME = [*LENGTHS[:20], 513, 1100, 1]  # the reference takes a step for each value and column
 MORE_COLUMNS: dict[str, list[int]] = {"affine32": [31, 65, 300], "one_permutation": [32, 300]}
@@ -98,7 +103,43 @@ def test_signing_of_awkward_documents(ops: Backend, name: FamilyName, unit: Unit
     check_signing(ops, text, shingling, family, SHAPE)
     # Text that is in the host's memory, whatever the backend.
     wanted = said("sign", text, shingling, family, SHAPE, KEYS)
-    same(ops.sign(text, shingling, family, SHAPE, KEYS), wanted, ops.asnumpy)
+    found = ops.sign(text, shingling, family, SHAPE, KEYS)
+    same(found, wanted, ops.asnumpy)
+    assert ops.name != "cuda" or ops.asnumpy(found.digests).flags.f_contiguous, "who reads a band gathers it"
+
+
+def of_tokens(counts: list[int], unit: Unit) -> TextBatch:
+    """Documents of so many tokens."""
+    words = [f"w{i} " if unit == "word" else chr(0x4E00 + i) for i in range(6000)]
+    return batch_of(["".join(words[row : row + count]).encode() for row, count in enumerate(counts)])
+
+
+# Columns, bands, rows: signature lengths that leave lanes idle, fill them, and need several groups of columns.
+@pytest.mark.parametrize(("columns", "bands", "rows"), SHAPES)
+def test_signing_of_every_count_of_tokens(ops: Backend, columns: int, bands: int, rows: int) -> None:
+    family, shape = Family(num_perm=columns, seed=3), BandShape(bands=bands, rows=rows)
+    for unit, size in UNIT_SIZES:
+        agree(ops, "sign", of_tokens(COUNTS, unit), Shingling(unit=unit, size=size), family, shape, KEYS)
+
+
+@every_unit
+@pytest.mark.parametrize("size", [1, 2, 63, 64])
+def test_signing_around_the_ends_of_spans(ops: Backend, unit: Unit, size: int) -> None:
+    counts = [size - 1, size, size + 1, 3 * size, 0, 1, 290 - size, size, 10, 1030]
+    check_signing(ops, of_tokens(counts, unit), Shingling(unit=unit, size=size), Family(num_perm=12), SHAPE)
+
+
+@every_unit
+@pytest.mark.parametrize("counts", [[2, 5300, 1], RUNS_OF_EMPTY_ROWS, [], [0], [0, 0, 0]])
+def test_signing_of_one_long_document_and_runs_of_empty_ones(ops: Backend, unit: Unit, counts: list[int]) -> None:
+    check_signing(ops, of_tokens(counts, unit), Shingling(unit=unit, size=3), Family(num_perm=16), SHAPE)
+
+
+@pytest.mark.parametrize("columns", [MAX_COLUMNS, MAX_COLUMNS + 1])
+def test_signing_by_the_longest_signature_of_a_kernel_and_one_longer(ops: Backend, columns: int) -> None:
+    for counts, shape in (([0, 40, 300, 2], (columns // 3, 3)), ([7, 3], (2, columns // 2)), ([3] * 40, (4, 128))):
+        text, shape_of = of_tokens(counts, "word"), BandShape(bands=shape[0], rows=shape[1])
+        agree(ops, "sign", text, Shingling(size=4), Family(num_perm=columns), shape_of, KEYS)
 
 
 @pytest.mark.parametrize("name", list(FOREIGN))

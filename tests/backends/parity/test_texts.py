@@ -9,7 +9,7 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.params import PLAIN, Reading, Shingling, Unit
 from tests.backends.parity.agreement import REFERENCE, agree, far_array, fewer
-from tests.backends.parity.test_any import texts
+from tests.backends.parity.test_any import passes_over_text, texts
 from tests.support.same import same
 from tests.support.texts import AWKWARD, KEYS, READINGS, UNITS, batch_of, shingling_of
 
@@ -122,6 +122,12 @@ def test_long_words(ops: Backend) -> None:
     check(ops, batch_of(["".join(letters[:length]).encode() for length in lengths]), "word", 1)
     joined = " ".join(part for length in lengths for part in ("".join(letters[-length:]), "é" * (length % 3)))
     check(ops, batch_of([joined.encode(), joined[::-1].encode()]), "word", 2)
+
+
+@every_unit
+def test_passes_over_texts(ops: Backend, unit: Unit) -> None:
+    documents = [b"", b"one", b"a b", b"a b c d e f " * 30, "漢字 かな हिन्दी ".encode() * 9, b" \xff "]
+    passes_over_text(ops, batch_of(documents), Shingling(unit=unit, size=2))
 
 
 @every_unit
