@@ -84,7 +84,12 @@ def assert_added(added: Any, wanted: list[tuple[Any, float]], keys: list[Any]) -
 def assert_same(index: Index, naive: NaiveIndex, asked: list[str | None]) -> None:
     found = index.query(asked)
     told = list(zip(found.positions.tolist(), found.keys.tolist(), found.similarity.tolist(), strict=True))
-    assert told == naive.query(asked)
+    wanted = naive.query(asked)
+    assert told == wanted
+    ranks = [sum(other[0] == row[0] for other in wanted[:at]) for at, row in enumerate(wanted)]
+    # The most similar, ties to those that came first.
+    assert list(index.query(asked, top=2)) == [row for row, rank in zip(wanted, ranks, strict=True) if rank < 2]
+    assert sorted(index.pairs()) == sorted(naive.pairs())
     assert len(index) == len(naive.keys())
     assert index.dropped() == sum(not document.held for document in naive.documents)
     assert list(index.counts()) == naive.counts()
@@ -181,52 +186,68 @@ TestMachine = Machine.TestCase
 @settings(max_examples=18, deadline=None)
 @given(st.lists(texts, max_size=40), st.data(), st.sampled_from([60, 400, 1 << 20]))
 def test_any_cut_decides_as_one_run(given: list[Any], data: st.DataObject, batch: int) -> None:
+    """And counts as loops over that run's decisions do."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(given)), max_size=4)))
     wanted = gpulsh.deduplicate(given, threshold=THRESHOLD, shingling=SHINGLING, **SHAPE, backend="cpu")
-    with small_limits(batch):
-        index = new_index()
+    words = [tokens(text or "", "word") for text in given]
+    counts = {at: [at, 0, 0] for at in np.flatnonzero(wanted.keep).tolist()}
+    for at, witness in enumerate(wanted.duplicate_of.tolist()):
+        if at != witness:
+            counts[witness][1 if words[at] == words[witness] else 2] += 1
+    with small_limits(batch), tempfile.TemporaryDirectory() as folder, new_index() as index:
+        index.save(Path(folder) / "index")
         for start, stop in zip([0, *cuts], [*cuts, len(given)], strict=True):
             added = index.add(range(start, stop), given[start:stop])
             assert added.duplicate_of.tolist() == wanted.duplicate_of[start:stop].tolist()
             assert added.keep.tolist() == wanted.keep[start:stop].tolist()
             np.testing.assert_array_equal(added.similarity, wanted.similarity[start:stop])
-
-
-@settings(max_examples=18, deadline=None)
-@given(st.lists(texts, max_size=40), st.data(), st.sampled_from([60, 1 << 20]))
-def test_parts_count_as_the_whole(given: list[Any], data: st.DataObject, batch: int) -> None:
-    """Loops over the decisions of one run give the counts of an index to which its parts were added."""
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(given)), max_size=4)))
-    whole = gpulsh.deduplicate(given, threshold=THRESHOLD, shingling=SHINGLING, **SHAPE, backend="cpu")
-    words = [tokens(text or "", "word") for text in given]
-    wanted = {at: [at, 0, 0] for at in np.flatnonzero(whole.keep).tolist()}
-    for at, witness in enumerate(whole.duplicate_of.tolist()):
-        if at != witness:
-            wanted[witness][1 if words[at] == words[witness] else 2] += 1
-    with small_limits(batch), tempfile.TemporaryDirectory() as folder:
-        index = new_index()
-        index.save(Path(folder) / "index")
-        for start, stop in zip([0, *cuts], [*cuts, len(given)], strict=True):
-            index.add(range(start, stop), given[start:stop])
             index.save()
         for _ in range(2):
-            assert [list(row) for row in index.counts()] == list(wanted.values())
+            assert [list(row) for row in index.counts()] == list(counts.values())
             index.compact()
-        index.close()
 
 
-def test_a_copy_of_a_dropped_document_stays_near_its_witness() -> None:
-    """Even where the first copy was removed, and a later one is held."""
-    index, naive = new_index(), naive_index()
-    page, near = "a b c d e f", "a b c d e f g"
-    verbs = (("add", 1, page), ("add", 2, near), ("insert", 3, near), ("add", 4, near), ("add", 5, page))
-    for each in (index, naive):
-        for verb, key, text in verbs:
-            getattr(each, verb)([key], [text])
-    assert list(index.counts()) == naive.counts() == [(1, 1, 2), (3, 0, 0)]
-    for each in (index, naive):
-        each.remove([2])
-    assert list(index.counts()) == naive.counts() == [(1, 1, 1), (3, 0, 0)]
+PAGE, NEAR, FAR = "a b c d e f", "a b c d e f g", "m n o p q"
+ROTATED = [known(" ".join(WORDS[i:] + WORDS[:i])) for i in range(len(WORDS))]
+LIVES: dict[str, list[tuple[Any, ...]]] = {
+    # Even where the first copy was removed, and a later one is held.
+    "a copy of a dropped document stays near its witness": [
+        *(("add", ["1"], [PAGE]), ("add", ["2"], [NEAR]), ("insert", ["3"], [NEAR]), ("add", ["4"], [NEAR])),
+        *(("add", ["5"], [PAGE]), ("remove", ["2"])),
+    ],
+    "a removed witness speaks for nobody": [
+        *(("add", ["x", "y", "z"], [PAGE, NEAR, NEAR]), ("remove", ["x"]), ("add", ["y"], [NEAR])),
+    ],
+    "the first copy and its witness speak": [
+        *(("add", ["x", "y"], [NEAR, NEAR + " k"]), ("add", ["z"], [NEAR + " k"]), ("insert", ["p", "p2"], [FAR] * 2)),
+        *(("insert", ["q", "q2"], [FAR] * 2), ("add", ["r"], [FAR])),
+    ],
+    "a dropped document is in the index": [
+        *(("add", ["a", "b", "c"], ["one two three", "One two three!", FAR]), ("remove", ["b"])),
+    ],
+    "words of many scripts": [("add", [f"键{i}🙂\0" for i in range(len(ROTATED))], ROTATED)],
+}
+
+
+@pytest.mark.parametrize("spill", [0, 1 << 30])  # a segment for each call, or one
+@pytest.mark.parametrize("name", LIVES)
+def test_a_life_is_that_of_the_naive_index(name: str, spill: int, tmp_path: Path) -> None:
+    naive, asked = naive_index(), [PAGE, NEAR, FAR, "one two three", *ROTATED[:9]]
+    with mock.patch.object(contents, "SPILL_BYTES", spill), new_index() as index:
+        index.save(tmp_path / "i")
+        for verb, *given in LIVES[name]:
+            for key in given[0] if verb != "remove" else ():
+                assert key not in index
+            answers = [getattr(one, verb)(*given) for one in (index, naive)]
+            if verb == "add":
+                assert_added(*answers, given[0])
+            assert all(map(index.__contains__, naive.keys()))
+            assert_same(index, naive, asked)
+        index.save()
+        assert_same(Index.open(tmp_path / "i", backend="cpu"), naive, asked)
+        for key in naive.keys()[:2]:  # the second was dropped in some
+            with pytest.raises(ParameterError, match="which is in the index"):
+                index.add([key], ["seven eight"])
 
 
 def test_real_text_is_decided_as_by_one_run(tmp_path: Path) -> None:
@@ -342,27 +363,6 @@ def test_a_file_or_a_link_is_no_folder_of_an_index(tmp_path: Path) -> None:
     index.close()
 
 
-def test_a_dropped_document_is_in_the_index(tmp_path: Path) -> None:
-    """`in`, `len`, `add` and `remove` agree what is; queries find what is held."""
-    keys, given = ["a", "b", "c"], ["one two three", "One two three!", "four five six"]
-    index = new_index()
-    assert index.add(keys, given).keep.tolist() == [True, False, True]
-    index.save(tmp_path / "i")
-    index.close()
-    for _ in range(2):
-        assert len(index) == sum(key in index for key in [*keys, "d"]) == 3 and index.dropped() == 1
-        assert index.query(given[:2]).keys.tolist() == ["a", "a"]
-        with pytest.raises(ParameterError, match="'b', which is in the index"):
-            index.add(["b"], ["seven eight"])
-        index.close()
-        index = Index.open(tmp_path / "i", backend="cpu")
-    index.remove(["b"])
-    assert len(index) == 2 == sum(key in index for key in keys) and index.dropped() == 0
-    with pytest.raises(ParameterError, match="'b', which is not in the index"):
-        index.remove(["b"])
-    index.close()
-
-
 def test_answers_are_walked_row_by_row() -> None:
     index = new_index()
     added = index.add([7, 8, 9], ["one two three", "One two three!", "four five six"])
@@ -372,29 +372,6 @@ def test_answers_are_walked_row_by_row() -> None:
     assert rows == [(0, 7, 1.0), (0, 10, 1.0), (2, 9, 1.0)]
     assert [type(value) for value in rows[0]] == [int, int, float]
     assert list(index.pairs()) == [(7, 10, 1.0)] and list(index.query([])) == []
-
-
-@settings(max_examples=18, deadline=None)
-@given(st.lists(texts, max_size=30), st.lists(texts, max_size=8), st.integers(1, 6), st.sampled_from([60, 1 << 20]))
-def test_the_top_are_the_first_of_all(known: list[Any], asked: list[Any], top: int, batch: int) -> None:
-    """The most similar, ties to those that came first."""
-    naive = naive_index()
-    naive.insert(range(len(known)), known)
-    with small_limits(batch):
-        index = new_index()
-        index.insert(range(len(known)), known)
-        wanted = naive.query(asked)
-        ranks = [sum(other[0] == row[0] for other in wanted[:at]) for at, row in enumerate(wanted)]
-        assert list(index.query(asked, top=top)) == [row for row, rank in zip(wanted, ranks, strict=True) if rank < top]
-
-
-def test_a_removed_witness_speaks_for_nobody() -> None:
-    index = new_index()
-    texts = ["a b c d e f", "a b c d e f g", "a b c d e f g"]
-    assert index.add(["x", "y", "z"], texts).duplicate_of.tolist() == ["x", "x", "x"]
-    index.remove(["x"])
-    assert len(index) == 0 and index.dropped() == 0 and "y" not in index
-    assert index.add(["y"], [texts[1]]).keep.tolist() == [True]
 
 
 def test_a_query_takes_any_number_from_the_indexs_threshold_on() -> None:
@@ -436,40 +413,6 @@ def test_one_writer_and_readers_that_see_one_state(tmp_path: Path) -> None:
     (tmp_path / "mine/file").write_text("mine")
     with pytest.raises(OutputError, match="holds file"):
         new_index().save(tmp_path / "mine")
-
-
-def test_words_of_many_scripts(tmp_path: Path) -> None:
-    given = [" ".join(WORDS[i:] + WORDS[:i]) for i in range(len(WORDS))]
-    given = [known(text) for text in given]
-    index, naive = new_index(), naive_index()
-    keys = [f"键{i}🙂\0" for i in range(len(given))]
-    assert_added(index.add(keys, given), naive.add(keys, given), keys)
-    index.save(tmp_path / "i")
-    assert_same(Index.open(tmp_path / "i", backend="cpu"), naive, given)
-    index.close()
-
-
-@pytest.mark.parametrize("spill", [0, 1 << 30])  # a segment for each call, or one
-def test_the_first_copy_and_its_witness_speak(spill: int, tmp_path: Path) -> None:
-    near = "a b c d e f g h i j"
-    with mock.patch.object(contents, "SPILL_BYTES", spill), new_index() as index:
-        index.save(tmp_path / "i")
-        assert index.add(["x", "y"], [near, near + " k"]).duplicate_of.tolist() == ["x", "x"]
-        copy = index.add(["z"], [near + " k"])
-        assert copy.duplicate_of.tolist() == ["x"] and copy.similarity.tolist() == [np.float32(9 / 10)]
-        for keys in (["p", "p2"], ["q", "q2"]):
-            index.insert(keys, ["m n o p q"] * 2)
-        assert index.add(["r"], ["m n o p q"]).duplicate_of.tolist() == ["p"]
-
-
-def test_half_a_hash_is_no_copy() -> None:
-    documents = segments.Documents(np.array([4]), np.array([4]), np.ones(1), np.array([1]))
-    fingerprints = gpulsh.Fingerprints(np.array([9], np.uint64), np.array([0, 1]))
-    exact, digests = np.array([[5, 6]], np.uint64), np.array([[7]], np.uint64)
-    segment = segments.make_segment(documents, exact, digests, fingerprints)
-    snapshot = Snapshot([segment], segments.NOTHING)
-    asked = np.array([[5, 7], [5, 6], [6, 6]], np.uint64)
-    assert snapshot.first_copies(asked)[0].tolist() == [-1, 4, -1]
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=20), st.data())

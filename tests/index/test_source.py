@@ -7,20 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from unittest import mock
 
 import fsspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
+from hypothesis.stateful import rule
 
 from gpulsh import Index
 from gpulsh.cli import main
 from gpulsh.errors import ChangedInputError, InputError, ParameterError
 from gpulsh.index import candidates, manifest, segment
 from gpulsh.index.evidence import texts as reading
-from tests.index.test_contents import Machine, new_index, small_limits
-from tests.index.test_contents import texts as any_text
+from tests.index.test_contents import Machine, new_index
 from tests.support.command import Command
 from tests.support.files import read_rows, write_rows
 from tests.support.texts import licences
@@ -33,41 +32,29 @@ def by_key(texts: dict[Any, Any]) -> Callable[[list[Any]], list[Any]]:
 
 
 class SourceMachine(Machine):
-    """Any sequence of verbs decides and answers as the naive index, which holds everything."""
+    """Any sequence of verbs decides and answers as the naive index, which holds everything.
+
+    All texts are read again at once, or as often as they are compared.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.opened = {"read": by_key(self.texts)}
         self.made = {"evidence": "source", **self.opened}
+        self.reading = pytest.MonkeyPatch()
+        self.reading.setattr(reading, "READ_AT_ONCE", 300)
+
+    @rule(held=st.sampled_from([0, 1 << 28]))
+    def hold(self, held: int) -> None:
+        self.reading.setattr(candidates, "HELD_BYTES", held)
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.reading.undo()
 
 
-SourceMachine.TestCase.settings = settings(max_examples=9, stateful_step_count=15, deadline=None)
+SourceMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
 TestSourceMachine = SourceMachine.TestCase
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from(["add", "add", "insert"]), st.lists(any_text, max_size=15)), max_size=5),
-    st.sampled_from([60, 1 << 20]),
-    st.sampled_from([0, 1 << 28]),
-)
-def test_the_compact_index_is_the_full_one(calls: list[tuple[str, list[Any]]], batch: int, held: int) -> None:
-    """Whether all texts are read again at once, or as often as they are compared."""
-    texts: dict[int, Any] = {}
-    full, compact = new_index(), new_index(evidence="source", read=by_key(texts))
-    at_once = mock.patch.object(candidates, "HELD_BYTES", held)
-    with small_limits(batch), at_once, mock.patch.object(reading, "READ_AT_ONCE", 300):
-        for verb, rows in calls:
-            keys = range(len(texts), len(texts) + len(rows))
-            answers = [getattr(index, verb)(keys, rows) for index in (full, compact)]
-            texts.update(zip(keys, rows, strict=True))
-            if verb == "add":
-                assert list(answers[0]) == list(answers[1])
-        asked = [*texts.values()]
-        assert list(full.query(asked)) == list(compact.query(asked))
-        assert list(full.query(asked, top=2)) == list(compact.query(asked, top=2))
-        assert list(full.counts()) == list(compact.counts())
-        assert sorted(full.pairs()) == sorted(compact.pairs())
 
 
 # --- files of every kind

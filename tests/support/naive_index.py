@@ -96,6 +96,15 @@ class NaiveIndex:
             for similarity, other in self.near(self.described(None, text))
         ]
 
+    def pairs(self) -> list[tuple[Any, Any, float]]:
+        """(key, later key, similarity) of held documents; each once."""
+        held = [document for document in self.documents if document.held]
+        found = []
+        for at, later in enumerate(held):
+            before = replace(self, documents=held[:at])
+            found += [(other.key, later.key, similarity) for similarity, other in before.near(later)]
+        return found
+
     def counts(self) -> list[tuple[Any, int, int]]:
         """(key, exact copies, other documents dropped for it) of each held document."""
         found = []
