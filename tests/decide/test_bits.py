@@ -1,6 +1,5 @@
 """The main job by SimHash: what finds candidates, what filters them, on every way to it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,8 @@ from click.testing import CliRunner
 
 import gpulsh
 from gpulsh.cli import group as command
-from tests.sketch.test_main_job import documents
+from tests.sketch.test_main_job import decided, documents, dropped_rows
 from tests.support.files import write_rows
-from tests.support.runs import evidence
 
 every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
 
@@ -54,27 +52,20 @@ def test_also_holds_in_large_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(found.duplicate_of, wanted.duplicate_of)
 
 
-def test_files_and_the_command_decide_as_memory(tmp_path: Path) -> None:
-    texts = documents()
-    write_rows(tmp_path / "a.parquet", texts)
-    both = {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128)}
-    ways: list[tuple[dict[str, Any], str]] = [
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
         ({"sketch": gpulsh.SimHash(bits=64), "distance": 3}, "--sketch simhash:64:3"),
         ({"seed": 7, "also": gpulsh.SimHash(bits=128, seed=7), "distance": 12}, "--and simhash:128:12 --seed 7"),
-        (both, "--sketch simhash --and simhash:128"),
-    ]
-    for number, (given, options) in enumerate(ways):
-        wanted = np.flatnonzero(~gpulsh.deduplicate(texts, threshold=0.6, backend="cpu", **given).keep).tolist()
-        one, two = tmp_path / f"one{number}", tmp_path / f"two{number}"
-        gpulsh.deduplicate_files(tmp_path / "a.parquet", one, threshold=0.6, backend="cpu", **given)
-        asked = ["dedup", str(tmp_path / "a.parquet"), "-o", str(two), "--threshold", "0.6", *options.split()]
-        ran = CliRunner().invoke(command, [*asked, "--backend", "cpu"])
-        assert ran.exit_code == 0, ran.output
-        assert dropped_rows(one) == dropped_rows(two) == wanted
-        parameters = json.loads((two / "report.json").read_text())["parameters"]
-        near = parameters["near" if "sketch" in given else "also"]
-        assert near["distance"] == given.get("distance", 15) and near["seed"] == given.get("seed", 1)
-    assert "in the key of one of 10 tables" in (tmp_path / "two0" / "report.html").read_text()
+        ({"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128)}, "--sketch simhash --and simhash:128"),
+    ],
+)
+def test_files_and_the_command_decide_as_memory(given: dict[str, Any], options: str, tmp_path: Path) -> None:
+    _, parameters = decided(documents(), given, options, tmp_path)
+    near = parameters["near" if "sketch" in given else "also"]
+    assert near["distance"] == given.get("distance", 15) and near["seed"] == given.get("seed", 1)
+    if given.get("distance") == 3:
+        assert "in the key of one of 10 tables" in (tmp_path / "two/report.html").read_text()
 
 
 def test_runs_with_an_index_of_bits_decide_as_memory(tmp_path: Path) -> None:
@@ -88,10 +79,6 @@ def test_runs_with_an_index_of_bits_decide_as_memory(tmp_path: Path) -> None:
         found += [part.indices(len(texts))[0] + row for row in dropped_rows(tmp_path / name)]
     wanted = gpulsh.deduplicate(texts, threshold=0.6, sketch=gpulsh.SimHash(), distance=3, backend="cpu")
     assert found == np.flatnonzero(~wanted.keep).tolist() and found[-1] >= half
-
-
-def dropped_rows(out: Path) -> list[int]:
-    return [row["row"] for row in evidence(out)]
 
 
 def test_without_a_distance_pairs_at_the_threshold_are_found() -> None:

@@ -53,20 +53,27 @@ def test_every_backend_and_resolution_decides_alike(name: str) -> None:
     assert kept[::2].all() and kept[1::2].sum() <= 2  # nearly every changed copy is found
 
 
+def dropped_rows(out: Path) -> list[int]:
+    return [row["row"] for row in evidence(out)]
+
+
+def decided(texts: list[str], given: dict[str, Any], options: str, folder: Path) -> tuple[gpulsh.Decision, Any]:
+    """The decision in memory, which files and the command take, too; and the parameters that the command reports."""
+    path = write_rows(folder / "a.parquet", texts)
+    wanted = gpulsh.deduplicate(texts, threshold=0.6, backend="cpu", **given)
+    gpulsh.deduplicate_files(path, folder / "one", threshold=0.6, backend="cpu", **given)
+    asked = ["dedup", path, "-o", str(folder / "two"), "--threshold", "0.6", "--backend", "cpu"]
+    ran = CliRunner().invoke(command, [*asked, *options.split()])
+    assert ran.exit_code == 0, ran.output
+    assert dropped_rows(folder / "one") == dropped_rows(folder / "two") == np.flatnonzero(~wanted.keep).tolist()
+    return wanted, json.loads((folder / "two/report.json").read_text())["parameters"]
+
+
 @every_sketch
 def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: Path) -> None:
     texts, sketch = documents(), parse_sketch(f"{name}:64")
-    write_rows(tmp_path / "a.parquet", texts)
-    wanted = gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend="cpu")
-    given: dict[str, Any] = {"threshold": 0.6, "backend": "cpu"}
-    gpulsh.deduplicate_files(tmp_path / "a.parquet", tmp_path / "one", sketch=sketch, **given)
-    asked = [str(tmp_path / "a.parquet"), "--sketch", f"{name}:64", "--threshold", "0.6", "--backend", "cpu"]
-    ran = CliRunner().invoke(command, ["dedup", *asked, "-o", str(tmp_path / "two")])
-    assert ran.exit_code == 0, ran.output
-    for out in ("one", "two"):
-        assert [row["row"] for row in evidence(tmp_path / out)] == np.flatnonzero(~wanted.keep).tolist()
-    family = json.loads((tmp_path / "two" / "report.json").read_text())["parameters"]["family"]
-    assert family["num_perm"] == 64 and family["name"] == SETS[name].kind
+    wanted, parameters = decided(texts, {"sketch": sketch}, f"--sketch {name}:64", tmp_path)
+    assert parameters["family"]["num_perm"] == 64 and parameters["family"]["name"] == SETS[name].kind
 
     index = gpulsh.Index(threshold=0.6, sketch=sketch, backend="cpu")
     added = index.add(list(range(len(texts))), texts)

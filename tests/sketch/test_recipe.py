@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import gpulsh
 from gpulsh.backends.cpu import CpuBackend
@@ -19,14 +17,13 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import kernel_folder
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.cli import group
 from gpulsh.params import SKETCHES, BandShape, Family, Shingling
 from gpulsh.sketch.named import SETS, parse_sketch
 from tests.backends.test_giants import pieces_of
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.host import HostLauncher, compiler
-from tests.sketch.test_main_job import documents
-from tests.support.files import read_rows, write_rows
+from tests.sketch.test_main_job import decided, documents
+from tests.support.files import read_rows
 from tests.support.rows import LENGTHS, random_table
 from tests.support.texts import KEYS, batch_of
 
@@ -89,13 +86,10 @@ def test_the_kernel_equals_the_oracle() -> None:
 
 def test_the_main_job_the_index_and_the_command(tmp_path: Path) -> None:
     texts, sketch = documents(), parse_sketch("toy:64")
-    found = [gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend=b) for b in ("reference", "cpu")]  # type: ignore[arg-type]
-    assert (found[0].duplicate_of == found[1].duplicate_of).all() and not found[0].keep.all()
+    wanted, _ = decided(texts, {"sketch": sketch}, "--sketch toy:64", tmp_path)
+    found = gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend="reference")  # type: ignore[arg-type]
+    assert (found.duplicate_of == wanted.duplicate_of).all() and not wanted.keep.all()
     index = gpulsh.Index(threshold=0.6, sketch=sketch, backend="cpu")
-    assert (index.add(list(range(len(texts))), texts).keep == found[0].keep).all()
-    write_rows(tmp_path / "a.parquet", texts)
-    asked: list[Any] = ["dedup", str(tmp_path / "a.parquet"), "-o", str(tmp_path / "out"), "--sketch", "toy:64"]
-    ran = CliRunner().invoke(group, [*asked, "--threshold", "0.6", "--backend", "cpu"])
-    assert ran.exit_code == 0, ran.output
-    kept = [row["text"] for row in read_rows(tmp_path / "out/data/a.parquet")]
-    assert kept == [text for text, keep in zip(texts, found[0].keep, strict=True) if keep]
+    assert (index.add(list(range(len(texts))), texts).keep == wanted.keep).all()
+    kept = [row["text"] for row in read_rows(tmp_path / "two/data/a.parquet")]
+    assert kept == [text for text, keep in zip(texts, wanted.keep, strict=True) if keep]

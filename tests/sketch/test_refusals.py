@@ -1,6 +1,7 @@
 """What sketches, shinglings, searches and the main job refuse: an error that names the parameter, before any work."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import gpulsh
 from gpulsh import BitSignatures, HammingTables, ParameterError, Shingling, Signatures, SimHash
-from gpulsh.arrays import PackedSignatures
+from gpulsh.arrays import Fingerprints, Made, PackedSignatures
 from gpulsh.sketch.named import parse_sketch
 
 CPU: Any = {"backend": "cpu"}
@@ -190,3 +191,107 @@ def test_one_text_is_no_list_of_texts() -> None:
     for call in (gpulsh.md5_signatures, gpulsh.text_profiles, gpulsh.weigh):
         with pytest.raises(gpulsh.InputTypeError):
             call("one text")
+
+
+# --- what another sketch made; of stored arrays any may make estimates
+
+TEXTS = ["one two three four five six", "ONE two, three four five six!"]
+OWN_AND_OTHER = [
+    (gpulsh.MinHash(), gpulsh.FastSimilarity()),
+    (gpulsh.OnePermutation(), gpulsh.OnePermutation(seed=2)),
+    (gpulsh.CMinHash(num_perm=64), gpulsh.CMinHash()),
+    (gpulsh.WeightedMinHash(), gpulsh.MinHash()),
+    (gpulsh.BBit(bits=2, num_perm=64), gpulsh.BBit(bits=1, num_perm=128)),  # in as many words
+    (gpulsh.BottomS(), gpulsh.ModM()),
+    (gpulsh.SimHash(), gpulsh.Hyperplanes()),
+    (gpulsh.SimHash(weights="count"), gpulsh.SimHash()),
+]
+
+
+@pytest.mark.parametrize(("own", "other"), OWN_AND_OTHER, ids=lambda sketch: type(sketch).__name__)
+def test_of_another_sketch(own: Any, other: Any) -> None:
+    sketched = own.from_texts(TEXTS, **CPU)
+    assert isinstance(sketched, Made) and sketched.maker == own and "maker" not in repr(sketched)
+    with pytest.raises(ParameterError, match=r"were made by \w+\(.*\) and not by \w+\(.*\)"):
+        other.estimate(sketched, [[0, 1]], **CPU)
+    stored = replace(sketched, maker=None)
+    assert stored == sketched
+    assert own.estimate(stored, [[0, 1]], **CPU) == own.estimate(sketched, [[0, 1]], **CPU)
+    other.estimate(stored, [[0, 1]], **CPU)
+    if not isinstance(own, gpulsh.BBit):
+        weighted = isinstance(own, gpulsh.WeightedMinHash)
+        assert own((gpulsh.weigh if weighted else gpulsh.shingle)(TEXTS, **CPU), **CPU).maker == own
+
+
+@pytest.mark.parametrize("sketch", [gpulsh.Hyperplanes(), gpulsh.KleinbergTardos(), gpulsh.WeightedMinHash()])
+def test_of_vectors(sketch: Any) -> None:
+    assert sketch(np.eye(3)[:2] + 1, **CPU).maker == sketch
+
+
+# --- plain numbers, which sketches would take for equal, are no fingerprints; mixed ones are never refused
+
+ASKED = "give gpulsh.fingerprint"
+UPPER = [gpulsh.MinHash(), gpulsh.MinHash(family="xor"), gpulsh.MinHash(family="tabulation"), gpulsh.FastSimilarity()]
+LOWER = [gpulsh.OnePermutation(), gpulsh.FastSimilarity()]
+WHOLE = [gpulsh.MinHash(family="affine61"), gpulsh.MinHash(family="multiply_shift"), gpulsh.CMinHash()]
+
+
+def rows(values: Any, sets: int = 2) -> Fingerprints:
+    array = np.array(values, np.uint64)
+    return Fingerprints(array, np.linspace(0, len(array), sets + 1).astype(np.int64))
+
+
+PLAIN: dict[str, Any] = {
+    "two sets": np.arange(200),
+    "of 36 bits": np.arange(0, 1 << 36, 1 << 26),
+    "negative": np.arange(-1, -200, -1).astype(np.uint64),
+    "hashes of 32 bits": np.random.default_rng(1).integers(0, 1 << 32, 5000),
+    "one number each": np.array([7, 8]),
+    "one number": np.array([7, 7]),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_numbers(name: str) -> None:
+    for sketch in UPPER:
+        with pytest.raises(ParameterError, match=f"upper 32 bits of fingerprints repeat.*{ASKED}"):
+            sketch(rows(PLAIN[name]), **CPU)
+    for sketch in LOWER:
+        with pytest.raises(ParameterError, match=ASKED):
+            sketch(rows(PLAIN[name].astype(np.uint64) << np.uint64(48)), **CPU)
+
+
+def test_counters_in_upper_bits() -> None:
+    for sketch in LOWER:
+        with pytest.raises(ParameterError, match=f"lower 32 bits of fingerprints repeat.*{ASKED}"):
+            sketch(rows(np.arange(200) << 40), **CPU)
+
+
+@pytest.mark.parametrize("sketch", WHOLE, ids=repr)
+def test_sketches_that_read_all_bits_take_them(sketch: Any) -> None:
+    for shift in (0, 32):
+        found = sketch.estimate(sketch(rows(np.arange(200) << shift), **CPU), [[0, 1]], **CPU)
+        assert found[0] < 0.1
+
+
+@pytest.mark.parametrize("sketch", [*UPPER, gpulsh.OnePermutation()], ids=repr)
+def test_what_is_mixed_is_taken(sketch: Any) -> None:
+    """Few values and many, repeats, hashes of 48 bits in either end, empty sets, a value with much that is 0."""
+    generator = np.random.default_rng(1)
+    for count in (0, 1, 2, 3, 4, 5, 1000, 3000):
+        values = generator.integers(0, 1 << 64, count, np.uint64)
+        for shift in (np.uint64(0), np.uint64(16)):
+            sketch(rows(np.tile(values >> shift, 3)), **CPU)
+            sketch(rows(np.tile(values << shift, 3)), **CPU)
+    sketch(rows([1 << 40 | 1 << 17]), **CPU)
+    sketch(gpulsh.fingerprint([range(5), [1], [], ["a"] * 0], **CPU), **CPU)
+    sketch(gpulsh.shingle(["a a a a a a a a a", "a", "", None], shingling="word:1", **CPU), **CPU)
+
+
+def test_the_first_values_are_looked_at() -> None:
+    """Behind an offset, not before it."""
+    mixed = np.random.default_rng(1).integers(0, 1 << 64, 100, np.uint64)
+    both = np.concatenate([np.arange(100, dtype=np.uint64), mixed])
+    gpulsh.MinHash()(Fingerprints(both, np.array([100, 200])), **CPU)
+    with pytest.raises(ParameterError, match=ASKED):
+        gpulsh.MinHash()(Fingerprints(both, np.array([0, 100])), **CPU)

@@ -1,26 +1,26 @@
 """SimHash: bits by hand, on every backend, from text as from fingerprints, and how often documents differ in them."""
 
 from collections import Counter
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh import Fingerprints, Shingling, SimHash
-from gpulsh.arrays import TextBatch
+from gpulsh import BitSignatures, Fingerprints, Shingling, SimHash
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import mix64
 from gpulsh.permutations import words_at
+from gpulsh.sketch.bits import ones
 from gpulsh.sketch.simhash import DocumentFrequencies, log2
-from tests.backends.test_giants import pieces_of
-from tests.support.rows import LENGTHS, random_table, table
+from tests.kernels.device_arrays import DeviceArray
+from tests.support.rows import table
 from tests.support.same import same
-from tests.support.texts import batches, shinglings
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
@@ -67,45 +67,6 @@ def test_the_definition(weights: Any, backend: Any, rows: list[list[int]], bits:
     found = SimHash(bits=bits, weights=weights, seed=seed)(table(rows, 2), backend=backend)
     assert found.shape == (len(rows), bits // 64) and found.dtype == np.uint64
     assert found.values.tolist() == by_hand(rows, bits, weights, seed)
-
-
-@given(rows=rows_of_hashes, before=st.integers(0, 3), data=st.data())
-def test_any_rows_and_weights(rows: list[list[int]], before: int, data: Any) -> None:
-    fingerprints = table(rows, before)
-    same(ONE.simhash(fingerprints, KEYS), REFERENCE.simhash(fingerprints, KEYS))
-    count = len(fingerprints.values)
-    some = st.lists(st.integers(0, 3) | st.integers(0, 2**50), min_size=count, max_size=count)
-    weights = np.array(data.draw(some), np.int64)
-    same(ONE.simhash(fingerprints, KEYS, weights), REFERENCE.simhash(fingerprints, KEYS, weights))
-
-
-def test_rows_of_awkward_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulsh.backends.cpu.simhash.CHUNK_SHINGLES", 100)
-    rows = random_table([*LENGTHS, *range(14, 19), *range(238, 258), 479, 480, 481, 511, 700])
-    wanted, ones = REFERENCE.simhash(rows, KEYS), np.ones(len(rows.values), np.int64)
-    for threads in (1, 3):
-        same(CpuBackend(threads).simhash(rows, KEYS), wanted)
-        same(CpuBackend(threads).simhash(rows, KEYS, ones), wanted)
-
-
-def test_counts_of_every_size_are_exact() -> None:
-    """Each of all one-bits is counted: one value less than half, half, and more than half of a row."""
-    for size in [1, 2, 15, 16, 17, 239, 240, 241, 255, 256, 257, 1000, 4097]:
-        for more in (-1, 0, 1):
-            first = min(max((size + more) // 2 if size % 2 == 0 else size // 2 + max(more, 0), 0), size)
-            rows = Fingerprints(np.repeat(np.array([5, 6], np.uint64), [first, size - first]), np.array([0, size]))
-            same(ONE.simhash(rows, KEYS), REFERENCE.simhash(rows, KEYS))
-
-
-@settings(max_examples=18)
-@given(distinct=st.booleans(), text=batches(), shingling=shinglings, piece=st.sampled_from([1, 3, 16, 1000]))
-def test_from_text_whole_and_in_pieces(distinct: bool, text: TextBatch, shingling: Shingling, piece: int) -> None:
-    rows = REFERENCE.shingle(text, shingling)
-    wanted = REFERENCE.simhash(REFERENCE.unique(rows) if distinct else rows, KEYS)
-    for ops in (ONE, CpuBackend(2)):
-        same(ops.text_simhash(text, shingling, KEYS, distinct), wanted)
-    with pieces_of(piece):
-        same(ONE.text_simhash(text, shingling, KEYS, distinct), wanted)
 
 
 @pytest.mark.parametrize("values", [np.arange(3000) % 1500, np.zeros(40), np.full(900, 2.0**63)])
@@ -197,3 +158,48 @@ def test_what_theory_says() -> None:
     assert sketch.standard_deviation(1) == 0 and sketch.standard_deviation(-1) == pytest.approx(0, abs=1e-9)
     assert sketch.standard_deviation(0) == pytest.approx(np.pi * 0.5 / np.sqrt(128), rel=0.02)
     assert sketch.standard_deviation(0.5, size=10) == sketch.standard_deviation(0.5)
+
+
+# --- distances of bit signatures, and the exact cosine of sets, against Python's integers and sets
+
+words = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**63, 2**64 - 1])
+
+
+@given(
+    backend=st.sampled_from(["reference", "cpu"]),
+    rows=st.lists(st.tuples(words, words), min_size=1, max_size=6),
+    data=st.data(),
+)
+def test_hamming(backend: Any, rows: list[tuple[int, int]], data: Any) -> None:
+    places = st.integers(0, len(rows) - 1)
+    pairs = data.draw(st.lists(st.tuples(places, places), max_size=9))
+    found = gpulsh.hamming(BitSignatures(np.array(rows, np.uint64)), pairs, backend=backend)
+    wanted = [sum((a ^ b).bit_count() for a, b in zip(rows[i], rows[j], strict=True)) for i, j in pairs]
+    assert found.tolist() == wanted and found.dtype == np.int64
+
+
+@given(st.lists(words, max_size=9))
+def test_ones_of_arrays_that_are_not_numpys(values: list[int]) -> None:
+    array = np.array(values, np.uint64)
+    assert ones(DeviceArray(array)).get().tolist() == ones(array).tolist() == [v.bit_count() for v in values]
+
+
+def test_many_pairs() -> None:
+    generator = np.random.default_rng(2)
+    signatures, pairs = generator.integers(0, 2**64, (50, 6), np.uint64), generator.integers(0, 50, (50_000, 2))
+    found = gpulsh.hamming(BitSignatures(signatures), pairs, backend="cpu")
+    bits = np.unpackbits(signatures.view(np.uint8), axis=1)
+    np.testing.assert_array_equal(found, (bits[pairs[:, 0]] != bits[pairs[:, 1]]).sum(axis=1))
+
+
+@given(
+    backend=st.sampled_from(["reference", "cpu"]),
+    rows=st.lists(st.lists(st.integers(0, 9).map(lambda x: x << 60), max_size=12), min_size=2, max_size=5),
+)
+def test_cosine(backend: Any, rows: list[list[int]]) -> None:
+    pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows))]
+    sets = [set(row) for row in rows]
+    wanted = [len(sets[i] & sets[j]) / sqrt(max(len(sets[i]) * len(sets[j]), 1)) for i, j in pairs]
+    found = gpulsh.cosine(table(rows, 1), pairs, backend=backend)
+    assert found.tolist() == wanted and found.dtype == np.float64
+    assert all(found[i * len(rows) + i] == (1 if row else 0) for i, row in enumerate(rows))
