@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from unittest import mock
 
 import fsspec
 import pytest
