@@ -127,9 +127,8 @@ def token_pieces(
 ) -> Iterator[tuple[int, Tokens]]:
     """Hashes of the tokens of PIECE windows at a time, and the first token's number.
 
-    The batch is one document of `count` tokens. Only its text is in memory as a whole. Each part of the text has one
-    more token on each side, because separators are not a token at the ends of a text, but may be one inside. If tokens
-    are bytes, `spell` gives the text that is read instead of them.
+    The batch is one document of `count` tokens. Only its text is in memory as a whole. If tokens are bytes, `spell`
+    gives the text that is read instead of them.
     """
     start = np.arange(0, count - tokens + 1, PIECE)
     stop = np.minimum(start + PIECE + tokens - 1, count)
@@ -140,22 +139,36 @@ def token_pieces(
                 part = text.values[origin + begin : origin + end]
                 yield begin, ops.tokens(spell(TextBatch(part, ops.asarray(np.array([0, end - begin])))), reading, keys)
         return
+    for number, (part, before, _) in enumerate(text_parts(ops, text, reading, start, stop, count)):
+        with ops.here():
+            found = ops.tokens(part, reading, keys).values[before:][: stop[number] - start[number]]
+            yield int(start[number]), Tokens(found, ops.asarray(np.array([0, len(found)])))
+
+
+def text_parts(
+    ops: Backend, text: TextBatch, reading: Shingling, start: Numbers, stop: Numbers, count: int
+) -> Iterator[tuple[TextBatch, int, int]]:
+    """Parts of a document of `count` tokens, a batch, each with its tokens from `start` to before `stop`, int64 [p].
+
+    Yields each part with the tokens and the bytes of the document before: how many tokens of the part come before
+    `start`, and where the part begins. A part has one more token on each side, because separators are not a token at
+    the ends of a text, but may be one inside.
+    """
     first, last = np.maximum(start - 1, 0), np.minimum(stop, count - 1)
     ends = sorted_distinct(np.concatenate([first, last]))
-    bounds = ops.token_bounds(text, reading, ops.asarray(np.zeros_like(ends)), ops.asarray(ends))
     with ops.here():
-        bounds += text.offset[:1]
-        alone = ops.gather(text.values, bounds[:, 0], bounds[:, 1])
+        bounds = ops.asnumpy(ops.token_bounds(text, reading, ops.asarray(np.zeros_like(ends)), ops.asarray(ends)))
+        origin = int(text.offset[0])
+        begin, end = (ops.asarray(np.ascontiguousarray(column)) for column in (bounds + origin).T)
+        alone = ops.gather(ops.asarray(text.values), begin, end)
         is_there = ops.asnumpy(ops.tokens(TextBatch(alone.values, alone.offset), reading).lengths > 0)
-        bounds = ops.asnumpy(bounds)
-    skipped = start - first - ~is_there[np.searchsorted(ends, first)]
-    for number, begin in enumerate(start.tolist()):
-        low, high = np.searchsorted(ends, [first[number], last[number]])
+    before = start - first - ~is_there[np.searchsorted(ends, first)]
+    low, high = bounds[np.searchsorted(ends, first), 0], bounds[np.searchsorted(ends, last), 1]
+    for number in range(len(start)):
         with ops.here():
-            values = text.values[bounds[low, 0] : bounds[high, 1]]
+            values = text.values[origin + low[number] : origin + high[number]]
             part = TextBatch(values, ops.asarray(np.array([0, len(values)])))
-            found = ops.tokens(part, reading, keys).values[skipped[number] :][: stop[number] - begin]
-            yield begin, Tokens(found, ops.asarray(np.array([0, len(found)])))
+        yield part, int(before[number]), int(low[number])
 
 
 def _samples(ops: Backend, runs: Fingerprints, size: int, adjacent: int) -> Samples:

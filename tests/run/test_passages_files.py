@@ -132,6 +132,49 @@ def test_documents_of_many_tokens_piece_by_piece(
     assert len(found) > 3 and found == gpulsh.passages(texts, **given).select(SPANS).to_pylist()
 
 
+LONG_TEXTS = st.lists(
+    st.lists(
+        st.sampled_from(
+            ["a", "a a ", "a b ", "é", "é ", "語", "日本", "😀", " .", "\n", "e\u0301 ", "a" * 40, "b a " * 20]
+        ),
+        min_size=10,
+        max_size=80,
+    ).map("".join),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    LONG_TEXTS,
+    st.sampled_from([{"tokens": 2}, {"tokens": 3, "unit": "char"}, {"bytes": 5}, {"tokens": 1, "symbols": True}]),
+    st.sampled_from(["first", "minimal", "none"]),
+    st.sampled_from([0, 1]),
+    st.sampled_from(["cpu", "reference"]),
+)
+def test_any_long_documents_piece_by_piece(
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: list[str],
+    how: dict[str, Any],
+    keep: str,
+    bridge: int,
+    backend: str,
+) -> None:
+    options = {"backend": backend, **how, "keep": keep, "bridge": bridge}
+    folder = tmp_path_factory.mktemp("long")
+    pq.write_table(pa.table({"text": texts}), path := folder / "a.parquet", row_group_size=1)
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch, 1, 1000)
+        patch.setattr(find, "GIANT_BYTES", 0)
+        patch.setattr(windows, "PIECE", 4)
+        patch.setattr(documents, "PLACES_AT_ONCE", 7)
+        result = gpulsh.passages_files(path, folder / "out", **options)
+    wanted = gpulsh.passages(texts, **options).select(SPANS)
+    assert by_position(pq.read_table(result.passages), {str(path): 0}) == wanted.to_pylist()
+    assert result.report["passages"]["documents_marked"] == len(wanted["row"].unique())
+
+
 any_texts = st.lists(
     st.one_of(
         st.none(),

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.ragged import sorted_distinct
+from gpulsh.ragged import distinct, sorted_distinct
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.output.paths import marked
 from gpulsh.run.passages.job import PassagesPlace
@@ -58,7 +58,7 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
             named.append(sorted_distinct(run.document))
             first_earlier += int(((document >= 0) & (document < layout.partitions[place.job.earlier_partitions])).sum())
         made = out.finish_by_name()
-    ids = write_ids(place, layout, partition, np.concatenate(named))
+    ids = write_ids(place, layout, partition, distinct(np.concatenate(named)))
     return Made(made | ids, {"ids": len(ids), "first_earlier": first_earlier})
 
 

@@ -10,30 +10,34 @@ hold         a partition, with `--protect` instead of both: text that items of a
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.repeats import FAR
 from gpulsh.io.files.file_texts import Partition
+from gpulsh.io.rows import normalized
 from gpulsh.ragged import found_in, sorted_distinct, stable_order
 from gpulsh.repeats.lines import WholeLines, lines_of_batch
-from gpulsh.repeats.marks import Marker
+from gpulsh.repeats.marks import Marker, TokenSpans
 from gpulsh.repeats.places import byte_bounds_of
-from gpulsh.repeats.windows import Repeats
+from gpulsh.repeats.windows import Repeats, is_long, text_parts
 from gpulsh.run.job import Layout, Made
 from gpulsh.run.passages import tables
 from gpulsh.run.passages.documents import PlacedRows, Some, bases, place_ranges, read_documents, unchanged
 from gpulsh.run.passages.evidence import Entry, candidates, most_frequent, with_texts, with_texts_again
-from gpulsh.run.passages.job import PassagesPlace
+from gpulsh.run.passages.job import PassagesJob, PassagesPlace
 from gpulsh.run.records.tables import HELD, HELD_SPANS
 from gpulsh.run.stages.write import write_ids
 from gpulsh.store.columns import ColumnsFile
 from gpulsh.text.documents import TextReading
 
 RUN_FIRSTS = 1 << 20  # that are held before they are written: `locate` looks into each run of all partitions
+CHARACTER = 4  # bytes, at most
 CLASSES = (2, 3, 4, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # occurrences: the least of each class
 CLASSIFIED = ("distinct", "before", "after")  # what is counted by class
 
@@ -123,22 +127,71 @@ def locate(place: PassagesPlace, layout: Layout, places: Layout, partition: Part
     with tables.BYTES.create(folder, number) as out, tables.FIRST_PLACES.create(folder, number) as firsts_out:
         with unchanged(place, partition), place.ops.here():
             for some in read_documents(place, layout, partition, base, wanted):
-                low, high = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
-                lines = WholeLines.none(own.between(low, high))
-                if job.whole_lines and len(lines.spans.start):
-                    windows = kept.between(low, high).place
-                    windows = windows[np.isin(np.searchsorted(base, windows, side="right") - 1, some.rows)]
-                    lines = lines_of_batch(reading, base, some.rows, some.text, lines.spans, windows, job.tokens)
-                first = firsts.between(low, high).place
-                passages, starts = _located(reading, base, some, lines, sorted_distinct(first))
-                position = layout.partitions[number]
-                passages = passages._replace(document=passages.document + position)
-                out.append(passages)
-                firsts_out.append(starts._replace(document=starts.document + position))
-                counts.update(counts_of(passages))
-                found = with_texts(candidates(passages), partial(_text, some, int(position)))
-                frequent = most_frequent([*frequent, *found])
+                document = -1
+                for part in _parts(job, reading, base, some, own):
+                    lines = WholeLines.none(part.spans)
+                    if job.whole_lines and len(part.spans.start):
+                        windows = kept.between(part.start, part.stop).place
+                        windows = windows[np.isin(np.searchsorted(base, windows, side="right") - 1, some.rows)]
+                        lines = lines_of_batch(reading, base, some.rows, some.text, lines.spans, windows, job.tokens)
+                    first = sorted_distinct(firsts.between(part.start, part.stop).place)
+                    passages, starts = _located(reading, base, part, lines, first)
+                    position = layout.partitions[number]
+                    passages = passages._replace(document=passages.document + position)
+                    out.append(passages)
+                    firsts_out.append(starts._replace(document=starts.document + position))
+                    counts.update(counts_of(passages))
+                    if len(passages.document):  # a document in several parts counts once
+                        counts["documents_marked"] -= int(passages.document[0]) == document
+                        document = int(passages.document[-1])
+                    found = with_texts(candidates(passages), partial(_text, some, int(position)))
+                    frequent = most_frequent([*frequent, *found])
         return Made(out.finish_by_name() | firsts_out.finish_by_name(), {**counts, "frequent": frequent})
+
+
+class _Part(NamedTuple):
+    """A range of places of some documents, with the stretches that begin there."""
+
+    start: int
+    stop: int
+    spans: TokenSpans  # and those behind it that may share a character with the last one
+    until: int  # the place where the first of these begins
+    bounds: Callable[[Numbers], Numbers]  # the bytes of the tokens at ascending places, as `byte_bounds_of`
+
+
+def _parts(
+    job: PassagesJob, reading: TextReading, base: Numbers, some: Some, own: PlacedRows[TokenSpans]
+) -> Iterator[_Part]:
+    """All places of some documents: a long document has several parts, of which each has its stretches in memory."""
+    start, stop = int(base[some.rows[0]]), int(base[some.rows[-1] + 1])
+    count, text = stop - start - 1, some.text
+    is_one = len(text) == 1 and is_long(count, job.tokens) and not job.whole_lines
+    if not is_one or normalized(text, reading.folding.form) is not text:
+
+        def all_bounds(places: Numbers) -> Numbers:
+            row = np.searchsorted(base, places, side="right") - 1
+            return byte_bounds_of(reading, text, np.searchsorted(some.rows, row), places - base[row])
+
+        yield _Part(start, stop, own.between(start, stop), FAR, all_bounds)
+        return
+
+    ranges = place_ranges(start, stop)
+    ends = [max([high, *own.between(low, high).stop[-1:].tolist()]) + CHARACTER for low, high in ranges]
+    first, last = np.array([low for low, _ in ranges]) - start, np.minimum(np.array(ends) - start, count)
+    if reading.of_bytes:
+        parts: Iterable[tuple[TextBatch, int, int]] = ((text, token, 0) for token in first.tolist())
+    else:
+        parts = text_parts(reading.ops, text, reading.shingling, first, last, count)
+    for (low, high), end, (part, before, origin) in zip(ranges, ends, parts, strict=True):
+        spans, more = own.between(low, high), own.between(high, end)
+        more = more._replace(stop=np.minimum(more.stop, end))  # the part of the text ends there
+        until = int(more.start[0]) if len(more.start) else FAR
+        bounds = partial(_bounds_in_part, reading, part, before - low, origin)
+        yield _Part(low, high, tables.STRETCHES.joined([spans, more]), until, bounds)
+
+
+def _bounds_in_part(reading: TextReading, part: TextBatch, before: int, origin: int, places: Numbers) -> Numbers:
+    return byte_bounds_of(reading, part, np.zeros_like(places), places + before) + origin
 
 
 def counts_of(passages: tables.ByteStretches) -> dict[str, int]:
@@ -150,16 +203,15 @@ def counts_of(passages: tables.ByteStretches) -> dict[str, int]:
 
 
 def _located(
-    reading: TextReading, base: Numbers, some: Some, lines: WholeLines, first: Numbers
+    reading: TextReading, base: Numbers, part: _Part, lines: WholeLines, first: Numbers
 ) -> tuple[tables.ByteStretches, tables.FirstPlaces]:
     """Stretches of some documents, and places of first occurrences in them, with rows of the partition."""
     places = sorted_distinct(np.concatenate([lines.spans.start, lines.spans.stop - 1, first]))
-    row = np.searchsorted(base, places, side="right") - 1
-    bounds = byte_bounds_of(reading, some.text, np.searchsorted(some.rows, row), places - base[row])
+    bounds = part.bounds(places)
     spans, document, start, stop = lines.located(base, places, bounds, reading.of_bytes)
     columns = map(np.asarray, (document, start, stop, spans.first, spans.stop - spans.start, spans.occurrences))
-    filled = start < stop
-    passages = tables.ByteStretches(*(column[filled] for column in columns))
+    here = (start < stop) & (spans.start < part.until)
+    passages = tables.ByteStretches(*(column[here] for column in columns))
     begin = bounds[np.searchsorted(places, first), 0]
     return passages, tables.FirstPlaces(first, np.searchsorted(base, first, side="right") - 1, begin)
 
