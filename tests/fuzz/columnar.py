@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.fuzz.case import Case, options
+from tests.fuzz.case import Case, documents, options
 from tests.fuzz.damage import damaged
-from tests.fuzz.documents import documents
 
 NAMES = ["id", "score", "extra", "nested"]
 ODD_NAMES = ["", "text.list", "a\0b", "\x1b[2J", "\u202e", "Text", "x" * 10_000]

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from tests.fuzz import packed
-from tests.fuzz.case import Case, options
-from tests.fuzz.damage import damaged
-from tests.fuzz.documents import documents
+from tests.fuzz.case import Case, documents, options
+from tests.fuzz.damage import damaged, gzip_member, odd_stream
 
 IDS = ["id", "score", "text", "none"]
 KEYS = ["score", "column:score", "id"]
 HEADERS = [["id", "text", "score"], ["text"], ["text", "score"], ["score", "text", "text"], ["body"]]
 ODD = [b'"', b'""', b'"""', b",", b"\t", b"\r", b"\n", b"\r\n", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b'"\n"', b'x"y']
-PACKS = {".gz": packed.gzip_member, ".bz2": bz2.compress, ".xz": lzma.compress}
+PACKS = {".gz": gzip_member, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 def make(case: Case, folder: Path, endings: Sequence[str]) -> None:
@@ -34,7 +32,7 @@ def make(case: Case, folder: Path, endings: Sequence[str]) -> None:
         content = case.noted(damaged(source, content))
     pack = PACKS.get(Path(ending[1:]).suffix)
     if pack is not None:
-        content = case.noted(packed.odd(source, content, pack)) if source.random() < 0.4 else pack(content)
+        content = case.noted(odd_stream(source, content, pack)) if source.random() < 0.4 else pack(content)
         if source.random() < 0.4:
             content = case.noted(damaged(source, content))
     (folder / "in" / f"a{ending}").write_bytes(content)

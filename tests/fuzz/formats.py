@@ -1,14 +1,41 @@
 """The formats that are fuzzed, by name, and one good file of each kind."""
 
 import gzip
-import json
-import lzma
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.fuzz import columnar, delimited, jsonl, plain, warc
-from tests.fuzz.case import Case
+from tests.fuzz import columnar, delimited, jsonl, warc
+from tests.fuzz.case import Case, documents, options
+from tests.fuzz.damage import damaged
+from tests.support.files import write_rows
+
+ODD_NAMES = ["a.txt", "b.txt", "c/a.txt", "c/d/e.txt", "é.txt", "a b.txt", "\x1b[31m.txt", "\u202etxt.txt", "n\nl.txt"]
+ODD_NAMES += [".TXT.txt", "-o.txt", "*.txt", "[a].txt", "s3:.txt", "x" * 240 + ".txt", "_work.txt", "~.txt"]
+ODD_NAMES += ["duplicates.parquet.txt"]
+
+
+def make_plain(case: Case, folder: Path) -> None:
+    """A folder of files."""
+    source = case.source()
+    names = source.sample(ODD_NAMES, source.randint(1, 8))
+    texts = documents(source, 30)
+    for name in names:
+        content = (source.choice(texts or [""]) or "").encode("utf-8", "surrogatepass")
+        if source.random() < 0.4:
+            content = case.noted(damaged(source, content))
+        path = folder / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        if source.random() < 0.02:  # a hole, which takes no disk
+            size = source.choice([100 << 20, 600 << 20, 5 << 30])
+            os.truncate(path, size)
+            case.damage.append(f"{name!a}: {size} zeros")
+            case.large = True
+    whole = ["in"] if source.random() < 0.7 else [f"in/{name}" for name in names]
+    case.arguments = ["dedup", "-o", "out", *options(source, [], [], case.large), "--", *whole]
+
 
 FILES: dict[str, Callable[[Case, Path], None]] = {
     "parquet": columnar.make_parquet,
@@ -24,36 +51,25 @@ FILES: dict[str, Callable[[Case, Path], None]] = {
     "warc.gz": partial(warc.make, ending=".warc.gz"),
     "wet": partial(warc.make, ending=".wet"),
     "wet.gz": partial(warc.make, ending=".wet.gz"),
-    "txt": plain.make,
+    "txt": make_plain,
 }
 NAMES = tuple(FILES)
 
 
 def examples(folder: Path) -> None:
     """One good file of each format, with copies and near-duplicates among them."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    import zstandard
-
     words = [f"word{number}" for number in range(30)]
     texts = [" ".join(words[start : start + 20]) for start in (0, 0, 1, 5, 10)]
-    rows = pa.table({"text": texts, "score": list(range(len(texts)))})
-    pq.write_table(rows, folder / "a.parquet")
-    for name, maker in (("a.arrow", pa.ipc.new_file), ("b.arrow", pa.ipc.new_stream)):
-        with maker(str(folder / name), rows.schema) as out:
-            out.write_table(rows)
-    lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
+    rows = [{"text": text, "score": number} for number, text in enumerate(texts)]
+    for name in ("a.parquet", "a.arrow", "a.jsonl", "b.jsonl.gz", "c.jsonl.zst", "d.json", "a.csv", "b.tsv.xz"):
+        write_rows(folder / name, rows)
+    (folder / "b.arrow").write_bytes(Path(write_rows(folder / "b.arrows", rows)).read_bytes())
+    (folder / "b.arrows").unlink()
     web = {"WARC-Type": "response", "WARC-Record-ID": "<urn:a>", "Content-Type": "application/http"}
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>%s</p>" % texts[0].encode()
     text = {"WARC-Type": "conversion", "WARC-Record-ID": "<urn:b>", "Content-Type": "text/plain"}
     records = [warc.record(web, answer), warc.record(text, texts[1].encode())]
     for name, content in {
-        "a.jsonl": lines,
-        "b.jsonl.gz": gzip.compress(lines),
-        "c.jsonl.zst": zstandard.compress(lines),
-        "d.json": b"[" + lines.strip().replace(b"\n", b",") + b"]",
-        "a.csv": ("text,score\n" + "".join(f'"{text}",1\n' for text in texts)).encode(),
-        "b.tsv.xz": lzma.compress(("text\n" + "\n".join(texts)).encode()),
         "a.warc": b"".join(records),
         "b.warc.gz": b"".join(map(gzip.compress, records)),
         "a.txt": texts[0].encode(),

@@ -5,10 +5,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.fuzz import packed
-from tests.fuzz.case import Case, options
-from tests.fuzz.damage import damaged, integer
-from tests.fuzz.documents import documents
+from tests.fuzz.case import Case, documents, options
+from tests.fuzz.damage import MIB, damaged, gzip_member, integer, odd_stream, repeated_member
 
 IDS = ["url", "score", "text", "deep"]
 KEYS = ["score", "column:score", "url"]
@@ -39,10 +37,10 @@ def make(case: Case, folder: Path, ending: str) -> None:
 def _packed(case: Case, source: Random, content: bytes, ending: str) -> bytes:
     import zstandard
 
-    pack = packed.gzip_member if ending.endswith(".gz") else zstandard.compress
+    pack = gzip_member if ending.endswith(".gz") else zstandard.compress
     how = source.random()
     if how < 0.4:
-        content = case.noted(packed.odd(source, content, pack))
+        content = case.noted(odd_stream(source, content, pack))
     elif how < 0.44:
         case.large = True
         content = case.noted(_bomb(source, content, ending))
@@ -54,12 +52,12 @@ def _packed(case: Case, source: Random, content: bytes, ending: str) -> bytes:
 def _bomb(source: Random, content: bytes, ending: str) -> tuple[bytes, str]:
     """Much more content than memory, in a line or in many."""
     unit = source.choice([b"a", b" ", b"\n", b"{},", b"[", b'{"text": "a b"}\n', b"\0"])
-    block, count = unit * (packed.MIB // len(unit)), source.choice([64, 600, 1500])
+    block, count = unit * (MIB // len(unit)), source.choice([64, 600, 1500])
     head = source.choice([content, b'{"text": "', b'{"text": "a", "x": [', b""])
     tail = source.choice([b'"}\n', b"{}]}\n", b"\n", b""]) + content
     note = f"{count} MiB of {unit!r} behind {head[-20:]!r}"
     if ending.endswith(".gz"):
-        return packed.repeated_member(head, block, count, tail), note
+        return repeated_member(head, block, count, tail), note
     import zstandard
 
     packer = zstandard.ZstdCompressor(level=1).compressobj()

@@ -1,6 +1,7 @@
 """Commands with one fault each, which the judge must find: PLANTED maps their names to kinds of findings."""
 
 import ctypes
+import itertools
 import json
 import os
 import subprocess
@@ -13,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-Command = Callable[[list[str]], int]
 PLANTED: dict[str, str] = {}
 
 
@@ -24,15 +24,14 @@ def honest(arguments: list[str]) -> int:
     return main(arguments)
 
 
-def _plant(name: str, kind: str, act: Callable[[], Any], then: Command | int = honest) -> None:
+def _plant(name: str, kind: str, act: Callable[[], Any], then: int | None = None) -> None:
     """A command `name` that calls `act` before it runs as it should, or returns a status without running."""
 
     def command(arguments: list[str]) -> int:
         act()
-        return then if isinstance(then, int) else then(arguments)
+        return honest(arguments) if then is None else then
 
-    globals()[name] = command
-    PLANTED[name] = kind
+    globals()[name], PLANTED[name] = command, kind
 
 
 def _spoil(name: str, kind: str, change: Callable[[], Any]) -> None:
@@ -43,17 +42,11 @@ def _spoil(name: str, kind: str, change: Callable[[], Any]) -> None:
         change()
         return status
 
-    globals()[name] = command
-    PLANTED[name] = kind
+    globals()[name], PLANTED[name] = command, kind
 
 
 def _error(message: str) -> None:
     print(message, file=sys.stderr)
-
-
-def _spin() -> None:
-    while True:
-        pass
 
 
 def _raise() -> None:
@@ -64,12 +57,6 @@ def _take_memory() -> None:
     """700 MiB for a moment."""
     content = bytearray(700 << 20)
     content[:: 1 << 12] = bytes(len(content[:: 1 << 12]))
-
-
-def _take_all_memory() -> None:
-    held = []
-    while True:
-        held.append(bytearray(os.urandom(1 << 12) * (1 << 12)))
 
 
 def _write_and_hide() -> None:
@@ -87,14 +74,14 @@ def _write_through_a_link() -> None:
 
 _plant("segfault", "signal", lambda: ctypes.string_at(1))
 _plant("sleep", "hang", lambda: time.sleep(600))
-_plant("spin", "hang", _spin)
+_plant("spin", "hang", lambda: all(itertools.repeat(1)))
 _plant("unexpected", "unexpected", lambda: _error("gpulsh: error: unexpected KeyError: 'tokens'"), 1)
 _plant("traceback", "unexpected", _raise)
 _plant("odd_status", "status", lambda: None, 3)
 _plant("silent", "message", lambda: None, 1)
 _plant("escape", "control", lambda: _error("gpulsh: error: a column \x1b[2J"), 1)
 _plant("memory", "memory", _take_memory)
-_plant("much_memory", "memory", _take_all_memory)
+_plant("much_memory", "memory", lambda: [os.urandom(1 << 12) * (1 << 12) for _ in itertools.count()])
 _plant("writes_beside", "outside", lambda: Path("in/new.txt").write_text("new"))
 _plant("writes_and_hides", "outside", _write_and_hide)
 # Without a name, but outside of the case's folder.

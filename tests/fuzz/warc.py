@@ -5,10 +5,8 @@ import zlib
 from pathlib import Path
 from random import Random
 
-from tests.fuzz import packed
-from tests.fuzz.case import Case, options
-from tests.fuzz.damage import damaged, integer
-from tests.fuzz.documents import documents
+from tests.fuzz.case import Case, documents, options
+from tests.fuzz.damage import MIB, damaged, gzip_member, integer, odd_stream, repeated_member
 
 IDS = ["WARC-Record-ID", "warc-target-uri", "WARC-Date", "X-None"]
 KEYS = ["WARC-Date", "warc-date"]
@@ -48,15 +46,15 @@ def make(case: Case, folder: Path, ending: str) -> None:
 def _packed(case: Case, source: Random, records: list[bytes]) -> bytes:
     """A member a record, all records in one, a bomb behind them, or an odd stream."""
     how = source.random()
-    members = b"".join(map(packed.gzip_member, records))
+    members = b"".join(map(gzip_member, records))
     if how < 0.6:
         return members
     if how < 0.75:
-        return packed.gzip_member(b"".join(records))
+        return gzip_member(b"".join(records))
     if how > 0.8:
-        return case.noted(packed.odd(source, b"".join(records), packed.gzip_member))
+        return case.noted(odd_stream(source, b"".join(records), gzip_member))
     unit = source.choice([b"\0", b"a", b"\r\n", b"\n", b"WARC/1.0\r\n", b"x: y\r\n", b"<div>"])
-    block, count = unit * (packed.MIB // len(unit)), source.choice([2, 64, 600, 1500])
+    block, count = unit * (MIB // len(unit)), source.choice([2, 64, 600, 1500])
     kind = source.choice([b"conversion", b"response", b"resource", b"metadata"])
     of = {b"conversion": b"text/plain", b"resource": b"text/html"}.get(kind, b"application/http")
     length = len(block) * count + source.choice([0, 0, -5, 5])
@@ -64,7 +62,7 @@ def _packed(case: Case, source: Random, records: list[bytes]) -> bytes:
     head += b"\r\nContent-Length: %d\r\n\r\n" % length if source.random() < 0.7 else b"\r\n"
     case.large = True
     case.damage.append(f"{count} MiB of {unit!r} as {kind.decode()}, length {length}")
-    return members + packed.repeated_member(head, block, count, b"\r\n\r\n")
+    return members + repeated_member(head, block, count, b"\r\n\r\n")
 
 
 def _records(source: Random, text: str, web: bool) -> list[bytes]:
@@ -162,7 +160,7 @@ def _odd_page(source: Random, how: str) -> bytes:
         body = source.choice(CHUNKS) + b"\r\nwords of a page\r\n0\r\n\r\n"
         return _answer(b"Transfer-Encoding: chunked\r\n" + html, body)
     if source.random() < 0.1:
-        body = packed.repeated_member(b"", b"a " * (packed.MIB // 2), 1500, b"")
+        body = repeated_member(b"", b"a " * (MIB // 2), 1500, b"")
     else:
         twice = gzip.compress(gzip.compress(b"words " * 50, mtime=0), mtime=0)
         body = source.choice([twice, b"\x1f\x8bbroken", b"", source.randbytes(200)])

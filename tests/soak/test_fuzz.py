@@ -7,8 +7,8 @@ import pytest
 
 from tests.fuzz import case as cases
 from tests.fuzz.case import Case
+from tests.fuzz.damage import repeated_member
 from tests.fuzz.formats import FILES, NAMES
-from tests.fuzz.packed import repeated_member
 from tests.fuzz.planted import PLANTED
 from tests.fuzz.runner import Runner
 from tests.test_fuzz import ARGUMENTS, pytestmark, runner, saved
