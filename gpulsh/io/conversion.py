@@ -224,7 +224,7 @@ def _values(column: pa.Array, is_document: bool) -> list[object]:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type, with strings and numbers for values that Python or JSON lacks."""
+    """A `parquet_type`, with strings and numbers for values that Python or JSON lacks."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_type(kind.storage_type)
@@ -240,11 +240,9 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
     if types.is_map(kind):
         return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
-    if types.is_large_list(kind):
+    if types.is_list(kind) or types.is_large_list(kind):
         return pa.large_list(_plain_type(kind.value_type))
-    if types.is_fixed_size_list(kind):
-        return pa.list_(_plain_type(kind.value_type), kind.list_size)
-    return pa.list_(_plain_type(kind.value_type)) if types.is_list(kind) else kind
+    return kind
 
 
 def _plain(value: object) -> object:

@@ -147,21 +147,17 @@ def _bits_name(bits: Mapping[str, Any]) -> str:
 
 
 def machine() -> Mapping[str, Any]:
-    """The system, the processor, the number of processors, and the memory; None if it is not known."""
+    """The system, the processor, the number of processors, and the memory."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
     except OSError:
         model = None
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        memory = None
     return {
         "system": platform.platform(),
         "processor": model or platform.machine(),
         "processors": processors(),
-        "memory_bytes": memory,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }
 
 

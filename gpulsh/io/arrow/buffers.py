@@ -82,10 +82,8 @@ def null_mask(array: pa.Array) -> NDArray[np.bool_] | None:
     """bool [n], true where the array's own validity says null; None if that is nowhere."""
     if array.null_count == 0:
         return None
-    content = array.buffers()[0]
-    if content is None:  # the type null, which has no buffers
-        return np.ones(len(array), np.bool_)
-    return ~_bits(content, array)
+    bits = np.frombuffer(array.is_null().buffers()[1], np.uint8)
+    return np.unpackbits(bits, count=len(array), bitorder="little").view(np.bool_)
 
 
 def large_type(kind: pa.DataType) -> pa.DataType:
@@ -161,10 +159,3 @@ def _joined_cuts(column: pa.Array | pa.ChunkedArray, rows: Numbers, null: NDArra
     lengths = np.diff(firsts, append=len(rows))
     cuts = [column.slice(start, length) for start, length in zip(rows[firsts].tolist(), lengths.tolist(), strict=True)]
     return pa.concat_arrays([chunk for cut in cuts for chunk in (cut.chunks if hasattr(cut, "chunks") else [cut])])
-
-
-def _bits(content: pa.Buffer, array: pa.Array) -> NDArray[np.bool_]:
-    """bool [n]: a buffer of `array` that holds a bit per value, lowest first."""
-    first, last = array.offset // 8, (array.offset + len(array) + 7) // 8
-    bits = np.unpackbits(np.frombuffer(content, np.uint8)[first:last], bitorder="little")
-    return np.asarray(bits[array.offset % 8 :][: len(array)] == 1)

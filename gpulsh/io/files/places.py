@@ -35,7 +35,11 @@ def refuse_outside(file: File) -> None:
             f"{file.name}: would become data/{file.relative}, which is outside of data/; leave the file out, or"
             " give it or its folder as another INPUT"
         )
-    if not _possible(file.relative):
+    try:
+        possible = "\0" not in file.relative and max(map(len, map(os.fsencode, parts))) <= LONGEST_NAME
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
         raise InputError(
             f"{file.name}: no file can have this name: a part of it holds a NUL or a lone surrogate, or has more than"
             f" {LONGEST_NAME} bytes; rename it"
@@ -130,13 +134,6 @@ class Targets:
         for part in (*reversed(below.parents), below):
             (folder / part).mkdir(exist_ok=True)
         return found
-
-
-def _possible(path: str) -> bool:
-    try:
-        return "\0" not in path and max(map(len, os.fsencode(path).split(b"/"))) <= LONGEST_NAME
-    except UnicodeEncodeError:
-        return False
 
 
 def with_places(files: Sequence[File], protected: Sequence[str]) -> list[File]:

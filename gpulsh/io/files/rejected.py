@@ -35,10 +35,10 @@ FIELDS = {"row": pa.int64(), "rows": pa.int64(), "unit": pa.string(), "offset": 
 
 def rejections(file: int, found: Sequence[Rejection]) -> pa.RecordBatch:
     """A pyarrow.RecordBatch of rejections in the file of that number: `file`, and the fields of each."""
-    columns = {name: [getattr(rejection, name) for rejection in found] for name in FIELDS}
-    columns["reason"] = [reason.encode("utf-8", "replace").decode() for reason in columns["reason"]]
-    arrays = [pa.array(values, FIELDS[name]) for name, values in columns.items()]
-    return pa.record_batch([pa.array([file] * len(found), pa.int64()), *arrays], names=["file", *FIELDS])
+    rows = [{"file": file, **each._asdict()} for each in found]
+    for row in rows:
+        row["reason"] = row["reason"].encode("utf-8", "replace").decode()
+    return pa.RecordBatch.from_pylist(rows, pa.schema([("file", pa.int64()), *FIELDS.items()]))
 
 
 def end_to_end(batches: Sequence[pa.RecordBatch]) -> dict[str, pa.Array]:

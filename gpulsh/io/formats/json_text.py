@@ -122,18 +122,11 @@ def _joined(*parts: pa.Array | pa.Scalar) -> pa.StringArray:
 
 
 def _distinct(column: pa.Array) -> pa.StringArray:
-    """Strings and ids of any type: few of them differ, so each is written once."""
+    """Strings, of which few differ, so each is written once; and ids of any other type."""
     import orjson
 
-    known: dict[str, str] = {}
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         coded = column.dictionary_encode()
         written = [orjson.dumps(value).decode() for value in coded.dictionary.to_pylist()]
         return strings(written).take(coded.indices).fill_null(_text("null"))
-    found = []
-    for value in column.to_pylist():
-        key = repr(value)
-        if key not in known:
-            known[key] = orjson.dumps(value, default=str).decode()
-        found.append(known[key])
-    return strings(found)
+    return strings([orjson.dumps(value, default=str).decode() for value in column.to_pylist()])
