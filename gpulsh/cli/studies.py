@@ -244,7 +244,12 @@ def curve(
     if plot is not None:
         plot_curves(plot, [chosen], threshold, overwrite=overwrite)
     figures = _figures(chosen, threshold)
-    say(json.dumps(figures, indent=2) if as_json else "\n".join(_curve_lines(chosen, figures)))
+    points = {step / STEPS: float(chosen.probability(step / STEPS)) for step in range(STEPS + 1)}
+    if as_json:
+        listed = [{"similarity": s, "probability": p} for s, p in points.items()]
+        say(json.dumps({**{name: value for name, (value, _) in figures.items()}, "curve": listed}, indent=2))
+    else:
+        say("\n".join(_curve_lines(figures, points)))
 
 
 def _chosen(options: Mapping[str, Any]) -> tuple[SCurve, float | None]:
@@ -268,43 +273,30 @@ def _chosen(options: Mapping[str, Any]) -> tuple[SCurve, float | None]:
     return SCurve(bands=bands, rows=rows), threshold
 
 
-def _figures(curve: SCurve, threshold: float | None) -> Mapping[str, Any]:
-    """The figures of the curve, in the order in which they are printed."""
-    similarity = [step / STEPS for step in range(STEPS + 1)]
+def _figures(curve: SCurve, threshold: float | None) -> Mapping[str, tuple[Any, str]]:
+    """The figures of the curve, each with its meaning, in the order in which they are printed."""
+    low, high = curve.similarity_at(0.05), curve.similarity_at(0.95)
     return {
-        "bands": curve.bands,
-        "rows": curve.rows,
-        "num_perm": curve.bands * curve.rows,
-        "threshold": threshold,
-        "steepest": curve.threshold,
-        "approximately": curve.approximate_threshold,
-        "slope": curve.slope,
-        "width": curve.width,
-        "curve": [{"similarity": s, "probability": float(curve.probability(s))} for s in similarity],
+        "bands": (curve.bands, ""),
+        "rows": (curve.rows, ""),
+        "num_perm": (curve.bands * curve.rows, "signature values used"),
+        "threshold": (threshold, f"pairs there meet with probability {curve.probability(threshold or 1):.4f}"),
+        "steepest": (curve.threshold, "similarity at which the curve is steepest"),
+        "approximately": (curve.approximate_threshold, "the same by (1 / bands) ^ (1 / rows)"),
+        "slope": (curve.slope, "rise of the probability there"),
+        "width": (curve.width, f"probability 0.05 at {low:.4f}, 0.95 at {high:.4f}"),
     }
 
 
-def _curve_lines(curve: SCurve, figures: Mapping[str, Any]) -> Iterator[str]:
-    threshold, low, high = figures["threshold"], curve.similarity_at(0.05), curve.similarity_at(0.95)
-    meanings = {
-        "bands": "",
-        "rows": "",
-        "num_perm": "signature values used",
-        "threshold": f"pairs there meet with probability {curve.probability(threshold or 1):.4f}",
-        "steepest": "similarity at which the curve is steepest",
-        "approximately": "the same by (1 / bands) ^ (1 / rows)",
-        "slope": "rise of the probability there",
-        "width": f"probability 0.05 at {low:.4f}, 0.95 at {high:.4f}",
-    }
-    for name, meaning in meanings.items():
-        if figures[name] is not None:
-            number = f"{figures[name]:.4f}" if isinstance(figures[name], float) else str(figures[name])
+def _curve_lines(figures: Mapping[str, tuple[Any, str]], points: Mapping[float, float]) -> Iterator[str]:
+    for name, (value, meaning) in figures.items():
+        if value is not None:
+            number = f"{value:.4f}" if isinstance(value, float) else str(value)
             yield f"{name.replace('_', ' '):<22}{number:>8}  {meaning}".rstrip()
     yield ""
     yield "similarity  probability"
-    for point in figures["curve"]:
-        probability = point["probability"]
-        yield f"{point['similarity']:>10.2f}  {probability:>11.6f}  {'#' * round(BAR * probability)}".rstrip()
+    for similarity, probability in points.items():
+        yield f"{similarity:>10.2f}  {probability:>11.6f}  {'#' * round(BAR * probability)}".rstrip()
 
 
 def _study_lines(study: BandingStudy) -> Iterator[str]:

@@ -32,11 +32,10 @@ from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
 from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
 from gpulsh.io.compression import Compression
 from gpulsh.io.file import File, reading, wrong_length
-from gpulsh.io.format import NO_STRAY, STRICT, Block, Cuts, Mask, Rejection, Rules, Stray, Writing, counting
+from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.keys import KeyColumn, typed_keys
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
 from gpulsh.io.limits import COPIES, Limit, check_sizes, check_values_fit, too_large
-from gpulsh.io.packing import Sink
 from gpulsh.io.rows import gathered
 
 STEP = 1 << 20  # bytes split at once
@@ -161,15 +160,11 @@ class Delimited(Streamed):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """The header and kept records as they are, in the same compression."""
-        with self._opened(file) as opened, self._writer(target, how.get("packing")) as out:
-            if opened is not None:
-                out.write(opened.head)
-                self._write(file, keep, opened, out, how.get("cuts"))
-            elif len(keep):
-                raise wrong_length(file)
-
-    def _write(self, file: File, keep: Mask, opened: Opened, out: Sink, cuts: Cuts | None = None) -> None:
-        with counting(file, keep) as read:
+        cuts, packing = how.get("cuts"), how.get("packing")
+        with self._opened(file) as opened, self._writer(target, packing) as out, counting(file, keep) as read:
+            if opened is None:
+                return
+            out.write(opened.head)
             for start, records in opened.records:
                 stays = keep[start : start + len(records.begin)]
                 if len(stays) != len(records.begin):
