@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -123,26 +123,9 @@ def passages(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any
     and how often it occurs. report.json has the counts and the most frequent passages; report.html shows them, if
     jinja2 is installed (pip install "gpulsh[report]").
     """
-    from gpulsh.report.wording import many, share
     from gpulsh.run.passages.files import passages_files
 
-    report = _run(passages_files, inputs, output, as_json, options)
-    if not as_json:
-        found = report["passages"]
-        documents = f"{found['documents_marked']:,} of {many(found['documents'], 'document')}"
-        part = share(found["bytes_marked"], found["bytes"])
-        earlier = []
-        if found.get("earlier_documents"):
-            held = f"{many(found['earlier_documents'], 'document')} of earlier runs"
-            earlier = [f"First occurrence in the {held}: {many(found['first_earlier'], 'passage')}."]
-        bad = [f"Bad records are in rejected.parquet: {found['rejected']:,}."] if found["rejected"] else []
-        lines = [
-            f"Found {many(found['passages'], 'passage')} in {documents}{part and f': {part} of the text'}.",
-            *earlier,
-            *_cut_lines(found),
-            *bad,
-        ]
-        conclude("\n".join([*lines, _where(report, output)]))
+    _run(passages_files, inputs, output, as_json, options, _passage_lines)
 
 
 @click.command(
@@ -164,20 +147,41 @@ def cut(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> 
     """
     from gpulsh.run.passages.files import cut_files
 
-    report = _run(cut_files, inputs, output, as_json, options)
-    if not as_json:
-        conclude("\n".join([*_cut_lines(report["passages"]), _where(report, output)]))
+    _run(cut_files, inputs, output, as_json, options, _cut_lines)
 
 
 def _run(
-    function: Any, inputs: tuple[str, ...], output: str, as_json: bool, options: Mapping[str, Any]
-) -> Mapping[str, Any]:
+    function: Any,
+    inputs: tuple[str, ...],
+    output: str,
+    as_json: bool,
+    options: Mapping[str, Any],
+    lines: Callable[[Mapping[str, int]], list[str]],
+) -> None:
+    """Run the job and print its report, or the `lines` about its passages."""
     with running(options):
         progress = "json" if as_json else True
         report: Mapping[str, Any] = function(list(inputs), output, progress=progress, **parsed(options)).report
     if as_json:
         conclude(json.dumps(report, indent=2))
-    return report
+        return
+    where = f"Results are in {output}, after {report['seconds']:.1f} s on {report['backend']['name']}."
+    conclude("\n".join([*lines(report["passages"]), where]))
+
+
+def _passage_lines(found: Mapping[str, int]) -> list[str]:
+    from gpulsh.report.wording import many, share
+
+    documents = f"{found['documents_marked']:,} of {many(found['documents'], 'document')}"
+    part = share(found["bytes_marked"], found["bytes"])
+    lines = [f"Found {many(found['passages'], 'passage')} in {documents}{part and f': {part} of the text'}."]
+    if found.get("earlier_documents"):
+        held = f"{many(found['earlier_documents'], 'document')} of earlier runs"
+        lines.append(f"First occurrence in the {held}: {many(found['first_earlier'], 'passage')}.")
+    lines += _cut_lines(found)
+    if found["rejected"]:
+        lines.append(f"Bad records are in rejected.parquet: {found['rejected']:,}.")
+    return lines
 
 
 def _cut_lines(found: Mapping[str, int]) -> list[str]:
@@ -185,7 +189,3 @@ def _cut_lines(found: Mapping[str, int]) -> list[str]:
         return []
     counts = f"{found['cut_passages']:,} passages of {found['cut_documents']:,} documents"
     return [f"Cut {counts}, and dropped {found['short']:,} documents with too few tokens left."]
-
-
-def _where(report: Mapping[str, Any], output: str) -> str:
-    return f"Results are in {output}, after {report['seconds']:.1f} s on {report['backend']['name']}."

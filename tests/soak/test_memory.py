@@ -15,7 +15,7 @@ import pytest
 from benchmarks.corpora import random_words
 from benchmarks.tree_memory import TreeMemory
 from gpulsh.backends.cpu import CpuBackend
-from gpulsh.io.arrow.given import given_column
+from gpulsh.io.arrow.soundness import given_column
 from gpulsh.io.arrow.identities import given_identities
 from gpulsh.params import Shingling
 from gpulsh.repeats import windows

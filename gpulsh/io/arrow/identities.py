@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.io.arrow.buffers import as_one_array, binary_array, decoded, large_type
-from gpulsh.io.arrow.given import in_host_memory
 from gpulsh.io.arrow.rows import has_views, is_text
-from gpulsh.io.arrow.soundness import check_given
+from gpulsh.io.arrow.soundness import check_given, in_host_memory
 from gpulsh.params import shown, shown_type
 from gpulsh.ragged import offsets
 

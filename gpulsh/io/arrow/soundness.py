@@ -1,4 +1,4 @@
-"""Arrow arrays that others made, validated before any value is used.
+"""Arrow arrays that others made, validated before any value is used; and columns that a caller of Python gives.
 
 Arrow trusts the offsets and codes of a file or another library, and a wrong one would read memory beyond a buffer.
 Text that is not UTF-8 is safe: every stage reads it as U+FFFD. Values that are handed out as strings must be UTF-8.
@@ -7,14 +7,19 @@ The C interface does not give the sizes of buffers, so there offsets are only kn
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from gpulsh.errors import DamagedInputError
+from gpulsh.arrays import on_host
+from gpulsh.errors import DamagedInputError, ParameterError
+from gpulsh.io.arrow.buffers import as_one_array
 from gpulsh.io.file import File, first_line
+from gpulsh.params import shown_type
 
 BARE = {"string": pa.binary(), "large_string": pa.large_binary()}
+UNITS = {unit: f"datetime64[{other}]" for units, other in (("YMW", "D"), ("hm", "s")) for unit in units}
 Given: TypeAlias = "pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch"
 
 
@@ -76,3 +81,49 @@ def _bare(array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         return pa.DictionaryArray.from_arrays(array.indices, _bare(array.dictionary), safe=False)
     return array.view(BARE[str(array.type)]) if str(array.type) in BARE else array
+
+
+def given_column(name: str, values: Any, count: int) -> pa.Array:
+    """`values`, `count` of them, as one sound pyarrow.Array of its own type.
+
+    `values` is a list, or a column of NumPy, pyarrow, pandas, polars, cuDF or CuPy. Raises ParameterError with `name`
+    for another length, for anything else and for values of several kinds; DamagedInputError for an unsound array.
+    """
+    try:
+        column = _column(values)
+    except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
+        reason = first_line(error)
+        raise ParameterError(f"{name} is {shown_type(values)}, not a column of one kind of value: {reason}") from error
+    if column is None:
+        raise ParameterError(f"{name} is {shown_type(values)}; give a column or a list, one value for each document")
+    check_given(column, name)
+    if len(column) != count:
+        raise ParameterError(f"{name} has {len(column)} values for {count} documents; give one for each document")
+    return as_one_array(column)
+
+
+def in_host_memory(values: Any) -> Any:
+    """A column of polars or cuDF in Arrow, and one of CuPy or PyTorch in NumPy; any other as it is.
+
+    Columns know their types better than their values do. Of Python's objects in polars, a list: their Arrow array holds
+    addresses.
+    """
+    if hasattr(values, "to_arrow"):
+        return values.to_list() if str(values.dtype) == "Object" else values.to_arrow()
+    if hasattr(values, "dtype") and not isinstance(values, np.ndarray) and not hasattr(values, "iloc"):
+        return on_host(values)
+    return values
+
+
+def _column(values: Any) -> pa.Array | pa.ChunkedArray | None:
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    is_table = getattr(values, "ndim", 1) != 1 or isinstance(values, (pa.Table, pa.RecordBatch, dict))
+    if isinstance(values, (str, bytes)) or is_table or not hasattr(values, "__iter__"):
+        return None
+    values = in_host_memory(values)
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":  # Arrow has no weeks, months or hours
+        values = values.astype(UNITS.get(np.datetime_data(values.dtype)[0], values.dtype))
+    return pa.array(values, from_pandas=True)

@@ -15,9 +15,9 @@ from gpulsh.arrays import Numbers
 from gpulsh.decide.counts.counts import NO_DATE, UNKNOWN, Sightings, seen
 from gpulsh.errors import InputError, InputTypeError, ParameterError
 from gpulsh.io.arrow.buffers import chosen, decoded, null_mask, numbers, to_arrow
-from gpulsh.io.arrow.given import given_column
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.arrow.rows import is_text
+from gpulsh.io.arrow.soundness import given_column
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.formats.keys import SHOWN, Instant, parsed_key
 from gpulsh.io.memory.tables import column_of
