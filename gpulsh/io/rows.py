@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers, TextBatch, on_host
 from gpulsh.io.normal_form import normal_form
 from gpulsh.params import NormalForm
-from gpulsh.ragged import cuts, end_to_end, offsets
+from gpulsh.ragged import as_one, cuts, end_to_end, offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,11 +124,8 @@ def cut(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
         yield batch.slice(start, stop)
 
 
-def packed(
-    pieces: Iterable[TextBatch], max_bytes: int, join: Callable[[list[TextBatch]], TextBatch] | None = None
-) -> Iterator[TextBatch]:
-    """Join, by `join` or `concatenated`, runs of batches smaller than a quarter of `max_bytes` up to the bounds."""
-    join = join or concatenated
+def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
+    """Join runs of batches smaller than a quarter of `max_bytes` up to the bounds."""
     most_rows = max(FEWEST_ROWS, max_bytes // ROW_COST)
     held: list[TextBatch] = []
     size = count = 0
@@ -136,7 +133,7 @@ def packed(
         added = int(piece.offset[-1] - piece.offset[0])
         large = added * 4 >= max_bytes
         if held and (large or size + added > max_bytes or count + len(piece) > most_rows):
-            yield join(held)
+            yield as_one(held)
             held, size, count = [], 0, 0
         if large:
             yield piece
@@ -145,7 +142,7 @@ def packed(
             size, count = size + added, count + len(piece)
         del piece  # before the next one is read
     if held:
-        yield join(held)
+        yield as_one(held)
 
 
 def concatenated(batches: list[TextBatch]) -> TextBatch:

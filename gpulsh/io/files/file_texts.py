@@ -23,8 +23,8 @@ from gpulsh.io.files.rejected import Rejected, rejections
 from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Format, Keys, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
-from gpulsh.io.rows import ROW_COST, Bytes, Rows, concatenated, packed, piece_rows
-from gpulsh.ragged import as_one, offsets, run_bounds
+from gpulsh.io.rows import ROW_COST, Bytes, Rows, packed, piece_rows
+from gpulsh.ragged import offsets, run_bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -275,7 +275,7 @@ class FileTexts:
 
     def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
         """The documents of `pieces`, as `batches` gives them; their facts go into `facts`."""
-        return packed(self._slices(pieces, max_bytes, facts), max_bytes, as_one if self._readers > 1 else concatenated)
+        return packed(self._slices(pieces, max_bytes, facts), max_bytes)
 
     def add(self, facts: PartitionFacts) -> None:
         """Add the counts of the next partition."""

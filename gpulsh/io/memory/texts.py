@@ -16,7 +16,7 @@ from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.strings import GROUP, is_null, string_rows
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
 from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, concatenated, joined, packed
-from gpulsh.ragged import as_one, sorted_distinct
+from gpulsh.ragged import sorted_distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -222,7 +222,7 @@ class _RowTexts:
         return int(self._starts[-1])
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        return packed((piece for block in self._blocks for piece in block.slices(max_bytes)), max_bytes, as_one)
+        return packed((piece for block in self._blocks for piece in block.slices(max_bytes)), max_bytes)
 
     def null_rows(self) -> NDArray[np.bool_]:
         if self._null is not None:
