@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers, TextBatch, on_host
 from gpulsh.io.normal_form import normal_form
 from gpulsh.params import NormalForm
-from gpulsh.ragged import as_one, cuts, end_to_end, offsets
+from gpulsh.ragged import as_one, cuts, offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,15 +143,6 @@ def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
         del piece  # before the next one is read
     if held:
         yield as_one(held)
-
-
-def concatenated(batches: list[TextBatch]) -> TextBatch:
-    """Batches as one; a copy unless there is only one."""
-    if len(batches) == 1:
-        return batches[0]
-    whole = end_to_end(batches)
-    whole.values.flags.writeable = False  # as `byte_values` are
-    return whole
 
 
 def piece_rows(texts: Sequence[Bytes | None]) -> Rows:

@@ -27,10 +27,10 @@ from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.form import Form
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.io.rows import TextSource, concatenated, gathered
+from gpulsh.io.rows import TextSource, gathered
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_integer
 from gpulsh.permutations import words_at
-from gpulsh.ragged import cuts, offsets, ranges
+from gpulsh.ragged import as_one, cuts, offsets, ranges
 from gpulsh.run.index.jobs import open_inputs
 from gpulsh.text.documents import BATCH_BYTES, shingle
 from gpulsh.theory import SCurve
@@ -254,7 +254,7 @@ def _least(source: TextSource, size: int, lots_of: Callable[[TextBatch, Numbers]
 
     def keep_least() -> None:
         nonlocal texts, positions, lots, bar, held
-        texts = concatenated(held)
+        texts = as_one(held)
         if len(lots) > size:
             kept = np.sort(np.argpartition(lots, size - 1)[:size])
             texts, positions, lots = _rows(texts, kept), positions[kept], lots[kept]

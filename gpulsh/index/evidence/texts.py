@@ -24,11 +24,11 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, cannot_open
 from gpulsh.io.files.file_texts import FileTexts, Piece
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.io.rows import Bytes, concatenated, cut, gathered, joined, normalized
+from gpulsh.io.rows import Bytes, cut, gathered, joined, normalized
 from gpulsh.lsh.signing import LEAST
 from gpulsh.method import Method
 from gpulsh.params import Shingling
-from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
+from gpulsh.ragged import as_one, chosen_rows, cuts, end_to_end, offsets
 from gpulsh.secret import EvidenceKeys
 
 Read = Callable[[list[Any]], object]  # from a list of keys to their texts, of any kind that `deduplicate` takes
@@ -113,7 +113,7 @@ class TextsAgain:
             raise ParameterError(
                 f"read gave {len(source)} texts for {len(keys)} keys; give a text for each key, in their order"
             )
-        return concatenated([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])
+        return as_one([*source.batches(ops.sizes().batch), *open_texts([]).batches(1)])
 
     def _changed(self, segment: Segment, row: Numbers) -> ChangedInputError:
         assert segment.places is not None

@@ -15,8 +15,8 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.strings import GROUP, is_null, string_rows
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
-from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, concatenated, joined, packed
-from gpulsh.ragged import sorted_distinct
+from gpulsh.io.rows import Bytes, Chosen, ChosenTexts, Copy, Rows, TextSource, joined, packed
+from gpulsh.ragged import as_one, sorted_distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -254,7 +254,7 @@ class _RowTexts:
         rows = [ids[here] - self._starts[number] for here, number in zip(places, numbers, strict=True)]
         if numbers and bool((np.diff(owner) >= 0).all()):
             parts = [self._blocks[number].gather(of, self._copy) for number, of in zip(numbers, rows, strict=True)]
-            return concatenated(parts)
+            return as_one(parts)
         pieces: list[Bytes] = [b""] * len(ids)
         for number, here, of in zip(numbers, places, rows, strict=True):
             for place, piece in zip(here.tolist(), self._blocks[number].pieces(of), strict=True):
