@@ -76,6 +76,10 @@ class File:
             return open(self.path, "rb", buffering)
         return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
 
+    def native(self) -> pa.NativeFile:
+        """The file for pyarrow to read, which takes a path of type str to be UTF-8."""
+        return pa.OSFile(os.fsencode(self.path)) if self.filesystem is None else pa.PythonFile(self.open(), "r")
+
     def size(self) -> int | None:
         """Bytes of the file; None if a remote store does not know."""
         with reading(self):

@@ -7,7 +7,6 @@ hash of their numbers.
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -352,7 +351,5 @@ def _local(path: Path) -> File:
 
 
 def _opened(file: File) -> pq.ParquetFile:
-    """Open a Parquet file. Arrow needs UTF-8 in a path of type str, so it gets bytes."""
-    local = file.filesystem is None
     # Reading ahead gains nothing on a local file, and needs threads, which may not be available.
-    return pq.ParquetFile(pa.OSFile(os.fsencode(file.path), "rb") if local else file.open(), pre_buffer=not local)
+    return pq.ParquetFile(file.native(), pre_buffer=file.filesystem is not None)

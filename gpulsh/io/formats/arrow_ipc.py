@@ -9,7 +9,6 @@ Rejected: mapping the file. A file that is cut short while it is mapped ends the
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Unpack
@@ -164,9 +163,7 @@ class _Source:
 @contextmanager
 def _opened(file: File) -> Iterator[_Source]:
     with reading(file):
-        # pyarrow opens only paths that are UTF-8, as every printable one is.
-        plain = file.filesystem is None and file.path.isprintable()
-        opened = pa.OSFile(os.path.abspath(file.path)) if plain else pa.PythonFile(file.open(), "r")
+        opened = file.native()
     with opened:
         with reading(file):
             source = _Source(file, opened)

@@ -8,12 +8,11 @@ kernel enforces `--memory` (`gpulsh.memory_limit`).
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from threading import Lock
-from typing import BinaryIO, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -181,9 +180,7 @@ class Parquet(Format):
 @contextmanager
 def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
     with reading(file):
-        # Arrow's own file knows only paths that are UTF-8, as a printable one is.
-        is_arrows = file.filesystem is None and file.path.isprintable()
-        where = pa.OSFile(file.path) if is_arrows else file.open()
+        where = file.native()
         if metadata is None:
             check_room(file.name, FOOTER_COST * _footer_size(where))
         source = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=metadata)
@@ -193,9 +190,9 @@ def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.
         source.close(force=True)
 
 
-def _footer_size(source: BinaryIO | pa.NativeFile) -> int:
+def _footer_size(source: pa.NativeFile) -> int:
     """Bytes of the footer, which the file states in its last eight bytes; 0 if there is none."""
-    size = source.seek(0, os.SEEK_END)
+    size: int = source.size()
     if size < 12:
         return 0
     source.seek(size - 8)
