@@ -68,9 +68,16 @@ def has_views(kind: pa.DataType) -> bool:
 
 
 class _ArrowRows(Rows):
-    """Rows of an array; `_null` is its null mask, if it has nulls."""
+    """Rows of an array, with their lengths, 0 where null, and its null mask, if it has nulls."""
 
+    _lengths: Numbers
     _null: Mask | None
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def lengths(self) -> Numbers:
+        return self._lengths
 
     def null_rows(self) -> NDArray[np.bool_]:
         return np.zeros(len(self), np.bool_) if self._null is None else self._null
@@ -134,19 +141,7 @@ class _OffsetRows(_ArrowRows):
         return begin, end if self._null is None else np.where(self._null[rows], begin, end)
 
 
-class _ScatteredRows(_ArrowRows):
-    """Rows that are not adjacent: their batches are copies."""
-
-    _lengths: Numbers
-
-    def __len__(self) -> int:
-        return len(self._lengths)
-
-    def lengths(self) -> Numbers:
-        return self._lengths
-
-
-class _ViewRows(_ScatteredRows):
+class _ViewRows(_ArrowRows):
     """string_view, binary_view: 16 bytes per row, texts of up to 12 bytes inside them, longer ones in data buffers."""
 
     def __init__(self, array: pa.Array) -> None:
@@ -175,29 +170,22 @@ class _ViewRows(_ScatteredRows):
         ]
 
 
-class _DictionaryRows(_ScatteredRows):
+class _DictionaryRows(_ArrowRows):
     """A dictionary of any of the others, decoded a batch at a time."""
 
     def __init__(self, array: pa.Array) -> None:
-        self._words = arrow_rows(array.dictionary)
-        word_null = null_mask(array.dictionary)
+        self._words = arrow_rows(array.dictionary) if len(array.dictionary) else piece_rows([None])
         null = null_mask(array.indices)
         codes = numbers(array.indices).astype(np.int64, copy=False)
         self._codes = codes if null is None else np.where(null, 0, codes)
-        if len(self._words) == 0:  # then every row is null
-            self._words, self._codes = piece_rows([None]), np.zeros(len(array), np.int64)
-        if word_null is not None and len(word_null):
-            null = word_null[self._codes] if null is None else null | word_null[self._codes]
-        self._null = null
-        self._lengths = self._words.lengths()[self._codes]
-        if null is not None:
-            self._lengths[null] = 0
+        no_words = self._words.null_rows()[self._codes]
+        self._null: Mask = no_words if null is None else null | no_words
+        self._lengths = np.where(self._null, 0, self._words.lengths()[self._codes])
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
         pieces = self._words.pieces(self._codes[rows])
-        if self._null is not None:
-            for place in np.flatnonzero(self._null[rows]).tolist():
-                pieces[place] = b""
+        for place in np.flatnonzero(self._null[rows]).tolist():
+            pieces[place] = b""
         return pieces
 
 
