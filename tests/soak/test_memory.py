@@ -15,8 +15,8 @@ import pytest
 from benchmarks.corpora import random_words
 from benchmarks.tree_memory import TreeMemory
 from gpulsh.backends.cpu import CpuBackend
-from gpulsh.io.arrow.soundness import given_column
 from gpulsh.io.arrow.identities import given_identities
+from gpulsh.io.arrow.soundness import given_column
 from gpulsh.params import Shingling
 from gpulsh.repeats import windows
 from gpulsh.run.engines import local
