@@ -1,18 +1,191 @@
-"""Compressed streams: the same content gives the same bytes, and a stream that is cut anywhere is an error."""
+"""Damage in compressed files: nothing of a gzip member or zstd frame is taken that its checksum does not vouch for,
+what is lost is listed, and reading goes on at the next one.
+"""
 
+import gzip
 import io
+import json
 import random
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import BinaryIO
 
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from gpulsh.io import packing
-from gpulsh.io.compression import Compression, blocks, member_pieces
+from gpulsh.errors import DamagedInputError
+from gpulsh.io import compression, packing
+from gpulsh.io.compression import Compression, Piece, blocks, member_pieces, whole_members
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import split_lines
 from gpulsh.io.packing import packed_writer
-from tests.support.files import PACK, UNPACK
+from tests.support.files import PACK, UNPACK, record, rejected
+from tests.support.runs import run
+
+DRAW = random.Random(9)
+LINES = [
+    json.dumps({"text": " ".join(f"{DRAW.getrandbits(40):x}" for _ in range(30)), "n": row}).encode() + b"\n"
+    for row in range(60)
+]
+LINES[45] = json.dumps({"text": json.loads(LINES[3])["text"], "n": 45}).encode() + b"\n"  # where 3 is lost, it is kept
+LINES[50] = json.dumps({"text": json.loads(LINES[41])["text"], "n": 50}).encode() + b"\n"
+
+
+MEMBERS = [b"".join(LINES[start : start + 20]) for start in (0, 20, 40)]
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    changed = bytearray(content)
+    changed[place] ^= 4
+    return bytes(changed)
+
+
+def kept_numbers(out: Path, kind: str) -> list[int]:
+    content = UNPACK[kind]((out / f"data/a.jsonl.{kind}").read_bytes())
+    return [json.loads(line)["n"] for line in content.splitlines()]
+
+
+Damage = Callable[[list[bytes]], bytes]
+# name: (the file of three packed members, members that are left, what is told, the member it is told of)
+DAMAGE: dict[str, tuple[Damage, list[int], str, int]] = {
+    "a bit of the first": (lambda m: flipped(m[0], len(m[0]) // 2) + m[1] + m[2], [1, 2], "broken", 0),
+    "a bit of the second": (lambda m: m[0] + flipped(m[1], len(m[1]) // 2) + m[2], [0, 2], "broken", 1),
+    "a bit of the last": (lambda m: m[0] + m[1] + flipped(m[2], len(m[2]) // 2), [0, 1], "broken", 2),
+    "a checksum": (lambda m: m[0] + flipped(m[1], -6) + m[2], [0, 2], "broken", 1),
+    "a cut tail": (lambda m: m[0] + m[1] + m[2][:-9], [0, 1], "truncated", 2),
+    "a cut head": (lambda m: m[0] + m[1] + m[2][:2], [0, 1], "truncated", 2),
+    "cut in the middle": (lambda m: m[0] + m[1][: len(m[1]) // 2] + m[2], [0, 2], "broken", 1),
+    "noise behind": (lambda m: b"".join(m) + b"some noise", [0, 1, 2], "broken", 3),
+    "noise between": (lambda m: m[0] + b"some noise" + m[1] + m[2], [0, 1, 2], "broken", 1),
+}
+
+
+# Each damage meets one of the four.
+KINDS = ("gz", "zst", "bz2", "gz", "zst", "xz", "gz", "zst", "bz2")
+INTACT = [(name, kind, ("all", "nothing")[row % 2]) for row, (name, kind) in enumerate(zip(DAMAGE, KINDS, strict=True))]
+
+
+@pytest.mark.parametrize(("name", "kind", "held"), INTACT)
+def test_what_is_intact_is_read(
+    name: str, kind: str, held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, left, told, damaged = DAMAGE[name]
+    packed = [PACK[kind](content) for content in MEMBERS]
+    if name == "a checksum" and kind == "zst":
+        make = lambda m: m[0] + flipped(m[1], -2) + m[2]  # noqa: E731
+    (tmp_path / f"a.jsonl.{kind}").write_bytes(make(packed))
+    begin = len(b"".join(packed[:damaged]))
+    with pytest.raises(DamagedInputError, match=rf"a\.jsonl\.{kind}: cannot be read: byte {begin}: .*{told}"):
+        run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    if held == "nothing":
+        monkeypatch.setattr(compression, "MOST_HELD", 0)
+    # Member by member, and as many rows in each pass.
+    result = run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip", id_column="n")
+    rows = [row for member in left for row in range(20 * member, 20 * member + 20)]
+    (stretch,) = rejected(tmp_path / "out")
+    before = sum(20 for member in left if member < damaged)
+    assert (stretch["row"], stretch["rows"], stretch["unit"]) == (before, 0, "row")
+    assert stretch["reason"].startswith(f"byte {begin}: its compressed data ") and told in stretch["reason"]
+    dropped = {50} if 2 in left else set()
+    if 0 in left and 2 in left:
+        dropped.add(45)
+    assert kept_numbers(tmp_path / "out", kind) == [row for row in rows if row not in dropped]
+    assert (result.funnel["documents"], result.funnel["rejected"]) == (len(rows), 1)
+    found = pq.read_table(tmp_path / "out/duplicates.parquet").column("id").to_pylist()
+    assert sorted(found) == sorted(dropped)
+
+
+@pytest.mark.parametrize(("kind", "cut"), [("gz", 1), ("zst", 1), ("bz2", 0), ("gz", -1), ("xz", -1)])
+def test_lines_that_are_cut_are_lost(kind: str, cut: int, tmp_path: Path) -> None:
+    """Members end where they do, not where lines do."""
+    content = b"".join(LINES)
+    ends = [len(b"".join(LINES[:row])) + place for row, place in ((20, 30 * cut), (40, 30 * cut))]
+    parts = [content[: ends[0]], content[ends[0] : ends[1]], content[ends[1] :]]
+    packed = [PACK[kind](part) for part in parts]
+    (tmp_path / f"a.jsonl.{kind}").write_bytes(packed[0] + flipped(packed[1], len(packed[1]) // 2) + packed[2])
+    run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip")
+    whole = [*range(20 if cut >= 0 else 19), *range(41 if cut > 0 else 40, 60)]
+    assert kept_numbers(tmp_path / "out", kind) == [row for row in whole if row not in (45, 50)] + (
+        [50] if 41 not in whole else []
+    )
+    (stretch,) = rejected(tmp_path / "out")
+    assert stretch["row"] == (20 if cut >= 0 else 19)
+
+
+def test_a_line_whose_newline_is_lost_is_kept_as_a_line(tmp_path: Path) -> None:
+    content = b"".join(LINES)
+    end = len(b"".join(LINES[:20])) - 1
+    packed = [gzip.compress(part) for part in (content[:end], content[end : 2 * end], content[2 * end :])]
+    (tmp_path / "a.jsonl.gz").write_bytes(packed[0] + flipped(packed[1], -6) + packed[2])
+    run(tmp_path / "a.jsonl.gz", tmp_path / "out", on_error="skip")
+    assert kept_numbers(tmp_path / "out", "gz")[:20] == list(range(20))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PACK if kind])
+def test_several_stretches_and_nothing_intact(kind: str, tmp_path: Path) -> None:
+    packed = [PACK[kind](line) for line in LINES]
+    broken = [flipped(member, len(member) // 2) if row % 3 else member for row, member in enumerate(packed)]
+    (tmp_path / f"a.jsonl.{kind}").write_bytes(b"".join(broken))
+    run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip")
+    assert kept_numbers(tmp_path / "out", kind) == [row for row in range(0, 60, 3) if row != 45]
+    # One stretch, or a stretch a member: that of a small gzip member shows no begin.
+    assert sorted({found["row"] for found in rejected(tmp_path / "out")}) == list(range(1, 21))
+    (tmp_path / f"a.jsonl.{kind}").write_bytes(b"".join(broken[1:3]))
+    run(tmp_path / f"a.jsonl.{kind}", tmp_path / "out", on_error="skip", overwrite=True)
+    assert len(rejected(tmp_path / "out")) == (1 if kind == "gz" else 2)
+    assert not (tmp_path / f"out/data/a.jsonl.{kind}").exists()
+
+
+def test_a_frame_of_zeros_behind_is_no_damage(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl.gz").write_bytes(
+        gzip.compress(MEMBERS[0]) + bytes(1000) + gzip.compress(MEMBERS[1]) + bytes(9)
+    )
+    run(tmp_path / "a.jsonl.gz", tmp_path / "out", on_error="skip")
+    assert kept_numbers(tmp_path / "out", "gz") == list(range(40))
+    assert rejected(tmp_path / "out") == []
+
+
+def test_records_of_a_large_member_that_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its damage shows at its end only, behind records that could be read."""
+    monkeypatch.setattr(compression, "MOST_HELD", 0)
+    texts = [json.loads(line)["text"] * 4 for line in LINES]
+    packed = [
+        gzip.compress(b"".join(record(row, texts[row].encode()) for row in range(at, at + 20))) for at in (0, 20, 40)
+    ]
+    (tmp_path / "a.wet.gz").write_bytes(packed[0] + flipped(packed[1], -6) + packed[2])
+    result = run(tmp_path / "a.wet.gz", tmp_path / "out", on_error="skip")
+    (stretch,) = rejected(tmp_path / "out")
+    assert (stretch["row"], stretch["unit"], stretch["offset"]) == (20, "byte", len(packed[0]))
+    assert result.funnel["documents"] == 40
+    found = pq.read_table(tmp_path / "out/duplicates.parquet").column("id").to_pylist()
+    assert found == ["<urn:45>", "<urn:50>"]
+
+
+def test_a_large_member_is_never_read_twice_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read for its checksum, then for its content; each reading has a decoder, with a window of any size."""
+    open_now = most = 0
+
+    def pieces(_: str, source: BinaryIO, start: int = 0) -> Generator[Piece]:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        try:
+            for place in range(start, 40):
+                begin = place // 20 * 20
+                yield Piece(begin, b"x" * compression.MOST_HELD, begin + 20 if place % 20 == 19 else None)
+        finally:
+            open_now -= 1
+
+    monkeypatch.setattr(compression, "member_pieces", pieces)
+    found = list(whole_members("gz", io.BytesIO()))
+    assert [piece.end for piece in found if piece.end is not None] == [20, 40] and len(found) == 40
+    assert (open_now, most) == (0, 1)
+
+
+# --- streams: the same content gives the same bytes, and a stream that is cut anywhere is an error ---
+
 
 MEMBER_BYTES = 1 << 17
 CONTENT = random.Random(5).randbytes(1 << 16) * (2 * MEMBER_BYTES // (1 << 16)) + b"the end of the last member"

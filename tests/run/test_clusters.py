@@ -60,18 +60,11 @@ def rows(count: int, seed: int) -> list[dict[str, Any]]:
 
 def write(path: Path, given: list[dict[str, Any]]) -> str:
     kind, _, packed = path.name.split(".", 1)[1].partition(".")
-    if kind in ("jsonl", "json"):
-        lines = [json.dumps(row, ensure_ascii=number % 2 == 0) for number, row in enumerate(given)]
-        content = "".join(f"{line}{' ' * (number % 3)}\n" for number, line in enumerate(lines))
-        content = "[" + ",\n".join(lines) + "]" if kind == "json" else content
-        path.write_bytes(PACK[packed](content.encode()))
-        return str(path)
-    table = pa.Table.from_pylist([{**row, "more": json.dumps(row["more"])} for row in given])
-    if kind == "parquet":
-        pq.write_table(table, path, row_group_size=17)
-    else:
-        with pa.ipc.new_file(str(path), table.schema) as out:
-            out.write_table(table, 17)
+    if kind not in ("jsonl", "json"):
+        return write_rows(path, [{**row, "more": json.dumps(row["more"])} for row in given], 17)
+    lines = [json.dumps(row, ensure_ascii=number % 2 == 0) for number, row in enumerate(given)]
+    content = "".join(f"{line}{' ' * (number % 3)}\n" for number, line in enumerate(lines))
+    path.write_bytes(PACK[packed](("[" + ",\n".join(lines) + "]" if kind == "json" else content).encode()))
     return str(path)
 
 

