@@ -229,25 +229,6 @@ def test_who_reads_what_a_device_signs_puts_nothing_in_order(tmp_path: Path, mon
     assert ordering == {threading.get_ident()}
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_disk_that_is_full_ends_it(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(sign.ColumnsFile, "append", full)
-    monkeypatch.setattr(sign, "RUN_DIGESTS", 1)
-    signed: list[int] = []
-
-    def given() -> Iterator[Signed]:
-        for batch in batches("C"):
-            signed.append(len(batch.shingles))
-            yield batch
-
-    with pytest.raises(OSError, match="No space left"):
-        sign._write_runs(tmp_path, 0, given(), BANDS, Device(threads))
-    assert len(signed) <= 2 and not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("beside", [False, True])
 def test_all_is_done_in_order_and_errors_reach_the_caller(beside: bool) -> None:
     done: list[tuple[int, bool]] = []

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -25,9 +25,11 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import texts as compiled
 from gpulsh.backends.cpu.backend import CpuBackend
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import InputTypeError
+from gpulsh.errors import GpulshError, InputError, InputTypeError
 from gpulsh.io.arrow import rows as arrow
 from gpulsh.io.memory import strings as memory
+from gpulsh.io.memory import texts as opening
+from gpulsh.io.memory.tables import column_of
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.normal_form import Form, normal_form
 from gpulsh.io.rows import normalized
@@ -348,3 +350,125 @@ def test_a_page_of_marks_takes_no_time(run: str) -> None:
     gpulsh.shingle([f"e{run * 4}"], folding=gpulsh.Folding(form="NFKC"), backend="cpu")
     gpulsh.passages([f"e{run * 4} x"] * 2, tokens=1, normalize="NFC", backend="cpu")
     assert time.process_time() - began < 8
+
+
+# --- tables, and texts that come a batch at a time: what is found is what a list of the same texts gives ---
+
+
+ROWS_OF_TEXT = ["one two three", None, "four", "One, two, three!", "", None, "five"]
+ROWS = [{"text": text, "meta": {"body": text, "n": row}, "a.b": text} for row, text in enumerate(ROWS_OF_TEXT)]
+
+
+def dataset() -> Any:
+    return pytest.importorskip("datasets", reason="datasets is not installed").Dataset.from_list(ROWS)
+
+
+TABLES: dict[str, Callable[[], Any]] = {
+    "arrow": lambda: pa.Table.from_pylist(ROWS),
+    "arrow batch": lambda: pa.RecordBatch.from_pylist(ROWS),
+    "pandas": lambda: pd.DataFrame(ROWS, index=range(50, 57)),
+    "polars": lambda: pl.DataFrame(ROWS),
+    "polars, later": lambda: pl.LazyFrame([{**row, "late": 1} for row in ROWS]),
+    "datasets": dataset,
+    "datasets, chosen": lambda: dataset().select([6, *range(7)]).select(range(1, 8)),
+    "datasets, streamed": lambda: dataset().to_iterable_dataset(),
+}
+
+
+def read_all(texts: object, max_bytes: int = 20) -> tuple[list[bytes], int]:
+    opened = open_texts(texts)
+    found = [
+        bytes(batch.values[start:stop])
+        for batch in opened.batches(max_bytes)
+        for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
+    ]
+    assert len(opened) == len(found)
+    return found, opened.nulls()
+
+
+BYTES = [(text or "").encode() for text in ROWS_OF_TEXT]
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_columns_of_tables(kind: str) -> None:
+    table = TABLES[kind]()
+    for column in ("text", "column:text", "meta.body", "column:a.b"):
+        assert read_all(column_of(table, column)) == (BYTES, 2)
+    joined = [text if text is None else f"{text}\n{text}" for text in ROWS_OF_TEXT]
+    assert read_all(column_of(table, "text,meta.body")) == ([(text or "").encode() for text in joined], 2)
+    if kind != "datasets, streamed":
+        with pytest.raises(InputTypeError, match=r"has no column 'body'; its columns are: text, meta, a\.b"):
+            column_of(table, "title,body".removeprefix("title,"))
+    with pytest.raises(InputError, match=r"'meta\.n' is .*, not text"):
+        read_all(column_of(table, "meta.n"))
+
+
+def test_a_table_is_filtered_as_it_came() -> None:
+    for kind in ("arrow", "pandas", "polars", "polars, later"):
+        table = TABLES[kind]()
+        result = gpulsh.deduplicate(table, text_column="text", shingling="word:1", backend="reference")
+        kept = result.filter(table)
+        assert type(kept) is type(table)
+        kept = kept.collect() if hasattr(kept, "collect") else kept
+        assert len(kept) == 6 and result.duplicate_of.tolist() == [0, 1, 2, 0, 4, 5, 6]
+    with pytest.raises(pl.exceptions.PolarsError):
+        result.filter(pl.LazyFrame(ROWS[:3])).collect()
+
+
+def test_what_datasets_gives() -> None:
+    texts = dataset()
+    for column in (texts["text"], texts["meta"]["body"], texts.to_iterable_dataset()["text"]):
+        assert read_all(column) == (BYTES, 2)
+    result = gpulsh.deduplicate(texts, text_column="text", shingling="word:1", backend="reference")
+    assert result.filter(texts)["text"][:] == [ROWS_OF_TEXT[row] for row in (0, 1, 2, 4, 5, 6)]
+    import datasets
+
+    for wrong, told in ((texts, "text_column='text'"), (datasets.DatasetDict(train=texts), "one of its splits")):
+        with pytest.raises(InputTypeError, match=told):
+            gpulsh.deduplicate(wrong, backend="reference")
+    with pytest.raises(InputTypeError, match="one of its splits"):
+        gpulsh.deduplicate(datasets.DatasetDict(train=texts), text_column="text", backend="reference")
+
+
+def batches() -> Iterator[object]:
+    yield ROWS_OF_TEXT[0]
+    yield None
+    yield np.array(ROWS_OF_TEXT[2:3], object)
+    yield []
+    yield pa.array(ROWS_OF_TEXT[3:5])
+    yield ROWS_OF_TEXT[5:]
+
+
+@pytest.mark.parametrize("group", [1, 2, 4096])
+def test_iterators_of_texts_and_of_batches(group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "GROUP", group)
+    for texts in (iter(ROWS_OF_TEXT), (text for text in ROWS_OF_TEXT), batches(), map(list, [ROWS_OF_TEXT]), iter([])):
+        wanted = (BYTES, 2) if (count := getattr(texts, "__length_hint__", lambda: 7)()) else ([], 0)
+        assert read_all(texts) == wanted, count
+    result = gpulsh.deduplicate(batches(), shingling="word:1", keep="longest", backend="reference")
+    assert result.duplicate_of.tolist() == [3, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table([ROWS_OF_TEXT, ROWS_OF_TEXT], names=["t", "t"]),
+        pd.DataFrame(list(zip(ROWS_OF_TEXT, ROWS_OF_TEXT, strict=True)), columns=["t", "t"]),
+    ],
+)
+def test_two_columns_of_a_name(table: Any) -> None:
+    with pytest.raises(InputTypeError, match=r"text_column is 't', and texts, a .*, has 2 columns 't'; rename"):
+        gpulsh.deduplicate(table, text_column="t", backend="reference")
+
+
+def test_what_is_none_of_these() -> None:
+    for texts, told in (
+        (iter(["a", 3]), "item 1 of texts: texts is of type int"),
+        (iter([["a"], ["b", 3]]), r"item 1 of texts: texts\[1\]"),
+        (iter([b"a"]), "item 0 of texts: texts is one bytes"),
+        (pl.LazyFrame(ROWS), "name its column, as in gpulsh.deduplicate"),
+    ):
+        with pytest.raises(InputTypeError, match=told):
+            gpulsh.deduplicate(texts, backend="reference")
+    with pytest.raises(GpulshError, match="text_column is 'text', and texts, a list, has no columns; leave it out"):
+        gpulsh.deduplicate(ROWS_OF_TEXT, text_column="text", backend="reference")
