@@ -49,24 +49,6 @@ def end_after_steps(
     inputs: Path, tmp_path: Path, options: dict[str, Any], stages: tuple[str, ...], *, behind: int
 ) -> None:
     """Ends a run before the step that is so many behind the first of each stage, and lets it go on."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.run.file_run.cut", budget.cut)  # tests/soak/test_kills has a fixture with another cut
-        for name in ("PARTITION_BYTES", "PARALLEL_BYTES"):
-            patch.setattr(budget, name, 2500)
-        patch.setattr(budget, "MOST_DIGESTS", 500)
-        patch.setattr(find, "RUN_WINDOWS", 300)
-        patch.setattr(documents, "PLACES_AT_ONCE", 500)
-        _end_after_steps(patch, inputs, tmp_path, options, stages, behind)
-
-
-def _end_after_steps(
-    patch: pytest.MonkeyPatch,
-    inputs: Path,
-    tmp_path: Path,
-    options: dict[str, Any],
-    stages: tuple[str, ...],
-    behind: int,
-) -> None:
     steps: list[str] = []
     add = Manifest.add
     ends: set[int] = set()
@@ -78,26 +60,33 @@ def _end_after_steps(
         add(self, step, *made, **how)
         steps.append(step)
 
-    patch.setattr(Manifest, "add", ending)
     given = {**GIVEN, **options}
-    whole = gpulsh.passages_files(inputs, tmp_path / "whole", **given)
-    wanted, named = results(tmp_path / "whole"), [step.partition("-")[0] for step in steps]
-    assert set(stages) <= set(named) and named.count(stages[0]) == 3
-    first = {name: named.index(name) for name in (*stages, *BEHIND)}
-    for at in sorted({place + behind for place in first.values()} - {0}):
-        out = tmp_path / f"at{at}"
-        steps.clear()
-        ends.add(at)
-        with pytest.raises(Ended):
-            gpulsh.passages_files(inputs, out, **given)
-        ends.clear()
-        steps.clear()
-        again = gpulsh.passages_files(inputs, out, resume=True, **given)
-        assert results(out) == wanted and not (out / "_work").exists()
-        assert len(steps) == len(named) - at  # what was done is not done again
-        for part in ("passages", "windows", "frequent", "files"):
-            assert again.report[part] == whole.report[part]
-        assert again.report["resumed"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Manifest, "add", ending)
+        patch.setattr("gpulsh.run.file_run.cut", budget.cut)  # tests/soak/test_kills has a fixture with another cut
+        for owner, name, value in (
+            *((budget, "PARTITION_BYTES", 2500), (budget, "PARALLEL_BYTES", 2500), (budget, "MOST_DIGESTS", 500)),
+            *((find, "RUN_WINDOWS", 300), (documents, "PLACES_AT_ONCE", 500)),
+        ):
+            patch.setattr(owner, name, value)
+        whole = gpulsh.passages_files(inputs, tmp_path / "whole", **given)
+        wanted, named = results(tmp_path / "whole"), [step.partition("-")[0] for step in steps]
+        assert set(stages) <= set(named) and named.count(stages[0]) == 3
+        first = {name: named.index(name) for name in (*stages, *BEHIND)}
+        for at in sorted({place + behind for place in first.values()} - {0}):
+            out = tmp_path / f"at{at}"
+            steps.clear()
+            ends.add(at)
+            with pytest.raises(Ended):
+                gpulsh.passages_files(inputs, out, **given)
+            ends.clear()
+            steps.clear()
+            again = gpulsh.passages_files(inputs, out, resume=True, **given)
+            assert results(out) == wanted and not (out / "_work").exists()
+            assert len(steps) == len(named) - at  # what was done is not done again
+            for part in ("passages", "windows", "frequent", "files"):
+                assert again.report[part] == whole.report[part]
+            assert again.report["resumed"]
 
 
 def held(index: Path) -> tuple[object, ...]:

@@ -71,23 +71,26 @@ class Ended(BaseException):
     """The process is gone."""
 
 
-def ends_at(patch: pytest.MonkeyPatch, number: int, error: BaseException, names: Sequence[str], lasting: bool) -> None:
-    """The `number`th call of the functions of `os` raises, and with `lasting` every one after it."""
-    calls = count(1)
+def ends_at(
+    patch: pytest.MonkeyPatch, number: int | None, error: BaseException, names: Sequence[str], lasting: bool = False
+) -> list[str]:
+    """The `number`th call of the functions of `os` raises, and with `lasting` every one after it; returns the calls."""
+    calls: list[str] = []
 
-    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def failing(*args: Any, **options: Any) -> Any:
-            call = next(calls)
-            if call == number or (lasting and call > number):
+            calls.append(name)
+            if number is not None and (len(calls) == number or (lasting and len(calls) > number)):
                 raise error
             return function(*args, **options)
 
         return failing
 
     for name in names:
-        patch.setattr(os, name, wrapped(getattr(os, name)))
+        patch.setattr(os, name, wrapped(name, getattr(os, name)))
     if lasting:
         patch.setattr(fcntl, "flock", lambda *_: None)  # a lock dies with its process, and here there is one process
+    return calls
 
 
 def test_an_end_at_fsyncs(small: Path, tmp_path: Path) -> None:
@@ -158,18 +161,8 @@ def whole(given: Path, tmp_path: Path) -> dict[str, bytes]:
 
 def calls_of(given: Path, tmp_path: Path, names: Sequence[str]) -> list[str]:
     """Which of these functions of `os` such a run calls, in turn."""
-    calls: list[str] = []
-
-    def told(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any, **options: Any) -> Any:
-            calls.append(name)
-            return function(*args, **options)
-
-        return called
-
     with pytest.MonkeyPatch.context() as patch:
-        for name in names:
-            patch.setattr(os, name, told(name, getattr(os, name)))
+        calls = ends_at(patch, None, Ended(), names)
         gpulsh.deduplicate_files(given, tmp_path / "counted", **OPTIONS)
     return calls
 
@@ -205,9 +198,7 @@ def test_a_damaged_step_is_named_and_done_again(inputs: Path, tmp_path: Path, ca
         assert f"{name} is missing or damaged" in caplog.text
 
 
-def test_shares_that_were_compared_are_not_compared_again(
-    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compared_shares_are_not_compared_again(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of one component each that is too large, and a run that ends when some of their shares are done."""
     wanted = whole(inputs, tmp_path)
     tiny = Cut(memory=1 << 30, partition=15000, digests=3000, group=1500)
@@ -239,9 +230,7 @@ def interrupt(given: Path | list[str], out: Path) -> None:
         gpulsh.deduplicate_files(given, out, **OPTIONS)
 
 
-def test_a_finished_run_or_another_job_opens_no_engine(
-    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_and_other_jobs_open_no_engine(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     result = gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     before = results(out)

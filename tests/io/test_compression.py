@@ -67,9 +67,7 @@ INTACT = [(name, kind, ("all", "nothing")[row % 2]) for row, (name, kind) in enu
 
 
 @pytest.mark.parametrize(("name", "kind", "held"), INTACT)
-def test_what_is_intact_is_read(
-    name: str, kind: str, held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_intact_rows_are_read(name: str, kind: str, held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make, left, told, damaged = DAMAGE[name]
     packed = [PACK[kind](content) for content in MEMBERS]
     if name == "a checksum" and kind == "zst":
@@ -197,9 +195,7 @@ def unpacked(data: bytes, kind: Compression) -> bytes:
 
 @pytest.mark.parametrize("kind", ["", "gz", "bz2", "xz", "zst"])
 @pytest.mark.parametrize("content", [b"", b"x", CONTENT], ids=["nothing", "little", "members"])
-def test_written_and_read_back(
-    kind: Compression, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_written_and_read(kind: Compression, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "MEMBER_BYTES", MEMBER_BYTES)
     written = []
     for threads, step in ((1, 1000), (4, 1 << 20)):

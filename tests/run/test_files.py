@@ -249,9 +249,7 @@ def id_types(out: Path) -> list[pa.DataType]:
         (pa.dictionary(pa.int32(), pa.string()), pa.string(), ".parquet"),
     ],
 )
-def test_ids_have_their_type_where_nothing_is_dropped(
-    tmp_path: Path, ending: str, kind: pa.DataType, found: pa.DataType
-) -> None:
+def test_ids_have_a_type_without_duplicates(tmp_path: Path, ending: str, kind: pa.DataType, found: pa.DataType) -> None:
     ids = pa.array([None, None], found).cast(kind)
     one = write_rows(tmp_path / f"a{ending}", pa.table({"id": ids, "text": [FOX, BACK]}))
     run(one, tmp_path / "out", id_column="id")
@@ -340,9 +338,7 @@ def test_overwrite_replaces_what_gpulsh_wrote_and_nothing_else(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_a_failed_overwrite_leaves_the_earlier_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
+def test_failed_overwrites_leave_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
     out = tmp_path / "out"
     run(tmp_path / "a.jsonl", out)

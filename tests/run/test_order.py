@@ -96,9 +96,7 @@ def test_columns_of_each_type(kind: Any, data: st.DataObject) -> None:
     st.lists(st.one_of(st.none(), floats), max_size=6),
     st.lists(st.one_of(st.none(), wide, floats), max_size=6),
 )
-def test_blocks_of_several_types_compare(
-    signed: list[Any], unsigned: list[Any], real: list[Any], mixed: list[Any]
-) -> None:
+def test_blocks_of_types_compare(signed: list[Any], unsigned: list[Any], real: list[Any], mixed: list[Any]) -> None:
     """As they come from files of several formats."""
     blocks = [pa.array(signed, pa.int64()), pa.array(unsigned, pa.uint64()), pa.array(real, pa.float64()), mixed]
     blocks.append(pa.nulls(2))

@@ -285,9 +285,7 @@ def families(seed: int) -> list[str | None]:
 
 
 @pytest.mark.parametrize(("seed", "verify", "resolve"), [(0, "signature", "kept"), (1, "none", "components")])
-def test_whom_large_buckets_compare_does_not_depend_on_the_cut(
-    tmp_path: Path, seed: int, verify: Any, resolve: Any
-) -> None:
+def test_whom_large_buckets_compare_depends_on_no_cut(tmp_path: Path, seed: int, verify: Any, resolve: Any) -> None:
     """Without an exact measure the filter's frequencies decide that: they are those of connected documents."""
     documents = Given(families(seed), [row // 20 for row in range(60)], "int", seed)
     options: dict[str, Any] = {"threshold": 0.85, "verify": verify, "resolve": resolve, "shingling": Shingling(size=1)}

@@ -104,9 +104,7 @@ def test_licences_in_many_pieces(tmp_path: Path, small: None, options: dict[str,
     ],
     ids=str,
 )
-def test_documents_of_many_tokens_piece_by_piece(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
-) -> None:
+def test_large_texts_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
     """Each document is a partition, and has more tokens than are sampled, hashed and marked together."""
     licence = licences()[0][:700]
     texts = [
@@ -239,9 +237,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     ("unit", "most", "within"),
     [("line", 1, False), ("paragraph", 1, True), ("line", None, True), ("paragraph", 3, False)],
 )
-def test_parts_of_licences_in_many_pieces(
-    tmp_path: Path, small_parts: None, unit: str, most: int | None, within: bool
-) -> None:
+def test_licences_in_many_parts(tmp_path: Path, small_parts: None, unit: str, most: int | None, within: bool) -> None:
     texts: list[str | None] = [*[text[:1500] for text in licences()[:24]], None, "", "few\nwords"]
     texts += [*texts[3:9], *texts[3:9]] * 4
     hosts = [None if number % 5 == 0 else f"host {number % 3}" for number in range(len(texts))]
@@ -357,9 +353,7 @@ def test_a_damaged_row_group(tmp_path: Path) -> None:
     assert pq.read_table(result.data / "a.parquet").num_rows == 4
 
 
-def test_the_command_tells_of_bad_records(
-    bad_records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_lists_bad_records(bad_records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out")
     assert main(["passages", str(bad_records), "-o", out, "--tokens", "5", "--on-error", "skip"]) == 0
     assert "Bad records are in rejected.parquet: 2." in capsys.readouterr().out

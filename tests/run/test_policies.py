@@ -57,9 +57,7 @@ def test_a_source_that_is_no_input(tmp_path: Path, keep: str, told: str) -> None
         ("source:../policies/b/x", "../policies/b/x"),
     ],
 )
-def test_inputs_are_listed_by_any_end_of_their_paths(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, first: str
-) -> None:
+def test_inputs_are_listed_by_any_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, first: str) -> None:
     (tmp_path / "policies").mkdir()
     monkeypatch.chdir(tmp_path / "policies")
     for name in ("a/x", "b/x", "x"):

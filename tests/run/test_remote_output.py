@@ -60,9 +60,7 @@ def test_the_bytes_of_a_local_run(lake: Any, inputs: Path, tmp_path: Path) -> No
     assert main(["dedup", str(inputs), "-o", f"{URL}/", "--backend", "reference", "--overwrite"]) == 0
 
 
-def test_what_is_there_is_shown_and_its_page_made_again(
-    lake: Any, inputs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_are_shown_and_the_page_made_again(lake: Any, inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(inputs)
     assert main(["show", f"{URL}/"]) == 0
     told = capsys.readouterr().out

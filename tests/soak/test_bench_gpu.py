@@ -70,9 +70,7 @@ LACKING = "".join(
         ("", 1, False, False, "status 1"),
     ],
 )
-def test_judging_a_run_of_tests(
-    more: str, status: int, skips_allowed: bool, passed: bool, words: str, tmp_path: Path
-) -> None:
+def test_judging_tests(more: str, status: int, skips_allowed: bool, passed: bool, words: str, tmp_path: Path) -> None:
     report = tmp_path / "device.jsonl"
     report.write_text(outcome("test_a[device-ones-3]") + outcome("test_b[host-ones]") + more)
     verdict = parity.judge(outcomes.read(report), status, skips_allowed=skips_allowed)
@@ -134,9 +132,7 @@ WARNED = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)"
         ("========= Error: Device not supported. Please refer to the documentation", 1, True),
     ],
 )
-def test_verdicts_of_the_sanitizer(
-    line: str, status: int | None, passed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verdicts_of_a_sanitizer(line: str, status: int | None, passed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parity, "sanitizer", lambda: None)
     assert parity.run_sanitizer("memcheck", 1)["verdict"].startswith("not run")
     asked: list[list[str]] = []
@@ -218,9 +214,7 @@ def test_each_part_has_a_record_of_its_own(
     assert parity.main(["--parts=all"]) == 2
 
 
-def test_all_parts_fit_the_time_and_one_alone_has_all_of_it(
-    cupy: HostCupy, tmp_path: Path, given_parts: dict[str, float]
-) -> None:
+def test_all_parts_fit_the_time_or_one_has_all(cupy: HostCupy, tmp_path: Path, given_parts: dict[str, float]) -> None:
     assert parity.main([f"--output={tmp_path}"]) == 0
     assert list(given_parts) == ["exercise", "device", "stress", "memcheck", "racecheck", "synccheck"]
     assert given_parts["exercise"] <= 60
@@ -316,9 +310,7 @@ def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: 
         stress.main(TINY_STRESS)
 
 
-def test_a_case_that_does_not_end_leaves_the_others(
-    cupy: HostCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_case_leaves_the_others(cupy: HostCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.gpu.__main__.LATE", 0.5)
     monkeypatch.setattr(roofline, "run", lambda _: time.sleep(60))
     arguments = [f"--scale={TINY}", "--rounds=3", "--cases=roofline,rivals", "--seconds=0.5", "--commit=abc1234"]

@@ -197,9 +197,7 @@ def test_a_seed_gives_the_same_files(format: str, tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
-def test_a_finding_is_saved_and_found_again(
-    tmp_path: Path, saved: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finding_is_found_again(tmp_path: Path, saved: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     Case("jsonl", "planted", 0, ARGUMENTS, target="tests.fuzz.planted:similarity").save(saved)
     monkeypatch.setattr(runner, "_findings", tmp_path / "findings")
     first = runner.again(saved)

@@ -94,9 +94,7 @@ def test_passages_end_behind_the_first_step_of_each_stage(
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_power_cuts_of_passages_with_an_index(
-    passage_files: Path, tmp_path: Path, mortals: Mortals, is_first: bool
-) -> None:
+def test_power_cuts_of_indexed_passages(passage_files: Path, tmp_path: Path, mortals: Mortals, is_first: bool) -> None:
     power_cuts_with_index(passage_files, tmp_path, mortals, is_first, 40, r"^rename|passages\.json")
 
 
@@ -126,7 +124,7 @@ def test_changes_that_end(name: str, changes: dict[str, index_crash.Change], mor
 def test_runs_with_an_index_that_end(is_first: bool, crawls: Path, mortals: Mortals, tmp_path: Path) -> None:
     for place, test in (
         ("cut", index_crash.test_a_power_cut_of_a_run),
-        ("refused", index_crash.test_a_refused_call_is_named_and_the_run_goes_on),
+        ("refused", index_crash.test_a_refused_call_in_a_run_is_named),
     ):
         (tmp_path / place).mkdir()
         test(is_first, crawls, mortals, tmp_path / place)

@@ -71,9 +71,7 @@ def test_the_bytes_are_those_of_a_local_run(
     assert funnel["dropped"] > 50
 
 
-def test_an_index_of_runs_here_and_on_a_cluster(
-    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_of_both_engines(joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [{"key": f"z{n}", "text": f"page {n}\nall rights reserved\nand word {n % 7}"} for n in range(200)]
     for name, some in (("first", lines[:150]), ("last", lines[50:])):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
@@ -155,9 +153,7 @@ def test_the_first_error_is_that_of_a_local_run(
     assert "On node" in caught.value.__notes__[0]  # for --verbose
 
 
-def test_relative_paths_and_inputs_of_sources(
-    joined: str, inputs: Path, folder: Path, cuts: Callable[[int], None]
-) -> None:
+def test_relative_paths_and_sources(joined: str, inputs: Path, folder: Path, cuts: Callable[[int], None]) -> None:
     cuts(1)
     keep = "source:in/0.jsonl,in/3.parquet,in/[4-6].*"
     for out in ("local", "ray"):
@@ -238,9 +234,7 @@ def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
     assert results(tmp_path / "ray") == results(tmp_path / "local")
 
 
-def test_workers_that_always_end_end_the_run(
-    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dying_workers_end_the_run(joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began = engine._Pool._began
 
     def killed(self: Any, member: Any, answer: Any) -> None:

@@ -170,12 +170,6 @@ def test_brief_steps_are_made_durable_many_at_a_time(tmp_path: Path, monkeypatch
     assert found is not None and len(list(found.steps())) == 2 * AT_ONCE + 2
 
 
-def test_no_secret_of_an_older_version_is_said(tmp_path: Path) -> None:
-    Manifest.begin(tmp_path, {}, b"short")
-    with pytest.raises(OutputError, match="holds no secret of 32 bytes"):
-        Manifest.open(tmp_path)
-
-
 @pytest.mark.parametrize("name", ["../out", "/etc/passwd", "data/../../out", "a\0b"])
 def test_a_step_with_a_file_outside_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
     Manifest.begin(tmp_path, {}, SECRET).add("one", {name: FileFact(8, 1)}, {})

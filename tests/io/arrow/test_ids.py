@@ -74,9 +74,7 @@ def tables(kind: pa.DataType, first: int) -> pa.Table:
         (pa.date64(), FAR // DAY * DAY),
     ],
 )
-def test_ids_of_a_type_that_parquet_has_and_a_value_that_it_has_not(
-    kind: pa.DataType, value: int, tmp_path: Path
-) -> None:
+def test_ids_whose_type_parquet_has_and_whose_value_it_lacks(kind: pa.DataType, value: int, tmp_path: Path) -> None:
     inputs = [write_rows(tmp_path / f"{number}.arrow", tables(kind, first)) for number, first in enumerate((value, 0))]
     run(inputs, tmp_path / "out", id_column="id")
     found = pq.read_table(tmp_path / "out/duplicates.parquet")

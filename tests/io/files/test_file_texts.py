@@ -257,6 +257,14 @@ def corpus(folder: Path) -> Path:
     return folder
 
 
+def calls_of(monkeypatch: pytest.MonkeyPatch, kind: Any, name: str) -> list[Any]:
+    """What a method is called with from here on."""
+    calls: list[Any] = []
+    own = getattr(kind, name)
+    monkeypatch.setattr(kind, name, lambda self, *given, **how: calls.append(given) or own(self, *given, **how))
+    return calls
+
+
 def test_files_that_are_read_in_order_are_read_to_be_signed_and_to_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,9 +272,7 @@ def test_files_that_are_read_in_order_are_read_to_be_signed_and_to_be_written(
     inputs = tmp_path / "in"
     for name, end in (("a", ""), ("b", " more")):
         write_rows(inputs / f"{name}.jsonl", [text and text + end for text in texts])
-    read: list[Any] = []
-    own = JsonLines.read
-    monkeypatch.setattr(JsonLines, "read", lambda self, *of, **how: read.append(of) or own(self, *of, **how))
+    read = calls_of(monkeypatch, JsonLines, "read")
     monkeypatch.setattr(local, "missing", lambda: "tested elsewhere")
     found = []
     for held in (1 << 20, 0):
@@ -283,9 +289,7 @@ def test_files_that_are_read_in_order_are_read_to_be_signed_and_to_be_written(
 @pytest.mark.parametrize("threads", [1, 2])
 def test_results_are_the_same_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     inputs = corpus(tmp_path / "in")
-    read: list[Any] = []
-    read_part = Parquet.read_part
-    monkeypatch.setattr(Parquet, "read_part", lambda self, *given: read.append(given) or read_part(self, *given))
+    read = calls_of(monkeypatch, Parquet, "read_part")
     iterate = pq.ParquetFile.iter_batches
     columns: list[Any] = []
 
@@ -314,10 +318,7 @@ def test_the_report_shows_held_texts_and_reads_none_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, write: Any
 ) -> None:
     path = write_rows(tmp_path / f"a.{ending}", ["one text", "another text", "one text", "one Text!"])
-    read: list[Any] = []
-    kind = type(format_of(File(path, path, path)))
-    own = kind.read
-    monkeypatch.setattr(kind, "read", lambda self, *of, **how: read.append(of) or own(self, *of, **how))
+    read = calls_of(monkeypatch, type(format_of(File(path, path, path))), "read")
     result = deduplicate_files(path, tmp_path / "out", write=write, backend="reference", memory="1GiB")
     (cluster,) = result.report["evidence"]["clusters"]["sample"]
     assert [pair["texts"] for pair in cluster["pairs"]] == [["one text", "one text"], ["one Text!", "one text"]]

@@ -259,9 +259,7 @@ def test_half_a_surrogate_pair_elsewhere_is_copied_as_it_is(tmp_path: Path, fiel
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_many_bad_records_are_not_in_memory_together(
-    known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_records_are_not_in_memory_together(known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonl, "MOST_REJECTED", 1000)
     monkeypatch.setattr(passed_over, "HELD_ROWS", 2500)
     held: list[int] = []

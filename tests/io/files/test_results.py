@@ -38,9 +38,7 @@ NO_DOCUMENTS = "evidence: holds the results of `gpulsh dedup`; give the INPUT of
         (["o*"], "out: holds the results of `gpulsh dedup`; move it out of o*"),
     ],
 )
-def test_the_command_names_what_holds_the_documents(
-    given: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_holds_documents(given: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dedup", *given, "-o", "again", "--backend", "reference"]) == 1
     assert capsys.readouterr().err == f"gpulsh: error: {told}\n"
     assert not Path("again").exists()

@@ -100,9 +100,7 @@ def test_every_command_that_reads_files(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(("kind", "large"), [("jsonl", False), ("jsonl", True), ("parquet", False), ("arrows", False)])
-def test_ids_and_what_is_kept_by_lie_in_objects_too(
-    kind: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_and_keys_are_in_objects(kind: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "LARGE_LINE", 10 if large else 1 << 20)
     rows: list[dict[str, Any]] = [
         {"text": "the same", "of": {"n": n, "id": f"number {n}"}, "x.n": -n} for n in (1, 3, 2)

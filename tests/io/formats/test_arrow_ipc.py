@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.errors import DamagedInputError, InputError, MemoryLimitError
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
@@ -133,3 +133,20 @@ def test_a_file_that_is_cut_short_while_it_is_read(tmp_path: Path, ending: str, 
     os.truncate(path, 0)
     with pytest.raises(DamagedInputError, match="cannot be read"):
         format_of(file).check(file, Columns("text"))
+
+
+def test_metadata_that_leads_anywhere(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    table = pa.table({"text": TEXTS, "list": TABLE["list"], "words": TABLE["words"]})
+    for path in (tmp_path / "a.arrow", tmp_path / "a.arrows"):
+        file = write(path, table, 100, "lz4")
+        content = np.frombuffer(path.read_bytes(), np.uint8)
+        for _ in range(70):
+            broken = content.copy()
+            broken[rng.integers(0, len(broken), 3)] = rng.integers(0, 256, 3)
+            path.write_bytes(broken.tobytes())
+            try:
+                texts(file, "text")
+                format_of(file).write_kept(file, np.ones(ROWS, bool), str(tmp_path / "out"))
+            except (InputError, MemoryLimitError) as error:
+                assert path.name in str(error)

@@ -48,9 +48,7 @@ def test_rows_are_lines_however_they_are_read(step: int, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(("step", "end"), [(5, b""), (64, b"\n"), (64, b"\nmore\n"), (1 << 20, b"\nmore\n")])
-def test_a_line_that_the_budget_does_not_allow(
-    step: int, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_beyond_the_budget(step: int, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_lines, "STEP", step)
     (tmp_path / "a.txt").write_bytes(b"one\n" + b"x" * 1000 + end)
     assert len(texts_of(tmp_path / "a.txt", limit=Limit(4000))[1]) == 1000

@@ -225,9 +225,7 @@ surrogates = st.text(st.characters(categories=["Cs", "Lu"]), max_size=3)
 
 @pytest.mark.parametrize("threads", [1, 3])
 @given(st.lists(st.one_of(strings, surrogates), max_size=30), st.integers(1, 7), st.integers(1, 60), st.data())
-def test_strings_are_read_as_python_encodes_them(
-    threads: int, held: list[Any], group: int, most: int, data: st.DataObject
-) -> None:
+def test_strings_are_read_as_encoded(threads: int, held: list[Any], group: int, most: int, data: st.DataObject) -> None:
     wanted = [text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b"" for text in held]
     with (
         mock.patch.object(memory, "MANY", 1),
