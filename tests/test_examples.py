@@ -32,6 +32,15 @@ def texts() -> list[str]:
     return licences()[-FEW:]
 
 
+ALONE = {"in_memory", "files", "index_over_days", "choose", "after_deduplication"}
+NEEDS = {
+    "datatrove_pipeline": "datatrove",
+    "duckdb_sql": "duckdb",
+    "hugging_face": "datasets",
+    "polars_frames": "polars",
+    "ray_data": "ray",
+    "scikit_learn": "sklearn",
+}
 Example = Callable[..., str]
 
 
@@ -40,6 +49,8 @@ def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """What an example prints, by its name and arguments."""
 
     def run(name: str, *arguments: object) -> str:
+        if name in NEEDS:
+            pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is not installed")
         path = EXAMPLES / f"{name}.py"
         monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
         runpy.run_path(str(path), run_name="__main__")
@@ -59,22 +70,9 @@ def candidates(texts: list[str]) -> NDArray[np.int64]:
     return gpulsh.candidate_pairs(gpulsh.Banding(bands=21, rows=6)(signatures))
 
 
-ALONE = {"in_memory", "files", "index_over_days", "choose", "after_deduplication"}
-NEEDS = {
-    "datatrove_pipeline": "datatrove",
-    "duckdb_sql": "duckdb",
-    "hugging_face": "datasets",
-    "polars_frames": "polars",
-    "ray_data": "ray",
-    "scikit_learn": "sklearn",
-}
-
-
 @pytest.mark.parametrize("name", sorted(ALONE | NEEDS.keys()))
 def test_arguments_that_are_missing_and_results_that_are_there(name: str, example: Example, tmp_path: Path) -> None:
     assert (ALONE | NEEDS.keys()) == {path.stem for path in EXAMPLES.glob("*.py")}
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is not installed")
     for few in ((), ("only-one",)):
         with pytest.raises(SystemExit, match=rf"^usage: python examples/{name}\.py INPUT\.\.\. OUT$"):
             example(name, *few)
@@ -147,7 +145,6 @@ def test_choosing(example: Example, texts: list[str], tmp_path: Path) -> None:
 
 
 def test_scikit_learn(example: Example, texts: list[str], tmp_path: Path) -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     path = write(tmp_path / "texts.parquet", texts)
     head, *lines = example("scikit_learn", path, tmp_path / "out.parquet").splitlines()
     known = FEW * 9 // 10
@@ -161,7 +158,6 @@ def test_scikit_learn(example: Example, texts: list[str], tmp_path: Path) -> Non
 
 
 def test_datatrove(example: Example, texts: list[str], tmp_path: Path) -> None:
-    pytest.importorskip("datatrove", reason="datatrove is not installed")
     source = tmp_path / "in"
     rows = [{"id": f"d{number}", "text": text} for number, text in enumerate(texts[:300])]
     for part in range(2):
@@ -180,7 +176,6 @@ def test_datatrove(example: Example, texts: list[str], tmp_path: Path) -> None:
 
 
 def test_duckdb(example: Example, texts: list[str], tmp_path: Path) -> None:
-    pytest.importorskip("duckdb", reason="DuckDB is not installed")
     result = gpulsh.deduplicate(texts)
     path = write(tmp_path / "texts.parquet", texts)
     kept, similar = example("duckdb_sql", path, tmp_path / "out.parquet").splitlines()
@@ -192,7 +187,6 @@ def test_duckdb(example: Example, texts: list[str], tmp_path: Path) -> None:
 
 
 def test_polars(example: Example, texts: list[str], tmp_path: Path) -> None:
-    pytest.importorskip("polars", reason="polars is not installed")
     path = write(tmp_path / "texts.parquet", texts)
     head, *lost, last = example("polars_frames", path, tmp_path / "out.parquet").splitlines()
     result = gpulsh.deduplicate(texts)

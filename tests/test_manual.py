@@ -178,7 +178,6 @@ def given(source: str, names: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, Any]:
-    """What mkdocs makes pages by."""
     return runpy.run_path(str(ROOT / "ci/manual_pages.py"))
 
 

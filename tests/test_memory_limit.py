@@ -16,6 +16,7 @@ from gpulsh.errors import DamagedInputError, DeviceMemoryError, GpulshError, Mem
 from gpulsh.io.file import File, reading
 from gpulsh.memory_limit import lacks_memory, memory_limit
 from tests.support.command import Command
+from tests.support.runs import python
 
 FILE = File("a.parquet", "a.parquet", "a.parquet")
 
@@ -89,18 +90,21 @@ def test_a_report_that_takes_too_much_memory_ends_in_one_line(
 
 def test_the_command_leaves_the_budget_to_the_run() -> None:
     """Arrow's allocator may reserve much that nothing touches, and the kernel counts it."""
-    code = (
-        "import re, sys\n"
-        "from pathlib import Path\n"
-        "from gpulsh.cli import main\n"
-        "sys.argv = ['gpulsh', '--version']\n"
-        "main()\n"
-        "import pyarrow\n"
-        "def allocated():\n"
-        "    return int(re.search(r'VmData:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])\n"
-        "before = allocated()\n"
-        "kept = pyarrow.allocate_buffer(1000)\n"
-        "print(allocated() - before)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout.splitlines()[-1]) < 256 << 10
+    assert int(python(ALLOCATED).splitlines()[-1]) < 256 << 10
+
+
+ALLOCATED = """
+    import re, sys
+    from pathlib import Path
+    from gpulsh.cli import main
+    sys.argv = ["gpulsh", "--version"]
+    main()
+    import pyarrow
+
+    def allocated():
+        return int(re.search(r"VmData:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
+    before = allocated()
+    kept = pyarrow.allocate_buffer(1000)
+    print(allocated() - before)
+"""

@@ -1,7 +1,6 @@
 """Documents that the CPU backend takes piece by piece: the same bits wherever pieces end, little held beside them."""
 
-import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,8 +16,9 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.params import BandShape, Family, Shingling
 from tests.support.bounds import set_bounds
-from tests.support.same import same
+from tests.support.rows import same
 from tests.support.texts import ALL_READINGS, KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of
+from tests.support.traced import at_most
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 SIMHASH_KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
@@ -113,23 +113,14 @@ def test_a_giant_among_others_on_several_threads() -> None:
 BESIDE = 24 << 20  # bytes that may be held beside the text
 
 
-def peak_beside(work: Callable[[], object]) -> int:
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def test_a_giant_of_single_letters_is_signed_beside_little() -> None:
     """Half a token a byte: an array of all tokens would be four times the text. tests/soak has the other passes."""
     shingling = Shingling(size=5)
     text = batch_of([b"a b " * (8 << 20)])
-    signed = []
-    assert peak_beside(lambda: signed.append(ONE.sign(text, shingling, FAMILY, SHAPE, KEYS))) < BESIDE
-    assert signed[0].shingles.tolist() == [len(text.values) // 2 - 4]
-    same(signed[0].digests, ONE.sign(batch_of([b"a b " * 9]), shingling, FAMILY, SHAPE, KEYS).digests)  # the same set
+    with at_most(BESIDE):
+        signed = ONE.sign(text, shingling, FAMILY, SHAPE, KEYS)
+    assert signed.shingles.tolist() == [len(text.values) // 2 - 4]
+    same(signed.digests, ONE.sign(batch_of([b"a b " * 9]), shingling, FAMILY, SHAPE, KEYS).digests)  # the same set
 
 
 def test_several_documents_have_so_many_fingerprints_at_most() -> None:
@@ -167,5 +158,4 @@ def test_decisions_if_few_fingerprints_fit_together(verify: Any, size: int, monk
     monkeypatch.setattr("gpulsh.backends.cpu.threads.SETS", 26)  # 128 of 8 GiB, and 64 of a range
     found = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu", threads=2)
     assert 10 < int(wanted.keep.sum()) < len(texts) - 10
-    for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
-        same(getattr(found, name), getattr(wanted, name))
+    assert found == wanted

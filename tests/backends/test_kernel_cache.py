@@ -8,11 +8,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pytest
@@ -21,14 +23,17 @@ from numba.core.dispatcher import Dispatcher
 import gpulsh
 from gpulsh.backends import kernel_cache
 from gpulsh.backends.compiling import COMPILING, Compiling, Stopwatch
+from gpulsh.backends.cpu import second_compiler as second
 from gpulsh.backends.cpu.kernel import _kernels
-from gpulsh.backends.kernel_cache import find_kernel_cache, sources
+from gpulsh.backends.cpu.second_compiler import second_compiler
+from gpulsh.backends.kernel_cache import KernelCache, find_kernel_cache, sources
 from gpulsh.cli import main
 from gpulsh.report.summary import funnel_table
 from gpulsh.run.progress import open_progress
 from gpulsh.stats.counts import COUNTS
 from gpulsh.stats.stages import Funnel, StageRow
 from tests.support.bounds import bounds
+from tests.support.runs import python
 
 ROOT = Path(gpulsh.__file__).parents[1]
 
@@ -306,3 +311,92 @@ def test_a_stage_and_its_rates_are_without_them(capsys: pytest.CaptureFixture[st
         COMPILING.end()
     printed = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
     assert printed == ["begin", "compile", "end"]
+
+
+# --- a first run compiles some kernels in a second process
+
+LATE_KERNELS = """
+    import json, sys
+    from pathlib import Path
+    from numba.core.dispatcher import Dispatcher
+    from gpulsh import deduplicate_files
+    from gpulsh.backends.cpu.second_compiler import compile_late
+    from gpulsh.backends.cpu.kernel import _kernels
+
+    def compiled():
+        modules = [module for name, module in sys.modules.items() if name.startswith("gpulsh.backends.cpu")]
+        known = {id(value): value for module in modules for value in vars(module).values()}
+        return {
+            f"{value.py_func.__module__}.{value.py_func.__name__}": sorted(map(str, value.signatures))
+            for value in known.values() if isinstance(value, Dispatcher) and id(value) in _kernels and value.signatures
+        }
+
+    compile_late()
+    late = compiled()
+    deduplicate_files([sys.argv[1]], sys.argv[2], backend="cpu")
+    print(json.dumps([late, compiled()]))
+"""
+
+
+def test_it_compiles_the_kernels_after_signing_for_the_same_types(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": f"some words of a text about {number // 2} and more"}) for number in range(400)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    late, needed = json.loads(python(LATE_KERNELS, tmp_path / "a.jsonl", tmp_path / "out"))
+    assert {kernel: needed[kernel] for kernel in late} == late
+    signs = {"fingerprinting.documents.fingerprint_words", "sketches.minhash._minhash", "buckets._band_digests"}
+    assert {kernel.removeprefix("gpulsh.backends.cpu.") for kernel in needed.keys() - late.keys()} == signs
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Popen[bytes]]:
+    """The processes that are started, on a machine with two processors."""
+    found: list[Popen[bytes]] = []
+
+    def start(*given: Any, **named: Any) -> Popen[bytes]:
+        found.append(Popen(*given, **named))
+        return found[-1]
+
+    monkeypatch.setattr(second, "Popen", start)
+    monkeypatch.setattr(second, "processors", lambda: 2)
+    return found
+
+
+def compile_one() -> None:
+    COMPILING.begin()
+    COMPILING.end()
+
+
+def test_one_is_started_with_the_first_kernel_and_ends_with_the_run(started: list[Popen[bytes]]) -> None:
+    with pytest.raises(ZeroDivisionError), second_compiler():
+        assert not started
+        compile_one()
+        compile_one()
+        raise ZeroDivisionError
+    compile_one()
+    (process,) = started
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("lacks", ["folder", "processor", "python", "room"])
+def test_none_is_started_if_it_is_of_no_use(
+    started: list[Popen[bytes]], monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    def full(*given: Any, **named: Any) -> Popen[bytes]:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    if lacks == "folder":
+        monkeypatch.setattr(second, "kernel_cache", lambda: KernelCache(None))
+    elif lacks == "processor":
+        monkeypatch.setattr(second, "processors", lambda: 1)
+    elif lacks == "python":
+        monkeypatch.setattr(sys, "executable", "/usr/bin/uwsgi")
+    else:
+        monkeypatch.setattr(second, "Popen", full)
+    with second_compiler():
+        compile_one()
+    assert not started
+
+
+def test_lists_of_texts_do_not_load_pyarrow() -> None:
+    code = "import sys, gpulsh; gpulsh.deduplicate(['a', 'b'], backend='cpu'); print('pyarrow' in sys.modules)"
+    assert python(code) == "False\n"

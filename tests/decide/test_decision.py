@@ -328,7 +328,6 @@ def test_large_buckets_not_verified_exactly(verify: Any, seed: int, monkeypatch:
 
 
 def decided(priority: Any) -> list[int]:
-    """Which of five equal documents is the one that stays, as each one's witness."""
     return gpulsh.deduplicate(["one text"] * 5, priority=priority, backend="cpu").duplicate_of.tolist()
 
 

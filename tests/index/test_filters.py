@@ -127,7 +127,6 @@ def test_groups_of_segments_find_what_segments_find(measure: str, tmp_path: Path
 
 
 def repeating(count: int) -> list[str]:
-    """Texts of which a third repeats earlier ones."""
     chance = np.random.default_rng(8)
     texts = [" ".join(f"w{word}" for word in chance.integers(0, 30, 12)) for _ in range(count)]
     return [text if number % 3 else texts[number // 2] for number, text in enumerate(texts)]

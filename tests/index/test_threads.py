@@ -6,7 +6,6 @@ Whatever runs at once leaves what the same calls leave in some order, one after 
 import copy
 import pickle
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from gpulsh.index.keys import checked_keys
 from gpulsh.index.snapshot import ABSENT
 from tests.index.test_contents import SHAPE, SHINGLING, THRESHOLD, naive_index, new_index, small_limits, texts
 from tests.support.naive_index import NaiveIndex
+from tests.support.runs import python
 
 PAGES = [" ".join(f"{page}{i}" for i in range(12)) for page in "abcdefgh"]
 KEYS = "klmnop"
@@ -79,7 +79,6 @@ def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
 
 
 def done(index: Index, verb: str, given: Any) -> Any:
-    """What a verb answers."""
     answer = getattr(index, verb)(*given)
     if verb == "add":
         return [(key, similarity) for _, key, similarity in answer]
@@ -172,13 +171,6 @@ def test_what_many_threads_add_is_there(tmp_path: Path) -> None:
         index.save(tmp_path / "i")
         index.close()
         index = Index.open(tmp_path / "i", backend="cpu")
-
-
-def test_one_of_many_threads_has_a_key() -> None:
-    index = new_index()
-    found = at_once([partial(index.insert, ["one"], [f"text number {place}"]) for place in range(6)])
-    assert len(index) == 1 and [answer is None for answer in found].count(True) == 1
-    assert sum(isinstance(answer, ParameterError) for answer in found) == 5
 
 
 # --- while it changes
@@ -375,10 +367,7 @@ print(Index.open(path, backend="reference").query([*pages, "v w x y z a a"]).key
 
 
 def test_a_forked_process_is_another_reader(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", FORKED, str(tmp_path / "i")], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert (ended.returncode, ended.stdout) == (0, "['a', 'c', 'd']\n"), ended.stderr
+    assert python(FORKED, tmp_path / "i") == "['a', 'c', 'd']\n"
 
 
 def test_an_index_is_not_copied() -> None:

@@ -29,7 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", params=SOME)
 def cuda(request: pytest.FixtureRequest) -> CudaBackend:
-    """The CUDA backend."""
     return cuda_backend(request.param)
 
 

@@ -67,7 +67,6 @@ def install(monkeypatch: pytest.MonkeyPatch, cuda: CudaBackend) -> CudaBackend:
 
 
 def on_device(where: object) -> bool:
-    """Whether a test's parameter names a device."""
     return str(where).startswith("device-")
 
 
@@ -100,7 +99,6 @@ def on_host(array: Any) -> np.ndarray:
 
 
 def assert_decisions(found: Any, wanted: Any) -> None:
-    """Both decide alike, wherever their arrays are."""
     for name in DECISION:
         np.testing.assert_array_equal(on_host(getattr(found, name)), on_host(getattr(wanted, name)), err_msg=name)
 

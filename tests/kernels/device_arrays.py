@@ -83,8 +83,6 @@ def _workspace(size: int) -> Iterator[None]:
 
 
 class Transfer(NamedTuple):
-    """A copy between the host and a device."""
-
     to_host: bool
     items: int
     nbytes: int

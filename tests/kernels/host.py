@@ -40,8 +40,6 @@ _PARAMETER = re.compile(r"^(const |volatile )?(\w+)(\*?)(?: __restrict__)? (\w+)
 
 
 class Parameter(NamedTuple):
-    """One parameter of a kernel."""
-
     name: str
     dtype: type[np.generic]
     pointer: bool

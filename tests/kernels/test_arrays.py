@@ -326,7 +326,6 @@ def second() -> Iterator[CudaBackend]:
 
 
 def on_first(library: str, array: np.ndarray, device: int = 0) -> Any:
-    """An array of a library in the memory of a device."""
     if library == "DLPack":
         return Tensor(array, (2, device))
     made = DeviceArray(array) if library == "CuPy" else NumbaArray(array)

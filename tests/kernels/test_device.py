@@ -18,6 +18,7 @@ from gpulsh.backends.cuda import CudaBackend, device
 from gpulsh.backends.cuda.launcher import DeviceLauncher
 from gpulsh.errors import BackendError
 from tests.kernels.host_cupy import devices_unknown
+from tests.support.runs import python
 
 pytestmark = pytest.mark.kernels
 
@@ -123,9 +124,7 @@ with devices_unknown():
 
 
 def test_a_forked_child_of_a_process_with_cuda_says_so_and_works_on_the_cpu() -> None:
-    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    *said, parent = done.stdout.splitlines()
+    *said, parent = python(FORKED).splitlines()
     reason = f"this process was forked from process {parent}, which uses CUDA, and CUDA does not outlive a fork;"
     assert len(said) == 6 and said[:3] == said[3:]
     assert said[0].startswith(reason) and said[1] == "cpu"

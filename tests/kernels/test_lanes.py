@@ -39,7 +39,6 @@ SHINGLING = Shingling(size=2)
 
 
 def batches(word: str, count: int) -> list[TextBatch]:
-    """Batches of one size in bytes and many contents."""
     rows = [f"{word}{number:02} two three {word} four five {number:02}".encode() for number in range(count)]
     return [TextBatch(np.frombuffer(row, np.uint8), np.array([0, len(row)], np.int64)) for row in rows]
 
@@ -270,6 +269,8 @@ def test_calls_at_once_have_lanes_of_their_own(process: HostCupy) -> None:
 # --- pinned memory
 
 SIZES = (0, 1, 64, 65, 3 * 64, 3 * 64 + 7, 5)
+LOST = CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+FULL = CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
 
 
 def text_of(size: int) -> TextBatch:
@@ -285,32 +286,51 @@ def check(way: Staging, size: int) -> None:
     np.testing.assert_array_equal(there.offset.get(), batch.offset - 4)
 
 
-@pytest.mark.parametrize(("most", "slots"), [(64, [64]), (3 * 64 + 1, [64] * 3), (10, [10])])
-def test_no_text_pins_more_than_a_bound(most: int, slots: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays, asked = DeviceModule(), list[int]()
+class Arrays(DeviceModule):
+    """Counts the pinned memory that it is asked for, and refuses what comes after so many slots."""
 
-    def pinned(size: int) -> bytearray:
-        asked.append(size)
+    def __init__(self, slots: int = 1 << 30) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+        self.slots = slots
+        self.cuda.alloc_pinned_memory = self.alloc
+
+    def alloc(self, size: int) -> bytearray:
+        self.asked.append(size)
+        if len(self.asked) > self.slots:
+            raise FULL
         return bytearray(size)
 
-    monkeypatch.setattr(staging, "SLOT", 64)
-    monkeypatch.setattr(arrays.cuda, "alloc_pinned_memory", pinned)
-    way = Staging(arrays)
-    way.most = most
+
+@pytest.fixture
+def staged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Staging]:
+    """Makes a way to the device in slots of so many bytes, `most` bytes of them at the same time."""
+
+    def make(arrays: DeviceModule, slot: int = 64, most: int | None = None) -> Staging:
+        monkeypatch.setattr(staging, "SLOT", slot)
+        way = Staging(arrays)
+        way.most = most or way.most
+        return way
+
+    return make
+
+
+@pytest.mark.parametrize(("most", "slots"), [(64, [64]), (3 * 64 + 1, [64] * 3), (10, [10])])
+def test_no_text_pins_more_than_a_bound(most: int, slots: list[int], staged: Callable[..., Staging]) -> None:
+    arrays = Arrays()
+    way = staged(arrays, most=most)
     for size in SIZES:
         check(way, size)
-    assert asked == slots[: len(asked)] and asked
+    assert arrays.asked == slots[: len(arrays.asked)] and arrays.asked
     way.release()
     assert way._slots == 0
 
 
 @pytest.mark.parametrize("slot", [1 << 20, 1000, 7])
-def test_parts_are_joined_in_slots_alone(slot: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "SLOT", slot)
-    way = Staging(DeviceModule())
+def test_parts_are_joined_in_slots_alone(slot: int, staged: Callable[..., Staging]) -> None:
     parts = [text_of(size) for size in (0, 3, 0, 50, 1, 1, 1, 2000, 0)]
     batch = TextParts(parts)
-    there = way.on_device(batch)
+    there = staged(DeviceModule(), slot).on_device(batch)
     assert "values" not in vars(batch), "the parts were joined on the host"
     np.testing.assert_array_equal(there.values.get(), np.concatenate([part.values[4:-5] for part in parts]))
     lengths = np.concatenate([np.diff(part.offset) for part in parts])
@@ -318,98 +338,78 @@ def test_parts_are_joined_in_slots_alone(slot: int, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def four_fillers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def late_fillers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Four threads fill slots. Time passes before a slot is copied from, so that they need slots of their own."""
+    fill = staging._fill
+
+    def late(slot: Any, sources: Any) -> Any:
+        size = fill(slot, sources)
+        sleep(0.001)
+        return size
+
+    monkeypatch.setattr(staging, "_fill", late)
     with ThreadPoolExecutor(4) as pool:
         monkeypatch.setattr(staging, "_fillers", lambda: pool)
         yield
 
 
-@pytest.mark.usefixtures("four_fillers")
-def test_threads_do_not_overwrite_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("late_fillers")
+def test_threads_do_not_overwrite_one_another(staged: Callable[..., Staging]) -> None:
     """Slots are few, and a text is copied from one after it was filled."""
-    monkeypatch.setattr(staging, "_fill", _late(staging._fill))
-    monkeypatch.setattr(staging, "SLOT", 100)
-    way = Staging(DeviceModule())
-    way.most = 300
+    way = staged(DeviceModule(), 100, 300)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(partial(check, way), range(1000, 1008)))
     assert way._slots == 3
 
 
-def test_a_slot_is_filled_again_only_when_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays, told = DeviceModule(), list[str]()
+def test_a_slot_is_filled_again_only_when_it_was_read(
+    monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]
+) -> None:
+    arrays, told, fill = DeviceModule(), list[str](), staging._fill
 
-    class Told:
-        def __init__(self, **_: Any) -> None: ...
-
-        def record(self, _: Any) -> None:
+    class Told(_Event):
+        def record(self, stream: Any = None) -> None:
             told.append("copied")
 
         def synchronize(self) -> None:
             told.append("read")
 
-    fill = staging._fill
-
-    def telling(slot: Any, sources: Any) -> Any:
-        told.append("filled")
-        return fill(slot, sources)
-
     monkeypatch.setattr(arrays.cuda, "Event", Told)
-    monkeypatch.setattr(staging, "_fill", telling)
-    monkeypatch.setattr(staging, "SLOT", 64)
-    way = Staging(arrays)
-    way.most = 64
+    monkeypatch.setattr(staging, "_fill", lambda *given: told.append("filled") or fill(*given))
+    way = staged(arrays, most=64)
     check(way, 64)
     check(way, 3)
     way.release()
     assert told == ["filled", "copied", "read", "filled", "copied", "read"]
 
 
-@pytest.mark.usefixtures("four_fillers")
+@pytest.mark.usefixtures("late_fillers")
 def test_without_pinned_memory_text_is_copied_as_it_lies(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    staged: Callable[..., Staging], caplog: pytest.LogCaptureFixture
 ) -> None:
-    arrays, asked = DeviceModule(), list[int]()
-
-    def refused(size: int) -> Any:
-        asked.append(size)
-        if len(asked) > 1:
-            raise CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
-        return bytearray(size)
-
-    monkeypatch.setattr(arrays.cuda, "alloc_pinned_memory", refused)
-    monkeypatch.setattr(staging, "SLOT", 64)
-    monkeypatch.setattr(staging, "_fill", _late(staging._fill))
-    way = Staging(arrays)
+    arrays = Arrays(slots=1)
+    way = staged(arrays)
     with caplog.at_level(logging.WARNING, "gpulsh"):
         for size in (*SIZES, 5000):
             check(way, size)
-    assert asked == [64, 64] and len(caplog.records) == 1 and way._slots > 2
+    assert arrays.asked == [64, 64] and len(caplog.records) == 1 and way._slots > 2
     way.release()
     check(way, 3)
-    assert asked == [64, 64, 64], "who comes next may be lucky"
+    assert arrays.asked == [64, 64, 64], "who comes next may be lucky"
 
 
 @pytest.mark.parametrize("fails", ["record", "synchronize"])
-def test_a_device_that_fails_on_the_way_of_a_text_is_told(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_fails_on_the_way_of_a_text_is_told(
+    fails: str, monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]
+) -> None:
     """It would be waited for without end if the slot were lost."""
-    arrays = DeviceModule()
+    arrays, told = DeviceModule(), list[BaseException]()
 
-    class Failing(_Event):
-        def record(self, stream: Any = None) -> None:
-            super().record(stream)
-            if fails == "record":
-                raise CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+    def failing(event: _Event, *_: Any) -> None:
+        raise LOST
 
-        def synchronize(self) -> None:
-            if fails == "synchronize":
-                raise CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
-            super().synchronize()
-
-    monkeypatch.setattr(arrays.cuda, "Event", Failing)
-    monkeypatch.setattr(staging, "SLOT", 64)
-    way, told = Staging(arrays), list[BaseException]()
-    way.most = 64
+    monkeypatch.setattr(arrays.cuda, "Event", type("Failing", (_Event,), {fails: failing}))
+    way = staged(arrays, most=64)
 
     def use() -> None:
         for step in (lambda: check(way, 65), way.release):
@@ -424,8 +424,10 @@ def test_a_device_that_fails_on_the_way_of_a_text_is_told(fails: str, monkeypatc
     assert not thread.is_alive() and told and way._slots == 0
 
 
-@pytest.mark.usefixtures("four_fillers")
-def test_nothing_is_copied_to_a_text_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("late_fillers")
+def test_nothing_is_copied_to_a_text_that_failed(
+    monkeypatch: pytest.MonkeyPatch, staged: Callable[..., Staging]
+) -> None:
     """Its memory may be another text's already."""
     arrays, copied, failed = DeviceModule(), list[int](), threading.Event()
     copy = arrays.cuda.runtime.memcpyAsync
@@ -433,14 +435,13 @@ def test_nothing_is_copied_to_a_text_that_failed(monkeypatch: pytest.MonkeyPatch
     def watched(*given: int) -> None:
         if not failed.is_set():
             failed.set()
-            raise CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
+            raise FULL
         sleep(0.01)
         copied.append(given[0])
         copy(*given)
 
     monkeypatch.setattr(arrays.cuda.runtime, "memcpyAsync", watched)
-    monkeypatch.setattr(staging, "SLOT", 64)
-    way = Staging(arrays)
+    way = staged(arrays)
     with pytest.raises(CUDARuntimeError, match="out of memory"):
         check(way, 2000)
     before = len(copied)
@@ -449,69 +450,43 @@ def test_nothing_is_copied_to_a_text_that_failed(monkeypatch: pytest.MonkeyPatch
     assert len(copied) == before
 
 
-def _late(fill: Any) -> Any:
-    """Time passes between filling a slot and copying from it, so that threads need slots of their own."""
-
-    def late(slot: Any, sources: Any) -> Any:
-        size = fill(slot, sources)
-        sleep(0.001)
-        return size
-
-    return late
-
-
 # --- sleeping threads
 
 
 @pytest.fixture
 def awake(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines of the backend that read what was begun since this thread waited asleep."""
-    begun, found = threading.local(), []
+    begun, found, wait = threading.local(), list[str](), _Event.synchronize
 
-    def begins(name: str) -> None:
-        before = getattr(DeviceArray, name)
+    def first(effect: Callable[[], None], owner: Any, *names: str) -> None:
+        """Before each of these methods runs."""
+        for name in names:
+            before = getattr(owner, name)
 
-        def begin(*given: Any, **options: Any) -> Any:
-            begun.here = True
-            return before(*given, **options)
+            def method(*given: Any, before: Any = before, **options: Any) -> Any:
+                effect()
+                return before(*given, **options)
 
-        monkeypatch.setattr(DeviceArray, name, begin)
+            monkeypatch.setattr(owner, name, method)
 
-    def reads(name: str) -> None:
-        before = getattr(DeviceArray, name)
-
-        def read(*given: Any, **options: Any) -> Any:
-            caller = sys._getframe(1)
-            if getattr(begun, "here", False) and caller.f_globals["__name__"].startswith("gpulsh.backends."):
-                found.append(f"{caller.f_code.co_filename}:{caller.f_lineno}")
-            return before(*given, **options)
-
-        monkeypatch.setattr(DeviceArray, name, read)
-
-    def waits(wait: Callable[[_Event], None]) -> Callable[[_Event], None]:
-        def waited(self: _Event) -> None:
-            wait(self)
-            begun.here = getattr(begun, "here", False) and not self.blocks
-
-        return waited
-
-    launch, call = HostLauncher.__call__, DeviceModule.__getattr__
-
-    def launched(*given: Any) -> None:
+    def begin() -> None:
         begun.here = True
-        launch(*given)
 
-    def called(self: DeviceModule, name: str) -> Any:
-        begun.here = True
-        return call(self, name)
+    def read() -> None:
+        caller = sys._getframe(2)
+        if getattr(begun, "here", False) and caller.f_globals["__name__"].startswith("gpulsh.backends."):
+            found.append(f"{caller.f_code.co_filename}:{caller.f_lineno}")
 
-    monkeypatch.setattr(HostLauncher, "__call__", launched)
-    monkeypatch.setattr(DeviceModule, "__getattr__", called)
-    monkeypatch.setattr(_Event, "synchronize", waits(_Event.synchronize))
-    for name in ("__array_ufunc__", "__array_function__", "__getattr__", "__setitem__", "set", "sort", "astype"):
-        begins(name)
-    for name in ("__int__", "__bool__", "get"):
-        reads(name)
+    def waited(self: _Event) -> None:
+        wait(self)
+        begun.here = getattr(begun, "here", False) and not self.blocks
+
+    monkeypatch.setattr(_Event, "synchronize", waited)
+    first(begin, HostLauncher, "__call__")
+    first(begin, DeviceModule, "__getattr__")
+    first(begin, DeviceArray, "__array_ufunc__", "__array_function__", "__getattr__")
+    first(begin, DeviceArray, "__setitem__", "set", "sort", "astype")
+    first(read, DeviceArray, "__int__", "__bool__", "get")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Little memory, several devices, and numbers beyond 32 bits: batches are halved, work is shared, and the bits stay."""
+"""Little memory, several devices, few transfers, and numbers beyond 32 bits: the bits stay."""
 
 import gc
 import logging
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gpulsh
+from gpulsh import Decision
 from gpulsh.arrays import Buckets, Fingerprints, TextBatch
 from gpulsh.backends.cuda import CudaBackend, buckets
 from gpulsh.backends.cuda.buckets import collisions, may_repeat
 from gpulsh.backends.cuda.launcher import Geometry
 from gpulsh.backends.cuda.machine import KEPT, Machine
-from gpulsh.backends.cuda.memory import MOST_PINNED, SMALLEST, text_sizes
+from gpulsh.backends.cuda.memory import HELD, MOST_PINNED, RESIDENT, SMALLEST, text_sizes
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.select import select_backend
@@ -28,9 +30,17 @@ from gpulsh.run.memory import decide, sign
 from gpulsh.secret import TOKEN_FAR, WORDS, evidence_keys
 from gpulsh.stats.stages import Progress
 from tests.kernels.cuts import assert_decisions, texts
-from tests.kernels.device_arrays import DeviceArray, DeviceModule, current_device, scarce_memory
+from tests.kernels.device_arrays import (
+    DeviceArray,
+    DeviceModule,
+    Transfer,
+    counted_transfers,
+    current_device,
+    scarce_memory,
+)
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_device_texts import copies_of_text
+from tests.kernels.test_lanes import Arrays
 from tests.support.texts import KEYS
 
 pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built", "in_one_order")]
@@ -38,9 +48,20 @@ pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built", "in_
 KEY_BYTES = 8 * (WORDS + TOKEN_FAR)  # secret ones, and public ones, of which there are fewer
 
 
-def decision(ops: Any, documents: Any) -> Any:
-    source, method = open_texts(documents, ops), Method.chosen()
-    return decide(sign(source, method, KEYS, ops, Progress()), source, None, method, KEYS, ops, Progress())
+def decided(documents: Any, ops: Any, **options: Any) -> tuple[Decision, list[Transfer]]:
+    """A decision, and what crossed after `sign`."""
+    source, method = (
+        documents if isinstance(documents, DeviceTexts) else open_texts(documents, ops),
+        Method.chosen(**options),
+    )
+    signed = sign(source, method, KEYS, ops, Progress())
+    with counted_transfers() as found:
+        decision = decide(signed, source, None, method, KEYS, ops, Progress())
+    return decision, found
+
+
+def decision(ops: Any, documents: Any) -> Decision:
+    return decided(documents, ops)[0]
 
 
 # --- several devices
@@ -83,8 +104,7 @@ def test_text_of_one_device_is_shared(devices: list[int], nulls: bool, monkeypat
     with ops.here():
         null = ops.asarray(np.array([text is None for text in documents]))
     copied = copies_of_text(monkeypatch)
-    source, method = DeviceTexts(text, null if nulls else None, ops), Method.chosen()
-    found = decide(sign(source, method, KEYS, ops, Progress()), source, None, method, KEYS, ops, Progress())
+    found = decision(ops, DeviceTexts(text, null if nulls else None, ops))
     wanted = decision(ReferenceBackend(), documents if nulls else [text or "hidden" for text in documents])
     assert_decisions(found, wanted)
     assert set(launcher.by_device) == set(devices)
@@ -249,19 +269,13 @@ def test_sizes_follow_the_budget_of_the_host(memory: int, devices: int) -> None:
 
 def test_no_more_is_pinned_than_a_batch_of_the_run() -> None:
     """By a lane, and by operations outside of lanes."""
-    arrays, pinned = DeviceModule(), list[int]()
-
-    def alloc(size: int) -> bytearray:
-        pinned.append(size)
-        return bytearray(size)
-
-    arrays.cuda.alloc_pinned_memory = alloc
+    arrays = Arrays()
     little = CudaBackend(arrays, HostLauncher(), memory=32 << 20)
     text = TextBatch(np.full(3 << 20, ord("a"), np.uint8), np.array([0, 3 << 20], np.int64))
     assert little.sizes().batch == 1 << 20
     found = list(little.pipelined_map([text], lambda lane, batch: len(lane.stage(batch))))
-    assert found == [1] and max(pinned) == 1 << 20
-    assert len(little.shingle_sets(text, Shingling())) == 1 and max(pinned) == 1 << 20
+    assert found == [1] and max(arrays.asked) == 1 << 20
+    assert len(little.shingle_sets(text, Shingling())) == 1 and max(arrays.asked) == 1 << 20
 
 
 def test_a_run_on_cuda_gets_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,6 +285,74 @@ def test_a_run_on_cuda_gets_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     select_backend("cuda", memory=1 << 30, devices=[0])
     select_backend("auto")
     assert given == [{"devices": [0], "memory": 1 << 30}, {"devices": None}]
+
+
+# --- what crosses between the host and the device from `sign` to the result
+
+DOCUMENTS = 300
+BATCH = 20_000  # bytes of text
+FEW = 16  # items of an array
+
+
+def backend(held: int = 1 << 30, batch: int = BATCH) -> CudaBackend:
+    """A backend that may hold so many bytes of texts."""
+    ops = CudaBackend(DeviceModule(), HostLauncher(), Geometry(text_bytes=batch))
+    ops._room = {RESIDENT: 1 << 30, HELD: held}
+    return ops
+
+
+@pytest.mark.parametrize("options", [{"resolve": "components"}, {"also": gpulsh.SimHash()}])
+def test_no_array_of_documents_crosses_to_the_host(options: dict[str, Any]) -> None:
+    documents = texts(DOCUMENTS)
+    decision, found = decided(documents, backend(), **options)
+    assert_decisions(decision, gpulsh.deduplicate(documents, backend="reference", **options))
+    assert decision.funnel.near_duplicates > DOCUMENTS // 20
+    to_host = [one for one in found if one.to_host]
+    assert max(one.items for one in to_host) <= FEW
+    assert sum(one.nbytes for one in to_host) < DOCUMENTS * 8
+
+
+def test_of_large_buckets_only_their_own_documents_cross(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 8)
+    page = [f"word{number}" for number in range(60)]
+    crowd = [" ".join([*page, f"own{number}"]) for number in range(12)]
+    documents = [*texts(DOCUMENTS), *crowd]
+    decision, found = decided(documents, backend())
+    assert_decisions(decision, gpulsh.deduplicate(documents, backend="reference"))
+    assert decision.funnel.crowded == len(crowd)
+    bands = Method.chosen().banding.bands
+    assert FEW < max(one.items for one in found if one.to_host) <= len(crowd) * bands < DOCUMENTS
+
+
+@pytest.mark.parametrize("batch", [BATCH, 3000])
+def test_only_the_texts_that_the_device_lacks_are_read_again(batch: int) -> None:
+    documents = texts(100)
+    wanted = gpulsh.deduplicate(documents, backend="reference")
+    size = sum(len((text or "").encode()) for text in documents)
+    crossed = []
+    for held in (1 << 30, size // 2, 0):
+        decision, found = decided(documents, backend(held, batch))
+        assert_decisions(decision, wanted)
+        crossed.append(sum(one.nbytes for one in found if not one.to_host))
+    assert crossed[0] < crossed[1] < crossed[2]
+
+
+def test_texts_are_read_again_if_memory_does_not_hold_those_that_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = texts(60)
+
+    def gather(self: CudaBackend, *given: Any) -> TextBatch:
+        raise DeviceMemoryError("no memory")
+
+    monkeypatch.setattr(CudaBackend, "gather", gather)
+    assert_decisions(decided(documents, backend())[0], gpulsh.deduplicate(documents, backend="reference"))
+
+
+def test_normalized_texts_and_texts_of_a_device_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CudaBackend, "hold", None)
+    documents = ["e\u0301 one two three four five", None, "é one two three four five", "", "six"] * 3
+    for options in ({"folding": gpulsh.Folding(form="NFC")}, {"verify": "none"}):
+        wanted = gpulsh.deduplicate(documents, backend="reference", **options)  # type: ignore[arg-type]
+        assert_decisions(decided(documents, backend(), **options)[0], wanted)
 
 
 # --- large numbers

@@ -14,7 +14,7 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.index import candidates
 from gpulsh.io.formats.parquet import Parquet
-from tests.decide.test_shared_sentences import pages
+from tests.decide.test_large_buckets import pages
 from tests.kernels.cuts import DEFAULT_CUT, assert_decisions, on_host, texts
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.host import HostLauncher

@@ -17,6 +17,7 @@ from gpulsh.repeats import byte_text, places, windows
 from gpulsh.repeats.byte_text import whole_characters
 from gpulsh.run.passages import documents, find
 from tests.run.test_passages_files import cut_small, found
+from tests.support import naive_passages
 from tests.support.files import write_rows
 from tests.support.texts import licences
 
@@ -41,22 +42,10 @@ def characters(document: bytes) -> list[int]:
 
 def marked(texts: Sequence[bytes], size: int, keep: str) -> list[tuple[int, int, int]]:
     """Row, start and stop of each marked stretch, of whole characters."""
-    places: dict[bytes, list[tuple[int, int]]] = {}
-    for row, text in enumerate(texts):
-        for at in range(len(text) - size + 1):
-            places.setdefault(text[at : at + size], []).append((row, at))
-    takes = [np.zeros(len(text), bool) for text in texts]
-    stays = [np.zeros(len(text), bool) for text in texts]
-    for where in places.values():
-        for number, (row, at) in enumerate(where):
-            if len(where) > 1 and (number or keep == "none"):
-                takes[row][at : at + size] = True
-            elif len(where) > 1 and keep == "first":
-                stays[row][at : at + size] = True
     stretches = []
-    for row, text in enumerate(texts):
-        flags = np.concatenate([[False], takes[row] & ~stays[row], [False]])
-        begins, ends = (np.flatnonzero(flags[1:] & ~flags[:-1]), np.flatnonzero(~flags[1:] & flags[:-1]))
+    for row, (text, marks) in enumerate(zip(texts, naive_passages.marked(texts, size, keep), strict=True)):
+        flags = np.diff([False, *marks, False], prepend=0)
+        begins, ends = np.flatnonzero(flags > 0) - 1, np.flatnonzero(flags < 0) - 1
         cuts = characters(text)
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
             start, stop = min(c for c in cuts if c >= begin), max(c for c in cuts if c <= end)

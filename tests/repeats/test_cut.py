@@ -1,5 +1,7 @@
-"""`gpulsh.cut`: texts without spans."""
+"""`gpulsh.cut`: texts without spans; and lines beyond a number of copies, against lists and counters of Python."""
 
+import re
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpulsh
-from gpulsh.errors import ParameterError
+from gpulsh import ParameterError
 
 
 def spans_of(rows: list[tuple[int, int, int]]) -> pa.Table:
@@ -88,3 +90,116 @@ def test_occurrences_are_needed_to_choose_by_them() -> None:
     for wrong in ({"min_left": -1}, {"min_occurrences": 0}, {"unit": "line"}):
         with pytest.raises(ParameterError, match=next(iter(wrong))):
             gpulsh.cut(TEXTS, spans_of([]), **wrong, backend="cpu")
+
+
+# --- lines and paragraphs beyond a number of copies
+
+LINES = ["", " ", "\t\r", "a", "A!", "a b", "b  a", "é", "--", "a\r", "漢字"]
+texts_of_lines = st.lists(
+    st.lists(st.sampled_from(LINES), max_size=8).map("\n".join) | st.just("a\n\n\na\n") | st.none(), max_size=6
+)
+
+
+def parts(text: str, unit: str) -> list[str]:
+    """Lines with their ends; paragraphs with the blank lines after them."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    if unit == "line":
+        return lines
+    found: list[str] = []
+    blank = False
+    for line in lines:
+        is_blank = not line.strip(" \t\n\v\f\r")
+        if not found or (blank and not is_blank):
+            found.append("")
+        found[-1] += line
+        blank = is_blank
+    return found
+
+
+@given(texts_of_lines, st.sampled_from(["line", "paragraph"]), st.integers(1, 3), st.booleans(), st.data())
+def test_copies_beyond_a_number(texts: list[Any], unit: Any, most: int, grouped: bool, data: st.DataObject) -> None:
+    hosts = data.draw(st.lists(st.sampled_from(["x", "y", "", None]), min_size=len(texts), max_size=len(texts)))
+    within = hosts if grouped else None
+    seen: Counter[Any] = Counter()
+    wanted, marked = [], 0
+    for text, host in zip(texts, hosts, strict=True):
+        left = ""
+        for part in parts(text or "", unit):
+            words = tuple(re.findall(r"\w", part.lower()) if "漢" in part else re.findall(r"\w+", part.lower()))
+            key = words, (host or None) if grouped else None
+            seen[key] += 1
+            if not words or seen[key] <= most:
+                left += part
+            else:
+                marked += 1
+        wanted.append(None if text is None else left)
+    for backend in ("reference", "cpu"):
+        options: dict[str, Any] = {"unit": unit, "max_copies": most, "within": within, "backend": backend}
+        result = gpulsh.passages(texts, **options)
+        assert result.num_rows == marked
+        assert gpulsh.cut(texts, result, min_left=0, backend="cpu").texts.to_pylist() == wanted
+
+
+def test_spans_of_lines() -> None:
+    texts = ["Share this!\nown text\n", "x\nshare this", "SHARE, THIS\n"]
+    spans = gpulsh.passages(texts, unit="line", max_copies=1, backend="cpu").to_pylist()
+    assert [tuple(span.values()) for span in spans] == [(1, 2, 12, 0, 0, 2, 3), (2, 0, 12, 0, 0, 2, 3)]
+
+
+def test_six_copies_stay() -> None:
+    texts = [f"the same line\nown {number}" for number in range(9)]
+    result = gpulsh.passages(texts, unit="line", backend="cpu")
+    assert result["row"].to_pylist() == [6, 7, 8]
+
+
+def test_any_column_may_name_the_groups() -> None:
+    texts, hosts = ["a line", "a line", "a line"], ["x", "y", "x"]
+    for within in (hosts, pa.array(hosts), pa.chunked_array([hosts[:1], hosts[1:]]), pd.Series(hosts), [1, 2, 1]):
+        found = gpulsh.passages(texts, unit="line", max_copies=1, within=within, backend="cpu")
+        assert found["row"].to_pylist() == [2] and found["first_row"].to_pylist() == [0]
+    dictionary = pa.array(hosts).dictionary_encode()
+    assert gpulsh.passages(texts, unit="line", max_copies=1, within=dictionary, backend="cpu").num_rows == 1
+
+
+def test_a_dictionary_may_repeat_its_values() -> None:
+    codes = pa.array([0, 1, 2, 0, 3, None])
+    within = pa.DictionaryArray.from_arrays(codes, pa.array(["x", "x", None, ""]))
+    found = gpulsh.passages(["a line"] * 6, unit="line", max_copies=1, within=within, backend="cpu")
+    assert list(zip(found["row"].to_pylist(), found["first_row"].to_pylist(), strict=True)) == [
+        *((1, 0), (3, 0), (4, 2), (5, 2))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("within", "told"),
+    [
+        ("host", "within is of type str; give a column or a list"),
+        ([["x"], ["x"], ["y"], ["x"]], "within is a column of list"),
+        ([{"x": 1}] * 4, "within is a column of struct"),
+        ([10**30] * 4, "within is of type list, not a column of one kind of value"),
+        (["x", 1, "x", "x"], "within is of type list, not a column of one kind of value"),
+        (pd.DataFrame({"x": [1, 2, 3, 4]}), "within is of type DataFrame; give a column"),
+        (pa.table({"x": [1, 2, 3, 4]}), "within is of type Table; give a column"),
+        ({"x": 1}, "within is of type dict; give a column"),
+        (["x"], "within has 1 values for 4 documents; give one for each document"),
+    ],
+)
+def test_groups_that_are_refused(within: Any, told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        gpulsh.passages(["a line"] * 4, unit="line", within=within, backend="cpu")
+
+
+def test_null_and_empty_groups_are_one() -> None:
+    texts = ["a line", "a line", "a line"]
+    for kind, empty in ((pa.string(), ""), (pa.binary(), b""), (pa.string_view(), "")):
+        groups = pa.array([empty, "x", None], kind)
+        for within in (groups, groups.dictionary_encode()):
+            found = gpulsh.passages(texts, unit="line", max_copies=1, within=within, backend="cpu")
+            assert found["row"].to_pylist() == [2] and found["first_row"].to_pylist() == [0]
+
+
+def test_normal_forms_of_lines() -> None:
+    texts = ["cafe\u0301\nx", "caf\u00e9\ny"]
+    for form, count in ((None, 0), ("NFC", 1)):
+        found = gpulsh.passages(texts, unit="line", max_copies=1, normalize=form, backend="cpu")  # type: ignore[arg-type]
+        assert found["stop"].to_pylist() == [6] * count

@@ -19,8 +19,7 @@ from gpulsh.permutations import words_at
 from gpulsh.sketch.bits import ones
 from gpulsh.sketch.simhash import DocumentFrequencies, log2
 from tests.kernels.device_arrays import DeviceArray
-from tests.support.rows import table
-from tests.support.same import same
+from tests.support.rows import same, table
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
@@ -30,7 +29,6 @@ rows_of_hashes = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3)
 
 
 def by_hand(rows: list[list[int]], bits: int, weights: str, seed: int) -> list[list[int]]:
-    """The definition, in Python alone."""
     keys = words_at("simhash", seed, np.arange(bits // 64, dtype=np.uint64)).tolist()
     documents = Counter(x for row in rows for x in set(row))
 
@@ -103,13 +101,6 @@ def test_document_frequencies_in_any_batches(parts: list[list[list[int]]]) -> No
     for part in rows:
         here = np.array([counted[x] for x in part.values.tolist()], np.int64)
         same(frequencies.weights(part), log2(np.full(len(here), documents + 1, np.int64)) - log2(here))
-
-
-def test_logarithms() -> None:
-    numbers = np.unique(np.geomspace(1, 2**31 - 1, 5000).astype(np.int64))
-    exact = np.log2(numbers) * 2**16
-    assert (abs(log2(numbers) + 0.5 - exact) < 0.5001).all()
-    assert (log2(2 ** np.arange(31)) == 2**16 * np.arange(31)).all()
 
 
 def test_golden_bits() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh import Shingling
-from tests.support.weighted import SCALES, rows_of
+from tests.support.rows import SCALES, weighted_of
 
 NORMAL = 3.29  # beyond this many deviations lies a thousandth
 KINDS = [gpulsh.WeightedMinHash, gpulsh.KleinbergTardos]
@@ -71,7 +71,7 @@ def test_very_different_weights_are_compared() -> None:
     """A set within another a thousandth of its weight; and one element that outweighs all others."""
     small, large = dict.fromkeys(range(10), 1.0), dict.fromkeys(range(10), 1000.0)
     heavy = {**small, 99: 990.0}
-    rows = rows_of([small, large, heavy])
+    rows = weighted_of([small, large, heavy])
     exact = gpulsh.jaccard(rows, [[0, 1], [0, 2], [1, 2]], **CPU)
     np.testing.assert_allclose(exact, [0.001, 0.01, 10 / 10990])
     sketch = gpulsh.WeightedMinHash(num_perm=65536)
@@ -106,7 +106,7 @@ sets = st.dictionaries(st.integers(0, 12), weight, min_size=1, max_size=8)
 @given(sets, sets, st.integers(0, 2**32))
 def test_the_union_has_its_values_from_either(one: dict[int, float], other: dict[int, float], seed: int) -> None:
     both = {x: max(one.get(x, 0.0), other.get(x, 0.0)) for x in one.keys() | other.keys()}
-    first, second, union = gpulsh.WeightedMinHash(num_perm=32, seed=seed)(rows_of([one, other, both]), **CPU)
+    first, second, union = gpulsh.WeightedMinHash(num_perm=32, seed=seed)(weighted_of([one, other, both]), **CPU)
     assert ((union == first) | (union == second)).all()
     assert (union == first)[first == second].all()
 
@@ -114,8 +114,8 @@ def test_the_union_has_its_values_from_either(one: dict[int, float], other: dict
 @given(sets, st.integers(0, 2**32))
 def test_a_signature_depends_on_its_row_alone(one: dict[int, float], seed: int) -> None:
     sketch = gpulsh.WeightedMinHash(num_perm=16, seed=seed)
-    alone = sketch(rows_of([one]), **CPU)[0]
-    assert (sketch(rows_of([{5: 1e9}, one, {}, one], 3), **CPU)[[1, 3]] == alone).all()
+    alone = sketch(weighted_of([one]), **CPU)[0]
+    assert (sketch(weighted_of([{5: 1e9}, one, {}, one], 3), **CPU)[[1, 3]] == alone).all()
     vector = np.zeros(13)
     vector[list(one)] = list(one.values())
     assert (sketch([vector], **CPU)[0] == alone).all()

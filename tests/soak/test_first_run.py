@@ -16,7 +16,7 @@ import pytest
 from numba.core.codegen import get_host_cpu_features
 
 import gpulsh
-from tests.backends.test_first_run import ENVIRONMENT
+from tests.support.runs import environment, python
 
 COUNTED = """
 import sys
@@ -44,9 +44,8 @@ print(*foreign)
 
 def test_a_first_run_compiles_little() -> None:
     """Numba makes functions of its own of np.sort, and of slices assigned to slices, in more time than of all else."""
-    ran = subprocess.run([sys.executable, "-c", COUNTED], check=True, capture_output=True, text=True, env=ENVIRONMENT)
     own = {"_unique_rows", "_counted", "_scattered", "_collisions", "_positions", "_pairs", "sort"}
-    found = ran.stdout.split()
+    found = python(COUNTED).split()
     assert own - {"_counted", "_scattered"} <= set(found)
     assert len(found) < 32 and not any("sort" in name and name != "sort" for name in found)
     assert not any("raise_with_shape" in name or "str" in name for name in found)

@@ -32,7 +32,6 @@ BANDS = default_banding(128, THRESHOLD)
 
 
 def pages(count: int, seed: int = 5) -> list[str | None]:
-    """Families of near-copies under one heading, some texts twice, some without a word."""
     random = np.random.default_rng(seed)
     texts: list[str | None] = []
     for number in range(count):

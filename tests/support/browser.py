@@ -56,18 +56,15 @@ class Tab:
             time.sleep(0.02)
 
     def close(self) -> None:
-        """End the browser."""
         self._session = None
         self.send("Browser.close")
 
     def run(self, script: str) -> Any:
-        """What a script gives."""
         found = self.send("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def key(self, name: str, code: int, text: str = "") -> None:
-        """Press a key and let it go."""
         for kind in ("keyDown", "keyUp"):
             letter = {"text": text} if text and kind == "keyDown" else {}
             self.send("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code, **letter)

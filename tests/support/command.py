@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 
 class Printed(NamedTuple):
-    """The exit status of a command, and its output."""
-
     status: int
     out: str
     err: str

@@ -86,7 +86,6 @@ def write_rows(path: str | Path, rows: Any, group: int | None = None) -> str:
 
 
 def read_table(path: str | Path) -> pa.Table:
-    """A file of Parquet or Arrow."""
     if Path(path).suffix == ".parquet":
         return pq.read_table(path)
     with (pa.ipc.open_file if Path(path).suffix == ".arrow" else pa.ipc.open_stream)(str(path)) as reader:
@@ -143,6 +142,5 @@ def documents(
 
 
 def rejected(out: str | Path) -> list[dict[str, Any]]:
-    """The rows of rejected.parquet."""
     rows: list[dict[str, Any]] = pq.read_table(f"{out}/rejected.parquet").to_pylist()
     return rows

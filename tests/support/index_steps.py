@@ -25,7 +25,6 @@ def take(index: Index, step: int) -> None:
 
 
 def live(path: Path, step: int) -> None:
-    """Change the index at `path` by one step and commit it."""
     with Index.open(path, backend=BACKEND) as index:
         take(index, step)
         index.save()

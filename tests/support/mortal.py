@@ -26,13 +26,7 @@ from unittest import mock
 
 from gpulsh.store import durable
 
-SWITCHES = (
-    "fsync",
-    "replace",
-    "rename",
-    "unlink",
-    "rmdir",
-)  # calls of `os` between which a disk goes from one state to another
+SWITCHES = ("fsync", "replace", "rename", "unlink", "rmdir")  # calls of `os` that change the state of a disk
 CALLS = (*SWITCHES, "open", "write")  # those that may be refused
 
 

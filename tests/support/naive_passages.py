@@ -44,7 +44,6 @@ def suffixes(documents: Sequence[Document]) -> list[tuple[list[str], Place]]:
 
 
 def common(one: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the longest common prefix."""
     length = 0
     while length < min(len(one), len(other)) and one[length] == other[length]:
         length += 1

@@ -26,17 +26,9 @@ from ray.cluster_utils import Cluster  # noqa: E402
 import gpulsh.run.engines.ray as engine  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-
-
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "memory": "512MiB"}
-
-
 SMALL_STORE = 80 << 20  # bytes: containers have little shared memory
-
-
 PROCESSORS = (1, 2)  # of the nodes
-
-
 # Each worker that Ray starts before anyone asks for it takes seconds of a processor; and other tests, which run beside
 # these, would leave almost none to workers of its usual niceness.
 SPEEDY = {"RAY_enable_worker_prestart": "0", "RAY_prestart_worker_first_driver": "0", "RAY_worker_niceness": "0"}

@@ -1,6 +1,9 @@
 """Runs over files by the reference backend, and the evidence that they leave."""
 
 import os
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +21,20 @@ def run(inputs: Any, out: str | Path = "out", **options: Any) -> FilesResult:
 
 
 def evidence(out: str | Path) -> list[dict[str, Any]]:
-    """The rows of duplicates.parquet."""
     return pq.read_table(f"{out}/duplicates.parquet").to_pylist()
 
 
 def environment() -> dict[str, str]:
     """Of a process that runs these sources, wherever it is started."""
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def python(code: str, *arguments: object, **variables: str) -> str:
+    """What another process prints that runs `code` beside these sources; it must succeed."""
+    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, env={**environment(), **variables})
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 def interrupted(*_: object, **__: object) -> Any:

@@ -2,8 +2,10 @@
 
 import hashlib
 import mmap
+import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ from gpulsh.arrays import Array, Buckets, Rows, WeightedFingerprints
 from gpulsh.backends.cuda.device import import_cupy
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
+from tests.kernels.cuts import WHERE, cuda_backend, on_device
 from tests.kernels.device_arrays import DeviceArray
-from tests.support.same import same
+from tests.support.rows import same
 
 REFERENCE = ReferenceBackend()
 Operation = str | Callable[..., Any]  # the name of a backend's, or a function of a backend and the rest
@@ -83,3 +86,44 @@ def _on_device(first: int, values: Array, length: int) -> Array:
     array[:16] = 0
     array[first : first + len(values)] = cupy.asarray(values)
     return array
+
+
+# --- the backends under test, each in several cuts of its work
+
+# Threads, and the bounds on bytes and on all else that is done at once: none, and some that cut everything; and one in
+# which each document is a giant, whose pieces have so many bytes.
+CPU = {"cpu-whole": (1, None), "cpu-small": (5, (300, 7)), "cpu-ones": (2, (1, 20)), "cpu-giants": (1, (9, 1000))}
+HOST = [where for where in WHERE if not on_device(where)]
+DEVICE = [where for where in WHERE if on_device(where)]
+# Examples are judged in these, in all by ./ci/soak. `test_any` draws from all: small cuts find what whole ones hide.
+SOME = ["cpu-whole", "host-small", *DEVICE]
+EVERY = [*CPU, *WHERE]
+
+
+@contextmanager
+def backend(cut: str) -> Iterator[Backend]:
+    """The backend of a cut, as long as the context lasts."""
+    if cut not in CPU:
+        yield cuda_backend(cut)
+        return
+    from gpulsh.backends.cpu import CpuBackend  # not where Numba is missing, as it may where a device is
+    from tests.support.bounds import set_bounds
+
+    threads, bounds = CPU[cut]
+    with pytest.MonkeyPatch.context() as patch:
+        if bounds:
+            set_bounds(patch, *bounds)
+            patch.setattr("gpulsh.backends.cpu.buckets.PARTITION_BITS", 4)
+        if cut == "cpu-giants":
+            for name, size in (("GIANT_BYTES", 0), ("PIECE_BYTES", 9), ("LONGEST_CHUNK", 1)):
+                patch.setattr(f"gpulsh.backends.cpu.passes.{name}", size)
+        yield CpuBackend(threads)
+
+
+def marked(cut: str) -> object:
+    """The cut as a parameter of a test, with the marks of what it needs."""
+    marks = [pytest.mark.device] if on_device(cut) else []
+    return pytest.param(cut, marks=[] if cut in CPU else [pytest.mark.kernels, *marks])
+
+
+EXAMPLES = list(map(marked, EVERY if os.environ.get("GPULSH_EVERY_CUT") else SOME))

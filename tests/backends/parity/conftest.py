@@ -6,12 +6,11 @@ import pytest
 
 from gpulsh.backends.protocol import Backend
 from tests.backends.parity import agreement
-from tests.backends.parity.cuts import EXAMPLES, backend
+from tests.backends.parity.agreement import EXAMPLES, backend
 
 
 @pytest.fixture(scope="module", params=EXAMPLES)
 def ops(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    """The backend under test."""
     with backend(request.param) as found:
         yield found
 

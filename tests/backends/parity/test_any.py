@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch, Tokens, Values
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, prefix_lengths, sketched
 from gpulsh.params import FOREIGN, SKETCHES, BandShape, Family, Shingling
-from tests.backends.parity.agreement import REFERENCE, agree, moved, said
-from tests.backends.parity.cuts import CPU, DEVICE, HOST, backend, marked
-from tests.support.rows import EDGES, hashes, table, tables
-from tests.support.same import same
+from tests.backends.parity.agreement import CPU, DEVICE, HOST, REFERENCE, agree, backend, marked, moved, said
+from tests.support.rows import EDGES, hashes, numbers, same, table, tables, weighted_of, weighted_tables
 from tests.support.texts import (
     KEYS,
     READINGS,
@@ -32,7 +30,6 @@ from tests.support.texts import (
     shingling_of,
     word_shinglings,
 )
-from tests.support.weighted import numbers, rows_of, weighted_tables
 
 Case = Callable[..., Any]
 CASES: dict[str, tuple[Case, st.SearchStrategy[tuple[Any, ...]]]] = {}
@@ -309,12 +306,12 @@ def bytes_of_texts(ops: Backend, data: bytes, spans: Sequence[tuple[int, int]]) 
 def weights(
     ops: Backend, rows: list[dict[int, float]], before: int, num_perm: int, seed: int, data: st.DataObject
 ) -> None:
-    found = agree(ops, "weighted_minhash", rows_of(rows, before), num_perm, seed)
+    found = agree(ops, "weighted_minhash", weighted_of(rows, before), num_perm, seed)
     empty = [all(weight < 2.0**-1022 for weight in row.values()) for row in rows]
     assert ((found == NO_VALUE).all(axis=1) == empty).all() and ((found == NO_VALUE).any(axis=1) == empty).all()
     place = st.integers(0, max(len(rows) - 1, 0))
     pairs = np.array(data.draw(st.lists(st.tuples(place, place), max_size=5 if rows else 0)), np.int64).reshape(-1, 2)
-    agree(ops, "weighted_overlap", pairs, rows_of(rows, before))
+    agree(ops, "weighted_overlap", pairs, weighted_of(rows, before))
 
 
 @case(st.integers(1, 5).flatmap(lambda d: st.lists(st.lists(numbers, min_size=d, max_size=d), min_size=1)), any_seed)

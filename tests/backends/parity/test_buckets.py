@@ -1,12 +1,22 @@
-"""Signatures to components: band_digests, collisions, candidates, components; examples."""
+"""Signatures to components and decisions: band_digests, collisions, candidates, components, array code; examples."""
+
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from gpulsh.arrays import Array, Values
-from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend
+from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, Sizes
+from gpulsh.decide import resolve
+from gpulsh.decide.compare import grouped_by_tile
+from gpulsh.decide.copies import first_copies
+from gpulsh.decide.relation import Edges
+from gpulsh.decide.resolve import settle, witnesses
 from gpulsh.params import BandShape
-from tests.backends.parity.agreement import agree, fewer
+from tests.backends.parity.agreement import REFERENCE, agree, fewer
 from tests.backends.parity.test_any import buckets_of, check_candidates
 from tests.support import naive
 
@@ -48,52 +58,39 @@ def test_a_digest_that_comes_out_as_none_and_rows_of_all_ones(ops: Backend) -> N
         assert naive.mix(total + (band + 1) * naive.GOLDEN) == NO_DIGEST
 
 
-@pytest.mark.parametrize(("universe", "count"), [(1, 24), (3, 25), (700, 1000), (2**64, 25)])
-def test_collisions_of_many(ops: Backend, universe: int, count: int) -> None:
-    """Cells of few and of many digests, small numbers, which are no hashes, and ids in any order."""
-    generator = np.random.default_rng(universe % 1000 + count)
-    ids = generator.permutation(3 * count)[:count].astype(np.int64)
-    drawn = generator.integers(0, universe, count, np.uint64)
-    for values in (drawn, drawn * np.uint64(2**64 // universe % 2**64), NO_DIGEST - drawn):
-        buckets = agree(ops, "collisions", values, ids)
-        if universe > 30:
-            agree(ops, "candidates", buckets)
-
-
-@pytest.mark.parametrize("together", [10, 1 << 16])  # by partitions, and where they lie
-def test_collisions_of_digests_that_repeat_and_of_none(
-    ops: Backend, together: int, monkeypatch: pytest.MonkeyPatch
+@given(
+    seed=st.integers(0, 99),
+    count=st.sampled_from([24, 25, 1000, 1500]),
+    distinct=st.sampled_from([1, 2, 3, 50, 700, 10_000]),
+    spread=st.sampled_from([(0, 1), (5, 1), (NO_DIGEST - 20_000, 1), (0, 1 << 30), (0, 1 << 50)]),
+    none=st.sampled_from([0, 0, 0.02, 0.7, 1]),
+    order=st.sampled_from(["ascending", "descending", "any"]),
+    together=st.sampled_from([10, 1 << 16]),  # by partitions, and where they lie
+)
+@example(8, 10_000, 50, (0, 1 << 50), 0.02, "any", 1 << 16)
+@example(8, 10_000, 3000, (0, 1 << 7), 0, "ascending", 10)
+def test_collisions_of_many(
+    ops: Backend,
+    seed: int,
+    count: int,
+    distinct: int,
+    spread: tuple[int, int],
+    none: float,
+    order: str,
+    together: int,
 ) -> None:
-    monkeypatch.setattr("gpulsh.backends.cpu.buckets.PARTITION_DOCUMENTS", together)
-    generator, count = np.random.default_rng(8), 1500
-    values = generator.integers(0, 2**64, count, np.uint64)
-    values[generator.integers(0, count, 400)] = values[generator.integers(0, count, 400)]
-    values[::5] = values[0]
-    values[3::50] = NO_DIGEST
-    ascending = np.arange(count, dtype=np.int64) + 2**40
-    agree(ops, "collisions", values, ascending)
-    agree(ops, "collisions", values, ascending[::-1].copy())
-    agree(ops, "collisions", np.full(count, NO_DIGEST, np.uint64), ascending)
-    agree(ops, "collisions", np.full(count, 5, np.uint64), generator.permutation(ascending))
-    agree(ops, "collisions", np.repeat(values, 3)[:count], ascending)
-    agree(ops, "collisions", values >> np.uint64(10), ascending)  # in a few ranges of the whole
-    agree(ops, "collisions", values[values != NO_DIGEST], ascending[values != NO_DIGEST])
-
-
-@pytest.mark.parametrize(("distinct", "upper"), [(1, 1 << 64), (3, 1 << 20), (50, 1 << 64), (3000, 1 << 20)])
-def test_collisions_of_long_runs(ops: Backend, distinct: int, upper: int) -> None:
-    rng, count = np.random.default_rng(distinct), fewer(ops, 10_000, 1000)
-    values = rng.choice(rng.integers(0, upper, distinct, dtype=np.uint64), count)
-    for ids in (np.arange(count), rng.permutation(count)):
-        agree(ops, "collisions", values, ids)
-
-
-@pytest.mark.parametrize("first", [0, 5, NO_DIGEST - 3])
-def test_collisions_of_fewer_values_than_ranges(ops: Backend, first: int) -> None:
-    ids = np.arange(1300, dtype=np.int64)
-    for distinct in (1, 2, 3):
-        agree(ops, "collisions", np.uint64(first) + (ids % distinct).astype(np.uint64), ids)
-    agree(ops, "collisions", np.where(ids % 3, np.uint64(first), np.uint64(NO_DIGEST)), ids)
+    """Cells of few and of many digests, long runs, small numbers, which are no hashes, and ids in any order."""
+    generator, count = np.random.default_rng(seed), fewer(ops, count, min(count, 1000))
+    first, step = spread
+    values = np.uint64(first) + generator.integers(0, distinct, count).astype(np.uint64) * np.uint64(step)
+    values[generator.random(count) < none] = NO_DIGEST
+    ids = np.arange(count, dtype=np.int64) * 3 + 2**40
+    ids = {"ascending": ids, "descending": ids[::-1].copy(), "any": generator.permutation(ids)}[order]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.backends.cpu.buckets.PARTITION_DOCUMENTS", together)
+        buckets = agree(ops, "collisions", values, ids)
+        if distinct > 30:
+            agree(ops, "candidates", buckets)
 
 
 def of_columns(ops: Backend, digests: Values) -> Array:
@@ -138,3 +135,81 @@ def test_chains_and_stars(ops: Backend, count: int) -> None:
     drawn = [generator.permutation(chain), generator.integers(0, max(count, 1), (count, 2))]
     for pairs in (chain, chain[::-1], chain[:, ::-1], shuffled[chain], chain[::2], *stars, *drawn):
         agree(ops, "components", count, pairs)
+
+
+# --- the decision's array code: rounds, witnesses, copies and tiles
+
+PLACES = 15
+place = st.integers(0, PLACES - 1)
+pairs_of_places = st.lists(st.tuples(place, place).filter(lambda pair: pair[0] < pair[1]), max_size=40, unique=True)
+
+
+@given(pairs_of_places, st.integers(0, PLACES), st.sampled_from([1, 2, 64]), st.randoms(use_true_random=False))
+def test_the_greedy_in_rounds_and_in_order(
+    ops: Backend, pairs: list[tuple[int, int]], cut: int, rounds: int, chance: Random
+) -> None:
+    similar = {pair: chance.choice([0.8, 0.9, 1.0]) for pair in pairs}
+    wanted: list[bool] = []
+    for j in range(PLACES):
+        wanted.append(not any(wanted[i] for i, later in pairs if later == j))
+    best = {}
+    for j in np.flatnonzero(~np.array(wanted)).tolist():
+        best[j] = min((-similar[i, j], i) for i in range(j) if wanted[i] and (i, j) in similar)
+    edges = Edges(*np.array(pairs, np.int64).reshape(-1, 2).T.copy(), np.array(list(similar.values()), np.float64))
+    with pytest.MonkeyPatch.context() as patch, ops.here():
+        patch.setattr(resolve, "ROUNDS", rounds)
+        there, status = edges.moved(ops.asarray), ops.asarray(np.zeros(PLACES, np.int8))
+        for start, stop in ((0, cut), (cut, PLACES)):
+            inside = (there.later >= start) & (there.later < stop)
+            settle(status, start, stop, there.earlier[inside], there.later[inside], ops)
+        assert (ops.asnumpy(status) == resolve.KEPT).tolist() == wanted
+        found = witnesses(status == resolve.KEPT, there).moved(ops.asnumpy)
+    rows = zip(found.later.tolist(), found.earlier.tolist(), found.similarity.tolist(), strict=True)
+    assert list(rows) == [(j, i, -value) for j, (value, i) in sorted(best.items())]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=30),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_copies_are_those_of_a_plain_search(
+    ops: Backend, rows: list[tuple[int, int, int, bool]], by_source: bool, chance: Random
+) -> None:
+    """Halves of few values, so that rows often share one of them alone."""
+    rank = chance.sample(range(len(rows)), len(rows))
+    columns, ranks = np.array(rows, np.int64).reshape(-1, 4), np.array(rank, np.int64)
+    groups: dict[Any, list[int]] = {}
+    for number, row in enumerate(rows):
+        if row[3]:
+            groups.setdefault(row[: 3 if by_source else 2], []).append(number)
+    firsts = {number: min(group, key=rank.__getitem__) for group in groups.values() for number in group}
+    wanted = sorted((number, first) for number, first in firsts.items() if number != first)
+    ids = np.flatnonzero(columns[:, 3])
+    with ops.here():
+        exact, by_rank = ops.asarray(columns[:, :2].astype(np.uint64)), ops.asarray(ranks).__getitem__
+        of_row = ops.asarray(columns[:, 2].copy()).__getitem__ if by_source else None
+        for some, by in ((ids, by_rank), (ids[np.argsort(ranks[ids])], None)):
+            found = first_copies(exact, ops.asarray(some), by, ops, of_row)
+            assert list(zip(*(ops.asnumpy(part).tolist() for part in found), strict=True)) == wanted
+
+
+@settings(max_examples=20)
+@given(pairs_of_places, st.lists(st.integers(0, 9), min_size=PLACES, max_size=PLACES), st.integers(1, 30))
+def test_tiles(ops: Backend, pairs: list[tuple[int, int]], text: list[int], most: int) -> None:
+    """Documents of a tile are no more than its bytes, components stay whole where they fit, and no pair is lost."""
+    given, sizes = np.array(pairs, np.int64).reshape(-1, 2), np.array(text)
+    component = REFERENCE.components(PLACES, given)
+    cut = Sizes(batch=most, tile=most, largest_tile=2 * most)
+    wanted_order, wanted_spans = grouped_by_tile(given, sizes, cut, REFERENCE)
+    with ops.here():
+        found, spans = grouped_by_tile(ops.asarray(given), ops.asarray(sizes), cut, ops)
+    order = ops.asnumpy(found)
+    assert (order.tolist(), spans) == (wanted_order.tolist(), wanted_spans)
+    assert sorted(order.tolist()) == list(range(len(pairs)))
+    assert [stop for _, stop in spans[:-1]] == [start for start, _ in spans[1:]]
+    for start, stop in spans:
+        members = np.unique(given[order[start:stop]])
+        whole = np.unique(component[members])
+        held = sum(min(int(sizes[component == label].sum()), 4 * most) for label in whole)
+        assert sizes[members].sum() <= max(most + held, 4 * most + 2 * max(text))

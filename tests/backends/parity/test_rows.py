@@ -12,8 +12,7 @@ from gpulsh.backends.protocol import GOLDEN, NO_DIGEST, Backend
 from gpulsh.errors import ParameterError
 from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
 from tests.backends.parity.test_any import SIMHASH_KEYS, bytes_of_texts
-from tests.support.rows import LENGTHS, random_table, table
-from tests.support.same import same
+from tests.support.rows import LENGTHS, random_table, same, table
 
 EMPTY = [0] * 70 + [3] + [0] * 31 + [4] + [0] * 33 + [6] * 40
 

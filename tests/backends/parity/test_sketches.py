@@ -22,8 +22,7 @@ from gpulsh.params import (
 from gpulsh.permutations import words
 from tests.backends.parity.agreement import agree, far_array, fewer, said
 from tests.backends.parity.test_any import check_parts, check_signing
-from tests.support.rows import LENGTHS, random_table, table
-from tests.support.same import same
+from tests.support.rows import LENGTHS, random_table, same, table
 from tests.support.texts import KEYS, UNITS, batch_of
 
 NAMES = list(SKETCHES)
@@ -109,7 +108,6 @@ def test_signing_of_awkward_documents(ops: Backend, name: FamilyName, unit: Unit
 
 
 def of_tokens(counts: list[int], unit: Unit) -> TextBatch:
-    """Documents of so many tokens."""
     words = [f"w{i} " if unit == "word" else chr(0x4E00 + i) for i in range(6000)]
     return batch_of(["".join(words[row : row + count]).encode() for row, count in enumerate(counts)])
 

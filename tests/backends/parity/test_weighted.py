@@ -12,17 +12,15 @@ from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, NO_VALUE, Backend
 from gpulsh.backends.reference.weighted import darts_below, surprise
 from gpulsh.errors import ParameterError
 from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
-from tests.support.rows import random_table
-from tests.support.same import same
-from tests.support.weighted import SCALES, random_rows, rows_of
+from tests.support.rows import SCALES, random_table, random_weighted, same, weighted_of
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_weights_of_every_scale(ops: Backend, scale: str) -> None:
     for num_perm in (1, 33):
-        agree(ops, "weighted_minhash", random_rows([0, 1, 2, 30, 0, 9], scale), num_perm, 5)
-    agree(ops, "weighted_minhash", random_rows([300, 3], scale), 9, 5)
-    agree(ops, "weighted_minhash", random_rows([], scale), 3, 5)
+        agree(ops, "weighted_minhash", random_weighted([0, 1, 2, 30, 0, 9], scale), num_perm, 5)
+    agree(ops, "weighted_minhash", random_weighted([300, 3], scale), 9, 5)
+    agree(ops, "weighted_minhash", random_weighted([], scale), 3, 5)
 
 
 def test_weights_that_are_no_normal_numbers_count_as_none(ops: Backend) -> None:
@@ -30,7 +28,7 @@ def test_weights_that_are_no_normal_numbers_count_as_none(ops: Backend) -> None:
         {x: 2.0**-1022 * (1 + x / 64) for x in range(9)},
         {x: 2.0**-1023 * (1 + x / 64) for x in range(9, 40)},
     )
-    rows = rows_of([least, {**least, **below}, below])
+    rows = weighted_of([least, {**least, **below}, below])
     first, second, _ = agree(ops, "weighted_minhash", rows, 64, 1)
     assert (first == second).all()
 
@@ -46,7 +44,10 @@ def test_a_dart_as_high_as_a_weight_misses_it(ops: Backend) -> None:
         first = [next(darts_below(Fraction(99), streams, line, 0)) for line in range(9)]
         heights = [float(dart.height) for dart in first]
         assert heights == [dart.height for dart in first]
-        dense, sparse = np.array(heights)[:, None], rows_of([{line: height} for line, height in enumerate(heights)])
+        dense, sparse = (
+            np.array(heights)[:, None],
+            weighted_of([{line: height} for line, height in enumerate(heights)]),
+        )
         agree(ops, operation, sparse if operation == "weighted_minhash" else dense, 9, 5)
 
 
@@ -69,7 +70,7 @@ def test_a_value_of_all_ones_is_told_as_the_one_below(ops: Backend) -> None:
     places = [unmixed(NO_VALUE << 32 | low) ^ int(streams.value) for low in range(9)]
     lines = [line_of(unmixed(place) ^ int(streams.place), 0, streams) for place in places]
     assert all(next(darts_below(Fraction(99), streams, x, 0)).value == NO_VALUE - 1 for x in lines)
-    found = agree(ops, "weighted_minhash", rows_of([{line: 1.99999} for line in lines]), 1, 5)
+    found = agree(ops, "weighted_minhash", weighted_of([{line: 1.99999} for line in lines]), 1, 5)
     assert (found == NO_VALUE - 1).any()
 
 
@@ -77,22 +78,22 @@ def test_how_deep_levels_count(ops: Backend) -> None:
     """At each of these levels a line has a dart of nearly no rank, which comes first if it counts."""
     streams, levels = Streams.of("weighted_minhash", 5), (-22, -23, -24)
     lines = [line_of(2**64 - 1, level, streams) for level in levels]
-    found = agree(ops, "weighted_minhash", rows_of([{line: 1.5} for line in lines]), 1, 5)
+    found = agree(ops, "weighted_minhash", weighted_of([{line: 1.5} for line in lines]), 1, 5)
     pairs = zip(lines, levels, strict=True)
     values = [next(darts_below(Fraction(1), streams, line, level)).value for line, level in pairs]
     assert (found[:, 0] == values).tolist() == [True, True, False]
 
 
 def test_many_rows_and_pairs(ops: Backend) -> None:
-    agree(ops, "weighted_minhash", random_rows([3] * 40), 5, 1)  # more than a block has threads
+    agree(ops, "weighted_minhash", random_weighted([3] * 40), 5, 1)  # more than a block has threads
     agree(ops, "occurrences", random_table([0, 5, 300, 1, 0, 40], 9))
     generator = np.random.default_rng(4)
     rows = [{int(x): float(generator.random()) for x in generator.choice(90, size)} for size in (40, 0, 70, 3)]
-    agree(ops, "weighted_overlap", np.array([(i, j) for i in range(4) for j in range(4)] * 9), rows_of(rows))
+    agree(ops, "weighted_overlap", np.array([(i, j) for i in range(4) for j in range(4)] * 9), weighted_of(rows))
 
 
 def test_rows_beyond_32_bits(ops: Backend) -> None:
-    first, rows, pairs = 2**31 + 3, random_rows([5, 0, 30], "counts"), np.array([[0, 2], [2, 1]])
+    first, rows, pairs = 2**31 + 3, random_weighted([5, 0, 30], "counts"), np.array([[0, 2], [2, 1]])
     there = object.__new__(WeightedFingerprints)  # its check would read all values before the first
     for name, array in (("values", rows.values), ("weight", rows.weight)):
         object.__setattr__(there, name, far_array(ops, first, array))
@@ -121,7 +122,7 @@ def test_surprise_is_a_logarithm() -> None:
 
 
 def test_the_bits_stay_as_they_are() -> None:
-    rows, dense = rows_of([{1: 1.0, 2: 2.5}, {2: 2.5}]), np.array([[1.0, 2.5], [0.0, 2.5]])
+    rows, dense = weighted_of([{1: 1.0, 2: 2.5}, {2: 2.5}]), np.array([[1.0, 2.5], [0.0, 2.5]])
     first, second = REFERENCE.weighted_minhash(rows, 4, 1).tolist()
     assert first == [668735885, 1084406529, 4162099015, 1134744844]
     assert second == [668735885, 2474041179, 3336904682, 1134744844]

@@ -1,21 +1,93 @@
-"""datatrove's filters keep what `deduplicate` keeps, whatever the batches, and say what a dropped document is like."""
+"""scikit-learn's transformer and datatrove's filters: what these ask of them, and what the library gives."""
 
 from __future__ import annotations
 
+import doctest
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
 
+TEXTS = ["one two three four five six", "One, two; three four five six!", "something else altogether, said twice"]
+EVERY = [
+    gpulsh.MinHash(num_perm=64),
+    gpulsh.OnePermutation(num_perm=64),
+    gpulsh.MinHash(num_perm=64, family="affine61"),
+    gpulsh.SimHash(bits=128),
+]
+
+
+@pytest.fixture(scope="module")
+def vectorizer() -> type:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    from gpulsh.compat.sklearn import SketchVectorizer
+
+    return SketchVectorizer
+
+
+def test_without_scikit_learn_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "gpulsh.compat.sklearn", raising=False)
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    with pytest.raises(ImportError, match=r"^gpulsh\.compat\.sklearn needs scikit-learn: pip install scikit-learn$"):
+        import_module("gpulsh.compat.sklearn")
+
+
+def test_its_examples_hold(vectorizer: type) -> None:
+    failed, tried = doctest.testmod(sys.modules[vectorizer.__module__])
+    assert (failed, tried) == (0, 2)
+
+
+@pytest.mark.filterwarnings("ignore:Can't test estimator")
+def test_what_scikit_learn_asks_of_an_estimator(vectorizer: type) -> None:
+    from sklearn.utils.estimator_checks import check_estimator
+
+    told = check_estimator(vectorizer(backend="cpu"), on_fail="raise")
+    assert told and {row["status"] for row in told} <= {"passed", "skipped"}
+
+
+@pytest.mark.parametrize("sketch", EVERY)
+def test_columns_that_differ_are_the_estimated_distance(vectorizer: type, sketch: gpulsh.MinHash) -> None:
+    from sklearn.base import clone
+
+    made = clone(vectorizer(sketch, shingling="char:4", backend="cpu")).fit(TEXTS)
+    rows = made.transform(TEXTS)
+    sketched = sketch.from_texts(TEXTS, shingling="char:4", backend="cpu")
+    estimated = sketch.estimate(sketched, [[0, 1], [0, 2]], backend="cpu")
+    apart = (rows[[0, 0]] != rows[[1, 2]]).mean(axis=1)
+    assert np.allclose(estimated, np.cos(np.pi * apart) if isinstance(sketch, gpulsh.SimHash) else 1 - apart)
+    assert estimated[0] > estimated[1]
+    assert list(made.get_feature_names_out()[:2]) == ["sketchvectorizer0", "sketchvectorizer1"]
+    assert len(made.get_feature_names_out()) == rows.shape[1]
+
+
+def test_digests_are_of_the_banding_that_fits_the_sketch(vectorizer: type) -> None:
+    banding = gpulsh.Banding(bands=32, rows=4)
+    rows = vectorizer(banding=banding, backend="cpu").fit_transform(TEXTS)
+    assert (rows == banding(gpulsh.MinHash().from_texts(TEXTS, backend="cpu"), backend="cpu").values).all()
+    with pytest.raises(gpulsh.ParameterError, match="signatures is of type BitSignatures"):
+        vectorizer(gpulsh.SimHash(), banding=banding).fit(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("sketch", "said"), [("minhash:64", "sketch is 'minhash:64'"), (gpulsh.SimHash(weights="idf"), "weights is 'idf'")]
+)
+def test_what_is_no_sketch_of_each_text_alone_is_refused(vectorizer: type, sketch: object, said: str) -> None:
+    with pytest.raises(gpulsh.ParameterError, match=f"^{said}.*; give "):
+        vectorizer(sketch).fit(TEXTS)
+
+
+# --- datatrove's filters keep what `deduplicate` keeps
+
 PAGES = [" ".join(f"w{page}x{place}" for place in range(40)) for page in range(5)]
-TEXTS = [*PAGES, *(f"{page} and more" for page in PAGES[:3]), PAGES[4].upper()]
+COPIED_PAGES = [*PAGES, *(f"{page} and more" for page in PAGES[:3]), PAGES[4].upper()]
 KEPT = ["d0", "d1", "d2", "d3", "d4"]
 
 
@@ -27,12 +99,10 @@ def blocks() -> Any:
 
 @pytest.fixture
 def documents(blocks: Any) -> Callable[[], list[Any]]:
-    return lambda: [blocks.Document(text, f"d{number}") for number, text in enumerate(TEXTS)]
+    return lambda: [blocks.Document(text, f"d{number}") for number, text in enumerate(COPIED_PAGES)]
 
 
 class Written:
-    """Stands in for a writer."""
-
     def __init__(self) -> None:
         self.documents: list[Any] = []
 
@@ -62,13 +132,13 @@ def test_a_stream_keeps_what_deduplicate_keeps(
     dropped = Written()
     step = blocks.NearDuplicateFilter(dropped, batch_size, threshold=0.8, shingling="word:3", backend="cpu")
     assert [document.id for document in step(iter(documents()))] == KEPT
-    result = gpulsh.deduplicate(TEXTS, threshold=0.8, shingling="word:3", backend="cpu")
+    result = gpulsh.deduplicate(COPIED_PAGES, threshold=0.8, shingling="word:3", backend="cpu")
     for document in dropped.documents:
         row = int(document.id[1:])
         assert document.metadata["duplicate_of"] == f"d{result.duplicate_of[row]}"
         assert document.metadata["similarity"] == pytest.approx(result.similarity[row])
         assert document.metadata["filter_reason"] == "near_duplicate"
-    assert step.stats["dropped_near_duplicate"].total == len(dropped.documents) == len(TEXTS) - len(KEPT)
+    assert step.stats["dropped_near_duplicate"].total == len(dropped.documents) == len(COPIED_PAGES) - len(KEPT)
 
 
 def test_an_index_knows_what_earlier_pipelines_kept(
@@ -81,7 +151,7 @@ def test_an_index_knows_what_earlier_pipelines_kept(
     assert kept(slice(3)) == KEPT[:3]
     assert kept(slice(3, None)) == KEPT[3:]
     with gpulsh.Index.open(tmp_path / "known") as known:
-        assert len(known) == len(TEXTS) and known.dropped() == len(TEXTS) - len(KEPT)
+        assert len(known) == len(COPIED_PAGES) and known.dropped() == len(COPIED_PAGES) - len(KEPT)
 
 
 def test_parameters_are_refused_where_they_are_given(blocks: Any) -> None:

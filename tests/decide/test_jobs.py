@@ -1,4 +1,4 @@
-"""The main job by SimHash: what finds candidates, what filters them, on every way to it."""
+"""The main job by containment, against naive sets, and by SimHash, on every way to it."""
 
 from pathlib import Path
 from typing import Any
@@ -6,13 +6,82 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.cli import group as command
 from tests.sketch.test_main_job import decided, documents, dropped_rows
+from tests.support import naive
 from tests.support.files import write_rows
 
+SHINGLING = gpulsh.Shingling(size=2)
+words = st.sampled_from(list("abcdef"))
+some_texts = st.lists(st.lists(words, max_size=12).map(" ".join) | st.none(), max_size=12)
 every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
+
+
+def by_sets(texts: list[str | None], threshold: float, priority: list[float] | None, either: bool) -> naive.Decision:
+    """All documents meet; with `either` by the share of the smaller one."""
+    tokens = [tuple((text or "").split()) for text in texts]
+    sets = [set(naive.shingles(words, 2)) for words in tokens]
+
+    def contained(earlier: int, later: int) -> float:
+        least = min(len(sets[earlier]), len(sets[later])) if either else len(sets[later])
+        return len(sets[earlier] & sets[later]) / least
+
+    ranks = [float(len((text or "").encode())) for text in texts] if priority is None else priority
+    return naive.greedy(naive.Documents(tokens, [[0]] * len(texts), contained), threshold, ranks)
+
+
+@every_backend
+@settings(deadline=None)
+@given(texts=some_texts, threshold=st.sampled_from([0.3, 0.5, 0.8, 1.0]), either=st.booleans(), data=st.data())
+def test_decides_as_naive_sets_do(
+    backend: Any, texts: list[str | None], threshold: float, either: bool, data: st.DataObject
+) -> None:
+    ranks = st.lists(st.integers(0, 3).map(float), min_size=len(texts), max_size=len(texts))
+    priority = data.draw(st.none() | ranks)
+    options: dict[str, Any] = {"threshold": threshold, "shingling": SHINGLING, "drop_contained_only": not either}
+    found = gpulsh.deduplicate(texts, measure="containment", priority=priority, backend=backend, **options)
+    wanted = by_sets(texts, threshold, priority, either)
+    assert found.duplicate_of.tolist() == wanted.duplicate_of
+    np.testing.assert_array_equal(found.similarity, np.array(wanted.similarity, np.float32))
+
+
+def test_a_quoted_page_goes_whichever_comes_first() -> None:
+    page = " ".join(f"word{i}" for i in range(400))
+    quote = " ".join(f"word{i}" for i in range(100, 160))
+    for texts in ([quote, page, "other words here"], [page, "other words here", quote]):
+        found = gpulsh.deduplicate(texts, measure="containment", backend="cpu")
+        assert [texts[i] for i in np.flatnonzero(~found.keep)] == [quote]
+        assert found.pair_similarity.tolist() == [1.0]
+        assert gpulsh.deduplicate(texts, backend="cpu").keep.all()  # their Jaccard similarity is small
+    best = gpulsh.deduplicate([page, quote], measure="containment", priority=[0, 1], backend="cpu")
+    assert best.keep.all()  # a worse longer copy does not win, and the better short one does not contain it
+    given: dict[str, Any] = {"measure": "containment", "priority": [0, 1], "backend": "cpu"}
+    best = gpulsh.deduplicate([page, quote], **given, drop_contained_only=False)
+    assert best.keep.tolist() == [False, True] and best.similarity.tolist() == [1.0, 1.0]
+    with pytest.raises(gpulsh.ParameterError, match="drop_contained_only is False, and measure is 'jaccard'"):
+        gpulsh.deduplicate([page, quote], drop_contained_only=False)
+
+
+@every_backend
+def test_tiles_and_joins_of_any_size(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(5)
+    texts = []
+    for _ in range(60):
+        text = [f"w{i}" for i in generator.integers(0, 200, 40)]
+        texts += [" ".join(text), " ".join(text[5:25]), " ".join([*text[:20], "more"])]
+    wanted = gpulsh.deduplicate(texts, threshold=0.7, shingling=SHINGLING, measure="containment", backend=backend)
+    assert (~wanted.keep).sum() >= 100
+    monkeypatch.setattr("gpulsh.decide.prefixes.LARGEST_JOIN", 7)
+    again = gpulsh.deduplicate(texts, threshold=0.7, shingling=SHINGLING, measure="containment", backend=backend)
+    np.testing.assert_array_equal(wanted.duplicate_of, again.duplicate_of)
+    np.testing.assert_array_equal(wanted.pairs, again.pairs)
+
+
+# --- the main job by SimHash
 
 
 @every_backend
@@ -91,8 +160,8 @@ def test_without_a_distance_pairs_at_the_threshold_are_found() -> None:
     assert 0.8 <= similarity < 0.805
     ways: list[dict[str, Any]] = [{"sketch": gpulsh.SimHash()}, {"also": gpulsh.SimHash()}]
     ways += [{"also": gpulsh.SimHash(bits=384)}, {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash()}]
-    for given in ways:
-        assert len(gpulsh.deduplicate(texts, backend="cpu", **given).pairs) >= 0.97 * pairs
-    given = {"backend": "cpu", "distance": 3}
-    assert len(gpulsh.deduplicate(texts, also=gpulsh.SimHash(), **given).pairs) < 0.1 * pairs
-    assert len(gpulsh.deduplicate(texts, sketch=gpulsh.SimHash(), **given).pairs) < 0.3 * pairs
+    for way in ways:
+        assert len(gpulsh.deduplicate(texts, backend="cpu", **way).pairs) >= 0.97 * pairs
+    near: dict[str, Any] = {"backend": "cpu", "distance": 3}
+    assert len(gpulsh.deduplicate(texts, also=gpulsh.SimHash(), **near).pairs) < 0.1 * pairs
+    assert len(gpulsh.deduplicate(texts, sketch=gpulsh.SimHash(), **near).pairs) < 0.3 * pairs
