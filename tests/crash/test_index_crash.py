@@ -25,10 +25,10 @@ from tests.crash.test_resume import ends_at, results
 from tests.support.files import read_rows, write_rows
 from tests.support.index_steps import BACKEND, generation, new_index, state, take
 from tests.support.mortal import Death, Mortals, spread
-from tests.support.runs import interrupted
+from tests.support.runs import SOAK, interrupted
 
-# A power cut at every so many switches, refused calls, and one of so many refused writes; tests/soak has more of each.
-EVERY, REFUSALS, WRITES = 200, 3, 7
+# A power cut at every so many switches, refused calls, and one of so many refused writes.
+EVERY, REFUSALS, WRITES = (2, 100, 1) if SOAK else (200, 3, 7)
 CALLS = ("fsync", "replace", "unlink")
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 
@@ -197,7 +197,7 @@ def finish(change: Change, mortals: Mortals, path: Path, before: Any, after: Any
     return bool(left == after)
 
 
-@pytest.mark.parametrize("name", ["add and remove", "add at source"])
+@pytest.mark.parametrize("name", CHANGES if SOAK else ["add and remove", "add at source"])
 def test_a_power_cut_between_switches_leaves_before_or_after(
     name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
 ) -> None:
@@ -216,7 +216,7 @@ def test_a_power_cut_between_switches_leaves_before_or_after(
     assert len(was_done) > 3 and rounds >= len(was_done)
 
 
-@pytest.mark.parametrize("name", ["build"])
+@pytest.mark.parametrize("name", CHANGES if SOAK else ["build"])
 def test_a_refused_call_is_told_and_leaves_before_or_after(
     name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
 ) -> None:
@@ -368,7 +368,7 @@ def finish_run(mortals: Mortals, crawls: Path, path: Path, is_first: bool, wante
     return was_done
 
 
-@pytest.mark.parametrize("is_first", [False])
+@pytest.mark.parametrize("is_first", [True, False] if SOAK else [False])
 def test_a_power_cut_of_a_run(is_first: bool, crawls: Path, mortals: Mortals, tmp_path: Path) -> None:
     """At every so many, at each around the commit of the index, and at the last."""
     path = begun(crawls, tmp_path / "whole", is_first)
@@ -386,7 +386,7 @@ def test_a_power_cut_of_a_run(is_first: bool, crawls: Path, mortals: Mortals, tm
     assert was_done == sorted(was_done) and set(was_done) == {False, True}
 
 
-@pytest.mark.parametrize("is_first", [False])
+@pytest.mark.parametrize("is_first", [True, False] if SOAK else [False])
 def test_a_refused_call_in_a_run_is_named(is_first: bool, crawls: Path, mortals: Mortals, tmp_path: Path) -> None:
     path = begun(crawls, tmp_path / "whole", is_first)
     calls = run_with_index(mortals, crawls, path, is_first, error=errno.EIO).calls

@@ -14,6 +14,7 @@ from gpulsh.store.manifest import Manifest
 from tests.crash.test_resume import results
 from tests.support.files import write_rows
 from tests.support.mortal import Mortals, spread
+from tests.support.runs import SOAK
 from tests.support.texts import licences
 
 GIVEN: dict[str, Any] = {"cut": True, "backend": "reference"}
@@ -37,18 +38,14 @@ def passage_files(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("behind", [0, 1] if SOAK else [0])
 @pytest.mark.parametrize(("options", "stages"), [WINDOWS, LINES], ids=["windows", "lines"])
 def test_a_run_ends_after_any_step(
-    passage_files: Path, tmp_path: Path, options: dict[str, Any], stages: tuple[str, ...]
+    passage_files: Path, tmp_path: Path, options: dict[str, Any], stages: tuple[str, ...], behind: int
 ) -> None:
-    """The last run's secret is another, which decides nothing."""
-    end_after_steps(passage_files, tmp_path, options, stages, behind=0)
-
-
-def end_after_steps(
-    inputs: Path, tmp_path: Path, options: dict[str, Any], stages: tuple[str, ...], *, behind: int
-) -> None:
-    """Ends a run before the step that is so many behind the first of each stage, and lets it go on."""
+    """Before the step that is so many behind the first of each stage; the last run's secret is another, which decides
+    nothing.
+    """
     steps: list[str] = []
     add = Manifest.add
     ends: set[int] = set()
@@ -63,13 +60,12 @@ def end_after_steps(
     given = {**GIVEN, **options}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Manifest, "add", ending)
-        patch.setattr("gpulsh.run.file_run.cut", budget.cut)  # tests/soak/test_kills has a fixture with another cut
         for owner, name, value in (
             *((budget, "PARTITION_BYTES", 2500), (budget, "PARALLEL_BYTES", 2500), (budget, "MOST_DIGESTS", 500)),
             *((find, "RUN_WINDOWS", 300), (documents, "PLACES_AT_ONCE", 500)),
         ):
             patch.setattr(owner, name, value)
-        whole = gpulsh.passages_files(inputs, tmp_path / "whole", **given)
+        whole = gpulsh.passages_files(passage_files, tmp_path / "whole", **given)
         wanted, named = results(tmp_path / "whole"), [step.partition("-")[0] for step in steps]
         assert set(stages) <= set(named) and named.count(stages[0]) == 3
         first = {name: named.index(name) for name in (*stages, *BEHIND)}
@@ -78,10 +74,10 @@ def end_after_steps(
             steps.clear()
             ends.add(at)
             with pytest.raises(Ended):
-                gpulsh.passages_files(inputs, out, **given)
+                gpulsh.passages_files(passage_files, out, **given)
             ends.clear()
             steps.clear()
-            again = gpulsh.passages_files(inputs, out, resume=True, **given)
+            again = gpulsh.passages_files(passage_files, out, resume=True, **given)
             assert results(out) == wanted and not (out / "_work").exists()
             assert len(steps) == len(named) - at  # what was done is not done again
             for part in ("passages", "windows", "frequent", "files"):
@@ -98,21 +94,18 @@ def held(index: Path) -> tuple[object, ...]:
     return [list(run.pop("files").values()) for run in runs], runs, files
 
 
-def test_a_power_cut_of_a_run_with_an_index(passage_files: Path, tmp_path: Path, mortals: Mortals) -> None:
-    """It has joined or not, whatever its results do; resumed, it gives the same and has joined once."""
-    power_cuts_with_index(passage_files, tmp_path, mortals, False, 200, r"^rename|passages\.json")
+@pytest.mark.parametrize("is_first", [True, False] if SOAK else [False])
+def test_a_power_cut_of_a_run(passage_files: Path, tmp_path: Path, mortals: Mortals, is_first: bool) -> None:
+    """It has joined the index or not, whatever its results do; resumed, it gives the same and has joined once.
 
-
-def power_cuts_with_index(
-    inputs: Path, tmp_path: Path, mortals: Mortals, is_first: bool, every: int, switches: str
-) -> None:
-    """At every so many switches, around those that match, and at the last."""
+    At every so many switches, around those that put results and the index in place, and at the last.
+    """
     late = tmp_path / "late"
     late.mkdir()
-    (inputs / "2.jsonl").rename(late / "2.jsonl")
+    (passage_files / "2.jsonl").rename(late / "2.jsonl")
     before = tmp_path / "before"
     given: dict[str, Any] = {"tokens": 10, "backend": "reference", "threads": 1}
-    gpulsh.passages_files(inputs, before / "out", index=before / "known", **given)
+    gpulsh.passages_files(passage_files, before / "out", index=before / "known", **given)
 
     def begun(path: Path) -> Path:
         path.mkdir()
@@ -132,7 +125,7 @@ def power_cuts_with_index(
     wanted = results(path / "out")
     states.append(held(path / "known"))
     seen = []
-    for at in sorted({*spread(whole.calls, every, switches), len(whole.calls)}):
+    for at in sorted({*spread(whole.calls, 40 if SOAK else 200, r"^rename|passages\.json"), len(whole.calls)}):
         path = begun(tmp_path / str(at))
         assert run(path, at=at).killed
         seen.append(states.index(held(path / "known")))

@@ -25,7 +25,7 @@ from gpulsh.errors import OutputError
 from gpulsh.run.stages.verify import compare as compare_share
 from tests.support.files import write_rows
 from tests.support.mortal import Mortals, spread
-from tests.support.runs import interrupting
+from tests.support.runs import SOAK, interrupting
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
 
@@ -64,7 +64,7 @@ def results(out: Path) -> dict[str, bytes]:
 
 
 CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")  # of what is on the disk, durable or in its names
-EVERY = 100  # changes; tests/soak ends runs at every one
+EVERY = 1 if SOAK else 100  # changes
 
 
 class Ended(BaseException):
@@ -104,28 +104,23 @@ def test_an_end_at_fsyncs(small: Path, tmp_path: Path) -> None:
 
 
 def test_a_kill_at_changes_of_the_disk(small: Path, tmp_path: Path) -> None:
-    """At every so many, and around each rename, which puts a durable file or a result in place."""
-    kill_at_changes(small, tmp_path, EVERY, "rename")
+    """At every so many, and around each rename, which puts a durable file or a result in place.
 
-
-def kill_at_changes(small: Path, tmp_path: Path, every: int, around: str) -> None:
-    """After a kill nothing is done to the disk any more, not even what an exception would undo."""
+    After a kill nothing is done to the disk any more, not even what an exception would undo.
+    """
     wanted, calls = whole(small, tmp_path), calls_of(small, tmp_path, CHANGES)
     assert len(calls) > 100
-    for _, out in ends(small, tmp_path, Ended(), CHANGES, spread(calls, every, around), lasting=True):
+    for _, out in ends(small, tmp_path, Ended(), CHANGES, spread(calls, EVERY, "rename"), lasting=True):
         assert results(out) == wanted and not (out / "_work").exists()
         shutil.rmtree(out)
 
 
 def test_a_kill_while_results_replace_earlier_ones(small: Path, tmp_path: Path) -> None:
-    kill_while_replacing(small, tmp_path, "b.jsonl", ("rename", "rmdir"), 2)
-
-
-def kill_while_replacing(small: Path, tmp_path: Path, before: str, names: Sequence[str], every: int) -> None:
     """An overwriting run that is killed goes on, too, and of the earlier results nothing is left.
 
     Before the overwriting run has a manifest it is the earlier one that goes on, so then they are of the same job.
     """
+    before, names, every = ("", CHANGES[1:], 3) if SOAK else ("b.jsonl", ("rename", "rmdir"), 2)
     earlier, wanted = tmp_path / "earlier", whole(small, tmp_path)
     gpulsh.deduplicate_files(small / before, earlier, **OPTIONS)
     for number in count(1, every):
@@ -290,10 +285,6 @@ gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", t
 
 
 def test_a_process_that_is_killed(inputs: Path, tmp_path: Path) -> None:
-    kill_at_random_instants(inputs, tmp_path, 1)
-
-
-def kill_at_random_instants(inputs: Path, tmp_path: Path, kills: int) -> None:
     """Between the first and the last change of the disk; GPULSH_SEED says which instants."""
     wanted = whole(inputs, tmp_path)
     instants = random.Random(int(os.environ.get("GPULSH_SEED", "3")))
@@ -309,15 +300,14 @@ def kill_at_random_instants(inputs: Path, tmp_path: Path, kills: int) -> None:
     assert process.wait() == 0
     span = time.perf_counter() - start
     assert results(tmp_path / "out") == wanted
-    for number in range(kills):
+    for number in range(50 if SOAK else 1):
         target = tmp_path / f"out{number}"
         process, _ = begun(target)
         time.sleep(span * instants.random())
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
         gpulsh.deduplicate_files(inputs, target, resume=True, **OPTIONS)
-        assert results(target) == wanted
-        assert not (target / "_work").exists()
+        assert results(target) == wanted and not (target / "_work").exists()
     assert killed
 
 
@@ -352,16 +342,12 @@ def test_small_files_are_made_durable_once(pages: Path, mortals: Mortals, tmp_pa
 
 
 def test_a_power_cut_amid_small_files(pages: Path, mortals: Mortals, tmp_path: Path) -> None:
-    power_cuts(pages, mortals, tmp_path, 80, r"^rename|^rmdir|^fsync data")
-
-
-def power_cuts(pages: Path, mortals: Mortals, tmp_path: Path, every: int, switches: str) -> None:
     """At every so many switches, and around those that publish results."""
     (tmp_path / "whole").mkdir()
     whole = mortals.run(tmp_path / "whole", of_pages(pages, tmp_path / "whole"))
     wanted = results(tmp_path / "whole" / "out")
     cut, again = 0, 0
-    for at in spread(whole.calls, every, switches):
+    for at in spread(whole.calls, 3 if SOAK else 80, r"^rename|^rmdir|^fsync data"):
         path = tmp_path / str(at)
         path.mkdir()
         assert mortals.run(path, of_pages(pages, path), at=at).killed

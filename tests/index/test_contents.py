@@ -30,6 +30,7 @@ from gpulsh.index.snapshot import Snapshot
 from gpulsh.io.memory.texts import open_texts
 from tests.support.naive import tokens
 from tests.support.naive_index import NaiveIndex
+from tests.support.runs import SOAK
 from tests.support.texts import WORDS, known, licences
 from tests.support.traced import at_most
 
@@ -176,7 +177,9 @@ class Machine(RuleBasedStateMachine):
             assert key in self.index
 
 
-Machine.TestCase.settings = settings(max_examples=12, stateful_step_count=15, deadline=None)
+Machine.TestCase.settings = settings(
+    max_examples=80 if SOAK else 12, stateful_step_count=20 if SOAK else 15, deadline=None
+)
 TestMachine = Machine.TestCase
 
 

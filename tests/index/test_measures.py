@@ -20,6 +20,7 @@ from tests.sketch.test_main_job import documents
 from tests.support import naive
 from tests.support.files import read_rows, write_rows
 from tests.support.naive_index import NaiveIndex
+from tests.support.runs import SOAK
 from tests.support.texts import known, strings
 
 PAGES = [" ".join(f"page{page}x{word}" for word in range(60)) for page in range(6)]
@@ -32,7 +33,9 @@ class ContainmentMachine(Machine):
     measure = "containment"
 
 
-ContainmentMachine.TestCase.settings = settings(max_examples=4, stateful_step_count=12, deadline=None)
+ContainmentMachine.TestCase.settings = settings(
+    max_examples=20 if SOAK else 4, stateful_step_count=15 if SOAK else 12, deadline=None
+)
 TestContainmentMachine = ContainmentMachine.TestCase
 
 

@@ -30,7 +30,7 @@ from gpulsh.index.keys import checked_keys
 from gpulsh.index.snapshot import ABSENT
 from tests.index.test_contents import SHAPE, SHINGLING, THRESHOLD, naive_index, new_index, small_limits, texts
 from tests.support.naive_index import NaiveIndex
-from tests.support.runs import python
+from tests.support.runs import SOAK, python
 
 PAGES = [" ".join(f"{page}{i}" for i in range(12)) for page in "abcdefgh"]
 KEYS = "klmnop"
@@ -152,7 +152,9 @@ class Machine(RuleBasedStateMachine):
         self.index = Index.open(self.folder / "index", backend="cpu", threads=1)
 
 
-Machine.TestCase.settings = settings(max_examples=12, stateful_step_count=6, deadline=None)
+Machine.TestCase.settings = settings(
+    max_examples=80 if SOAK else 12, stateful_step_count=8 if SOAK else 6, deadline=None
+)
 TestMachine = Machine.TestCase
 
 

@@ -2,8 +2,6 @@
 
 import os
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -21,11 +19,10 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
 from gpulsh.ragged import offsets
-from gpulsh.repeats.windows import Repeats
 from gpulsh.run.job import Layout, step_of
 from gpulsh.run.passages import documents
 from gpulsh.run.passages.documents import PlacedRows
-from gpulsh.run.passages.tables import FIRSTS, FOUND, SAMPLES, PlaceRows, SampleRows
+from gpulsh.run.passages.tables import FIRSTS, SAMPLES, PlaceRows, SampleRows
 from gpulsh.run.records import tables
 from gpulsh.run.records import texts as group_texts
 from gpulsh.run.records.ranges import whole_range

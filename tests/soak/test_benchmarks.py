@@ -1,10 +1,8 @@
 """The benchmarks' own parts: measuring from outside, judging decisions, the race's page, costs of the host."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +12,6 @@ import pytest
 import gpulsh
 from benchmarks.cases import host_costs as deduplicated
 from benchmarks.corpora.respelled import respelled
-from benchmarks.engines.decider import only, without
 from benchmarks.gpu import host_costs, staging
 from benchmarks.race import page
 from benchmarks.race.__main__ import Heat, Race

@@ -16,11 +16,10 @@ from tests.crash.test_resume import results, write_inputs
 from tests.fuzz import case as cases
 from tests.fuzz.case import Case
 from tests.fuzz.damage import repeated_member
-from tests.fuzz.formats import FILES, NAMES
-from tests.fuzz.planted import PLANTED
+from tests.fuzz.formats import FILES
 from tests.fuzz.runner import Runner
 from tests.support.runs import interrupting
-from tests.test_fuzz import ARGUMENTS, pytestmark, runner, saved
+from tests.test_fuzz import ARGUMENTS, runner, saved
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score", "id_column": "score", "on_error": "skip"}
 KINDS = {  # of files, by how their names begin and end
@@ -168,21 +167,6 @@ def test_foreign_files_in_the_work_folder_do_no_harm(late: Callable[[str], Path]
 
 
 # --- the judge of `ci/fuzz` finds every planted fault, and nothing in some cases of each format ---
-
-
-@pytest.mark.parametrize("fault", PLANTED)
-def test_every_fault_is_found(fault: str, saved: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    Case("jsonl", "planted", 0, ARGUMENTS, target=f"tests.fuzz.planted:{fault}").save(saved)
-    monkeypatch.setattr(runner, "_limit", 0.3 if PLANTED[fault] == "hang" else 20.0)
-    verdict = runner.again(saved)
-    assert PLANTED[fault] in verdict.kinds, verdict
-
-
-@pytest.mark.parametrize("format", NAMES)
-def test_some_cases(format: str, runner: Runner) -> None:
-    for number in range(12):
-        verdict = runner.run(format, "soak", number)
-        assert verdict.findings == [], verdict
 
 
 @pytest.mark.parametrize("format", FILES)

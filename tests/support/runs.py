@@ -14,6 +14,8 @@ import pytest
 
 from gpulsh.run.files import FilesResult, deduplicate_files
 
+SOAK = "GPULSH_EVERY_CUT" in os.environ  # ./ci/soak asks for more of what takes long
+
 
 def run(inputs: Any, out: str | Path = "out", **options: Any) -> FilesResult:
     """`deduplicate_files`, by the backend that needs no compiling unless `options` name another."""
