@@ -13,8 +13,8 @@ import pytest
 from gpulsh.cli import main
 from tests.fuzz import case as cases
 from tests.fuzz.case import Case
-from tests.fuzz.evidence import faults
 from tests.fuzz.formats import FILES, NAMES
+from tests.fuzz.judge import faults
 from tests.fuzz.planted import PLANTED
 from tests.fuzz.runner import Runner
 from tests.support.files import write_rows

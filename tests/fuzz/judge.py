@@ -1,14 +1,23 @@
 """What no run may do, whatever its input. Each finding is a kind and an observation."""
 
+import json
 import os
 import re
 import stat
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.fuzz.case import Case
-from tests.fuzz.evidence import faults
+from tests.fuzz.reader import READERS, Broken, Rows, Unknown, read
 from tests.fuzz.server import Ended
+from tests.support import naive
 
 BUDGET = 512 << 20  # that every case gives as --memory
 MOST_MEMORY = BUDGET * 11 // 10
@@ -78,3 +87,247 @@ def results(case: Case, folder: Path) -> list[Finding]:
         return []
     no_text = case.large and case.format == "parquet"
     return [Finding(kind, what) for kind, what in faults(folder, case.arguments, no_text)]
+
+
+# --- whether a finished run's results are as promised, judged from its files and its input alone ---
+
+
+Fault = tuple[str, str]
+Place = tuple[str, int]  # file and row
+TYPES = {
+    **dict.fromkeys(("file", "row", "id", "duplicate_of_file", "duplicate_of_row", "duplicate_of_id"), None),
+    "row": pa.int64(),
+    "duplicate_of_row": pa.int64(),
+    "similarity": pa.float32(),
+    "cluster": pa.int64(),
+}
+MOST_SHINGLED = 1 << 20  # bytes of a text whose similarity is computed again
+FLAGS = ("--json", "--resume", "--overwrite", "--within", "--across")
+
+
+def faults(folder: Path, arguments: list[str], no_text: bool = False) -> Iterator[Fault]:
+    """All faults of the results. With `no_text`, only the evidence is judged and no text is read."""
+    judge = Judge(folder, arguments)
+    try:
+        judge.load()
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        yield "results", f"cannot be read: {type(error).__name__}: {error}"
+        return
+    for step in (judge.form, judge.evidence):
+        wrong = list(step())
+        yield from wrong
+        if wrong:
+            return
+    yield from judge.counted()
+    if not no_text:
+        yield from judge.read_inputs()
+        yield from judge.similarities()
+        yield from judge.kept()
+        yield from judge.copies()
+
+
+class Judge:
+    """One run. Every method but `load` gives the faults that it finds."""
+
+    def __init__(self, folder: Path, arguments: list[str]) -> None:
+        self.folder = folder
+        self.inputs: list[str] = []
+        self.options: dict[str, str] = {}
+        given = iter(arguments[1:])
+        for each in given:
+            if each == "--":
+                self.inputs += given
+            elif each in FLAGS:
+                self.options[each] = ""
+            elif each.startswith("-"):
+                self.options[each] = next(given)
+            else:
+                self.inputs.append(each)
+        self.out = folder / self.options["-o"]
+        self.names = self._files()
+        self.readings: dict[str, Rows] = {}
+
+    def load(self) -> None:
+        """Read the results; raises an error if that fails."""
+        self.report = json.loads((self.out / "report.json").read_text())
+        self.counts = {entry["file"]: entry["rows"] for entry in self.report["files"]}
+        dropped = pq.read_table(self.out / "duplicates.parquet")
+        dropped.validate(full=True)
+        self.schema = dropped.schema
+        names = ["file", "row", "duplicate_of_file", "duplicate_of_row", "similarity"]  # Python lacks types of some ids
+        self.rows = dropped.select(names).to_pylist()
+        self.rejected: set[Place] = set()
+        self.torn: set[str] = set()  # files with a rejected stretch or row group: its number of rows is unknown
+        if (self.out / "rejected.parquet").exists():
+            rejected = pq.read_table(self.out / "rejected.parquet")
+            rejected.validate(full=True)
+            for each in rejected.select(["file", "row", "rows"]).to_pylist():
+                self.rejected |= {(each["file"], each["row"] + step) for step in range(each["rows"])}
+                self.torn |= {each["file"]} if each["rows"] != 1 else set()
+        self.missing = [name for name in self.report["outputs"] if not (self.out / name).exists()]
+
+    def form(self) -> Iterator[Fault]:
+        """Files, columns and types."""
+        if self.missing or (self.out / "_work").exists():
+            yield "results", f"listed and not there: {self.missing}" if self.missing else "_work was left"
+        types = {name: self.schema.field(name).type for name in self.schema.names}
+        if list(types) != list(TYPES) or any(kind not in (None, types[name]) for name, kind in TYPES.items()):
+            yield "results", f"duplicates.parquet has {self.schema}"
+        if list(self.counts) != list(self.names):
+            yield "results", f"the report has the files {list(self.counts)}, which are {list(self.names)}"
+
+    def evidence(self) -> Iterator[Fault]:
+        """Every dropped document once, in order, each with a kept one."""
+        order = {name: number for number, name in enumerate(self.names)}
+        self.dropped = {
+            (row["file"], row["row"]): (row["duplicate_of_file"], row["duplicate_of_row"]) for row in self.rows
+        }
+        places = [(order.get(row["file"], -1), row["row"]) for row in self.rows]
+        if places != sorted(set(places)):
+            yield "evidence", "a dropped row is listed twice, or not in order"
+        chained = self.options.get("--resolve") == "components"
+        least = 0 if chained else np.float32(self.options.get("--threshold", "0.8"))
+        for row, (here, of) in zip(self.rows, self.dropped.items(), strict=False):
+            if not all(0 <= number < self.counts.get(name, 0) for name, number in (here, of)):
+                yield "evidence", f"{here} or {of} is no row"
+            elif here in self.rejected or of in self.rejected:
+                yield "evidence", f"{here} is dropped for {of}, of which one was rejected"
+            elif of in self.dropped:
+                yield "evidence", f"{here} is dropped for {of}, which was dropped"
+            elif not least <= row["similarity"] <= 1:
+                yield "evidence", f"{here} is dropped for {of} with a similarity of {row['similarity']}"
+
+    def counted(self) -> Iterator[Fault]:
+        """The funnel."""
+        funnel, total = self.report["funnel"], sum(self.counts.values())
+        sums = funnel["documents"] + len(self.rejected), funnel["protected"] + funnel["kept"] + funnel["dropped"]
+        if funnel["dropped"] != len(self.rows) or sums != (total, funnel["documents"]):
+            facts = f"{total} rows, {len(self.rows)} dropped, {len(self.rejected)} rejected"
+            yield "counts", f"{facts}, and the funnel says {funnel}"
+
+    def read_inputs(self) -> Iterator[Fault]:
+        """Whether the inputs have as many rows, and are not broken."""
+        for name in self.names.keys() - self.torn:
+            try:
+                found = read(self.folder / name)
+            except Unknown:
+                continue
+            except Broken as error:
+                if self.options.get("--on-error") != "skip":
+                    yield "accepted", f"{name}: {error}"
+                continue
+            if len(found) == self.counts[name]:
+                self.readings[name] = found
+            else:
+                yield "rows", f"{name} has {len(found)} rows and the report says {self.counts[name]}"
+
+    def similarities(self) -> Iterator[Fault]:
+        """Whether each similarity is that of the two texts."""
+        if self.options.get("--verify", "exact") != "exact":
+            return
+        for row, pair in zip(self.rows, self.dropped.items(), strict=True):
+            if not all(name in self.readings for name, _ in pair):
+                continue
+            texts = [self.readings[name].texts[number] for name, number in pair]
+            if None in texts:
+                yield "evidence", f"{pair[0]} is dropped for {pair[1]}, and one of them is null"
+                continue
+            one, other = (self._shingles(text) for text in texts if text is not None)
+            if one is None or other is None:
+                continue
+            true = naive.jaccard(one, other)
+            if np.float32(true) != np.float32(row["similarity"]):
+                yield "evidence", f"{pair[0]} is dropped for {pair[1]} with {row['similarity']}, and it is {true}"
+
+    def kept(self) -> Iterator[Fault]:
+        """Whether the kept rows are the rows of the input, whole."""
+        for name, target in self.names.items() if self.options.get("--write", "data") == "data" else ():
+            kept = [row for row in range(self.counts[name]) if self._is_kept(name, row)]
+            path, reading = self.out / "data" / target, self.readings.get(name)
+            try:
+                found = read(path) if path.exists() else Rows([], None)
+            except Unknown:
+                continue
+            except Broken as error:
+                yield "data", f"the kept rows of {name} cannot be read: {error}"
+                continue
+            if len(found) != len(kept):
+                yield "data", f"{name}: {len(kept)} rows are kept, and its file has {len(found)}"
+            elif reading is not None and kept and not _are_rows(found, reading, kept):
+                yield "data", f"{name}: its kept rows are not those of the input"
+
+    def copies(self) -> Iterator[Fault]:
+        """Whether at most one document of the same tokens is kept."""
+        if len(self.readings) < len(self.names) or "--within" in self.options or "--across" in self.options:
+            return
+        unit = self.options.get("--shingle", "word:5").partition(":")[0]
+        kept = Counter(
+            tuple(naive.tokens(text.decode("utf-8", "replace"), unit))
+            for name, found in self.readings.items()
+            for row, text in enumerate(found.texts)
+            if text is not None and self._is_kept(name, row) and self._shingles(text)
+        )
+        for tokens, count in kept.items():
+            if tokens and count > 1:
+                yield "missed", f"{count} copies of {' '.join(tokens)[:100]!r} were kept"
+
+    def _is_kept(self, name: str, row: int) -> bool:
+        return (name, row) not in self.dropped and (name, row) not in self.rejected
+
+    def _shingles(self, text: bytes) -> set[Any] | None:
+        """The text as a set; None if Python's Unicode may differ from the library's."""
+        characters = text.decode("utf-8", "replace")
+        if len(text) > MOST_SHINGLED or any(unicodedata.category(each) == "Cn" for each in set(characters)):
+            return None
+        unit, _, size = self.options.get("--shingle", "word:5").partition(":")
+        return set(naive.shingles(naive.tokens(characters, unit), int(size)))
+
+    def _files(self) -> dict[str, str]:
+        """Input files in order, and the place of the kept rows of each in data/."""
+        found = {}
+        for given in self.inputs:
+            top = self.folder / given
+            if not top.is_dir():
+                found[given] = os.path.join(self._own_folder(given), os.path.basename(given))
+                continue
+            relative = [os.path.relpath(path, top) for path in top.rglob("*") if path.is_file()]
+            for path in sorted(relative, key=os.fsencode):
+                hidden = any(part.startswith(("_", ".")) for part in path.split(os.sep))
+                if not hidden and path.lower().endswith(tuple(READERS)):
+                    found[os.path.join(given, path)] = path
+        return found
+
+    def _own_folder(self, given: str) -> str:
+        """If names clash, a file has a folder, named by the shortest end of its path that no other folder shares."""
+        names = [os.path.basename(each) for each in self.inputs]
+        folders = {os.path.dirname(each) for each in self.inputs}
+        above = os.path.commonpath(folders)
+        own = os.path.dirname(given)
+        if len(set(names)) == len(names) or own == above:  # files of the folder above all others need none
+            return ""
+        others = [_ends(each) for each in folders - {own, above}]
+        return next(end for end in _ends(own) if not any(end in ends for ends in others))
+
+
+def _ends(path: str) -> list[str]:
+    """The ends of a path, the shortest first."""
+    parts = path.split(os.sep)
+    return [os.sep.join(parts[at:]) for at in range(len(parts) - 1, -1, -1)]
+
+
+def _are_rows(found: Rows, reading: Rows, kept: list[int]) -> bool:
+    """Whether `found` has the rows `kept` of `reading`."""
+    if isinstance(reading.whole, list):
+        return bool(found.whole == [reading.whole[row] for row in kept])
+    if found.texts != [reading.texts[row] for row in kept]:
+        return False
+    if reading.whole is None:
+        return True
+    try:
+        return repr(_values(reading.whole.take(kept))) == repr(_values(found.whole))
+    except (pa.ArrowException, ValueError, OverflowError, KeyError, AttributeError, TypeError):
+        return True  # values that Python has no type for
+
+
+def _values(table: Any) -> list[list[Any]]:
+    return [column.to_pylist() for column in table.columns]

@@ -25,7 +25,7 @@ from tests.crash.test_resume import results
 from tests.run.test_partitioned import MEMORY, cut_as
 from tests.support import naive
 from tests.support.files import read_rows, write_rows
-from tests.support.naive_contamination import contamination
+from tests.support.naive_contamination import common, contamination, windows
 from tests.support.pages import ROOT
 from tests.support.runs import evidence, interrupting, run
 from tests.support.texts import licences
@@ -288,45 +288,29 @@ def words_of(text: str) -> list[tuple[str, int, int]]:
     return [(one[0].lower(), *(len(text[:at].encode()) for at in one.span())) for one in found]
 
 
-def windows(text: str, tokens: int) -> list[tuple[str, ...]]:
-    """The windows of an item, by place: of one with fewer tokens all of it."""
-    known = tuple(word for word, _, _ in words_of(text))
-    return [known[at : at + tokens] for at in range(max(len(known) - tokens, 0) + 1)] if known else []
-
-
 def expected_stretches(
     texts: Sequence[str | None], bench: Sequence[str], tokens: int, coverage: float, ignore_common: int | None = None
 ) -> list[tuple[int, int, int, int, int]]:
     """Row, start, stop, tokens and item of each stretch, from sets of windows."""
-    having = Counter(window for item in bench for window in set(windows(item, tokens)))
+    known = [words_of(text or "") for text in texts]
+    items, rows = ([[word for word, *_ in one] for one in some] for some in (map(words_of, bench), known))
+    left_out = common(items, tokens, ignore_common)
+    spans: dict[int, list[tuple[int, int, int]]] = {}
+    for found in contamination(items, rows, tokens, Fraction(str(coverage)), ignore_common):
+        row = rows[found.row]
+        for window in {window for _, window in windows(items[found.item], tokens)} - left_out:
+            ends = ((at, at + len(window)) for at in range(len(row)))
+            here = [(at, end, found.item) for at, end in ends if tuple(row[at:end]) == window]
+            spans.setdefault(found.row, []).extend(here)
     stretches = []
-    for row, text in enumerate(texts):
-        known = words_of(text or "")
-        spans = []
-        for number, item in enumerate(bench):
-            counts = [w for w in windows(item, tokens) if ignore_common is None or having[w] <= ignore_common]
-            held = {
-                window: [
-                    at
-                    for at in range(len(known) - len(window) + 1)
-                    if tuple(word for word, _, _ in known[at : at + len(window)]) == window
-                ]
-                for window in set(counts)
-            }
-            held = {window: places for window, places in held.items() if places}
-            of_item = windows(item, tokens)
-            places = {at + i for at, w in enumerate(of_item) if w in counts for i in range(len(w))}
-            covered = {at + i for at, w in enumerate(of_item) if w in held for i in range(len(w))}
-            if not held or len(covered) / len(places) < coverage:
-                continue
-            spans += [(at, at + len(window), number) for window, found in held.items() for at in found]
+    for number, here in sorted(spans.items()):
         merged: list[list[int]] = []
-        for first, stop, number in sorted(spans, key=lambda span: (span[0], -span[1])):
+        for first, stop, item in sorted(here, key=lambda span: (span[0], -span[1])):
             if merged and first < merged[-1][1]:
                 merged[-1][1] = max(merged[-1][1], stop)
             else:
-                merged.append([first, stop, number])
-        stretches += [(row, known[a][1], known[z - 1][2], z - a, number) for a, z, number in merged]
+                merged.append([first, stop, item])
+        stretches += [(number, known[number][a][1], known[number][z - 1][2], z - a, item) for a, z, item in merged]
     return stretches
 
 
