@@ -177,22 +177,6 @@ def ends(
         yield told.value, out
 
 
-def test_a_damaged_step_is_named_and_done_again(inputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    gpulsh.deduplicate_files(inputs, tmp_path / "whole", **OPTIONS)
-    out = tmp_path / "out"
-    interrupt(inputs, out)
-    work = out / "_work"
-    damages = {"sign-000001-digests.arrow": b"", "verify-000000-decided.arrow": b"x", "data/b.jsonl": b"{}\n"}
-    for name, damage in damages.items():
-        data = (work / name).read_bytes()
-        (work / name).write_bytes(data[: len(data) // 2] + damage)
-    (work / "sign-000002-exact.arrow").unlink()
-    gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
-    assert results(out) == results(tmp_path / "whole")
-    for name in (*damages, "sign-000002-exact.arrow"):
-        assert f"{name} is missing or damaged" in caplog.text
-
-
 def test_compared_shares_are_not_compared_again(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of one component each that is too large, and a run that ends when some of their shares are done."""
     wanted = whole(inputs, tmp_path)

@@ -232,14 +232,6 @@ def test_what_describes_a_saved_data_set_is_no_document(folder: Path, given: lis
         run("saved/state.json")
 
 
-def test_a_saved_data_set_with_splits(folder: Path) -> None:
-    saved("saved", "train", "test")
-    names = {f"{split}/data-00000-of-00001.arrow" for split in ("train", "test")}
-    for given in ("saved", "saved/*", "saved/**/*.*", sorted(glob.glob("saved/*")), f"file://{folder}/saved"):
-        assert run(given).funnel["documents"] == 2
-        assert below("out/data") == names
-
-
 def computed(place: str, *names: str) -> None:
     """What `datasets` keeps of a computation on a data set beside it."""
     table = pa.table({"indices": pa.array([0], pa.uint64())})
@@ -251,19 +243,24 @@ def computed(place: str, *names: str) -> None:
 CACHES = ("cache-124d35cc3830a6f6.arrow", "cache-576bc3b866e1a0f4_00000_of_00002.arrow")
 
 
-def test_what_was_computed_of_a_data_set_is_left_out(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("caches", [False, True])
+def test_a_saved_data_set_with_splits(folder: Path, caches: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """What `datasets` computed of it is left out."""
     saved("saved", "train", "test")
-    computed("saved/train", *CACHES)
-    computed("saved/test", CACHES[0])
+    if caches:
+        computed("saved/train", *CACHES)
+        computed("saved/test", CACHES[0])
     names = {f"{split}/data-00000-of-00001.arrow" for split in ("train", "test")}
     for given in ("saved", "saved/*", "saved/**/*.*", sorted(glob.glob("saved/*")), f"file://{folder}/saved"):
         caplog.clear()
         assert run(given).funnel["documents"] == 2
         assert below("out/data") == names
-        (told,) = [message for message in caplog.messages if "describes" not in message]
-        assert "test/cache-124d35cc3830a6f6.arrow and 2 more: `datasets` computed" in told
-    with pytest.raises(InputError, match=r"next to it; give the folder, or a copy in another folder"):
-        run("saved/train/cache-*.arrow")
+        told = [message for message in caplog.messages if "describes" not in message]
+        assert len(told) == caches
+        assert all("test/cache-124d35cc3830a6f6.arrow and 2 more: `datasets` computed" in one for one in told)
+    if caches:
+        with pytest.raises(InputError, match=r"next to it; give the folder, or a copy in another folder"):
+            run("saved/train/cache-*.arrow")
 
 
 def test_a_name_alone_does_not_make_it_computed(folder: Path) -> None:
