@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.buffers import strings
+from gpulsh.io.arrow.buffers import null_mask, numbers, strings, to_arrow
 from gpulsh.io.columns import Columns, Place
 from gpulsh.io.file import File
 from gpulsh.io.formats.streamed import Line
@@ -70,12 +72,27 @@ def _next(content: str, at: int) -> int:
 
 def members(batch: pa.RecordBatch) -> list[bytes]:
     """The columns of each row as more members of an object, with the comma before them, its brace and a line's end."""
+    if "component" not in batch.schema.names:
+        return _members(batch)
+    # Dropped rows, rows that are alone in their component, and others each have other constant columns.
+    component, null = numbers(batch.column("component")), null_mask(batch.column("copies"))
+    dropped = np.zeros(len(batch), np.bool_) if null is None else null
+    alone = ~dropped & (component == 1)
+    found: NDArray[np.object_] = np.empty(len(batch), object)
+    for rows in (dropped, alone, ~(dropped | alone)):
+        found[rows] = _members(batch.filter(to_arrow(rows)))
+    return list(found)
+
+
+def _members(batch: pa.RecordBatch) -> list[bytes]:
+    import orjson
+
     parts: list[pa.Array | pa.Scalar] = []
     constant = ""  # text of all rows behind the last part: Arrow takes about as long for each part of a row
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         constant += f',"{name}":'
-        if column.null_count == len(column):
-            constant += "null"
+        if _is_constant(column):
+            constant += orjson.dumps(column[0].as_py()).decode()
             continue
         parts += [_text(constant), json_values(column)]
         constant = ""
@@ -83,6 +100,19 @@ def members(batch: pa.RecordBatch) -> list[bytes]:
     if not parts:
         return [constant.encode()] * len(batch)
     return _joined(*parts, _text(constant)).cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+def _is_constant(column: pa.Array) -> bool:
+    """Whether all values are known to be equal."""
+    kind, types = column.type, pa.types
+    if column.null_count or not len(column):
+        return bool(len(column)) and column.null_count == len(column)
+    if types.is_list(kind):
+        return _is_constant(column.value_lengths()) and len(column.flatten().unique()) <= 1
+    if types.is_boolean(kind) or types.is_integer(kind):
+        least, most = pc.min_max(column).values()
+        return bool(least == most)
+    return False
 
 
 def json_values(column: pa.Array) -> pa.StringArray:
@@ -110,7 +140,7 @@ def json_values(column: pa.Array) -> pa.StringArray:
     return found.fill_null(_text("null"))
 
 
-@cache
+@lru_cache
 def _text(text: str) -> pa.StringScalar:
     """The text as a scalar; pyarrow's own conversion would import pandas, which takes as long as to write many rows."""
     return strings([text])[0]

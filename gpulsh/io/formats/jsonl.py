@@ -202,7 +202,12 @@ class JsonLines(Streamed):
                     change = partial(cuts.text, int(here[at]))
                     kept.lines[at] = with_text(file, kept.numbers[at], kept.lines[at], cuts.columns, change)
             if more is not None:
-                kept.lines[:] = map(_with_members, kept.lines, more)
+                kept.lines[:] = [  # nearly always the line of an object, without spaces
+                    line[:-2] + own
+                    if line.startswith(b'{"') and line.endswith(b"}\n") and type(line) is bytes
+                    else _with_members(line, own)
+                    for line, own in zip(kept.lines, more, strict=False)
+                ]
             yield kept
             del kept  # its lines may be as large as a document may be
 
@@ -363,8 +368,6 @@ def _write(file: File, out: Sink, groups: Iterable[list[Line]]) -> None:
 
 def _with_members(line: Line, more: bytes) -> Line:
     """The line with more members. `more` replaces the closing brace: a comma, the members, a brace and a line end."""
-    if isinstance(line, bytes) and line.startswith(b'{"') and line.endswith(b"}\n"):  # as nearly always, and quickly
-        return line[:-2] + more
     end = line.rindex(b"}")
     more = more[:-2] + bytes(line[end:])
     if line.find(b'"', 0, end) < 0:  # it has no member
