@@ -192,7 +192,6 @@ def _answer(found: Any, output: str | None, what: str) -> None:
 
 
 def _change(as_json: bool, function: Callable[..., Any], *places: object, **options: Any) -> None:
-    """Build an index or add to one, and print the counts."""
     with clean_end():
         counts = function(*places, progress=True, **parsed(options))
     if as_json:

@@ -78,7 +78,7 @@ def decide_by_key(documents: int, later: Array, first: Array, ops: Backend) -> D
 
 
 class KeyHashes:
-    """`io.files.file_texts.Receiver` of values that keeps the hashes of values, in order."""
+    """Receives blocks of values, and keeps the hashes of values, in order."""
 
     def __init__(self, keys: EvidenceKeys, normalize_url: bool) -> None:
         self._key, self._normalize = keys.of_values, normalize_url

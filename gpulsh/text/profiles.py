@@ -58,7 +58,6 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
 
 
 def _digests(texts: object, of: Callable[[bytes], bytes]) -> NDArray[np.uint8]:
-    """MD5 digests of `of` each text."""
     source = open_texts(texts)
     found = bytearray()
     for batch in source.batches(BATCH_BYTES):

@@ -154,7 +154,6 @@ def _several(value: object) -> TypeGuard[Iterable[Any]]:
 
 
 def _hashes(items: pa.Array) -> NDArray[np.uint64]:
-    """The fingerprints of the items of an Arrow array, uint64 [n]."""
     import pyarrow as pa
 
     from gpulsh.io.arrow.buffers import numbers

@@ -272,7 +272,6 @@ def _part(source: pq.ParquetFile, columns: Columns, run: Run) -> Part:
 
 
 def _run_of(file: File, source: pq.ParquetFile, part: Part) -> Run:
-    """The run that a part is."""
     rows = size = 0
     for alone in _each_alone(source, range(part.number, source.num_row_groups), part.start):
         rows, size = rows + alone.stop - alone.start, size + alone.size

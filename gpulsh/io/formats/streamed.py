@@ -67,7 +67,6 @@ class Streamed(Format):
         return packing.codec == self._codec and packing.level is not None
 
     def _blocks(self, file: File, source: BinaryIO, step: int) -> Iterator[bytes]:
-        """The content in blocks of at most `step`."""
         with reading(file):
             yield from blocks(source, self.compression, step, intact_only=file.intact_only)
 
@@ -76,7 +75,6 @@ class Streamed(Format):
         return text if self.encoding is None else text.decode("utf-8", "replace").encode(self.encoding, "replace")
 
     def _writer(self, target: str, packing: Packing | None) -> AbstractContextManager[Sink]:
-        """A writer of a file with the compression of this one."""
         level = packing.level if packing is not None and self.takes(packing) else None
         return packed_writer(target, self.compression, level)
 

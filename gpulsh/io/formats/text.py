@@ -80,7 +80,6 @@ class PlainText(Streamed):
             yield self._document(0, text)
 
     def _document(self, row: int, text: Bytes) -> Block:
-        """A block of one row."""
         if self.encoding is None and isinstance(text, bytes) and text.isascii():
             return Block(row, piece_rows([text]))
         found = stray(binary_array(text, np.array([0, len(text)])), self.encoding)
@@ -210,7 +209,6 @@ def _ends(piece: bytes | bytearray) -> Numbers:
 
 
 def _lines(piece: bytes | bytearray, ends: Numbers, stays: Mask) -> Iterator[bytes]:
-    """Lines with their ends."""
     for begin, end in zip((ends - np.diff(ends, prepend=0))[stays].tolist(), ends[stays].tolist(), strict=True):
         yield bytes(piece[begin:end])
 

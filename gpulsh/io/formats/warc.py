@@ -231,7 +231,6 @@ class Warc(Format):
                 start += len(step)
 
     def _bytes(self, file: File, record: Record) -> Iterator[bytes]:
-        """All of the record, read again."""
         left = record.whole
         with reading(file), file.open() as source:
             for piece in record_bytes(source, self._compressed, record):

@@ -122,7 +122,6 @@ def column_texts(
 
 
 def _part(buffer: DeviceBuffer, first: int, size: int) -> DeviceBuffer:
-    """`size` bytes of a buffer from `first` on."""
     return replace(buffer, pointer=buffer.pointer + first, size=size)
 
 

@@ -42,7 +42,7 @@ RUN_PARTS = 1 << 20  # that are held before equal ones become one
 
 
 class _Groups:
-    """`io.files.file_texts.Receiver` of values that gives the hashes of values, in order; null is a value, too."""
+    """Receives blocks of values, and gives the hashes of values, in order; null is a value, too."""
 
     def __init__(self, keys: EvidenceKeys) -> None:
         self._key, self._waiting = keys.of_values, np.empty((0, 2), np.uint64)
