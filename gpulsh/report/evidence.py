@@ -296,11 +296,9 @@ class Evidence:
 
     def contaminated(self, path: Path) -> list[int]:
         """The number of documents of each file in contamination.parquet."""
-        counts, last = Counter[str](), None
-        for batch in _opened(_local(path)).iter_batches(columns=["file", "row"]):
-            for place in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                counts[place[0]] += place != last  # rows of one document are neighbours
-                last = place
+        batches = _opened(_local(path)).iter_batches(columns=["file", "row"])
+        places = (place for batch in batches for place in zip(*map(pa.Array.to_pylist, batch.columns), strict=True))
+        counts = Counter(place[0] for place, _ in itertools.groupby(places))  # rows of one document are neighbours
         return [counts[name] for name in self._numbers]
 
     def rows(self, chosen: Sequence[int]) -> list[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulsh.errors import install
-from gpulsh.params import Folding, Reading, Shingling
+from gpulsh.params import Folding, Shingling
 from gpulsh.report.excerpts import marked
 from gpulsh.report.picture import candidates_picture, similarity_picture
 from gpulsh.report.reproduce import command, in_words
@@ -39,13 +39,6 @@ from gpulsh.theory import SCurve
 FILES_SHOWN = 200
 LONGEST = 320  # characters of a name, an id or a sentence
 KINDS = {"largest": "largest", "random": "random", "above": "just above the threshold", "below": "just below it"}
-_NOT_COMPARED = {
-    Reading(symbols=False, case=True): "; case and punctuation are not compared",
-    Reading(symbols=True, case=True): "; case is not compared",
-    Reading(symbols=False, case=False): "; punctuation is not compared",
-    Reading(symbols=True, case=False): "",
-}
-
 LEAVE_COPIES = ("within", "across", "min_cluster", "max_copies", "min_sources")  # parameters
 
 # Of warnings.
@@ -147,7 +140,7 @@ def render(report: Mapping[str, Any]) -> str:
         found=f"{100 * float(curve.probability(threshold)):.2f} %" if curve else "",
         pairs=[{**example, "texts": marked(example["texts"], parameters)} for example in evidence["examples"]],
         columns=DUPLICATES,
-        not_compared=_NOT_COMPARED[reading.reading],
+        ignored=[*(["case"] if reading.reading.case else []), *([] if reading.symbols else ["punctuation"])],
         parameters=sorted(flat("", parameters)),
         share=share,
     )
