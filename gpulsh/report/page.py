@@ -80,6 +80,7 @@ def page_template(name: str) -> Any:
         seconds=duration,
         shown=lambda value: _short(printable(str(value))),
     )
+    environment.globals.update(share=share, percent=percent, interval=interval)
     return environment.get_template(name)
 
 
@@ -142,7 +143,6 @@ def render(report: Mapping[str, Any]) -> str:
         columns=DUPLICATES,
         ignored=[*(["case"] if reading.reading.case else []), *([] if reading.symbols else ["punctuation"])],
         parameters=sorted(flat("", parameters)),
-        share=share,
     )
     return html
 
@@ -282,41 +282,15 @@ _KEPT = {
 def write_passages_page(path: Path, report: Mapping[str, Any]) -> None:
     """Write the page of a report. All text in it is escaped."""
     found, parameters = report["passages"], report["parameters"]
-    parts = (("Documents", "documents_marked", "documents"), ("Bytes of text", "bytes_marked", "bytes"))
-    amounts = [
-        {
-            "name": name,
-            "count": f"{found[marked]:,} of {found[whole]:,}",
-            "share": share(found[marked], found[whole]),
-            "part": percent(found[marked], found[whole]),
-        }
-        for name, marked, whole in parts
-    ]
-    windows, seconds, known = report["windows"], report["stages"], {**OF_PASSAGES, **OF_ITEMS}
-    most, whole = max((entry["before"] for entry in windows), default=0), sum(seconds.values())
-    classes = [
-        {**entry, "name": interval(entry["least"], entry["most"]), "part": percent(entry["before"], most)}
-        for entry in windows
-    ]
-    stages = [
-        {"name": name, "seconds": took, "part": percent(took, whole), "meaning": known[name].meaning}
-        for name, took in seconds.items()
-    ]
     html = page_template("passages.html").render(
         report=report,
         found=found,
         parameters=parameters,
-        amounts=amounts,
         kept=_kept(parameters, found),
         items="protect" in parameters,
         unit=parameters.get("part", "window"),
-        classes=classes,
-        frequent=[
-            {**one, "more": len(one["text"].encode()) < one["stop"] - one["start"]} for one in report["frequent"]
-        ],
-        stages=stages,
+        known={**OF_PASSAGES, **OF_ITEMS},
         flat=sorted(flat("", parameters)),
-        share=share,
     )
     path.write_text(html, encoding="utf-8", errors="replace")
 
