@@ -99,6 +99,8 @@ def render(report: Mapping[str, Any]) -> str:
     """The page. All text in it is escaped, and none changes the direction of the text next to it."""
     from jinja2.utils import markupsafe
 
+    from gpulsh.report.evidence import SIZES
+
     parameters, evidence = report["parameters"], report["evidence"]
     banding, threshold, folding = parameters["banding"], parameters["threshold"], Folding(**parameters["folding"])
     reading, measure = Shingling(**parameters["shingling"]).under(folding), measure_name(parameters)
@@ -113,7 +115,7 @@ def render(report: Mapping[str, Any]) -> str:
         report=report,
         funnel=report["funnel"],
         evidence=evidence,
-        steps=_steps(report["funnel"]),
+        steps=list(_steps(report["funnel"])),
         counts=COUNTS,
         sum_of=sum_of,
         stages=[stage for stage in stages if stage["seconds"] >= SHORT],
@@ -128,7 +130,7 @@ def render(report: Mapping[str, Any]) -> str:
         command=command(report),
         script=markupsafe.Markup(script),
         script_hash=script_hash,
-        classes=_classes(evidence["clusters"]["sizes"]),
+        bounds=SIZES,
         candidates=candidates if curve or sampled else None,
         similarity=similarity_picture(evidence["similarity"], threshold, measure),
         contained=measure == "containment",
@@ -147,35 +149,14 @@ def render(report: Mapping[str, Any]) -> str:
     return html
 
 
-def _steps(funnel: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The bars from all documents to the kept ones."""
-    documents, candidates = funnel["documents"], funnel["documents"] - funnel["protected"]
-    shown = [
-        ("documents", "all"),
-        ("protected", "kept"),
-        ("contaminated", "gone"),
-        *((name, "gone") for name in COUNTS["dropped"].parts),
-    ]
-    found, before = [], 0.0
-    for name, kind in [*shown, ("kept", "stays")]:
-        count, row = funnel.get(name, 0), COUNTS[name]  # reports of 0.2.0 have fewer
-        if not count and name not in ("documents", "kept"):
-            continue
-        part = 100 * count / documents if documents else 0.0
-        start = before
-        before += 0.0 if kind == "all" else part
-        found.append(
-            {
-                "name": row.label,
-                "count": count,
-                "meaning": row.meaning,
-                "kind": kind,
-                "share": share(count, candidates) if kind in ("gone", "stays") else "",
-                "part": f"{part:.3f}",
-                "start": f"{min(start, 100 - part):.3f}",
-            }
-        )
-    return found
+def _steps(funnel: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The bars from all documents to the kept ones; each begins at a share of the documents, `start`."""
+    gone, start = ("contaminated", *COUNTS["dropped"].parts), 0
+    for name in ("documents", "protected", *gone, "kept"):
+        count = funnel.get(name, 0)  # reports of 0.2.0 have fewer
+        if count or name in ("documents", "kept"):
+            yield {"row": COUNTS[name], "count": count, "start": start, "gone": name in gone}
+            start += 0 if name == "documents" else count
 
 
 def _stages(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -250,17 +231,6 @@ def _sample(clusters: Sequence[Mapping[str, Any]], report: Mapping[str, Any]) ->
         texts = [text for pair in cluster["pairs"] for text in reversed(pair["texts"]) if text]
         name = cluster_name(cluster["cluster"], report["files"])
         yield {**cluster, "name": name, "pairs": pairs, "head": texts[0] if texts else ""}
-
-
-def _classes(sizes: list[dict[str, int]]) -> Sequence[Mapping[str, Any]]:
-    from gpulsh.report.evidence import SIZES
-
-    largest, found = max((entry["count"] for entry in sizes), default=1), []
-    for entry in sizes:
-        after = next((bound for bound in SIZES if bound > entry["least"]), None)
-        name = interval(entry["least"], after and after - 1)
-        found.append({"name": name, "count": entry["count"], "part": percent(entry["count"], largest)})
-    return found
 
 
 def flat(name: str, value: object) -> Iterator[tuple[str, str]]:
