@@ -36,7 +36,6 @@ from gpulsh.stats.counts import COUNTS, DUPLICATES, SAMPLED
 from gpulsh.stats.stages import COMPILE, COMPILE_MEANING, OF_ITEMS, OF_PASSAGES, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.theory import SCurve
 
-FILES_SHOWN = 200
 LONGEST = 320  # characters of a name, an id or a sentence
 KINDS = {"largest": "largest", "random": "random", "above": "just above the threshold", "below": "just below it"}
 LEAVE_COPIES = ("within", "across", "min_cluster", "max_copies", "min_sources")  # parameters
@@ -80,7 +79,8 @@ def page_template(name: str) -> Any:
         seconds=duration,
         shown=lambda value: _short(printable(str(value))),
     )
-    environment.globals.update(share=share, percent=percent, interval=interval)
+    functions = (share, percent, interval, marked, cluster_name, head)
+    environment.globals.update({function.__name__: function for function in functions})
     return environment.get_template(name)
 
 
@@ -109,7 +109,7 @@ def render(report: Mapping[str, Any]) -> str:
     sampled = sum(sample["below_one"].values()) + sample["one"]
     candidates = candidates_picture(sample if sampled else evidence["similarity"], threshold, curve)
     script, script_hash = _script()
-    files, clusters = _files(report), evidence["clusters"]["sample"]
+    (files, inputs), clusters = _files(report), evidence["clusters"]["sample"]
     stages = list(_stages(report))
     html: str = page_template("page.html").render(
         report=report,
@@ -121,8 +121,9 @@ def render(report: Mapping[str, Any]) -> str:
         stages=[stage for stage in stages if stage["seconds"] >= SHORT],
         short_stages=[stage for stage in stages if stage["seconds"] < SHORT],
         files=files,
-        cautions=cautions(report, [entry for entry in files["inputs"] if not entry["protected"]]),
-        sample=list(_sample(clusters, report)),
+        inputs=inputs,
+        cautions=cautions(report, [entry for entry in inputs if not entry["protected"]]),
+        sample=clusters,
         kinds=KINDS,
         known={entry["file"] for entry in report["files"]},
         sampled_kinds={kind for cluster in clusters for kind in cluster["picked"]},
@@ -141,7 +142,6 @@ def render(report: Mapping[str, Any]) -> str:
         left_by=" or ".join(f"--{name.replace('_', '-')}" for name in LEAVE_COPIES if parameters.get(name)),
         represented=represented(report),
         found=f"{100 * float(curve.probability(threshold)):.2f} %" if curve else "",
-        pairs=[{**example, "texts": marked(example["texts"], parameters)} for example in evidence["examples"]],
         columns=DUPLICATES,
         ignored=[*(["case"] if reading.reading.case else []), *([] if reading.symbols else ["punctuation"])],
         parameters=sorted(flat("", parameters)),
@@ -184,11 +184,11 @@ def _stages(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield {**stage, "part": percent(seconds, whole)}
 
 
-def _files(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The counts of the shown files, of all others together, and of every INPUT, with the INPUTs it duplicates."""
+def _files(report: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The counts of every file, and of every INPUT, with the INPUTs it duplicates."""
     evidence, names = report["evidence"], ("rows", "rejected", "kept", "dropped")
     sources = [source for source in report["sources"] for _ in range(source["files"])]
-    files: list[dict[str, Any]] = []
+    files: list[Mapping[str, Any]] = []
     inputs: dict[str, dict[str, Any]] = {}
     none = [0] * len(sources)
     counts = evidence["dropped"], evidence["rejected"], evidence.get("contaminated", none)
@@ -201,9 +201,7 @@ def _files(report: Mapping[str, Any]) -> Mapping[str, Any]:
             of_input[name] += files[-1][name]
     for listed in evidence["dropped_for"]["listed"]:
         inputs[listed["input"]]["for"].append((listed["of"], listed["count"]))
-    shown, rest = files[:FILES_SHOWN], files[FILES_SHOWN:]
-    sums = {name: sum(entry[name] for entry in rest) for name in names}
-    return {"shown": shown, "more": len(rest), "rest": sums, "count": len(files), "inputs": list(inputs.values())}
+    return files, list(inputs.values())
 
 
 def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -224,13 +222,9 @@ def cautions(report: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]) -> 
     return found
 
 
-def _sample(clusters: Sequence[Mapping[str, Any]], report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The clusters with their texts marked, and the beginning of one text as a title."""
-    for cluster in clusters:
-        pairs = [{**pair, "texts": marked(pair["texts"], report["parameters"])} for pair in cluster["pairs"]]
-        texts = [text for pair in cluster["pairs"] for text in reversed(pair["texts"]) if text]
-        name = cluster_name(cluster["cluster"], report["files"])
-        yield {**cluster, "name": name, "pairs": pairs, "head": texts[0] if texts else ""}
+def head(cluster: Mapping[str, Any]) -> str:
+    """The beginning of one of the cluster's texts, for a title."""
+    return next((text for pair in cluster["pairs"] for text in reversed(pair["texts"]) if text), "")[:200]
 
 
 def flat(name: str, value: object) -> Iterator[tuple[str, str]]:
