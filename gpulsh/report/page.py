@@ -236,13 +236,6 @@ def flat(name: str, value: object) -> Iterator[tuple[str, str]]:
         yield name, "none" if value is None else str(value)
 
 
-_KEPT = {
-    "first": "The first of equal windows stays whole.",
-    "minimal": "Tokens of every window that repeats are marked.",
-    "none": "Tokens of every window that occurs more than once are marked, the first included.",
-}
-
-
 def write_passages_page(path: Path, report: Mapping[str, Any]) -> None:
     """Write the page of a report. All text in it is escaped."""
     found, parameters = report["passages"], report["parameters"]
@@ -250,22 +243,9 @@ def write_passages_page(path: Path, report: Mapping[str, Any]) -> None:
         report=report,
         found=found,
         parameters=parameters,
-        kept=_kept(parameters, found),
         items="protect" in parameters,
         unit=parameters.get("part", "window"),
         known={**OF_PASSAGES, **OF_ITEMS},
         flat=sorted(flat("", parameters)),
     )
     path.write_text(html, encoding="utf-8", errors="replace")
-
-
-def _kept(parameters: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    if "protect" in parameters:
-        return (
-            f"The test set has {found['items']:,} items. The marked text covers at least"
-            f" {share(parameters['coverage'], 1)} of the tokens of one, in windows of {parameters['passages']} tokens."
-        )
-    if "part" not in parameters:
-        return _KEPT[parameters["keep"]]
-    within = "" if parameters["within"] is None else " of documents with an equal value of " + parameters["within"]
-    return f"The first {parameters['max_copies']:,} of equal {parameters['part']}s{within} stay."
