@@ -170,11 +170,6 @@ def test_runs_through_an_index_keep_what_one_run_in_order_keeps(folder: Path) ->
     assert len(index) - index.dropped() == len(Path("out0/data/0.jsonl").read_text().splitlines())
 
 
-def test_of_two_in_one_call_the_first_is_first() -> None:
-    for texts, keep in (([PAGES[0], QUOTES[0]], [True, False]), ([QUOTES[0], PAGES[0]], [True, True])):
-        assert Index(measure="containment", backend="cpu").add(["a", "b"], texts).keep.tolist() == keep
-
-
 @pytest.mark.parametrize(
     ("form", "options", "other", "said"),
     [

@@ -4,14 +4,18 @@ import ctypes
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gpulsh.arrays import Signed, TextBatch
 from gpulsh.backends.cuda import CudaBackend, why_unavailable
 from gpulsh.backends.cuda.launcher import Geometry, expanded_source, kernel_folder
+from gpulsh.backends.cuda.sign import sign_in_pieces
+from gpulsh.params import Shingling
 from tests.kernels.device_arrays import DeviceArray, DeviceModule
 from tests.kernels.host import HostLauncher, build, compiler
 
@@ -50,12 +54,35 @@ def build_kernels() -> None:
         list(pool.map(build, sources))
 
 
+class InPieces(CudaBackend):
+    """Takes each document in pieces, as one that memory does not hold, from the host or the device."""
+
+    def sign(self, text: TextBatch, shingling: Shingling, *how: Any) -> Signed:
+        if not shingling.in_one_pass:
+            return super().sign(text, shingling, *how)
+        parts = []
+        for row in range(len(text)):
+            document = self._somewhere(text.slice(row, row + 1))
+            size = int(self.asnumpy(document.lengths)[0])
+            # Each piece takes many launches.
+            parts.append(sign_in_pieces(self._machine, document, shingling, *how, max(1 + size % 50, size // 90 + 1)))
+        return Signed.end_to_end(parts) if parts else super().sign(text, shingling, *how)
+
+    def shingle_part(self, text: TextBatch, *how: Any) -> Any:
+        return super().shingle_part(self._somewhere(text), *how)
+
+    def _somewhere(self, text: TextBatch) -> TextBatch:
+        return text.moved(self.asnumpy) if len(text.values) % 2 else text
+
+
 def cuda_backend(where: str) -> CudaBackend:
     """The backend of one of WHERE."""
     place, _, name = where.partition("-")
     if place == "device":
         return CudaBackend(geometry=GEOMETRIES[name])
     build_kernels()
+    if name == "pieces":
+        return InPieces(DeviceModule(), HostLauncher(), replace(GEOMETRIES["small"], piece_bytes=20))
     return CudaBackend(DeviceModule(), HostLauncher(), GEOMETRIES[name])
 
 

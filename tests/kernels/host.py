@@ -7,14 +7,18 @@ The copies lie against pages that cannot be touched, behind them or in front; th
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import hashlib
 import mmap
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import zlib
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -23,7 +27,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpulsh.backends.cuda.launcher import expanded_source
-from tests.kernels.built import built
 from tests.kernels.device_arrays import DeviceArray, current_device
 
 HEADER = Path(__file__).with_name("cuda_host.h")
@@ -54,6 +57,25 @@ def signatures(source: str) -> dict[str, list[Parameter]]:
         assert all(matches), f"{name} has a parameter that is not understood: {text}"
         found[name] = [Parameter(m[4], TYPES[m[2]], m[3] == "*", m[1] == "const ") for m in matches if m]
     assert len(found) == source.count("__global__"), "a kernel is not written as the others are"
+    return found
+
+
+CACHE = Path(os.environ.get("GPULSH_KERNEL_CACHE", Path(__file__).parents[2] / ".cache" / "kernels"))
+
+
+def built(given: Sequence[str], suffix: str, make: Callable[[Path], None]) -> Path:
+    """The file that `make` writes to the path it is told, unless it was made before of the same."""
+    name = hashlib.sha256("\0".join(given).encode()).hexdigest()[:32]
+    found = CACHE / f"{name}{suffix}"
+    if not found.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with open(CACHE / f"{name}.lock", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not found.exists():
+                with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+                    made = Path(folder) / f"made{suffix}"
+                    make(made)
+                    made.replace(found)
     return found
 
 

@@ -1,4 +1,7 @@
-"""Documents in pieces of a few bytes, sets in parts: the same bits as whole, never more than a piece at a time."""
+"""Documents in pieces of a few bytes, sets in parts: the same bits as whole, never more than a piece at a time.
+
+`tests/backends/parity/test_any.py` signs any documents by any sketch in pieces.
+"""
 
 import json
 import mmap
@@ -9,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.arrays import Array, TextBatch
@@ -22,21 +25,19 @@ from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE, sketched
 from gpulsh.backends.reference import ReferenceBackend, sketches
 from gpulsh.backends.reference.hashing import mix64, shingle_hash
 from gpulsh.backends.reference.texts import classify, code_points
-from gpulsh.params import PLAIN, SKETCHES, BandShape, Family, Reading, Shingling, Unit
+from gpulsh.params import PLAIN, BandShape, Family, Reading, Shingling, Unit
 from gpulsh.permutations import Coefficients, coefficients
 from tests.kernels.cuts import HOST_DEFAULT, SMALL_CUT, build_kernels
 from tests.kernels.device_arrays import DeviceArray, DeviceModule
 from tests.kernels.host import HostLauncher
 from tests.support.rows import random_table, same
-from tests.support.texts import AWKWARD, KEYS, READINGS, awkward_documents, batch_of, shinglings_of
+from tests.support.texts import AWKWARD, KEYS, READINGS, batch_of
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
 FAMILY, SHAPE = Family(num_perm=6), BandShape(bands=3, rows=2)
-FEW = 90  # pieces of a document, each of which takes many launches
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "bits.json").read_text())
 
-sizes = st.one_of(st.integers(1, 8), st.sampled_from([31, 33, 63, 64]))
 units = st.sampled_from(["word", "char"])
 # Text that offers few cuts, next to text that offers many: words longer than pieces, runs of separators, sequences of
 # two to four bytes with and without case, letters written without spaces, bytes that are not UTF-8.
@@ -49,14 +50,6 @@ texts = st.lists(
     ),
     max_size=12,
 ).map(b"".join)
-befores = st.sampled_from([b"", b"a", b"\xe4\xb8"])
-DOCUMENTS = [
-    *(b"", b" ", b"a", b" \n" * 40, b"\xff" * 60, b"\0" * 33, b"x" * 700, b" x", b"x ", b"a" + b" " * 60 + b"b"),
-    ("語" * 50).encode(),
-    "e\u0301\u0301\u0301 \u0301 e\u0301".encode(),
-    "नमस्ते दुनिया ".encode() * 4,
-    b"one two " + b"\xf0\x9f\x98" * 9 + "😀é".encode() * 9,
-]
 
 
 class Watched(DeviceModule):
@@ -85,13 +78,6 @@ def signed(
     cuda: CudaBackend, text: TextBatch, how: Shingling, piece: int, family: Family = FAMILY, shape: BandShape = SHAPE
 ) -> Any:
     return sign_in_pieces(cuda._machine, text, how, family, shape, KEYS, piece)
-
-
-def assert_signed(
-    cuda: CudaBackend, text: TextBatch, how: Shingling, piece: int, family: Family = FAMILY, shape: BandShape = SHAPE
-) -> None:
-    wanted = REFERENCE.sign(text, how, family, shape, KEYS)
-    same(signed(cuda, text, how, piece, family, shape), wanted, cuda.asnumpy)
 
 
 def pieces_of(document: bytes, unit: Unit, piece_bytes: int, reading: Reading = PLAIN) -> list[tuple[bytes, bool]]:
@@ -165,26 +151,6 @@ def test_little_is_read_to_find_a_cut() -> None:
 # --- signing
 
 
-@settings(max_examples=9)
-@given(text=texts | st.sampled_from(DOCUMENTS), before=befores, how=shinglings_of(sizes), piece=st.integers(1, 50))
-def test_sign_in_pieces(cuda: CudaBackend, text: bytes, before: bytes, how: Shingling, piece: int) -> None:
-    assert_signed(cuda, batch_of([text[: FEW * piece]], before, b"\x80a"), how, piece)
-
-
-@SMALL_CUT
-@pytest.mark.parametrize("unit", ["word", "char"])
-def test_awkward_documents_and_counts_in_pieces(cuda: CudaBackend, unit: Unit) -> None:
-    for number, document in enumerate(DOCUMENTS):
-        size, piece = ((1, 1), (3, 2), (9, 7), (64, 33))[number % 4]
-        text = batch_of([document[: FEW * piece]], b"before ", document[FEW * piece :])
-        assert_signed(cuda, text, Shingling(unit=unit, size=size), piece)
-    for count, size in ((0, 5), (1, 1), (31, 64), (32, 5), (33, 1), (255, 5), (257, 64)):
-        text = " ".join(f"w{i}" for i in range(count + size - 1)) if unit == "word" else "x" * (count + size - 1)
-        # With a last piece without a token, no short shingle follows exactly one full one.
-        for end in (b"", b"." * 150):
-            assert_signed(cuda, batch_of([text.encode() + end]), Shingling(unit=unit, size=size), 100)
-
-
 @SMALL_CUT
 @pytest.mark.parametrize("shingling", ["word:5", "char:9"])
 def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
@@ -196,6 +162,20 @@ def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
         found = signed(cuda, batch_of([document]), Shingling.parse(shingling), 23, family, shape)
         assert (words(found.exact), words(found.digests)) == (pinned["exact"][i], pinned["digests"]["8x2"][i])
         assert cuda.asnumpy(found.shingles).tolist() == [pinned["offset"][i + 1] - pinned["offset"][i]]
+
+
+@SMALL_CUT
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_counts_of_shingles_in_pieces(cuda: CudaBackend, unit: Unit) -> None:
+    """With a last piece without a token, no short shingle follows exactly one full one."""
+    for count, size in ((0, 5), (1, 1), (1, 64), (31, 64), (32, 5), (33, 1), (255, 5), (257, 64)):
+        tokens, shingling = count + size - 1, Shingling(unit=unit, size=size)
+        text = " ".join(f"w{i}" for i in range(tokens)) if unit == "word" else "x" * tokens
+        for end in (b"", b"." * 150):
+            batch = batch_of([text.encode() + end])
+            same(
+                signed(cuda, batch, shingling, 100), REFERENCE.sign(batch, shingling, FAMILY, SHAPE, KEYS), cuda.asnumpy
+            )
 
 
 def test_a_document_on_the_device(cuda: CudaBackend) -> None:
@@ -217,45 +197,6 @@ def test_bins_that_no_probe_fills_in_one_permutation(tmp_path: Path, monkeypatch
     for columns in (2, 33, 70):
         family = Family(name="one_permutation", num_perm=columns)
         same(sketched(cuda, rows.moved(cuda.asarray), family), sketched(REFERENCE, rows, family), cuda.asnumpy)
-
-
-@SMALL_CUT
-def test_every_sketch_in_pieces(cuda: CudaBackend) -> None:
-    documents = [b"", b"one", b"a b", b"a b c d e f " * 30, "漢字 かな हिन्दी ".encode() * 9, b" \xff "]
-    for number, name in enumerate(SKETCHES):
-        how = Shingling(unit="char" if number % 2 else "word", size=3)
-        for document in documents:
-            family = Family(name=name, num_perm=16)  # type: ignore[arg-type]
-            assert_signed(cuda, batch_of([document]), how, 20, family, BandShape(bands=4, rows=3))
-
-
-# --- parts
-
-
-@SMALL_CUT
-@settings(max_examples=6)
-@given(
-    rows=st.one_of(awkward_documents, st.lists(texts, max_size=4)),
-    before=befores,
-    unit=units,
-    size=sizes,
-    piece=st.integers(1, 50),
-    parts=st.sampled_from([1, 2, 3, 7, 2**64]),
-    host=st.booleans(),
-)
-def test_shingle_part(
-    cuda: CudaBackend, rows: list[bytes], before: bytes, unit: Unit, size: int, piece: int, parts: int, host: bool
-) -> None:
-    text = batch_of([row[: FEW * piece] for row in rows], before, b"\x80a")
-    shingling = Shingling(unit=unit, size=size)
-    given = text if host else text.moved(cuda.asarray)
-    whole = REFERENCE.shingle_sets(text, shingling).values
-    # As many parts as fingerprints: one of them is all of its part, its first and its last.
-    part = int(whole[len(whole) // 2]) if parts == 2**64 and len(whole) else parts * 5 // 9
-    in_pieces = with_pieces(cuda, piece)
-    for ops, keys in ((in_pieces, KEYS), (in_pieces, None), (cuda, None)):
-        wanted = REFERENCE.shingle_part(text, shingling, part, parts, keys)
-        same(ops.shingle_part(given, shingling, part, parts, keys), wanted, cuda.asnumpy)
 
 
 @SMALL_CUT
@@ -284,7 +225,8 @@ def test_one_piece_is_uploaded_at_a_time(cuda: CudaBackend) -> None:
         shingling = Shingling(unit=unit, size=5)  # type: ignore[arg-type]
         watched = Watched()
         few = with_pieces(cuda, 300, watched)
-        assert_signed(few, TextBatch(text.values, text.offset[:2]), shingling, 300)
+        giant = TextBatch(text.values, text.offset[:2])
+        same(signed(few, giant, shingling, 300), REFERENCE.sign(giant, shingling, FAMILY, SHAPE, KEYS), few.asnumpy)
         assert 290 < watched.most <= 300
         same(few.shingle_part(text, shingling, 1, 3), REFERENCE.shingle_part(text, shingling, 1, 3), few.asnumpy)
         assert 290 < watched.most <= 300

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpulsh.backends.cuda.launcher import OPTIONS
-from tests.kernels.built import built
+from tests.kernels.host import built
 
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 

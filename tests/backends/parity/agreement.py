@@ -97,7 +97,8 @@ HOST = [where for where in WHERE if not on_device(where)]
 DEVICE = [where for where in WHERE if on_device(where)]
 # Examples are judged in these, in all by ./ci/soak. `test_any` draws from all: small cuts find what whole ones hide.
 SOME = ["cpu-whole", "host-small", *DEVICE]
-EVERY = [*CPU, *WHERE]
+PIECES = ["host-pieces"]
+EVERY = [*CPU, *WHERE, *PIECES]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gpulsh.arrays import Array, Buckets, Fingerprints, Numbers, TextBatch, Tokens, Values
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, prefix_lengths, sketched
 from gpulsh.params import FOREIGN, SKETCHES, BandShape, Family, Shingling
-from tests.backends.parity.agreement import CPU, DEVICE, HOST, REFERENCE, agree, backend, marked, moved, said
+from tests.backends.parity.agreement import CPU, DEVICE, HOST, PIECES, REFERENCE, agree, backend, marked, moved, said
 from tests.support.rows import EDGES, hashes, numbers, same, table, tables, weighted_of, weighted_tables
 from tests.support.texts import (
     KEYS,
@@ -28,6 +28,7 @@ from tests.support.texts import (
     batch_of,
     documents_of,
     shingling_of,
+    shinglings,
     word_shinglings,
 )
 
@@ -53,25 +54,6 @@ def case(*arguments: st.SearchStrategy[Any]) -> Callable[[Case], Case]:
         return function
 
     return of
-
-
-@pytest.mark.parametrize(
-    ("cuts", "examples"),
-    [
-        pytest.param(list(CPU), 250 * MORE, id="cpu"),
-        pytest.param(HOST, 80 * MORE, id="host", marks=pytest.mark.kernels),
-        *(pytest.param([cut], 250, id=cut, marks=marked(cut).marks) for cut in DEVICE),  # type: ignore[attr-defined]
-    ],
-)
-def test_any(cuts: list[str], examples: int) -> None:
-    @settings(max_examples=examples)
-    @given(st.sampled_from(cuts), st.sampled_from(sorted(CASES)), st.data())
-    def judge(cut: str, name: str, data: st.DataObject) -> None:
-        function, arguments = CASES[name]
-        with backend(cut) as ops:
-            function(ops, *data.draw(arguments, label=name))
-
-    judge()
 
 
 @case(any_text, any_shingling)
@@ -319,3 +301,30 @@ def dense_rows(ops: Backend, given_rows: list[list[float]], seed: int) -> None:
     rows = np.array(given_rows)
     found = agree(ops, "kleinberg_tardos", rows, 5, seed)
     assert ((found == NO_VALUE).all(axis=1) == (rows < 2.0**-990).all(axis=1)).all()
+
+
+# What documents that memory does not hold go through.
+IN_PIECES = {
+    "signing": (signing, st.tuples(any_text, shinglings, st.sampled_from(list(SKETCHES)), st.integers(1, 20))),
+    "parts": (parts, st.tuples(any_text, shinglings, st.sampled_from([1, 2, 3, 7, 2**64]))),
+}
+
+
+@pytest.mark.parametrize(
+    ("cuts", "cases", "examples"),
+    [
+        pytest.param(list(CPU), CASES, 250 * MORE, id="cpu"),
+        pytest.param(HOST, CASES, 80 * MORE, id="host", marks=pytest.mark.kernels),
+        pytest.param(PIECES, IN_PIECES, 50 * MORE, id="pieces", marks=pytest.mark.kernels),
+        *(pytest.param([cut], CASES, 250, id=cut, marks=marked(cut).marks) for cut in DEVICE),  # type: ignore[attr-defined]
+    ],
+)
+def test_any(cuts: list[str], cases: dict[str, Any], examples: int) -> None:
+    @settings(max_examples=examples)
+    @given(st.sampled_from(cuts), st.sampled_from(sorted(cases)), st.data())
+    def judge(cut: str, name: str, data: st.DataObject) -> None:
+        function, arguments = cases[name]
+        with backend(cut) as ops:
+            function(ops, *data.draw(arguments, label=name))
+
+    judge()
