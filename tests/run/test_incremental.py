@@ -21,6 +21,7 @@ from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.run.index.earlier_runs import EarlierRuns
 from gpulsh.run.index.jobs import add_to_index
+from tests.crash.test_resume import results
 from tests.fuzz.warc import record
 from tests.support.files import write_rows
 from tests.support.naive_index import NaiveIndex
@@ -43,10 +44,6 @@ def write(path: str, texts: Sequence[bytes | str | None], first: int = 0) -> str
         lines = [json.dumps({"text": text, "id": name}) + "\n" for text, name in zip(texts, ids, strict=True)]
         Path(path).write_text("".join(lines))
     return path
-
-
-def contents(folder: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
 
 
 @st.composite
@@ -217,13 +214,13 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     write("jan.jsonl", [PAGE, OTHER])
     write("feb.jsonl", [OTHER, "three"])
     assert run("jan.jsonl", "-o", "jan", "--threshold", "0.7") == 0
-    before = contents("known")
+    before = results(Path("known"))
     capsys.readouterr()
 
     def refused(status: int, *arguments: str) -> str:
         assert run(*arguments) == status
         err = capsys.readouterr().err
-        assert contents("known") == before and not Path("out").exists()
+        assert results(Path("known")) == before and not Path("out").exists()
         return err.splitlines()[-1]
 
     told = "{} cannot be combined with an index; leave one of the two out"
@@ -249,7 +246,7 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     assert "out/new: is inside the output out; give a path outside of it" in capsys.readouterr().err
     assert run("feb.jsonl", "-o", "feb", "--id-column", "id") == 0  # parameters left open are the index's own
     assert json.loads(Path("feb/report.json").read_text())["parameters"]["threshold"] == 0.7
-    before = contents("known")
+    before = results(Path("known"))
     assert "'doc 0', which is in the index" in refused(2, "feb.jsonl", "-o", "out", "--id-column", "id")
     with Index(backend="reference") as numbered:
         numbered.insert([1], [PAGE])
@@ -329,13 +326,13 @@ def test_a_finished_run_is_left_as_it_is(folder: Path) -> None:
     write("jan.jsonl", [PAGE, OTHER, PAGE])
     options: dict[str, Any] = {"index": "known", "backend": "reference"}
     first = gpulsh.deduplicate_files("jan.jsonl", "out", **options)
-    before = contents("known")
+    before = results(Path("known"))
     assert gpulsh.deduplicate_files("jan.jsonl", "out", resume=True, **options).report == first.report
     with pytest.raises(ParameterError, match="already"):
         gpulsh.deduplicate_files("jan.jsonl", "out", overwrite=True, **options)
     with pytest.raises(OutputError, match=r"index was .* and is absent now"):
         gpulsh.deduplicate_files("jan.jsonl", "out", resume=True, backend="reference")
-    assert contents("known") == before and len(evidence("out")) == 1
+    assert results(Path("known")) == before and len(evidence("out")) == 1
 
 
 def test_a_name_that_is_no_utf8_is_in_keys_too(folder: Path) -> None:

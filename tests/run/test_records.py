@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from gpulsh.arrays import Signed

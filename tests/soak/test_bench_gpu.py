@@ -230,22 +230,15 @@ def test_all_parts_fit_the_time_or_one_has_all(cupy: HostCupy, tmp_path: Path, g
 
 
 TESTS_THAT_END_BADLY = """
-import time
-
-import pytest
-
+import time, pytest
 pytestmark = pytest.mark.kernels
-
 def test_first():
     pass
-
 def test_second():
     assert 1 == 2, "one is not two"
-
 @pytest.mark.skip(reason="why not")
 def test_third():
     pass
-
 def test_last():
     print("begun", flush=True)
     time.sleep(600)

@@ -194,20 +194,15 @@ def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
         ({"as_text": ["*.py", 1]}, "as_text is ['*.py', 1]"),
         ({"as_text": ""}, "as_text is ''"),
         ({"as_text": "*.py"}, "no file of the inputs matches"),
+        *((given, "there is no ") for given in ({"delimiter": ";"}, {"encoding": "latin-1"}, {"lines": True})),
     ],
 )
 def test_odd_forms(given: dict[str, Any], told: str, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("text\nx\n")
+    name = "a.jsonl" if told.startswith("there is no") else "a.csv"
+    (tmp_path / name).write_text('{"text": "x"}\n' if name == "a.jsonl" else "text\nx\n")
     with pytest.raises(ParameterError) as raised:
-        run(tmp_path / "a.csv", tmp_path / "out", **given)
+        run(tmp_path / name, tmp_path / "out", **given)
     assert told in str(raised.value)
-
-
-@pytest.mark.parametrize("given", [{"delimiter": ";"}, {"encoding": "latin-1"}, {"lines": True}])
-def test_forms_of_no_file(given: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
-    with pytest.raises(ParameterError, match=f"{next(iter(given))} is given, and there is no "):
-        run(tmp_path / "a.jsonl", tmp_path / "out", **given)
 
 
 def test_encodings_of_several_bytes() -> None:
