@@ -12,12 +12,12 @@ import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
+from gpulsh.backends.repeats import groups as equal_windows
 from gpulsh.errors import ParameterError
 from gpulsh.io.rows import normalized
 from gpulsh.params import NormalForm, Shingling
-from gpulsh.ragged import first_of_runs, sorted_distinct
+from gpulsh.ragged import first_of_runs, sorted_distinct, stable_order, within_runs
 from gpulsh.repeats.lines import LINE_END
-from gpulsh.repeats.windows import as_digests
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.documents import Documents
 
@@ -92,29 +92,20 @@ def part_offsets(text: TextBatch, unit: Part) -> tuple[Numbers, Numbers]:
     return np.append(starts, last), row
 
 
-def copies_of(documents: Documents, parts: Parts, groups: Numbers | None) -> Copies:
+def copies_of(parts: Parts, groups: Numbers | None) -> Copies:
     """The parts that occur more than once, or within one of `groups` int64 [n], a number for each document."""
-    ops = documents.ops
-    with ops.here():
-        numbers = ops.asarray(np.arange(len(parts.row)))
-        buckets = ops.collisions(as_digests(ops.asarray(np.ascontiguousarray(parts.hashes[:, 0]))), numbers)
-        part, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
-    bucket = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
-    group = np.zeros(len(part), np.int64) if groups is None else groups[parts.row[part]]
-    keys = [bucket, parts.hashes[part, 1], group]
-    mixed = np.zeros(len(offset), np.bool_)
-    mixed[bucket[(first_of_runs(keys[1]) | first_of_runs(group)) & ~first_of_runs(bucket)]] = True
-    rows = np.flatnonzero(mixed[bucket])  # whole buckets, whose rows are put in order
-    order = rows[np.lexsort((part[rows], *(key[rows] for key in reversed(keys))))]
-    for column in (part, *keys[1:]):
-        column[rows] = column[order]
-    starts = np.flatnonzero(np.logical_or.reduce([first_of_runs(key) for key in keys])) if len(part) else part
-    sizes = np.diff(np.append(starts, len(part)))
-    first, occurrences = np.repeat(part[starts], sizes), np.repeat(sizes, sizes)
-    earlier = np.arange(len(part)) - np.repeat(starts, sizes)
-    back = np.argsort(part)
-    back = back[occurrences[back] > 1]
-    return Copies(part[back], first[back], earlier[back], occurrences[back])
+    first = equal_windows(*np.ascontiguousarray(parts.hashes.T))
+    part = np.flatnonzero(first != -1)
+    equal = np.where(first[part] < 0, part, first[part])
+    if groups is not None:  # both numbers are below 2^32, so they fit in one word
+        equal = equal * (int(groups.max(initial=0)) + 2) + groups[parts.row[part]] + 1
+    order = stable_order(equal)
+    begins = np.flatnonzero(first_of_runs(equal[order]))
+    sizes = np.diff(np.append(begins, len(order)))
+    back = np.argsort(order)
+    back = back[np.repeat(sizes, sizes)[back] > 1]
+    columns = part[order], np.repeat(part[order[begins]], sizes), within_runs(sizes), np.repeat(sizes, sizes)
+    return Copies(*(column[back] for column in columns))
 
 
 def group_numbers(within: object, count: int) -> Numbers | None:

@@ -181,7 +181,7 @@ def _copies(documents: Documents, unit: Part, most: int, within: object, keys: E
     count = len(documents.source)
     groups = group_numbers(within, count)
     parts = parts_of(documents, unit, keys)
-    copies = copies_of(documents, parts, groups)
+    copies = copies_of(parts, groups)
     marked = copies.earlier >= most
     part, first = copies.part[marked], copies.first[marked]
     columns = {
