@@ -44,7 +44,8 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
     """Bring first occurrences to the passages of a partition."""
     named, first_earlier = [np.empty(0, np.int64)], 0
     with PASSAGES.create(place.folder, partition) as out:
-        for run in BYTES.open(place.folder, partition).runs():
+        file = BYTES.open(place.folder, partition)
+        for run in file.runs():
             document, start = np.full_like(run.first, -1), np.full_like(run.first, -1)
             repeats = np.flatnonzero(run.first >= 0)
             repeats = repeats[np.argsort(run.first[repeats], kind="stable")]
@@ -56,6 +57,7 @@ def collect(place: PassagesPlace, layout: Layout, places: Layout, partition: int
             columns = run.document, run.start, run.stop, document, start, run.tokens, run.occurrences
             out.append(Passages(*columns))
             named.append(sorted_distinct(run.document))
+            file.release()
             first_earlier += int(((document >= 0) & (document < layout.partitions[place.job.earlier_partitions])).sum())
         made = out.finish_by_name()
     ids = write_ids(place, layout, partition, distinct(np.concatenate(named)))
@@ -89,9 +91,11 @@ def write_list(place: PassagesPlace, layout: Layout, id_files: Sequence[int]) ->
 
 def _runs(place: PassagesPlace, partitions: Sequence[int]) -> Iterator[Passages]:
     for partition in partitions:
-        for run in PASSAGES.open(place.folder, partition).runs():
+        file = PASSAGES.open(place.folder, partition)
+        for run in file.runs():
             for start in range(0, len(run.document), ROWS_AT_ONCE):
                 yield PASSAGES.rows(run, slice(start, start + ROWS_AT_ONCE))
+            file.release()
 
 
 def candidates(passages: ByteStretches) -> list[Entry]:
