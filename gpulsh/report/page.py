@@ -37,9 +37,6 @@ from gpulsh.stats.stages import COMPILE, COMPILE_MEANING, OF_ITEMS, OF_PASSAGES,
 from gpulsh.theory import SCurve
 
 LONGEST = 320  # characters of a name, an id or a sentence
-KINDS = {"largest": "largest", "random": "random", "above": "just above the threshold", "below": "just below it"}
-LEAVE_COPIES = ("within", "across", "min_cluster", "max_copies", "min_sources")  # parameters
-
 # Of warnings.
 LARGE_CLUSTER = 0.01  # share of all documents
 MANY = 1000  # documents, below which a small cluster has a larger share
@@ -109,24 +106,18 @@ def render(report: Mapping[str, Any]) -> str:
     sampled = sum(sample["below_one"].values()) + sample["one"]
     candidates = candidates_picture(sample if sampled else evidence["similarity"], threshold, curve)
     script, script_hash = _script()
-    (files, inputs), clusters = _files(report), evidence["clusters"]["sample"]
-    stages = list(_stages(report))
+    files, inputs = _files(report)
     html: str = page_template("page.html").render(
         report=report,
-        funnel=report["funnel"],
-        evidence=evidence,
         steps=list(_steps(report["funnel"])),
         counts=COUNTS,
         sum_of=sum_of,
-        stages=[stage for stage in stages if stage["seconds"] >= SHORT],
-        short_stages=[stage for stage in stages if stage["seconds"] < SHORT],
+        stages=list(_stages(report)),
+        short=SHORT,
         files=files,
         inputs=inputs,
         cautions=cautions(report, [entry for entry in inputs if not entry["protected"]]),
-        sample=clusters,
-        kinds=KINDS,
         known={entry["file"] for entry in report["files"]},
-        sampled_kinds={kind for cluster in clusters for kind in cluster["picked"]},
         words=list(in_words(parameters)),
         command=command(report),
         script=markupsafe.Markup(script),
@@ -134,12 +125,8 @@ def render(report: Mapping[str, Any]) -> str:
         bounds=SIZES,
         candidates=candidates if curve or sampled else None,
         similarity=similarity_picture(evidence["similarity"], threshold, measure),
-        contained=measure == "containment",
-        either=not parameters.get("drop_contained_only", True),
-        by_key={"dropped": report["funnel"].get("key_copies", 0), "alone": parameters.get("key_only", False)},
         sampled=sampled,
         sampled_ones=sample["one"],
-        left_by=" or ".join(f"--{name.replace('_', '-')}" for name in LEAVE_COPIES if parameters.get(name)),
         represented=represented(report),
         found=f"{100 * float(curve.probability(threshold)):.2f} %" if curve else "",
         columns=DUPLICATES,
