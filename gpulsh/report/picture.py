@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,35 +10,36 @@ import numpy as np
 from gpulsh.theory import SCurve
 
 BINS = 100  # of similarity, from 0 to 1
-WIDTH, HEIGHT = 480, 260
-LEFT, RIGHT, TOP, BOTTOM = 52, 14, 24, 44  # margins
-APART = 56  # width of the space for the bar of similarity 1
+APART = 56 / 414  # share of the width for the bar of similarity 1
 UNDER_CURVE = 0.6  # of the height, for bars under the curve
 STEPS, MOST_TICKS = (1, 2, 5, 10, 20), 6  # hundredths from one label of the axis to the next
 
-Picture = Mapping[str, Any]
+Picture = Mapping[str, Any]  # with places and sizes as shares of the width and height
 
 
 def candidates_picture(counts: Mapping[str, Any], threshold: float, curve: SCurve | None) -> Picture:
     """Candidate pairs by similarity, in another colour below the threshold, and the S-curve of the banding."""
-    below, at = _below_one(counts), _x(threshold)
+    below = _below_one(counts)
     most = max(below.values(), default=1) / (UNDER_CURVE if curve else 1)
     levels = [(k / 4, f"{25 * k} %") for k in range(5)] if curve else [(k / 2, _brief(most * k / 2)) for k in range(3)]
-    wide = _x(1 / BINS) - _x(0)
     bars = [
-        _bar("under" if low / BINS >= threshold - 1e-9 else "under less", _x(low / BINS), wide, count / most)
+        _bar("under" if low / BINS >= threshold - 1e-9 else "under less", low / BINS, 1 / BINS, count / most)
         for low, count in below.items()
     ]
-    mark = {"x": at, "text": f"threshold {threshold:g}", "left": threshold > 0.5}
-    title, line = "Candidate pairs by Jaccard similarity", {}
-    if curve is not None:
-        similarity, found = np.linspace(0, 1, 201), float(curve.probability(threshold))
-        probability = np.asarray(curve.probability(similarity)).tolist()
-        points = " ".join(f"{_x(s):.1f},{_y(p):.1f}" for s, p in zip(similarity.tolist(), probability, strict=True))
-        title = f"Probability that two documents become a candidate pair, by similarity: {found:.4f} at {threshold:g}"
-        line = {"points": points, "start": f"{LEFT},{_y(0)}", "end": f"{_x(1)},{_y(0)}", "dot": _y(found)}
-    ticks = [(k / 5, f"{k / 5}") for k in range(6)]
-    return _picture(title, "Jaccard similarity", ticks, levels, bars) | {"mark": mark, "line": line}
+    picture = {
+        "title": "Candidate pairs by Jaccard similarity",
+        "axis": "Jaccard similarity",
+        "ticks": [(k / 5, f"{k / 5}") for k in range(6)],
+        "levels": levels,
+        "bars": bars,
+        "mark": {"x": threshold, "text": f"threshold {threshold:g}", "left": threshold > 0.5},
+    }
+    if curve is None:
+        return picture
+    similarity, found = np.linspace(0, 1, 201), float(curve.probability(threshold))
+    title = f"Probability that two documents become a candidate pair, by similarity: {found:.4f} at {threshold:g}"
+    points = zip(similarity.tolist(), np.asarray(curve.probability(similarity)).tolist(), strict=True)
+    return picture | {"title": title, "line": list(points), "dot": found}
 
 
 def similarity_picture(counts: Mapping[str, Any], threshold: float, measure: str) -> Picture:
@@ -51,43 +52,27 @@ def similarity_picture(counts: Mapping[str, Any], threshold: float, measure: str
     below, one = _below_one(counts), counts["one"]
     first = min([*below, int(threshold * BINS + 1e-9), BINS - 5])
     most = max([*below.values(), 1 if below else one, 1])
-    inner = WIDTH - LEFT - RIGHT
-    wide = (inner - APART) / (BINS - first)
+    wide = (1 - APART) / (BINS - first)
     bars = [
-        _bar(
-            "bar",
-            LEFT + (at - first) * wide,
-            wide,
-            count / most,
-            f"{at / BINS:.2f} to {(at + 1) / BINS:.2f}: {count:,}",
-        )
+        _bar("bar", (at - first) * wide, wide, count / most, f"{at / BINS:.2f} to {(at + 1) / BINS:.2f}: {count:,}")
         for at, count in below.items()
     ]
-    left, width = WIDTH - RIGHT - APART * 0.7, APART * 0.7
-    bars.append(_bar("bar one", left, width, min(one / most, 1), f"1: {one:,}"))
+    bars.append(_bar("bar one", 1 - 0.7 * APART, 0.7 * APART, min(one / most, 1), f"1: {one:,}"))
     step = next(step for step in STEPS if (BINS - first) / step <= MOST_TICKS)
-    ticks = [((at - first) * wide / inner, f"{at / BINS:.2f}") for at in range(-(-first // step) * step, BINS, step)]
-    ticks.append(((left + width / 2 - LEFT) / inner, "1"))
-    levels = [(part, _brief(most * part)) for part in ((0, 0.5, 1) if most > 1 else (0, 1))]
-    title = f"Dropped documents by {alike} {axis.split()[-1]} the kept one: {one:,} of {alike} 1"
-    broken = {"x": left - 3, "width": width / 2 + 3} if one > most else {}
-    return _picture(title, f"{axis} the kept document", ticks, levels, bars) | {"one": f"{one:,}", "broken": broken}
-
-
-def _picture(
-    title: str,
-    axis: str,
-    ticks: Sequence[tuple[float, str]],
-    levels: Sequence[tuple[float, str]],
-    bars: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    frame = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": _y(0)}
-    marks = {
-        "ticks": [(_x(part), label) for part, label in ticks],
-        "levels": [(_y(part), name) for part, name in levels],
+    ticks = [((at - first) * wide, f"{at / BINS:.2f}") for at in range(-(-first // step) * step, BINS, step)]
+    return {
+        "title": f"Dropped documents by {alike} {axis.split()[-1]} the kept one: {one:,} of {alike} 1",
+        "axis": f"{axis} the kept document",
+        "ticks": [*ticks, (1 - 0.35 * APART, "1")],
+        "levels": [(part, _brief(most * part)) for part in ((0, 0.5, 1) if most > 1 else (0, 1))],
+        "bars": bars,
+        "one": f"{one:,}",
+        "broken": one > most,
     }
-    absent = {"mark": {}, "line": {}, "one": "", "broken": {}}  # unless the picture has them
-    return {"title": title, "axis": axis, "bars": bars, **absent, **frame, **marks}
+
+
+def _bar(kind: str, left: float, wide: float, tall: float, name: str = "") -> Mapping[str, Any]:
+    return {"kind": kind, "x": left, "width": wide, "height": tall, "name": name}
 
 
 def _brief(count: float) -> str:
@@ -102,16 +87,3 @@ def _brief(count: float) -> str:
 def _below_one(counts: Mapping[str, Any]) -> dict[int, int]:
     """Counts by hundredths of similarity."""
     return {round(float(low) * BINS): count for low, count in counts["below_one"].items()}
-
-
-def _bar(kind: str, left: float, wide: float, part: float, name: str = "") -> Mapping[str, Any]:
-    tall = max((_y(0) - TOP) * part, 1) if part else 0
-    return {"kind": kind, "x": left + 0.5, "y": _y(0) - tall, "width": max(wide - 1, 1), "height": tall, "name": name}
-
-
-def _x(part: float) -> float:
-    return LEFT + part * (WIDTH - LEFT - RIGHT)
-
-
-def _y(part: float) -> float:
-    return HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM)
