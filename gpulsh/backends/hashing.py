@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Tokens, Words
-from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
+from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, NO_DIGEST, ROUND_SHIFT, STREAM_SHINGLE, STREAM_TOKEN
 from gpulsh.params import Family, Shingling
 from gpulsh.permutations import word_array, word_pairs, words
 from gpulsh.ragged import offsets
@@ -88,6 +88,16 @@ def _reduced(x: Array) -> Array:
     """x modulo the prime."""
     x = (x & _PRIME) + (x >> _PRIME_BITS)
     return np.where(x >= _PRIME, x - _PRIME, x)
+
+
+def rounds_joined(state: Array) -> Array:
+    """uint64 [n, bins]: signatures of `splitmix_rounds`, of `state` [n, 2 bins]: values thrown, then own ones."""
+    bins, none = state.shape[1] // 2, _U(NO_DIGEST)
+    number = np.arange(bins, 2 * bins, dtype=np.uint64, like=state) << _U(ROUND_SHIFT)
+    own = number | state[:, bins:] & _U((1 << ROUND_SHIFT) - 1)
+    found = np.where(state[:, :bins] == none, own, state[:, :bins])
+    found[(state == none).all(axis=1)] = none
+    return found
 
 
 # Families whose sketch is the minimum of each function over a set. `minhash`, the default, has a file of its own.

@@ -170,7 +170,7 @@ def _rows(rows: Fingerprints, keys: Words, distinct: bool, out: Words) -> None:
     values, offset = rows.values, rows.offset
     longest = int(np.diff(offset).max(initial=0)) if distinct else 0
     table, found = _scratch.take("table", 4 * longest + 8), _scratch.take("found", 2 * longest)
-    room = table.view(np.uint32), found, *_room()
+    room = table.view(np.uint32), found, np.empty(_FULL, np.uint64), np.zeros(64, np.int64)  # hashes, counts
     start = 0
     while (stuck := _simhash(values, offset[start:], keys, distinct, *room, out[start:])) >= 0:
         start += stuck + 1
@@ -178,14 +178,9 @@ def _rows(rows: Fingerprints, keys: Words, distinct: bool, out: Words) -> None:
         out[start - 1] = _of_pieces([row], keys)
 
 
-def _room() -> tuple[Words, Numbers]:
-    """Room for the hashes and the counts."""
-    return np.empty(_FULL, np.uint64), np.zeros(64, np.int64)
-
-
 def _of_pieces(pieces: Iterable[Words], keys: Words) -> Words:
     """uint64 [words] of a row whose values come in pieces."""
-    hashes, counts, total = _room()[0], np.zeros((len(keys), 64), np.int64), 0
+    hashes, counts, total = np.empty(_FULL, np.uint64), np.zeros((len(keys), 64), np.int64), 0
     for values in pieces:
         total += len(values)
         _counts(values, keys, hashes, counts)

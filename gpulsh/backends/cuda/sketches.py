@@ -22,8 +22,8 @@ from gpulsh.backends.cuda.launcher import LANES, Argument
 from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.cuda.texts import TokenSums, shingle_sums
 from gpulsh.backends.darts import Streams, logarithms
-from gpulsh.backends.hashing import FUNCTIONS, function_tables
-from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE, ROUND_SHIFT, THROWS, SketchFold
+from gpulsh.backends.hashing import FUNCTIONS, function_tables, rounds_joined
+from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE, THROWS, SketchFold
 from gpulsh.params import BandShape, Family
 from gpulsh.permutations import Coefficients, coefficients, word_array, word_pairs, words
 from gpulsh.ragged import first_of_runs
@@ -198,12 +198,7 @@ class SplitmixRounds(Minima):
         return state
 
     def finish(self, state: Array) -> Array:
-        xp, none, lower = self.machine.arrays, np.uint64(NO_DIGEST), np.uint64((1 << ROUND_SHIFT) - 1)
-        thrown, own = state[:, : self._bins], state[:, self._bins :]
-        number = xp.arange(self._bins, 2 * self._bins, dtype=np.uint64) << np.uint64(ROUND_SHIFT)
-        filled = xp.where(thrown == none, number | own & lower, thrown)
-        filled[(state == none).all(axis=1)] = none
-        return filled
+        return rounds_joined(state)
 
 
 SKETCHES: dict[str, Callable[[Machine, Family], Minima]] = {  # by `Family.sketch`

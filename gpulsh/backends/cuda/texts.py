@@ -48,11 +48,6 @@ class Marks(NamedTuple):
     block_tokens: Array  # int64 [blocks]: tokens that start in each block
     block_open: Array  # int64 [blocks]: code points since the last start
 
-    @property
-    def blocks(self) -> int:
-        """Blocks of strips."""
-        return len(self.block_tokens)
-
 
 def marks_of(machine: Machine, text: TextBatch, shingling: Shingling, length: int) -> Marks:
     """The marks of `length` bytes on the device."""
@@ -90,7 +85,7 @@ def token_sums(
     kernel = f"tokens_sum{'_packed' if proof else ''}{table.way}"
     machine.run("tokens", length, *read, *made, kernel=kernel, threads=threads, items=STRIP)
     starts = xp.empty(documents + 1, np.int64)
-    given = text.offset, documents, characters, threads, marks.blocks, *masks, tokens_end, starts
+    given = text.offset, documents, characters, threads, len(tokens_end), *masks, tokens_end, starts
     machine.run("tokens", documents + 1, *given, kernel="tokens_starts")
     return TokenSums(sums[1:], starts, characters, None if packed is None else packed[1:])
 
@@ -107,7 +102,7 @@ def tokens(machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys =
 def shingles(machine: Machine, tokens: Tokens, size: int, keys: Keys = None) -> Fingerprints:
     first, last = machine.numbers(tokens.offset[0], tokens.offset[-1])
     mixed = TokenSums(tokens.values[first:last], tokens.offset - first, 0)
-    return _shingles(machine, "shingle_hashes", mixed, size, keys)
+    return shingle_sums(machine, mixed, size, keys, kernel="shingle_hashes")
 
 
 def window_hashes(
@@ -135,12 +130,8 @@ def shingle(machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys 
     return shingle_sums(machine, token_sums(machine, text, shingling, keys), shingling.size, keys)
 
 
-def shingle_sums(machine: Machine, tokens: TokenSums, size: int, keys: Keys) -> Fingerprints:
+def shingle_sums(machine: Machine, tokens: TokenSums, size: int, keys: Keys, kernel: str = "shingle") -> Fingerprints:
     """`shingles` of tokens that are not mixed yet."""
-    return _shingles(machine, "shingle", tokens, size, keys)
-
-
-def _shingles(machine: Machine, kernel: str, tokens: TokenSums, size: int, keys: Keys) -> Fingerprints:
     xp, total = machine.arrays, len(tokens.sums)
     counts = tokens.counts(xp)
     rows = offsets(xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0))

@@ -108,16 +108,14 @@ def two_blocks(builder: ir.IRBuilder) -> ir.Value:
 
 
 def _folded_ascii(builder: ir.IRBuilder, address: ir.Value, length: ir.Value) -> ir.Value:
+    """The first `length` of 8 ASCII letters and digits, folded, the first lowest, then zeros; 1 <= length <= 8."""
     text = load(builder, address, I64)
     lower = builder.or_(text, ir.Constant(I64, 0x2020202020202020))  # letters fold, digits have the bit
     unused = builder.sub(ir.Constant(I64, 64), builder.shl(length, ir.Constant(I64, 3)))
     return builder.and_(lower, builder.lshr(ir.Constant(I64, 0xFFFFFFFFFFFFFFFF), unused))
 
 
-@lowered(types.uint64(types.int64, types.int64))
-def packed_ascii(builder: ir.IRBuilder, address: ir.Value, length: ir.Value) -> ir.Value:
-    """The first `length` of 8 ASCII letters and digits, folded, the first lowest, then zeros; 1 <= length <= 8."""
-    return _folded_ascii(builder, address, length)
+packed_ascii = lowered(types.uint64(types.int64, types.int64))(_folded_ascii)
 
 
 @lowered(types.uint64(types.int64, types.int64, types.int64))

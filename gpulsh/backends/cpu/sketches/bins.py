@@ -20,9 +20,8 @@ from collections.abc import Callable
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Values, Words
+from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends import hashing, protocol
 from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.sketches import Minima
@@ -262,13 +261,6 @@ def _fill(signatures, probes, probe, least, places, drawn):
                 signature[place] = least[following]
 
 
-def _first_probes(bins: int, probe: np.uint64) -> NDArray[np.uint32]:
-    """uint32 [PROBES, bins]: where the first probes of each bin look."""
-    place, t = np.arange(bins, dtype=np.uint64), np.arange(PROBES, dtype=np.uint64)[:, None]
-    drawn: Words = hashing.mixed(probe + (place << _S32 | t))
-    return ((drawn >> _S32) * _U(bins) >> _S32).astype(np.uint32)
-
-
 class OnePermutation(Minima):
     """The least value in each of `num_perm` bins."""
 
@@ -276,7 +268,9 @@ class OnePermutation(Minima):
         super().__init__(family)
         multiplier, addend, probe = words(family, 3)
         self._multiplier, self._addend, self._probe = _U(multiplier | 1), _U(addend), _U(probe)
-        self._probes = _first_probes(self.columns, self._probe)
+        place, t = np.arange(self.columns, dtype=np.uint64), np.arange(PROBES, dtype=np.uint64)[:, None]
+        drawn = hashing.mixed(self._probe + (place << _S32 | t)) >> _S32
+        self._probes = (drawn * _U(self.columns) >> _S32).astype(np.uint32)  # where the first of each bin look
 
     def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
         drawn = self._multiplier, self._addend
@@ -326,18 +320,15 @@ class SplitmixRounds(Minima):
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
-        self._bins, self.columns = family.num_perm, 2 * family.num_perm
+        self.columns = 2 * family.num_perm
         self._words = word_pairs(family)
 
     def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
         _hash_rounds(fingerprints.values, fingerprints.offset, *self._words, minima)
 
     def finish(self, state: Values) -> Values:
-        thrown, own = state[:, : self._bins], state[:, self._bins :]
-        number = np.arange(self._bins, 2 * self._bins, dtype=np.uint64) << _ROUND
-        filled = np.where(thrown == _NONE, number | own & _WITHIN, thrown)
-        filled[(state == _NONE).all(axis=1)] = _NONE
-        return filled
+        found: Values = hashing.rounds_joined(state)
+        return found
 
 
 SKETCHES: dict[str, Callable[[Family], Minima]] = {
