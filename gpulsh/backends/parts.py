@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.errors import DeviceMemoryError
+from gpulsh.ragged import distinct
 
 Result = TypeVar("Result")
 Items = TypeVar("Items", bound=Sized)
@@ -35,6 +36,34 @@ def rows_in_part(rows: Fingerprints, part: int, parts: int) -> Fingerprints:
     """The fingerprints of each row that are in part `part` of `parts`, of NumPy or CuPy arrays."""
     inside = np.flatnonzero(in_part(rows.values, part, parts))
     return Fingerprints(rows.values[inside], np.searchsorted(inside, rows.offset))
+
+
+def union_of(pieces: Iterable[Array], take: Callable[[int], None] | None = None) -> Array:
+    """uint64: the different values of one or more pieces, of NumPy or CuPy, ascending.
+
+    Pieces are set aside until they are as long as the values held, so values are sorted few times. That takes 17 bytes
+    for each value. `take` gets the number of values that are held from then on, negative if they become fewer.
+    """
+    runs: list[Array] = []  # the values held, then pieces
+    taken = 0
+    for piece in pieces:
+        runs.append(piece.copy())
+        if len(runs) == 1 or sum(map(len, runs[1:])) >= len(runs[0]):
+            _merge(runs)
+        if take is not None:
+            before, taken = taken, sum(map(len, runs))
+            take(taken - before)
+    if len(runs) > 1:
+        _merge(runs)
+    return runs[0]
+
+
+def _merge(runs: list[Array]) -> None:
+    """Make one run of ascending values of all; they are released before the sort."""
+    values = np.concatenate(runs)
+    runs.clear()
+    values.sort()
+    runs.append(distinct(values))
 
 
 def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MOST_PARTS) -> tuple[Result, int]:

@@ -8,14 +8,12 @@ prefixes: a count of counts finds a row's rarest shingles without a sort.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, Words
+from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.cpu.kernel import kernel, subroutine
-from gpulsh.backends.cpu.threads import Room, Threads, by_weight, own_pages
+from gpulsh.backends.cpu.threads import Threads, by_weight
 from gpulsh.backends.cpu.vectors import prefetch
 
 CHUNK_SHINGLES = 1 << 16
@@ -118,51 +116,6 @@ def unique(threads: Threads, fingerprints: Fingerprints) -> Fingerprints:
     return threads.rows(
         lambda start, stop: unique_rows(rows.slice(start, stop)), by_weight(rows.offset, CHUNK_SHINGLES)
     )
-
-
-def union_of(pieces: Iterable[Fingerprints], room: Room) -> Words:
-    """All values of pieces of one row each, ascending and without repeats.
-
-    Ascending runs of like length are merged, so values are moved few times. It holds at most 16 bytes per value, while
-    two halves are merged. Raises DeviceMemoryError if there are too many values.
-    """
-    runs: list[Words] = []  # each shorter than the one before
-    taken = 0
-    for piece in pieces:
-        runs.append(unique_rows(piece).values.copy())
-        while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
-            _merge_last(runs)
-        held = sum(map(len, runs))
-        room.take(held - taken)
-        taken = held
-    while len(runs) > 1:
-        _merge_last(runs)
-    return runs[0] if runs else np.empty(0, np.uint64)
-
-
-def _merge_last(runs: list[Words]) -> None:
-    right, left = runs.pop(), runs.pop()
-    merged = own_pages(len(left) + len(right))
-    runs.append(merged[: _union(left, right, merged)])
-
-
-@kernel
-def _union(left, right, out):
-    """The values of two ascending rows without repeats, likewise; how many they are."""
-    i, j, made = 0, 0, 0
-    while i < left.size and j < right.size:
-        x, y = left[i], right[j]
-        out[made] = min(x, y)
-        i += x <= y
-        j += y <= x
-        made += 1
-    for value in left[i:]:
-        out[made] = value
-        made += 1
-    for value in right[j:]:
-        out[made] = value
-        made += 1
-    return made
 
 
 @subroutine

@@ -11,11 +11,11 @@ from gpulsh.backends.cpu.buckets import band_digests
 from gpulsh.backends.cpu.fingerprinting.documents import shingle_tokens
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys
 from gpulsh.backends.cpu.passes import NO_HASHES, TextPass, one_row
-from gpulsh.backends.cpu.rows import union_of, unique_rows
+from gpulsh.backends.cpu.rows import unique_rows
 from gpulsh.backends.cpu.sketches import Minima, sketch_of
 from gpulsh.backends.cpu.threads import SETS, Room, Scratch, Threads, by_weight
 from gpulsh.backends.cpu.vectors import LANES
-from gpulsh.backends.parts import rows_in_part
+from gpulsh.backends.parts import rows_in_part, union_of
 from gpulsh.backends.protocol import Keys
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
@@ -68,7 +68,7 @@ def set_rows(texts: TextPass, start: int, stop: int, room: Room, part: int = 0, 
     if parts > 1:
         pieces = (rows_in_part(rows, part, parts) for rows in pieces)
     if texts.is_giant(start, stop):
-        return one_row(union_of(pieces, room))
+        return one_row(union_of((rows.values for rows in pieces), room.take))
     found = unique_rows(next(pieces))
     room.take(len(found.values))
     return found

@@ -15,7 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from functools import cache
-from mmap import mmap
 from typing import TypeVar
 
 import numpy as np
@@ -27,7 +26,6 @@ from gpulsh.ragged import offsets
 MEMORY = 8 << 30  # default bytes that a run may use
 SETS = 6  # log2 of the bytes a fingerprint of a set needs: 16 in each of two items in work, and 16 for each one's text
 
-OWN_PAGES = 1 << 16  # elements
 NO_ROWS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 
 Result = TypeVar("Result")
@@ -153,13 +151,6 @@ def by_weight(offset: Numbers, weight: int) -> list[tuple[int, int]]:
 def by_count(count: int, size: int) -> list[tuple[int, int]]:
     """[0, count) in pieces of `size`."""
     return [(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def own_pages(count: int) -> Words:
-    """A uint64 [count]; a large one returns its memory to the system when freed, without holes in an allocator."""
-    if count < OWN_PAGES:
-        return np.empty(count, np.uint64)
-    return np.frombuffer(mmap(-1, 8 * count), np.uint64)
 
 
 class Room:

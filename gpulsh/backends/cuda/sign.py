@@ -25,11 +25,11 @@ from gpulsh.backends.cuda.memory import device_of, on_device, on_host
 from gpulsh.backends.cuda.rows import unique
 from gpulsh.backends.cuda.sketches import sketch_of
 from gpulsh.backends.cuda.texts import TokenSums, add_exact_terms, exact_of, shingle, shingle_sums, token_sums
-from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, rows_in_part
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, rows_in_part, union_of
 from gpulsh.backends.protocol import Keys
 from gpulsh.backends.unicode_table import SEPARATOR, WORD, unicode_table
 from gpulsh.params import PLAIN, BandShape, Family, Reading, Shingling, Unit
-from gpulsh.ragged import cuts, end_to_end, first_of_runs
+from gpulsh.ragged import cuts, end_to_end
 from gpulsh.secret import EvidenceKeys
 
 Read = Callable[[int, int], NDArray[np.uint8]]  # the document's bytes [low, high)
@@ -115,7 +115,8 @@ def shingle_part(
             with device_of(text.offset):
                 document = text.slice(start, stop)
             pieces = _pieces(machine, document, shingling, keys, most)
-            found.append(_set_of(machine, (rows_in_part(piece, part, parts).values for _, _, piece in pieces)))
+            values = union_of(rows_in_part(piece, part, parts).values for _, _, piece in pieces)
+            found.append(Fingerprints(values, xp.asarray(np.array([0, len(values)], np.int64))))
         else:
             values = on_device(xp, _bytes(text, offset[start], offset[stop]))
             batch = TextBatch(values, xp.asarray(offset[start : stop + 1] - offset[start]))
@@ -161,27 +162,6 @@ def _pieces(
         del sums
         yield tokens, before, fingerprints
         before = after
-
-
-def _set_of(machine: Machine, pieces: Iterator[Array]) -> Fingerprints:
-    """The values of a document: additions of pieces are set aside until they are as many as those held."""
-    xp = machine.arrays
-    runs: list[Array] = [xp.zeros(0, np.uint64)]  # the values held, then those set aside
-    for values in pieces:
-        runs.append(_merge(machine, [values]))
-        if sum(map(len, runs[1:])) >= len(runs[0]):
-            runs = [_merge(machine, runs)]
-    values = runs[0] if len(runs) == 1 else _merge(machine, runs)
-    return Fingerprints(values, xp.asarray(np.array([0, len(values)], np.int64)))
-
-
-def _merge(machine: Machine, runs: list[Array]) -> Array:
-    """`unique` of all values as one row, by one sort; `runs` is emptied before it."""
-    xp = machine.arrays
-    values = xp.concatenate(runs)
-    runs.clear()
-    values = xp.sort(values)
-    return values[first_of_runs(values)]
 
 
 class Piece(NamedTuple):
