@@ -14,20 +14,10 @@ import click
 import pytest
 
 import gpulsh
+from gpulsh import errors
 from gpulsh.cli import group
 from gpulsh.cli.commands import COMMANDS
-from gpulsh.errors import (
-    FUNCTIONS,
-    OPTIONS,
-    RENAMED,
-    SWITCHES,
-    Extra,
-    GpulshError,
-    InputError,
-    InputTypeError,
-    OutputError,
-    ParameterError,
-)
+from gpulsh.errors import GpulshError, InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.run.progress import open_progress
 from tests.support.command import Command
 from tests.support.files import write_rows
@@ -72,10 +62,10 @@ def test_every_option_that_a_message_names_is_known() -> None:
     assert command is not None
     options = {option for parameter in command.params for option in parameter.opts}
     keywords = inspect.signature(gpulsh.deduplicate_files).parameters
-    assert {f"--{name}" for name in OPTIONS} <= options
-    assert {RENAMED.get(name, name.replace("-", "_")) for name in OPTIONS} <= set(keywords)
-    assert all(keywords[name].default is False for name in SWITCHES if name in keywords)
-    assert FUNCTIONS.keys() <= COMMANDS.keys() and set(FUNCTIONS.values()) <= set(gpulsh.__all__)
+    assert {f"--{name}" for name in errors.OPTIONS} <= options
+    assert {errors.RENAMED.get(name, name.replace("-", "_")) for name in errors.OPTIONS} <= set(keywords)
+    assert all(keywords[name].default is False for name in errors.SWITCHES if name in keywords)
+    assert errors.FUNCTIONS.keys() <= COMMANDS.keys() and set(errors.FUNCTIONS.values()) <= set(gpulsh.__all__)
     for path in PACKAGE.rglob("*.py"):
         if "cli" in path.parts:
             continue
@@ -83,13 +73,13 @@ def test_every_option_that_a_message_names_is_known() -> None:
             if isinstance(raised, ast.Raise):
                 texts = [part.value for part in ast.walk(raised) if isinstance(part, ast.Constant)]
                 for name in re.findall(r"--([a-z-]+)", " ".join(text for text in texts if isinstance(text, str))):
-                    assert name in OPTIONS or name == "head", f"{path}: {name}"  # the latter of `ray start`
+                    assert name in errors.OPTIONS or name == "head", f"{path}: {name}"  # the latter of `ray start`
 
 
 def test_an_extra_is_named_with_the_command_that_installs_it() -> None:
     """In every shell, some of which take brackets for a pattern."""
     declared = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(get_args(Extra)) == declared.keys() - {"cxx", "dev", "docs"}
+    assert set(get_args(errors.Extra)) == declared.keys() - {"cxx", "dev", "docs"}
     written = [PACKAGE.parent / "README.md", *(PACKAGE.parent / "docs").glob("*.md"), *PACKAGE.rglob("*.py")]
     for path in written:
         for line in path.read_text(encoding="utf-8").splitlines():

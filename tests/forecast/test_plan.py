@@ -16,20 +16,8 @@ import gpulsh
 from gpulsh.cli import main
 from gpulsh.cli.plan import sample_lines
 from gpulsh.errors import InputError, OutputError, ParameterError
-from gpulsh.forecast import sample
-from gpulsh.forecast.formula import (
-    INDEX_KEY_BYTES,
-    Corpus,
-    Estimate,
-    compact_index_bytes,
-    estimate,
-    false_candidates,
-    held_at_once,
-    index_bytes,
-    recorded,
-    stage_works,
-    workers_needed,
-)
+from gpulsh.forecast import formula, sample
+from gpulsh.forecast.formula import Corpus, estimate, recorded, stage_works
 from gpulsh.forecast.sample import START, Plan, Usage, grown, run
 from gpulsh.report.wording import duration, size
 from gpulsh.run.index.jobs import build_index
@@ -112,13 +100,13 @@ def test_remote_inputs_and_results_go_through_the_network() -> None:
 @pytest.mark.parametrize(("bands", "rows", "similarity"), [(1, 1, 0.3), (4, 2, 0.01), (21, 6, 0.3), (21, 6, 0.0)])
 def test_false_candidates_are_the_probability_of_each_pair(bands: int, rows: int, similarity: float) -> None:
     naive = sum(1 - (1 - similarity**rows) ** bands + bands / 2**64 for _ in range(100) for _ in range(99)) / 2
-    assert false_candidates(100, similarity, bands, rows) == pytest.approx(naive, rel=1e-3, abs=1e-15)
+    assert formula.false_candidates(100, similarity, bands, rows) == pytest.approx(naive, rel=1e-3, abs=1e-15)
 
 
 def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
     texts = [" ".join(f"{number}x{i}" for i in range(44)) for number in range(1500) for _ in range(1 + number % 2)]
     keys = [f"https://example.org/page/{number:07}" for number in range(len(texts))]
-    assert len(keys[0]) == INDEX_KEY_BYTES
+    assert len(keys[0]) == formula.INDEX_KEY_BYTES
     with gpulsh.Index.create(tmp_path / "index", backend="cpu") as index:
         index.add(keys, texts)
     bands = index.parameters.banding.bands
@@ -126,11 +114,11 @@ def test_an_index_is_as_large_as_estimated(tmp_path: Path) -> None:
     taken = sum(file.stat().st_size for file in (tmp_path / "index").iterdir())
     known: dict[str, float] = {"met": 0, "pairs": 0, "dropped": dropped, "bytes_per_shingle": 5}
     corpus = Corpus(documents=len(texts), bytes=40 * 5 * len(texts), **known)
-    assert dropped > 0.3 and index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
+    assert dropped > 0.3 and formula.index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
     write_rows(tmp_path / "texts.parquet", texts)
     build_index(tmp_path / "compact", [str(tmp_path / "texts.parquet")], backend="cpu", evidence="source")
     taken = sum(file.stat().st_size for file in (tmp_path / "compact").iterdir())
-    assert compact_index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
+    assert formula.compact_index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
 
 
 def test_rates_come_from_a_record_of_such_workers_or_from_options(
@@ -161,13 +149,13 @@ def test_rates_come_from_a_record_of_such_workers_or_from_options(
 
 @pytest.mark.parametrize("wanted", [1, 2, 3, 8, 1000])
 def test_the_fewest_workers_are_found(wanted: int) -> None:
-    def estimated(workers: int) -> Estimate:
+    def estimated(workers: int) -> formula.Estimate:
         return estimate(CORPUS, dict.fromkeys(ESTIMATED, 1.0), workers=workers, nodes=1, bands=4, rows=8)
 
     alone = estimated(1).seconds
     assert alone is not None
-    assert workers_needed(alone / wanted * (1 + 1e-9), estimated) == wanted
-    assert workers_needed(alone / wanted * (1 - 1e-9), estimated) == wanted + 1
+    assert formula.workers_needed(alone / wanted * (1 + 1e-9), estimated) == wanted
+    assert formula.workers_needed(alone / wanted * (1 - 1e-9), estimated) == wanted + 1
 
 
 def test_start_deadline_and_shares_are_counted(command: Command, planned: Callable[[str], dict[str, Any]]) -> None:
@@ -269,7 +257,7 @@ def planted(documents: int) -> Usage:
         corpus=of,
         seconds={**{name: FIXED[name] + EACH[name] * amounts[name] for name in ESTIMATED}, START: 1.5},
         processor=3 + 2e-6 * of.bytes,
-        memory=300e6 + max(held_at_once(name, of, 21, 2, 1, 8 << 30) for name in ESTIMATED),
+        memory=300e6 + max(formula.held_at_once(name, of, 21, 2, 1, 8 << 30) for name in ESTIMATED),
         data=500 * documents * (1 - of.dropped),
         evidence=40 * documents * of.dropped,
     )

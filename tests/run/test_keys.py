@@ -28,23 +28,8 @@ from gpulsh.report.summary import funnel_table, summary
 from tests.crash.test_resume import results
 from tests.decide.test_decision import corpus
 from tests.io.formats.test_warc import page, record, words
-from tests.run.test_partitioned import (
-    BANDING,
-    MEMORY,
-    SHINGLING,
-    SMALL_BUCKET,
-    URLS,
-    Given,
-    assert_rows,
-    cut_as,
-    cuts,
-    givens,
-    in_memory,
-    keeps,
-    resolves,
-    run,
-    thresholds,
-)
+from tests.run import test_partitioned as parts
+from tests.run.test_partitioned import SHINGLING, Given, assert_rows, cut_as, cuts, in_memory, resolves, run, thresholds
 from tests.support import naive
 from tests.support.files import write_rows
 from tests.support.runs import evidence, interrupting
@@ -95,7 +80,7 @@ def by_definition(
     return target, similarity, naive.components(len(keys), edges), decision
 
 
-some_keys = st.sampled_from([None, "", *URLS, "a", "b"])
+some_keys = st.sampled_from([None, "", *parts.URLS, "a", "b"])
 
 
 @every_backend
@@ -107,17 +92,17 @@ def test_memory_decides_as_the_definition(
     documents = Given(corpus(seed, size, 2, 8, 0.05) if size else [], [0] * size, "int", seed)
     keys = data.draw(st.lists(some_keys, min_size=size, max_size=size))
     priority = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
-    with cut_as(Cut(memory=MEMORY, partition=1, digests=1, group=1)):
+    with cut_as(Cut(memory=parts.MEMORY, partition=1, digests=1, group=1)):
         found = gpulsh.deduplicate(
             documents.texts,
             key=keys,
             key_only=only,
             priority=np.array(priority, np.int64),
             backend=backend,
-            **{"threshold": threshold, "resolve": resolve, "shingling": SHINGLING, "threads": 1, **BANDING},
+            **{"threshold": threshold, "resolve": resolve, "shingling": SHINGLING, "threads": 1, **parts.BANDING},
         )
     target, similarity, cluster, decision = by_definition(
-        documents.documents, keys, priority, threshold, only=only, resolve=resolve, small_bucket=SMALL_BUCKET
+        documents.documents, keys, priority, threshold, only=only, resolve=resolve, small_bucket=parts.SMALL_BUCKET
     )
     assert found.duplicate_of.tolist() == target
     np.testing.assert_array_equal(found.similarity, np.array(similarity, np.float32))
@@ -136,7 +121,7 @@ def test_memory_decides_as_the_definition(
 
 @settings(max_examples=7)
 @given(
-    st.one_of(givens(("int",)), givens(("int", "date"), protecting=True)),
+    st.one_of(parts.givens(("int",)), parts.givens(("int", "date"), protecting=True)),
     cuts,
     thresholds,
     resolves,
@@ -147,7 +132,7 @@ def test_memory_decides_as_the_definition(
 def test_any_cut_decides_as_the_definition(
     documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int, within: bool, only: bool
 ) -> None:
-    keep = keeps(documents)[policy]
+    keep = parts.keeps(documents)[policy]
     options: dict[str, Any] = {"threshold": threshold, "resolve": resolve}
     asked = {"keep": keep, "id_column": "id", "key": "url", "key_only": only, "within": within}
     with tempfile.TemporaryDirectory() as folder:
@@ -165,13 +150,13 @@ def test_any_cut_decides_as_the_definition(
     ]
     if not within and not documents.protected:
         known = {"key": documents.urls, "key_only": only, "shingling": SHINGLING}
-        assert_rows(rows, in_memory(documents, keep, **known, **options, **BANDING)[0])
+        assert_rows(rows, in_memory(documents, keep, **known, **options, **parts.BANDING)[0])
 
 
 @settings(max_examples=5)
-@given(givens(("int",)), cuts, st.sampled_from([0.3, 0.8]), st.integers(0, 2))
+@given(parts.givens(("int",)), cuts, st.sampled_from([0.3, 0.8]), st.integers(0, 2))
 def test_containment_and_keys(documents: Given, cut: Cut, threshold: float, policy: int) -> None:
-    keep = keeps(documents)[policy]
+    keep = parts.keeps(documents)[policy]
     options = {"threshold": threshold, "measure": "containment"}
     with tempfile.TemporaryDirectory() as folder:
         _, rows = run(documents, Path(folder), cut, keep=keep, id_column="id", key="url", **options)
@@ -473,7 +458,7 @@ def test_texts_are_not_read_for_keys_alone(tmp_path: Path) -> None:
     assert (report["funnel"]["bytes"], report["funnel"]["nulls"], report["funnel"]["empty"]) == (0, 0, 0)
 
 
-SMALL = Cut(memory=MEMORY, partition=500, digests=200, group=300)
+SMALL = Cut(memory=parts.MEMORY, partition=500, digests=200, group=300)
 
 
 @pytest.mark.parametrize(("stage", "only"), [("keys", True), ("keys", False), ("verify", False), ("collect", True)])

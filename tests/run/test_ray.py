@@ -18,26 +18,15 @@ from gpulsh.io.file import File
 from gpulsh.run.engines import worker
 from gpulsh.run.engines.ray import check_reachable
 from gpulsh.store.manifest import Manifest
-from tests.support.ray_cluster import (
-    OPTIONS,
-    PROCESSORS,
-    cluster,
-    cuts,
-    inputs,
-    joined,
-    kill,
-    passages_as_of_a_local_run,
-    processes,
-    results,
-    steps,
-)
+from tests.support import ray_cluster
+from tests.support.ray_cluster import OPTIONS, cluster, cuts, inputs, joined, processes, results, steps
 from tests.support.texts import SECRETS
 
 SCORE = {"keep": "score", "resolve": "components", "id_column": "key", "write": "marked", "source_column": "score"}
 
 
 def test_passages_are_those_of_a_local_run(joined: str, inputs: Path, tmp_path: Path) -> None:
-    passages_as_of_a_local_run(joined, inputs, tmp_path, tokens=8, bridge=4)
+    ray_cluster.passages_as_of_a_local_run(joined, inputs, tmp_path, tokens=8, bridge=4)
 
 
 def test_keys_and_protected_items_are_found_as_in_a_local_run(
@@ -87,7 +76,7 @@ def test_the_bytes_are_those_of_a_local_run_although_workers_are_killed(
         if step.startswith("verify-") and not killed:
             killed.append(step)
             for process in processes:
-                kill(process)
+                ray_cluster.kill(process)
 
     monkeypatch.setattr(Manifest, "add", add_and_kill)
     how = {**options, "engine": "ray", "address": joined, "secret": SECRETS[1]}
@@ -99,7 +88,7 @@ def test_the_bytes_are_those_of_a_local_run_although_workers_are_killed(
     assert sum(step.startswith("sign-") for step in steps) == 7
     for stage in ("collide", "compare", "verify"):
         assert sum(step.startswith(f"{stage}-") for step in steps) > 3, stage
-    assert result.report["engine"] == {"name": "ray", "workers": sum(n // 2 for n in PROCESSORS)}
+    assert result.report["engine"] == {"name": "ray", "workers": sum(n // 2 for n in ray_cluster.PROCESSORS)}
     assert result.report["backend"] == {"name": "cpu", "device": None}
     assert result.funnel["dropped"] > 50
     assert killed and "ended: its worker process has died; another worker repeats the task" in caplog.text

@@ -33,21 +33,8 @@ from gpulsh.run.engines import worker
 from gpulsh.run.job import Made, Workplace
 from gpulsh.store.manifest import Manifest
 from tests.run.test_ray import as_of_a_local_run
-from tests.support.ray_cluster import (
-    OPTIONS,
-    PROCESSORS,
-    ROOT,
-    SMALL_STORE,
-    SPEEDY,
-    cluster,
-    cuts,
-    inputs,
-    joined,
-    kill,
-    passages_as_of_a_local_run,
-    results,
-    steps,
-)
+from tests.support import ray_cluster
+from tests.support.ray_cluster import OPTIONS, ROOT, cluster, cuts, inputs, joined, results, steps
 
 
 @pytest.mark.parametrize(
@@ -104,7 +91,7 @@ def test_passages_are_those_of_a_local_run(joined: str, inputs: Path, tmp_path: 
         options["protect"].write_text(
             '{"key": "q1", "text": "all rights reserved and word 3"}\n{"key": "q2", "text": "page 200 all rights"}\n'
         )
-    passages_as_of_a_local_run(joined, inputs, tmp_path, **options)
+    ray_cluster.passages_as_of_a_local_run(joined, inputs, tmp_path, **options)
 
 
 def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
@@ -208,7 +195,7 @@ def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
-    nodes = [cluster.add_node(num_cpus=1, object_store_memory=SMALL_STORE)]
+    nodes = [cluster.add_node(num_cpus=1, object_store_memory=ray_cluster.SMALL_STORE)]
     places: set[str] = set()
     began, finish = engine._Pool._began, Manifest.add
 
@@ -219,7 +206,7 @@ def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
 
     def finish_and_lose(self: Manifest, step: str, *made: Any, **how: Any) -> None:
         finish(self, step, *made, **how)
-        if nodes and len(places) == 1 + sum(PROCESSORS):  # each has tasks, also that of the node
+        if nodes and len(places) == 1 + sum(ray_cluster.PROCESSORS):  # each has tasks, also that of the node
             cluster.remove_node(nodes.pop(), allow_graceful=False)
 
     monkeypatch.setattr(engine._Pool, "_began", noted)
@@ -238,7 +225,7 @@ def test_dying_workers_end_the_run(joined: str, inputs: Path, tmp_path: Path, mo
     began = engine._Pool._began
 
     def killed(self: Any, member: Any, answer: Any) -> None:
-        kill(int(answer["process"]))
+        ray_cluster.kill(int(answer["process"]))
         began(self, member, answer)
 
     monkeypatch.setattr(engine._Pool, "_began", killed)
@@ -354,7 +341,7 @@ def alone(inputs: Path, out: Path, **environment: str) -> subprocess.CompletedPr
     command = [sys.executable, "-m", "gpulsh", "dedup", str(inputs), "-o", str(out), "--engine", "ray"]
     given = [*command, "--backend", "cpu", "--threads", str(os.cpu_count()), "--memory", "512MiB"]  # one worker
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    around = {**kept, "PYTHONPATH": str(ROOT), **SPEEDY, **environment}
+    around = {**kept, "PYTHONPATH": str(ROOT), **ray_cluster.SPEEDY, **environment}
     return subprocess.run(given, check=False, capture_output=True, text=True, env=around)
 
 

@@ -17,6 +17,7 @@ import pytest
 import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.store.manifest import Manifest
+from tests.crash.test_resume import results
 from tests.support.texts import SECRETS
 
 ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
@@ -127,12 +128,6 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(engine._Pool, "_began", noted)
     return found
-
-
-def results(out: Path) -> dict[str, bytes]:
-    """All that a run gives but its report, which tells times."""
-    files = {str(path.relative_to(out)): path for path in sorted(out.rglob("*")) if path.is_file()}
-    return {name: path.read_bytes() for name, path in files.items() if not name.startswith("report")}
 
 
 def kill(process: int) -> None:

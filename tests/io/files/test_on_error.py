@@ -11,10 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import gpulsh
 from gpulsh import budget
-from gpulsh.cli import main
-from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputError, ParameterError
+from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputError
 from gpulsh.io.files.rejected import end_to_end
 from gpulsh.io.formats import jsonl
 from gpulsh.run.index.jobs import build_index
@@ -201,22 +199,6 @@ def test_what_was_rejected_is_known_when_a_run_goes_on(tmp_path: Path, monkeypat
     assert whole.funnel["rejected"] == 3 * 3 + 100 + 1
     with pytest.raises(OutputError, match="on_error"):
         run(inputs, tmp_path / "out", resume=True)
-
-
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b"\n".join(BAD_LINES))
-    arguments = ["dedup", str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out"), "--backend", "reference"]
-    assert main(arguments) == 1
-    assert "line 2" in capsys.readouterr().err
-    assert main([*arguments, "--on-error", "skip"]) == 0
-    assert "bad records skipped." in capsys.readouterr().out
-    # A run over them replaces its own list, too.
-    assert main([*arguments, "--overwrite", "--on-error", "skip"]) == 0
-    (tmp_path / "a.jsonl").write_bytes(line(text(0)))
-    assert main([*arguments, "--overwrite"]) == 0
-    assert not (tmp_path / "out/rejected.parquet").exists()
-    with pytest.raises(ParameterError, match="on_error"):
-        gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out2", on_error="ignore")
 
 
 LONE = b'{"text": "a page of words", "id": "\\ud800", "n": 5}'
