@@ -313,25 +313,6 @@ def test_what_is_asked_for(texts: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("zip", "give one of none, snappy, gzip"),
-        ("zstd:", "of zstd, levels are 1 to 19"),
-        ("zstd:20", "of zstd, levels are 1 to 19"),
-        ("zstd:-1", "of zstd, levels are 1 to 19"),
-        ("snappy:1", "of snappy, there are no levels"),
-        ("lz4:2", "of lz4, levels are 1, 3 to 12"),
-        (9, "give one of none"),
-    ],
-)
-def test_what_is_no_compression(given: Any, told: str, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("some")
-    with pytest.raises(ParameterError, match=told):
-        gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", compression=given)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
     ("name", "compression", "taken"),
     [
         ("a.jsonl", "zstd:3", False),

@@ -204,26 +204,6 @@ def test_bad_records_are_no_documents(folder: Path) -> None:
     assert Path("out/data/train.jsonl").read_text() == '{"text": "five"}\n'
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"passages": 13}, "passages is given without protect; give --protect, the files of the test set"),
-        (
-            {"protect": "b.jsonl", "ignore_common": 2},
-            "ignore_common is given without passages; give --passages, such as 13",
-        ),
-        ({"protect": "b.jsonl", "passages": 65}, "passages is 65; give an integer from 1 to 64"),
-        ({"protect": "b.jsonl", "passages": 13, "coverage": 2}, "coverage is 2.0; give a number above 0 and at most 1"),
-    ],
-)
-def test_bad_parameters(folder: Path, options: dict[str, Any], message: str) -> None:
-    for name in ("a.jsonl", "b.jsonl"):
-        Path(name).write_text('{"text": "one"}\n')
-    with pytest.raises(ParameterError) as caught:
-        run("a.jsonl", **options)
-    assert caught.value.message == message
-
-
 def test_a_benchmark_too_large_for_the_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("a.jsonl").write_text('{"text": "one"}\n')
     Path("b.jsonl").write_text('{"text": "a b c d e f g h"}\n' * 100)

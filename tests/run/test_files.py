@@ -401,3 +401,35 @@ def test_names_and_paths_must_be_strings(tmp_path: Path, name: str, value: Any, 
     with pytest.raises((ParameterError, InputError)) as raised:
         deduplicate_files(**given)
     assert told in str(raised.value) and everything_below(tmp_path) == {"a.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"passages": 13}, "passages is given without protect; give --protect, the files of the test set"),
+        ({"protect": "b.jsonl", "ignore_common": 2}, "without passages; give --passages, such as 13"),
+        ({"protect": "b.jsonl", "passages": 65}, "passages is 65; give an integer from 1 to 64"),
+        ({"protect": "b.jsonl", "passages": 13, "coverage": 2}, "coverage is 2.0; give a number above 0 and at most 1"),
+        ({"key_only": True}, "key_only is given without a key; give key"),
+        ({"normalize_url": True}, "normalize_url is given without a key; give key"),
+        ({"key": "url", "across": True}, "key and across cannot be combined"),
+        ({"key": "url", "index": "index"}, "key cannot be combined with an index"),
+        ({"key": "url", "reader": "cudf"}, "reader is 'cudf', which reads no keys"),
+        ({"key": ""}, "key is ''; give the name of a column"),
+        ({"key": ["url"]}, "key is ['url']; give the name of a column"),
+        ({"keep": "source:z"}, "'z' means none of the INPUTs"),
+        ({"keep": "source:a.jsonl,a.jsonl"}, "'a.jsonl' means one that was listed before"),
+        ({"compression": "zip"}, "give one of none, snappy, gzip"),
+        *(({"compression": f"zstd:{level}"}, "of zstd, levels are 1 to 19") for level in ("", 20, -1)),
+        ({"compression": "snappy:1"}, "of snappy, there are no levels"),
+        ({"compression": "lz4:2"}, "of lz4, levels are 1, 3 to 12"),
+        ({"compression": 9}, "give one of none"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_before_the_work(options: dict[str, Any], told: str, folder: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        write_rows(name, [{"text": "one", "url": "a"}])
+    with pytest.raises(ParameterError) as raised:
+        run("a.jsonl", **options)
+    assert told in f"{raised.value}\n{raised.value.message}" and not Path("out").exists()

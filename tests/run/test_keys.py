@@ -311,24 +311,6 @@ def test_a_missing_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"key_only": True}, "key_only is given without a key; give key"),
-        ({"normalize_url": True}, "normalize_url is given without a key; give key"),
-        ({"key": "url", "across": True}, "key and across cannot be combined"),
-        ({"key": "url", "index": "index"}, "key cannot be combined with an index"),
-        ({"key": "url", "reader": "cudf"}, "reader is 'cudf', which reads no keys"),
-        ({"key": ""}, "key is ''; give the name of a column"),
-        ({"key": ["url"]}, r"key is \['url'\]; give the name of a column"),
-    ],
-)
-def test_what_a_key_cannot_combine_with(options: dict[str, Any], told: str, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=told):
-        run_plain(write("jsonl", tmp_path, ["a"]), tmp_path / "out", **options)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
     ("key", "told"),
     [
         ("url", "key is of type str; give a column or a list"),

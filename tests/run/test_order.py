@@ -255,19 +255,6 @@ def kept_and_dropped(
 
 
 @pytest.mark.parametrize(
-    ("keep", "told"),
-    [
-        ("source:z", "'z' means none of the INPUTs"),
-        ("source:a.jsonl,a.jsonl", "'a.jsonl' means one that was listed before"),
-    ],
-)
-def test_a_source_that_is_no_input(tmp_path: Path, keep: str, told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
-        kept_and_dropped(tmp_path, [write_rows(tmp_path / "a.jsonl", [page(1)])], keep=keep)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
     ("keep", "first"),
     [
         ("source:b/x,a/x", "b/x/"),
