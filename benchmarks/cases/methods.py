@@ -9,7 +9,7 @@ from typing import Any
 import gpulsh
 from benchmarks.bench import Bench, line
 from gpulsh.method import Verify
-from gpulsh.studies.methods import KINDS
+from gpulsh.studies.compare import KINDS
 
 TITLE = "Methods by all true pairs, candidates as they are, by estimate, or verified exactly"
 WORK: dict[str, Any] = {}

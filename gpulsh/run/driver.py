@@ -18,7 +18,7 @@ from gpulsh.run.job import Job, Layout, Made, Runner, Stage, Task, step_of, tall
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import rejected
-from gpulsh.run.records.ids import IdColumn
+from gpulsh.run.records.results import IdColumn
 from gpulsh.run.records.tables import Ranges, Table
 from gpulsh.run.records.texts import GatheredTexts
 from gpulsh.run.stages.arrange import gather, route
@@ -26,10 +26,9 @@ from gpulsh.run.stages.collide import collide, copies, keys
 from gpulsh.run.stages.connect import group
 from gpulsh.run.stages.containment import POSTING_COST, WEIGH, join, prefix, weigh
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
-from gpulsh.run.stages.evidence import clusters, evidence
 from gpulsh.run.stages.sign import sight, sign
 from gpulsh.run.stages.verify import compare, verify
-from gpulsh.run.stages.write import collect, runs_of, step_of_run, write, written
+from gpulsh.run.stages.write import clusters, collect, evidence, runs_of, step_of_run, write, written
 from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import KNOWN, Funnel, Progress
 
@@ -259,7 +258,7 @@ class _Run:
         ids = None
         if job.added():
             known = IdColumn.of(job, self.folder, layout, decided.id_files, rejected(self.folder, layout))
-            ids = decided.id_files, known.kind
+            ids = decided.id_files, known.type
         tasks = [Task(step_of_run(run), write, (layout, run, ids)) for run in runs_of(job)]
         if job.earlier is None:
             tasks.append(Task("clusters", clusters, (layout, decided.id_files)))

@@ -42,7 +42,6 @@ from gpulsh.params import (
 )
 from gpulsh.report.page import missing, write_page
 from gpulsh.run import options
-from gpulsh.run.counting import Counting, Write, refuse_without_columns
 from gpulsh.run.driver import Stages, deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, Machine
 from gpulsh.run.file_run import Opened, input_files, named_for_output, run_job, system_errors_as_output_errors, with_cut
@@ -53,7 +52,7 @@ from gpulsh.run.output.finished import Finished, weigh_run
 from gpulsh.run.output.folder import PAGE, OutputFolder
 from gpulsh.run.output.paths import Folders
 from gpulsh.run.output.remote import RemoteFolder
-from gpulsh.run.policy import Policy
+from gpulsh.run.policy import Counting, Policy, Write, refuse_without_columns
 from gpulsh.run.progress import Show
 from gpulsh.run.report import RunReport, Start
 from gpulsh.secret import chosen_secret, evidence_keys

@@ -35,9 +35,8 @@ from gpulsh.io.packing import Packing
 from gpulsh.method import Method
 from gpulsh.params import SCHEME, Shingling
 from gpulsh.ragged import offsets
-from gpulsh.run.counting import Counting, Write
 from gpulsh.run.key_rule import KeyRule
-from gpulsh.run.policy import Policy, Screening
+from gpulsh.run.policy import Counting, Policy, Screening, Write
 from gpulsh.secret import EvidenceKeys
 from gpulsh.stats.stages import Progress, StageRow, with_progress
 from gpulsh.store.durable import FileFact

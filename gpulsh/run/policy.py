@@ -1,11 +1,14 @@
-"""Which of two duplicates is kept, and which may be dropped: `--keep`, `--protect`, `--within`, `--across`."""
+"""Which of two duplicates is kept, and which may be dropped: `--keep`, `--protect`, `--within`, `--across`.
+
+Also the columns that a run adds to the rows it writes, and where it finds sources and dates of documents.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +16,20 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.counts.retention import Retention
+from gpulsh.decide.counts.weights import Recipe, WeightBy
 from gpulsh.errors import Advice, InputError, ParameterError
 from gpulsh.io.arrow.buffers import null_mask, numbers
+from gpulsh.io.conversion import FormatName
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import PartitionFacts
 from gpulsh.io.format import Keys
+from gpulsh.io.formats.arrow_ipc import Ipc
+from gpulsh.io.formats.endings import format_of
+from gpulsh.io.formats.jsonl import JsonLines
+from gpulsh.io.formats.parquet import Parquet
 from gpulsh.params import Folding, Shingling, shown
 from gpulsh.repeats.benchmark import Overlap
+from gpulsh.stats.counts import CLUSTERS, MARKS, WEIGHT
 
 _log = logging.getLogger("gpulsh")
 
@@ -101,6 +111,51 @@ class Policy:
             start += len(keys)
         none = np.empty(0, np.uint64)
         return Order(*map(np.concatenate, zip((none, none), *found, strict=True)))
+
+
+Write = Literal["data", "duplicates", "marked"]
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Uses of counts in a run, besides `clusters.parquet`."""
+
+    source: str | None = None  # the column of sources; None: each INPUT is one
+    date: str | None = None
+    add_counts: bool = False
+    weights: Recipe | None = None
+    weight_by: WeightBy = "verified"
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The parameters that are given, as a report has them."""
+        return {
+            **({} if self.source is None else {"source_column": self.source}),
+            **({} if self.date is None else {"date_column": self.date}),
+            **({"add_counts": True} if self.add_counts else {}),
+            **({} if self.weights is None else {"weights": self.weights.to_json(), "weight_by": self.weight_by}),
+        }
+
+    def read(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return tuple(name for name in (self.source, self.date) if name is not None)
+
+    def added(self, write: Write) -> tuple[str, ...]:
+        """The names of the columns that are added to written rows, in order."""
+        marked = write == "marked"
+        counts = [row.name for row in CLUSTERS if row.counted] if marked or self.add_counts else []
+        weight = [WEIGHT.name] if self.weights is not None and write != "duplicates" else []
+        return (*([row.name for row in MARKS] if marked else []), *counts, *weight)
+
+
+def refuse_without_columns(files: Sequence[File], format: FormatName | None) -> None:
+    """InputError for a file whose format takes no more columns."""
+    if format is not None:
+        return
+    for file in files:
+        if not isinstance(format_of(file), (Parquet, Ipc, JsonLines)):
+            raise InputError(
+                f"{file.name}: its rows take no more columns in this format; run with --format parquet or jsonl"
+            )
 
 
 ONE, SIGN = np.uint64(1), np.uint64(63)

@@ -175,7 +175,7 @@ def cut_as(cut: Cut, *, run: int = 20) -> Iterator[None]:
         patch.setattr("gpulsh.run.stages.sign.RUN_DIGESTS", run)
         patch.setattr("gpulsh.run.stages.arrange.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.run.records.forest.ROWS_AT_ONCE", run)
-        patch.setattr("gpulsh.run.stages.evidence.ROWS_AT_ONCE", run)
+        patch.setattr("gpulsh.run.stages.write.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
         patch.setattr("gpulsh.decide.sample.MOST", SAMPLED)
         patch.setattr(os, "fsync", lambda handle: None)

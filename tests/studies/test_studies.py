@@ -21,8 +21,7 @@ from gpulsh.cli.terminal import aligned
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.studies import study as brute_force
 from gpulsh.studies import study as drawing
-from gpulsh.studies.compare import METHODS, read_pairs
-from gpulsh.studies.methods import KINDS, SIMHASH
+from gpulsh.studies.compare import KINDS, METHODS, SIMHASH, read_pairs
 from gpulsh.theory import SCurve, default_banding
 from tests.support.files import write_rows
 

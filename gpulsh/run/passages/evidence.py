@@ -25,8 +25,7 @@ from gpulsh.run.output.paths import marked
 from gpulsh.run.passages.job import PassagesPlace
 from gpulsh.run.passages.tables import BYTES, FIRST_PLACES, PASSAGES, ByteStretches, Passages
 from gpulsh.run.records.documents import rejected, write_rejected
-from gpulsh.run.records.ids import IdColumn
-from gpulsh.run.records.results import write_result
+from gpulsh.run.records.results import IdColumn, write_result
 from gpulsh.run.records.texts import chosen_texts
 from gpulsh.run.stages.write import write_ids
 

@@ -1,10 +1,12 @@
-"""Files of results, and their columns: the decisions about documents at any positions, and their counts."""
+"""Files of results, and their columns: ids of documents, and decisions about them and their counts, by position."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +17,125 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.decide.counts.counts import Counts, dates
 from gpulsh.decide.counts.weights import sizes_by
 from gpulsh.io.arrow.buffers import chosen, null_mask, to_arrow
+from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, parquet_type, values_in_parquet
+from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import AddedColumns
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import GROUP_ROWS, in_groups
 from gpulsh.ragged import found_in
-from gpulsh.run.job import Job, Layout
-from gpulsh.run.records.ids import IdColumn, IdKind
+from gpulsh.run.job import FileJob, Job, Layout
 from gpulsh.run.records.sightings import source_and_date
-from gpulsh.run.records.tables import DECISIONS, SEEN, SIGHTINGS, Decisions, SeenRows, SightingRows
+from gpulsh.run.records.tables import (
+    DECISIONS,
+    SEEN,
+    SIGHTINGS,
+    Decisions,
+    Ids,
+    SeenRows,
+    SightingRows,
+    ids_table,
+)
 from gpulsh.stats.counts import CLUSTERS, INSTANT, MARKS, NAMES, OWN, WEIGHT, ColumnRow
 from gpulsh.store.durable import FileFact, durable_file
+
+
+def _declared_types(job: FileJob, layout: Layout, bad: Rejected) -> list[pa.DataType]:
+    """The type of the id column in each file of this run that declares one."""
+    if job.columns.id is None:
+        return []
+    known, new = np.diff(layout.files) > 0, range(job.earlier_files, len(job.files))
+    with job.stamps.unchanged(new):
+        files = [job.files[number] for number in new if known[number] or not bad.touches(number)]
+        kinds = [format_of(file).kind(file, job.columns.id) for file in files]
+    return [kind for kind in kinds if kind is not None]
+
+
+MOST_OPEN = 4096  # files, each mapped
+
+
+class IdColumn:
+    """The ids that `collect` has brought together, by position; `files` are how many files each partition has.
+
+    Files that were read `stay_open` for rows in small batches, whose witnesses are of any partition.
+    """
+
+    def __init__(
+        self, folder: Path, layout: Layout, files: Sequence[int], type: pa.DataType, *, stay_open: bool = False
+    ) -> None:
+        self._folder, self._layout, self._files = folder, layout, files
+        self._none = not any(files)
+        self._read = lru_cache(MOST_OPEN)(self._open) if stay_open else self._open
+        self.type = type
+        self.largest = 0  # bytes of an id, if they were all looked at
+
+    @classmethod
+    def of(
+        cls,
+        job: FileJob,
+        folder: Path,
+        layout: Layout,
+        files: Sequence[int],
+        bad: Rejected,
+        more: Sequence[pa.DataType] = (),
+    ) -> Self:
+        """The ids of a run, of a type that has room for all of them and for `more` types.
+
+        It is common to all ids and to the files' schemas; if there is none, each value is JSON text. So the type does
+        not depend on which rows are dropped, where every file has a schema and Parquet every value.
+        """
+        found = cls(folder, layout, files, pa.null())
+        kinds = [known.id.type for known in found._all()]
+        kind = common_type([*_declared_types(job, layout, bad), *more, *kinds])
+        fits = kind is not None and in_parquet(kind) and all(values_in_parquet(ids.id) for ids in found._all())
+        found.type = parquet_type(kind) if fits else pa.string()
+        found.largest = max((int(_lengths(known.id).max(initial=0)) for known in found._all()), default=0)
+        return found
+
+    def _all(self) -> Iterator[Ids]:
+        return itertools.chain.from_iterable(map(self._of, range(len(self._files))))
+
+    def _of(self, partition: int) -> Iterator[Ids]:
+        return (self._read(partition, number) for number in range(self._files[partition]))
+
+    def _open(self, partition: int, number: int) -> Ids:
+        return ids_table(number).read(self._folder, partition)
+
+    def sizes(self, positions: Numbers) -> Numbers:
+        """int64 [m]: bytes of the ids at `positions`, 0 if they are not text."""
+        ascending, places = np.unique(positions, return_inverse=True)
+        found = np.zeros(len(ascending), np.int64)
+        for partition, part in self._layout.by_partition(ascending) if self.largest else ():
+            for known, ids in self._of(partition):
+                lengths = _lengths(ids)
+                at = np.searchsorted(known, ascending[part]).clip(max=max(len(known) - 1, 0))
+                if len(known):
+                    found[part] += np.where(known[at] == ascending[part], lengths[at], 0)
+        return found[places]
+
+    def at(self, positions: Numbers) -> pa.Array:
+        """The ids at `positions` [m], as one pyarrow.Array."""
+        if self._none or not len(positions):
+            return pa.nulls(len(positions), self.type)
+        ascending, places = np.unique(positions, return_inverse=True)
+        found = []
+        for partition, part in self._layout.by_partition(ascending):
+            wanted = ascending[part]
+            for known, ids in self._of(partition):
+                first, last = (int(known[0]), int(known[-1])) if len(known) else (0, -1)
+                here = wanted[slice(*np.searchsorted(wanted, [first, last + 1]))]
+                values = chosen(ids, np.searchsorted(known, here))
+                is_same = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+                found.append(
+                    as_texts(values) if self.type == pa.string() and not is_same else of_type(values, self.type)
+                )
+        return chosen(pa.concat_arrays(found), places)
+
+
+def _lengths(ids: pa.Array) -> Numbers:
+    """int64 [ids]: bytes of each, 0 if they are not text."""
+    return arrow_rows(ids).lengths() if is_text(ids.type) else np.zeros(len(ids), np.int64)
+
 
 TYPES = {NAMES: pa.list_(pa.string()), INSTANT: pa.timestamp("us", "UTC")}
 
@@ -37,9 +149,9 @@ def types_of(rows: Sequence[ColumnRow], ids: pa.DataType) -> pa.Schema:
 class MarkedRows:
     """The columns of documents by position. Documents in no candidate pair have none in the files of `collect`."""
 
-    def __init__(self, job: Job, folder: Path, layout: Layout, id_files: Sequence[int], kind: IdKind) -> None:
+    def __init__(self, job: Job, folder: Path, layout: Layout, id_files: Sequence[int], ids: pa.DataType) -> None:
         self._job, self._layout = job, layout
-        self.ids = IdColumn(folder, layout, id_files, kind, stay_open=True)
+        self.ids = IdColumn(folder, layout, id_files, ids, stay_open=True)
         self._decisions: Callable[[int], Decisions] = lru_cache(2)(partial(DECISIONS.read, folder))
         self._seen: Callable[[int], SeenRows] = lru_cache(2)(partial(SEEN.read, folder))
         self._sightings: Callable[[int], SightingRows] = lru_cache(2)(partial(SIGHTINGS.read, folder))

@@ -1,13 +1,17 @@
-"""Bring decisions back to the files, and write the kept rows.
+"""Bring decisions back to the files, and write the kept rows and the evidence, one row per document in input order.
 
 collect      a partition: the decisions of its groups -> DECISIONS; and ids for the evidence, in a file for each run of
              files with one type of ids
 write        a run of files: the kept rows of each, every column, in its own format or the chosen one, below `data/`
+evidence     all: `duplicates.parquet`, of each dropped document its place, what it duplicates and how similar the two
+             are; and with `on_error="skip"` `rejected.parquet`
+clusters     all: `clusters.parquet`, of each kept document in a cluster of two or more, for how many it stands. A kept
+             document that is not in it is alone: it has copies 0, near 0 and component 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -19,40 +23,31 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
-from gpulsh.io.arrow.buffers import decoded
+from gpulsh.arrays import Numbers, Values
+from gpulsh.io.arrow.buffers import chosen, decoded, strings, to_arrow
 from gpulsh.io.arrow.rows import array_of
 from gpulsh.io.conversion import write_kept
 from gpulsh.io.files.file_texts import Piece
-from gpulsh.io.files.no_documents import DATA
+from gpulsh.io.files.no_documents import COUNTED, DATA, EVIDENCE
 from gpulsh.io.files.places import Targets
-from gpulsh.io.format import Known, Part, Writing
+from gpulsh.io.format import BLOCK_BYTES, Known, Part, Writing
 from gpulsh.io.formats.endings import format_of
-from gpulsh.ragged import cuts, offsets, sorted_distinct
+from gpulsh.io.rows import batch_cuts
+from gpulsh.ragged import cuts, found_in, offsets, sorted_distinct
 from gpulsh.run.job import FileJob, Job, Layout, Made, Place, Workplace, step_of
-from gpulsh.run.records.documents import contaminated_in, rejected
-from gpulsh.run.records.ids import IdKind
-from gpulsh.run.records.results import MarkedRows
-from gpulsh.run.records.tables import (
-    DECIDED,
-    DECISIONS,
-    SEEN,
-    SEEN_IN_GROUP,
-    SIZES,
-    Decisions,
-    Ids,
-    Row,
-    Table,
-    ids_table,
-)
+from gpulsh.run.records import tables
+from gpulsh.run.records.documents import EarlierKeys, contaminated_in, rejected, write_rejected
+from gpulsh.run.records.results import IdColumn, MarkedRows, types_of, write_result
+from gpulsh.run.records.tables import Decisions, Ids, Ranges, Row, Table, ids_table
+from gpulsh.stats.counts import CLUSTERS, DUPLICATES, REASON, WEIGHT
 from gpulsh.store.durable import FileFact, Together, naming
 
 
 def collect(place: Workplace, layout: Layout, partition: int, groups: int) -> Made:
     """Bring together the decisions about a partition."""
     between = layout.partitions[partition : partition + 2]
-    made = write_decisions(place, layout, partition, _of_groups(DECIDED, place.folder, groups, between))
-    seen = SEEN.write(place.folder, partition, _of_groups(SEEN_IN_GROUP, place.folder, groups, between))
+    made = write_decisions(place, layout, partition, _of_groups(tables.DECIDED, place.folder, groups, between))
+    seen = tables.SEEN.write(place.folder, partition, _of_groups(tables.SEEN_IN_GROUP, place.folder, groups, between))
     return replace(made, files={**made.files, **seen})
 
 
@@ -70,7 +65,7 @@ def write_decisions(place: Workplace, layout: Layout, partition: int, columns: D
     """DECISIONS of a partition, and the ids that go with them."""
     shown = (columns.duplicate_of != columns.document) | columns.is_witness | (columns.component > 1)
     ids = write_ids(place, layout, partition, columns.document[shown])
-    return Made(DECISIONS.write(place.folder, partition, columns) | ids, {"ids": len(ids)})
+    return Made(tables.DECISIONS.write(place.folder, partition, columns) | ids, {"ids": len(ids)})
 
 
 def write_ids(place: Place[FileJob], layout: Layout, partition: int, documents: Numbers) -> dict[str, FileFact]:
@@ -129,7 +124,7 @@ def step_of_run(numbers: range) -> str:
     return step if len(numbers) == 1 else f"{step}-{len(numbers)}"
 
 
-def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[int], IdKind] | None) -> Made:
+def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[int], pa.DataType] | None) -> Made:
     """Write the kept rows of the files of these numbers; of a file of one document that is dropped nothing is written.
 
     With `ids`, the number of files of ids of each partition and the type of ids, columns are added to the rows.
@@ -151,7 +146,7 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
         keep[contaminated[slice(*np.searchsorted(contaminated, [start, stop]))] - start] = False
         begin, end = layout.partitions[partition : partition + 2].tolist()
         here = slice(max(start, begin) - begin, min(stop, end) - begin)
-        size += int(SIZES.read(place.folder, partition).size[here].sum())
+        size += int(tables.SIZES.read(place.folder, partition).size[here].sum())
     bad = rejected(place.folder, layout, numbers)
     marked = MarkedRows(job, place.folder, layout, *ids) if ids is not None else None
     needs_sound = job.write == "marked" or job.format is not None
@@ -187,7 +182,7 @@ def write(place: Workplace, layout: Layout, numbers: range, ids: tuple[Sequence[
 
 def decided_in(folder: Path, partition: int, start: int, stop: int) -> tuple[Numbers, NDArray[np.bool_]]:
     """The documents of a partition in [start, stop) with a decision, ascending, and whether each is kept."""
-    decided = DECISIONS.read(folder, partition)
+    decided = tables.DECISIONS.read(folder, partition)
     some = slice(*np.searchsorted(decided.document, [start, stop]))
     return decided.document[some], decided.kept[some]
 
@@ -198,3 +193,118 @@ def _held(place: Workplace, number: int, part: Part) -> list[pa.Array] | None:
     arrays = [array_of(texts) for _, texts in held or ()]
     known = [array for array in arrays if array is not None]
     return known if held is not None and len(known) == len(arrays) else None
+
+
+ROWS_AT_ONCE, CLUSTERS_AT_ONCE = 1 << 16, 1 << 14
+REASONS = ("key", "exact", "near")
+KEY, EXACT, NEAR = range(3)
+SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
+
+
+def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: Ranges) -> Made:
+    """Write the evidence; `id_files` is the number of files of ids of each partition."""
+    job, bad = place.job, rejected(place.folder, layout)
+    partitions = len(layout.partitions) - 1
+    earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
+    ids = IdColumn.of(job, place.folder, layout, id_files, bad, earlier.kinds() if earlier else ())
+    rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
+    schema = types_of(rows, ids.type)
+    reasons = None if job.key is None else _Reasons(place.folder, ranges, by_source=job.policy.by_source())
+
+    def where(positions: Numbers) -> list[pa.Array]:
+        return [*job.file_and_row(layout, positions), ids.at(positions)]
+
+    def where_kept(partition: int, targets: Numbers) -> list[pa.Array]:
+        own = targets >= 0
+        if earlier is None or own.all():
+            return where(targets)
+        parts = zip(where(targets[own]), earlier.where(partition, ~targets[~own], ids.type), strict=True)
+        back = np.argsort(np.concatenate([np.flatnonzero(own), np.flatnonzero(~own)]))
+        return [chosen(pa.concat_arrays(columns), back) for columns in parts]
+
+    listed = (
+        pa.table(
+            [
+                *where(document),
+                *where_kept(partition, target),
+                *map(to_arrow, rest),
+                *([] if reasons is None else [reasons.of(document, target)]),
+            ],
+            schema,
+        )
+        for partition, (document, target, *rest) in _fitting(_dropped(place.folder, partitions), ids)
+    )
+    made = write_result(place.folder, EVIDENCE, schema, listed, ("id", "duplicate_of_id"))
+    made |= write_rejected(place.folder, bad, job)
+    bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(job.protected_files)}
+    return Made(made, {"amount": 0, "records": bad.records, **bad_rows})
+
+
+class _Reasons:
+    """Why documents were dropped, by files of KEY_COPIES, COPIES and TWINS."""
+
+    def __init__(self, folder: Path, ranges: Ranges, *, by_source: bool) -> None:
+        self._keyed = [file.whole() for file in tables.KEY_COPIES.all(folder, ranges.keys)]
+        self._copies = [file.whole() for file in tables.COPIES.all(folder, ranges.copies)]
+        self._twins = [file.whole() for file in tables.TWINS.all(folder, ranges.copies if by_source else 0)]
+
+    def of(self, documents: Numbers, targets: Numbers) -> pa.Array:
+        """A pyarrow.StringArray of REASON, of documents that are dropped for `targets`."""
+        found = np.where(self._first_of_words(documents) == self._first_of_words(targets), EXACT, NEAR)
+        for known, _ in self._keyed:
+            found[found_in(known, documents)[0]] = KEY
+        return strings(REASONS).take(to_arrow(found))
+
+    def _first_of_words(self, documents: Numbers) -> Numbers:
+        """The first document with the words of each, of all sources."""
+        first = documents.copy()
+        for files in (self._copies, self._twins):
+            known_first = first.copy()
+            for known, of in files:
+                rows, at = found_in(known, known_first)
+                first[rows] = of[at]
+        return first
+
+
+def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Values]]]:
+    """Dropped documents in order, some of a partition at a time: document, duplicate_of, similarity, cluster."""
+    for partition in range(partitions):
+        decided = tables.DECISIONS.read(folder, partition)
+        dropped = np.flatnonzero(decided.document != decided.duplicate_of)
+        for start in range(0, len(dropped), ROWS_AT_ONCE):
+            rows = dropped[start : start + ROWS_AT_ONCE]
+            yield partition, [column[rows] for column in decided[:4]]
+
+
+def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: IdColumn) -> Iterator[tuple[int, list[Values]]]:
+    """Cut dropped documents into pieces whose ids take about BLOCK_BYTES."""
+    for partition, columns in dropped:
+        document, target = columns[:2]
+        if 2 * ids.largest * len(document) <= SMALL_BYTES:
+            yield partition, columns
+            continue
+        sizes = ids.sizes(document)
+        sizes[target >= 0] += ids.sizes(target[target >= 0])
+        for start, stop in batch_cuts(offsets(sizes), BLOCK_BYTES):
+            yield partition, [column[start:stop] for column in columns]
+
+
+def clusters(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
+    """Write the counts; `id_files` as in `evidence`."""
+    job, partitions = place.job, len(layout.partitions) - 1
+    ids = IdColumn.of(job, place.folder, layout, id_files, rejected(place.folder, layout))
+    marked = MarkedRows(job, place.folder, layout, id_files, ids.type)
+    rows = (*CLUSTERS, *([WEIGHT] if job.counting.weights is not None else []))
+    schema = types_of(rows, ids.type)
+    names = [name for name in schema.names if name not in ("file", "row", "id")]
+
+    def listed() -> Iterator[pa.Table]:
+        for partition in range(partitions):
+            decided = tables.DECISIONS.read(place.folder, partition)
+            counted = decided.kept & (decided.component > 1) & (decided.document >= layout.protected)
+            found = decided.document[np.flatnonzero(counted)]
+            for start in range(0, len(found), CLUSTERS_AT_ONCE):
+                some = found[start : start + CLUSTERS_AT_ONCE]
+                yield pa.table([*marked.where(some).values(), *marked.columns(some, names)], schema=schema)
+
+    return Made(write_result(place.folder, COUNTED, schema, listed(), ("id",)), {"amount": 0})

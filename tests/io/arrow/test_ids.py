@@ -147,8 +147,8 @@ def test_values_that_do_not_fit_together(ending: str, tmp_path: Path) -> None:
 def test_the_evidence_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_rows(tmp_path / "a.parquet", TABLE, 70)
     run(path, tmp_path / "whole", id_column="id", write="duplicates")
-    monkeypatch.setattr("gpulsh.run.stages.evidence.SMALL_BYTES", 0)
-    monkeypatch.setattr("gpulsh.run.stages.evidence.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("gpulsh.run.stages.write.SMALL_BYTES", 0)
+    monkeypatch.setattr("gpulsh.run.stages.write.BLOCK_BYTES", 5000)
     monkeypatch.setattr("gpulsh.io.formats.parquet.GROUP_BYTES", 50_000)
     run(path, tmp_path / "cut", id_column="id", write="duplicates")
     found = pq.read_table(tmp_path / "cut/duplicates.parquet")
