@@ -14,7 +14,8 @@ from gpulsh.budget import EXACT_COST, Cut
 from gpulsh.decide.decide import is_read
 from gpulsh.decide.sample import NOTHING, Sample
 from gpulsh.io.files.file_texts import FileTexts, Partition
-from gpulsh.run.job import Job, Layout, Made, Runner, Stage, Task, step_of, tallied
+from gpulsh.run.engines import Runner
+from gpulsh.run.job import Job, Layout, Made, Stage, Task, step_of, tallied
 from gpulsh.run.policy import check_kinds
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import rejected

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -333,16 +333,6 @@ class Stage:
     row: StageRow
     tasks: Sequence[Task]
     parallel: bool = False  # whether tasks run in parallel, because each leaves threads of the backend idle
-
-
-class Runner(Protocol):
-    """Runs tasks."""
-
-    resumed: set[str]  # stages with tasks that an earlier run finished
-    held: HeldTexts | None  # texts in this process
-
-    def run(self, stage: Stage) -> list[Mapping[str, Any]]:
-        """The facts of each task, in order, once all are done and their files are durable."""
 
 
 def report_done(facts: Mapping[str, Any], unit: str, progress: Progress, *, before: bool = False) -> None:

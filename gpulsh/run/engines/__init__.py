@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from gpulsh.backends.parallel import processors
-from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, check_backend, select_backend
 from gpulsh.budget import parse_memory
 from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.params import check_choice, shown
-from gpulsh.run.engines.local import ThisProcess
-from gpulsh.run.job import FileJob, Runner
-from gpulsh.stats.stages import Progress
-from gpulsh.store.manifest import Manifest
+from gpulsh.run.engines.local import InProcess, ThisProcess
+
+if TYPE_CHECKING:
+    from gpulsh.run.engines.ray import Cluster, RayRunner
 
 EngineName = Literal["local", "ray"]
-
-
-class Engine(Protocol):
-    """A place where tasks run, while it is open."""
-
-    remote: bool  # other processes run them, which may have another current folder
-    memory: int  # bytes that a worker may take
-
-    @property
-    def ops(self) -> Backend:
-        """The backend, for its name, its device and its batch sizes; each worker has one of its own."""
-
-    def running(
-        self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress
-    ) -> AbstractContextManager[Runner]:
-        """A runner of the job's tasks in the work folder `folder`; nothing runs once the context is left."""
-
-    def to_json(self) -> Mapping[str, Any]:
-        """The engine's entry in the report."""
+Engine: TypeAlias = "ThisProcess | Cluster"  # where tasks run, while it is open
+Runner: TypeAlias = "InProcess | RayRunner"  # runs the tasks of a job
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -15,7 +15,7 @@ from gpulsh.budget import TASK_MEMORY, held_bytes
 from gpulsh.errors import LargeDocumentError, MemoryLimitError
 from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.memory_limit import lacks_memory, out_of_memory
-from gpulsh.run.job import FileJob, Made, Place, Runner, Stage, Task, report_done
+from gpulsh.run.job import FileJob, Made, Place, Stage, Task, report_done
 from gpulsh.secret import evidence_keys
 from gpulsh.stats.stages import Progress
 from gpulsh.store.columns import release_memory
@@ -44,7 +44,7 @@ def finished_before(
 
 
 class ThisProcess:
-    """The engine "local": `run.engines.Engine` in this process."""
+    """The engine "local" in this process, with `memory` bytes."""
 
     remote = False
 
@@ -53,30 +53,29 @@ class ThisProcess:
         self._threads = threads
 
     @contextmanager
-    def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
-        """A runner that does all tasks in this process."""
+    def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[InProcess]:
+        """A runner that does all tasks of the job in the work folder `folder`, until the context is left."""
         parallel = most_parallel(self._threads, self.memory)
         size = held_bytes(self.memory, device=self.ops.sizes().device > 0)
         held = HeldTexts(size) if size else None
         place = Place(job, folder, self.ops, progress, evidence_keys(manifest.secret), held=held)
-        with self._second_compiler():
+        with ExitStack() as stack:
+            if self.ops.name == "cpu" and size:  # for a first run, where memory can be spared
+                from gpulsh.backends.cpu.second_compiler import second_compiler  # loads Numba
+
+                stack.enter_context(second_compiler())
             yield InProcess(place, manifest, parallel)
 
     def to_json(self) -> Mapping[str, Any]:
         """The engine's entry in the report."""
         return {"name": "local", "workers": 1}
 
-    def _second_compiler(self) -> AbstractContextManager[None]:
-        """A second compiler for a first run, where memory can be spared."""
-        if self.ops.name != "cpu" or not held_bytes(self.memory):
-            return nullcontext()
-        from gpulsh.backends.cpu.second_compiler import second_compiler  # loads Numba
-
-        return second_compiler()
-
 
 class InProcess:
-    """`run.job.Runner` in this process, with `workers` threads for tasks that run in parallel."""
+    """Runs tasks in this process, with `workers` threads for tasks that run in parallel.
+
+    `resumed` are the stages with tasks that an earlier run finished.
+    """
 
     def __init__(self, place: Place[Any], manifest: Manifest, workers: int) -> None:
         self._place, self._manifest, self._workers = place, manifest, workers

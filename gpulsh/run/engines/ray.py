@@ -36,12 +36,11 @@ from gpulsh.backends.parallel import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
-from gpulsh.io.files.file_texts import HeldTexts
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import finished_before, most_parallel
 from gpulsh.run.engines.worker import TOKEN, Brief, Done, Failure, Worker, versions
-from gpulsh.run.job import FileJob, Layout, Runner, Stage, report_done
+from gpulsh.run.job import FileJob, Layout, Stage, report_done
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
 
@@ -58,9 +57,9 @@ _log = logging.getLogger("gpulsh")
 
 
 class Cluster:
-    """`run.engines.Engine` on the cluster at `address`, or on one of its own on this machine; a context.
+    """The engine on the cluster at `address`, or on one of its own on this machine; a context.
 
-    Each worker takes `threads` processors, with CUDA a device, and `memory` bytes.
+    Workers may have another current folder. Each takes `threads` processors, with CUDA a device, and `memory` bytes.
     """
 
     remote = True
@@ -91,7 +90,7 @@ class Cluster:
         return cast(Backend, _Described(self._room.backend, device))
 
     @contextmanager
-    def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[Runner]:
+    def running(self, job: FileJob, folder: Path, manifest: Manifest, progress: Progress) -> Iterator[RayRunner]:
         """Workers, started when there is work for them, and stopped at the end."""
         token = uuid4().hex
         (folder / TOKEN).write_text(token, encoding="ascii")
@@ -245,9 +244,9 @@ class _Request:
 
 
 class RayRunner:
-    """`run.job.Runner` on a pool of workers."""
+    """Runs tasks on a pool of workers. No texts of theirs are held in this process."""
 
-    held: HeldTexts | None = None
+    held = None
 
     def __init__(self, pool: _Pool, manifest: Manifest, progress: Progress) -> None:
         self._pool, self._manifest, self._progress = pool, manifest, progress
@@ -255,13 +254,22 @@ class RayRunner:
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, in order, of finished ones as known; raises the error of the first that fails."""
-        stored, most = _Stored(), self._pool.parallel if stage.parallel else 1
+        most = self._pool.parallel if stage.parallel else 1
+        stored: dict[int, object] = {}  # by identity, which is valid while the stage holds the arguments
         found = finished_before(stage, self._manifest, self._progress, self.resumed)
         failed: dict[int, Exception] = {}
 
+        def sent(argument: object) -> object:
+            """The argument, or the reference of a long one, which tasks share, in the object store."""
+            if not isinstance(argument, Layout) and not (isinstance(argument, tuple) and len(argument) > LONG):
+                return argument
+            if id(argument) not in stored:
+                stored[id(argument)] = ray.put(argument)
+            return stored[id(argument)]
+
         def request(number: int, parallel: int) -> _Request:
             task = stage.tasks[number]
-            return _Request(number, task.step, parallel, (parallel, task.work, *map(stored.of, task.arguments)))
+            return _Request(number, task.step, parallel, (parallel, task.work, *map(sent, task.arguments)))
 
         waiting = deque(request(number, most) for number, facts in enumerate(found) if facts is None)
         while waiting or self._pool.pending():
@@ -283,21 +291,6 @@ class RayRunner:
                 if not any(asked.number < first for asked in (*waiting, *self._pool.pending())):
                     raise failed[first]
         return [facts for facts in found if facts is not None]
-
-
-class _Stored:
-    """Long arguments that the tasks of a stage share, in the object store once each."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[object, object]] = {}  # by identity, which is valid while they are held here
-
-    def of(self, argument: object) -> object:
-        """The argument, or its reference in the object store."""
-        if not isinstance(argument, Layout) and not (isinstance(argument, tuple) and len(argument) > LONG):
-            return argument
-        if id(argument) not in self._known:
-            self._known[id(argument)] = argument, ray.put(argument)
-        return self._known[id(argument)][1]
 
 
 class _Greeted(Worker):

@@ -358,9 +358,4 @@ def files_of(path: Path, name: str) -> list[str]:
         return [f"{name}, a link"]
     if not path.is_dir():
         return [name]
-    there = [(str(Path(name) / inner.relative_to(path)), inner) for inner in sorted(path.rglob("*"))]
-    return [
-        f"{name}, a link" if inner.is_symlink() else name
-        for name, inner in there
-        if inner.is_symlink() or not inner.is_dir()
-    ]
+    return [file for inner in sorted(path.iterdir()) for file in files_of(inner, f"{name}/{inner.name}")]

@@ -146,14 +146,12 @@ def _is_ours(name: str, columns: tuple[str, ...]) -> bool:
     try:
         if not stat.S_ISREG(os.lstat(name).st_mode):
             return False
-        if name.endswith(".jsonl"):
-            with open(name, "rb") as file:
+        with open(name, "rb") as file:
+            if name.endswith(".jsonl"):
                 line = file.readline(FIRST_LINE)
-            return not line or tuple(json.loads(line)) == columns
-        if name.endswith(PICTURES):
-            with open(name, "rb") as file:
+                return not line or tuple(json.loads(line)) == columns
+            if name.endswith(PICTURES):
                 return DRAWN.encode() in file.read(FIRST_BYTES)
-        with pa.OSFile(os.fsencode(name), "rb") as source:
-            return MARK.encode() in (pq.read_metadata(source).metadata or {})
+            return MARK.encode() in (pq.read_metadata(file).metadata or {})
     except (OSError, ValueError, TypeError, RecursionError, pa.ArrowException):
         return False

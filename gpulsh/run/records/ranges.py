@@ -8,7 +8,7 @@ each with a range of its fingerprints.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from gpulsh.backends.parts import in_part
 from gpulsh.ragged import stable_order
 from gpulsh.run.job import Layout
 from gpulsh.run.records.tables import PostingRows, Ranges, Row, Table
-from gpulsh.store.columns import ColumnsFile, MappedColumns, range_order, range_rows
+from gpulsh.store.columns import MappedColumns, range_order, range_rows
 from gpulsh.store.durable import FileFact
 
 RUN_POSTINGS = 1 << 20  # that are held before they are put in order and written
@@ -47,11 +47,12 @@ def bundles(parts: Iterable[Part], most: int, rows: Callable[[Part], int]) -> It
         yield held
 
 
-class PostingsFile:
-    """A partition's postings being written."""
+class PostingsFile(ExitStack):
+    """A context: the file of a partition's postings, to be written."""
 
-    def __init__(self, out: ColumnsFile) -> None:
-        self._out = out
+    def __init__(self, table: Table[PostingRows], folder: Path, partition: int) -> None:
+        super().__init__()
+        self._out = self.enter_context(table.create(folder, partition))
         self._held: list[PostingRows] = []
         self._count = 0
 
@@ -73,13 +74,6 @@ class PostingsFile:
             order = range_order(fingerprints)
             self._out.append(PostingRows(fingerprints[order], rows[order]))
         self._held, self._count = [], 0
-
-
-@contextmanager
-def postings_file(table: Table[PostingRows], folder: Path, partition: int) -> Iterator[PostingsFile]:
-    """The file of a partition, to be written."""
-    with table.create(folder, partition) as out:
-        yield PostingsFile(out)
 
 
 class Participants:

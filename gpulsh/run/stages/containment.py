@@ -26,7 +26,7 @@ from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.records import tables
 from gpulsh.run.records.documents import looked_up, ranks_of
 from gpulsh.run.records.forest import write_met
-from gpulsh.run.records.ranges import Participants, bundles, postings_file, rows_in_range
+from gpulsh.run.records.ranges import Participants, PostingsFile, bundles, rows_in_range
 from gpulsh.run.records.tables import Ranges
 
 FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
@@ -59,7 +59,7 @@ def prefix(place: Workplace, layout: Layout, ranges: Ranges, partition: int) -> 
     owns = takes_part & (np.arange(start, stop) >= (layout.protected if place.job.method.drop_contained_only else 0))
     counts = tables.WEIGHTS.read(place.folder, WEIGH).documents
     ops, chosen = place.ops, 0
-    with ops.here(), postings_file(tables.PREFIXES, place.folder, partition) as out:
+    with ops.here(), PostingsFile(tables.PREFIXES, place.folder, partition) as out:
         here = ops.asarray(counts)
         for run in postings.runs():
             documents, sets = _sets(run, owns)

@@ -9,7 +9,7 @@ sight        a partition: the sources and the dates of its documents -> SIGHTING
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from gpulsh.lsh.signing import sign_batches, sign_by_method, sign_sets
 from gpulsh.run.job import Layout, Made, Workplace
 from gpulsh.run.key_rule import KeyHashes
 from gpulsh.run.records.documents import RejectionsFile, contaminated_in, rejected, write_facts
-from gpulsh.run.records.ranges import PostingsFile, postings_file
+from gpulsh.run.records.ranges import PostingsFile
 from gpulsh.run.records.sightings import instants, source_texts
 from gpulsh.run.records.tables import DIGESTS, EXACT, KEYS, POSTINGS, SIGHTINGS, DigestRows, ExactRows, SightingRows
 from gpulsh.stats.stages import Funnel, with_progress
@@ -63,7 +63,7 @@ def sign(place: Workplace, partition: Partition) -> Made:
                     pass
                 counts = {"shingles": 0, "empty": facts.nulls + facts.bad}
             elif place.job.method.measure == "containment":
-                with postings_file(POSTINGS, *where) as postings:
+                with PostingsFile(POSTINGS, *where) as postings:
                     signed = _without_sets(sign_batches(*given, sign_sets), postings, left_out)
                     made, counts = _write_runs(*where, signed, 0, place.ops, left_out)
                     made |= postings.finish()
@@ -183,17 +183,16 @@ def background_writer(beside: bool) -> Iterator[Callable[[Work], None]]:
     if not beside:
         yield lambda work: work()
         return
-    doing: list[Future[None]] = []
     with ThreadPoolExecutor(1) as thread:
+        doing = thread.submit(lambda: None)
 
         def do(work: Work) -> None:
-            while doing:
-                doing.pop().result()
-            doing.append(thread.submit(work))
+            nonlocal doing
+            doing.result()
+            doing = thread.submit(work)
 
         yield do
-        while doing:
-            doing.pop().result()
+        doing.result()
 
 
 def sight(place: Workplace, layout: Layout, partition: int) -> Made:
