@@ -78,7 +78,7 @@ class SCurve(Named):
         array([0.    , 0.4375, 1.    ])
         """
         s = _fractions("similarity", similarity)
-        return _as_given(_meeting(s, self.bands, self.rows))
+        return _meeting(s, self.bands, self.rows)[()]  # a number for a number
 
     @overload
     def similarity_at(self, probability: float) -> np.float64: ...
@@ -95,7 +95,7 @@ class SCurve(Named):
         """
         p = _fractions("probability", probability)
         with np.errstate(divide="ignore", under="ignore"):
-            return _as_given(np.power(-np.expm1(np.log1p(-p) / self.bands), 1 / self.rows))
+            return np.power(-np.expm1(np.log1p(-p) / self.bands), 1 / self.rows)[()]
 
     @property
     def threshold(self) -> float:
@@ -362,8 +362,3 @@ def _fractions(name: str, value: ArrayLike) -> NDArray[np.float64]:
         where = f"[{', '.join(map(str, at))}]" if array.ndim else ""
         raise ParameterError(f"{name}{where} is {array[tuple(at)]}; give numbers from 0 to 1")
     return array
-
-
-def _as_given(array: NDArray[np.float64]) -> np.float64 | NDArray[np.float64]:
-    """A NumPy scalar instead of an array without dimensions."""
-    return array if array.ndim else np.float64(array)

@@ -54,16 +54,12 @@ def designs(bits: int, distance: int) -> dict[int, Design]:
             found.setdefault(comb(blocks, distance), Design(tuple(sum(map(_mask, left)) for left in lefts)))
     tables = (distance + 1) ** 2
     if tables <= MOST_TABLES and bits // (distance + 1) >= 2:
-        found.setdefault(tables, Design(tuple(_twice(bits, distance + 1))))
+        twice: list[int] = []  # keys of one of the blocks, and of one of as many blocks of the rest
+        for first in _blocks(range(bits), distance + 1):
+            rest = [bit for bit in range(bits) if bit not in first]
+            twice += [_mask(first) | _mask(second) for second in _blocks(rest, distance + 1)]
+        found.setdefault(tables, Design(tuple(twice)))
     return found
-
-
-def _twice(bits: int, blocks: int) -> Iterator[int]:
-    """The masks of keys of one of the blocks, and of one of as many blocks of the rest."""
-    for first in _blocks(range(bits), blocks):
-        rest = [bit for bit in range(bits) if bit not in first]
-        for second in _blocks(rest, blocks):
-            yield _mask(first) | _mask(second)
 
 
 def _blocks(positions: Sequence[int], count: int) -> list[Sequence[int]]:

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints
-from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.lsh.pairs import share
 from gpulsh.params import check_type
@@ -47,7 +46,7 @@ def jaccard(
         with ops.here():
             least, greatest = ops.weighted_overlap(rows, sketches.moved(ops.asarray))
             return least / np.where(greatest > 0, greatest, 1.0)
-    both, either = ops.intersect(rows, _unique(sketches, ops))
+    both, either = ops.intersect(rows, ops.unique(sketches.moved(ops.asarray)))
     return share(both, either)
 
 
@@ -124,11 +123,6 @@ def _overlaps(
     check_type("fingerprints", fingerprints, Fingerprints)
     ops = select_backend(backend, threads=threads)
     rows = checked_pairs(pairs, len(fingerprints), ops)
-    unique = _unique(fingerprints, ops)
+    unique = ops.unique(fingerprints.moved(ops.asarray))
     both, _ = ops.intersect(rows, unique)
-    sizes = unique.offset[1:] - unique.offset[:-1]
-    return both, sizes[rows[:, 0]], sizes[rows[:, 1]]
-
-
-def _unique(fingerprints: Fingerprints, ops: Backend) -> Fingerprints:
-    return ops.unique(fingerprints.moved(ops.asarray))
+    return both, unique.lengths[rows[:, 0]], unique.lengths[rows[:, 1]]

@@ -76,7 +76,14 @@ class EarthMover(Arrays):
         """
         ops = select_backend(backend, threads=threads)
         with ops.here():
-            return self._labels(self._checked(distributions, ops), ops)
+            rows = self._checked(distributions, ops)
+            labels = ops.asarray(np.empty((len(rows), self.num_trees), np.int64))
+            at_once = max(CELLS_AT_ONCE // rows.shape[1], 1)
+            for start in range(0, len(rows), at_once):
+                units = np.rint(rows[start : start + at_once] * UNIT).astype(np.int64)
+                for number, tree in enumerate(self.trees):
+                    labels[start : start + at_once, number] = _rounded(units, tree, ops)
+            return labels
 
     def _checked(self, distributions: Array, ops: Backend) -> Array:
         rows, points = dense_rows(distributions, ops), len(self.distances)
@@ -89,15 +96,6 @@ class EarthMover(Arrays):
         if wrong := np.flatnonzero(abs(sums - 1) > SUM_TOLERANCE).tolist():
             raise ParameterError(f"row {wrong[0]} of distributions sums to {sums[wrong[0]]:g}; give rows that sum to 1")
         return rows
-
-    def _labels(self, rows: Array, ops: Backend) -> Array:
-        labels = ops.asarray(np.empty((len(rows), self.num_trees), np.int64))
-        at_once = max(CELLS_AT_ONCE // rows.shape[1], 1)
-        for start in range(0, len(rows), at_once):
-            units = np.rint(rows[start : start + at_once] * UNIT).astype(np.int64)
-            for number, tree in enumerate(self.trees):
-                labels[start : start + at_once, number] = _rounded(units, tree, ops)
-        return labels
 
     @cached_value
     def trees(self) -> list[Tree]:

@@ -19,6 +19,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import NearBits, check_choice, check_type
 from gpulsh.permutations import stream
+from gpulsh.ragged import first_of_runs
 from gpulsh.sketch.base import TextSketch
 from gpulsh.sketch.bits import WORD_BITS, BitSketch
 from gpulsh.text.documents import Documents
@@ -36,28 +37,28 @@ class _Counted(NamedTuple):
 class DocumentFrequencies:
     """Counts of distinct fingerprints, 16 bytes each, in the memory that they came in.
 
-    Batches become sorted runs, each at most half as long as the run before it.
+    New ones wait until they are as many as the known ones, so that each is merged a few times only.
     """
 
     def __init__(self) -> None:
-        self._runs: list[_Counted] = []
+        self._known: list[_Counted] = []  # one, if any
+        self._new: list[Array] = []
         self._documents = 0
 
     def add(self, fingerprints: Fingerprints) -> None:
         """Add documents: unique rows."""
         self._documents += len(fingerprints)
-        values = np.sort(fingerprints.values[int(fingerprints.offset[0]) : int(fingerprints.offset[-1])])
-        self._push(values, np.arange(1, len(values) + 1, dtype=np.int64, like=values))
-        while len(self._runs) > 1 and len(self._runs[-2].values) < 2 * len(self._runs[-1].values):
+        self._new.append(fingerprints.values[int(fingerprints.offset[0]) : int(fingerprints.offset[-1])])
+        if sum(map(len, self._new)) >= sum(len(known.values) for known in self._known):
             self._merge()
 
     def weights(self, fingerprints: Fingerprints) -> Array:
         """int64 [nnz]: log2(documents + 1) - log2(documents with the fingerprint), in units of 2^-16."""
-        while len(self._runs) > 1:
+        if self._new:
             self._merge()
-        values, counts = self._runs[0]
+        values, counts = self._known[0]
         if bool((counts == 1).any()):  # most are: it pays to search among the few others
-            values, counts = self._runs[0] = _Counted(values[counts > 1], counts[counts > 1])
+            values, counts = self._known[0] = _Counted(values[counts > 1], counts[counts > 1])
         found = np.ones_like(fingerprints.values, np.int64)
         if len(values):
             place = np.minimum(np.searchsorted(values, fingerprints.values), len(values) - 1)
@@ -67,19 +68,14 @@ class DocumentFrequencies:
         return int(log2(np.array([self._documents + 1]))[0]) - logarithms[found - 1]
 
     def _merge(self) -> None:
-        parts = self._runs.pop(), self._runs.pop()
+        new = np.sort(np.concatenate(self._new))
+        parts = [*self._known, _Counted(new, np.ones_like(new, np.int64))]
         values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.argsort(values, kind="stable")
-        self._push(values[order], np.cumsum(counts[order]))
-
-    def _push(self, values: Array, sums: Array) -> None:
-        """Add a run of ascending values, with repeats, and the sums of the counts up to each."""
-        last = np.ones_like(values, bool)
-        last[:-1] = values[1:] != values[:-1]
-        ends = sums[last]
-        counts = ends.copy()
-        counts[1:] = ends[1:] - ends[:-1]
-        self._runs.append(_Counted(values[last], counts))
+        order = np.argsort(values, kind="stable")  # linear, of two runs
+        values, sums = values[order], np.cumsum(counts[order])
+        begins = np.flatnonzero(first_of_runs(values))
+        before = sums[begins] - counts[order[begins]]
+        self._known, self._new = [_Counted(values[begins], np.diff(before, append=sums[-1:]))], []
 
 
 def log2(numbers: Array) -> Array:
@@ -154,14 +150,14 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
             if self.weights == "idf":
                 return self._by_frequency(lambda: [there], ops)
             rows = ops.unique(there) if self.weights == "set" else there
-            return BitSignatures(ops.simhash(rows, self._keys()), maker=self)
+            return BitSignatures(ops.simhash(rows, keys_of(self.bits, self.seed)), maker=self)
 
     def _of_documents(self, documents: Documents) -> BitSignatures:
-        ops, shingling, distinct = documents.ops, documents.shingling, self.weights == "set"
+        ops, how = documents.ops, (documents.shingling, keys_of(self.bits, self.seed), self.weights == "set")
         if self.weights == "idf":
             return self._by_frequency(documents.fingerprints, ops)
         none = ops.asarray(np.empty((0, self.bits // WORD_BITS), np.uint64))
-        parts = [ops.text_simhash(batch, shingling, self._keys(), distinct) for batch in documents.batches()]
+        parts = [ops.text_simhash(batch, *how) for batch in documents.batches()]
         return BitSignatures(np.concatenate([none, *parts]), maker=self)
 
     def near(self, distance: int) -> NearBits:
@@ -177,11 +173,8 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
         frequencies = DocumentFrequencies()
         for rows in map(ops.unique, batches()):
             frequencies.add(rows)
-        parts = [ops.simhash(rows, self._keys(), frequencies.weights(rows)) for rows in batches()]
+        parts = [ops.simhash(rows, keys_of(self.bits, self.seed), frequencies.weights(rows)) for rows in batches()]
         return BitSignatures(np.concatenate(parts), maker=self)
-
-    def _keys(self) -> NDArray[np.uint64]:
-        return keys_of(self.bits, self.seed)
 
 
 def keys_of(bits: int, seed: int) -> NDArray[np.uint64]:

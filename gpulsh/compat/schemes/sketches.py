@@ -120,16 +120,15 @@ class Sha1:
 
     def of_all(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
         """The hashes of all tokens of all sets, in the backend's memory. InputTypeError if a token is not bytes."""
-        starts = range(0, max(len(sets), 1), SETS_AT_ONCE)
-        return end_to_end([self._of_some(sets[start : start + SETS_AT_ONCE], ops) for start in starts])
-
-    def _of_some(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
         from gpulsh.backends.cpu.hashes import sha1
         from gpulsh.backends.cpu.texts import texts_of
 
-        texts, begins = texts_of(sets)
-        heads = sha1(texts) & np.uint64((1 << self.bits) - 1)
-        return Fingerprints(ops.asarray(heads), ops.asarray(begins))
+        parts = []
+        for start in range(0, max(len(sets), 1), SETS_AT_ONCE):
+            texts, begins = texts_of(sets[start : start + SETS_AT_ONCE])
+            heads = sha1(texts) & np.uint64((1 << self.bits) - 1)
+            parts.append(Fingerprints(ops.asarray(heads), ops.asarray(begins)))
+        return end_to_end(parts)
 
 
 def xxhash_function(name: str, **options: int) -> Callable[..., Any]:
