@@ -23,9 +23,8 @@ from gpulsh.run.records.results import IdColumn
 from gpulsh.run.records.tables import Ranges, Table
 from gpulsh.run.records.texts import GatheredTexts
 from gpulsh.run.stages.arrange import gather, route
-from gpulsh.run.stages.collide import collide, copies, keys
+from gpulsh.run.stages.collide import POSTING_COST, WEIGH, collide, copies, join, keys, prefix, weigh
 from gpulsh.run.stages.connect import group
-from gpulsh.run.stages.containment import POSTING_COST, WEIGH, join, prefix, weigh
 from gpulsh.run.stages.contamination import PROTECT, contamination, protect, screen
 from gpulsh.run.stages.sign import sight, sign
 from gpulsh.run.stages.verify import compare, verify

@@ -41,13 +41,12 @@ from gpulsh.params import (
     shown,
 )
 from gpulsh.report.page import missing, write_page
-from gpulsh.run import options
+from gpulsh.run import file_run
 from gpulsh.run.driver import Stages, deduplicate_partitions
 from gpulsh.run.engines import Engine, EngineName, Machine
-from gpulsh.run.file_run import Opened, input_files, named_for_output, run_job, system_errors_as_output_errors, with_cut
+from gpulsh.run.file_run import Input, Opened, run_job, system_errors_as_output_errors, with_cut
 from gpulsh.run.job import Earlier, Job, OnError, Workplace
 from gpulsh.run.key_rule import KeyRule
-from gpulsh.run.options import Input
 from gpulsh.run.output.finished import Finished, weigh_run
 from gpulsh.run.output.folder import PAGE, OutputFolder
 from gpulsh.run.output.paths import Folders
@@ -294,8 +293,8 @@ def deduplicate_files(
     """
     start = Start()
     rule = KeyRule.chosen(key, normalize_url, key_only)
-    given = options.paths("inputs", inputs)
-    guarded = options.paths("protect", protect) if options.is_given(protect) else []
+    given = file_run.paths("inputs", inputs)
+    guarded = file_run.paths("protect", protect) if file_run.is_given(protect) else []
     folders = Folders.chosen(output, work, index)
     if folders.is_remote and work is None and engine == "ray":
         raise ParameterError("output is a URL, and engine 'ray'; give --work, a folder that all nodes see")
@@ -307,24 +306,24 @@ def deduplicate_files(
     if evidence is not None and index is None:
         raise ParameterError(f"evidence is {shown(evidence)}, and no index is given; leave it out, or give one")
     form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
-    options.check_flags(add_counts=add_counts, within=within, across=across, dry_run=dry_run)
-    options.check_renewal(overwrite, resume)
+    file_run.check_flags(add_counts=add_counts, within=within, across=across, dry_run=dry_run)
+    file_run.check_renewal(overwrite, resume)
     text_column = text_named(text_column)
-    options.check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
+    file_run.check_columns(id_column=id_column, source_column=source_column, date_column=date_column)
     check_choice("weight_by", weight_by, get_args(WeightBy))
     if weights is None and weight_by != "verified":
         raise ParameterError(f"weight_by is {weight_by!r} without weights; give --weights, or leave it out")
     retention = Retention.chosen(min_cluster, max_copies, min_sources)
     recipe = None if weights is None else chosen_recipe(weights)
     if write == "duplicates":
-        options.refuse_without_rows(retention, format=format, compression=compression, add_counts=add_counts or None)
+        file_run.refuse_without_rows(retention, format=format, compression=compression, add_counts=add_counts or None)
     counting = Counting(source_column, date_column, add_counts, recipe, weight_by)
     packing = None if compression is None else Packing.parse(compression)
     run_secret = chosen_secret(secret)
     where = {"backend": backend, "threads": threads, "devices": devices, "memory": memory}
     machine = Machine(**where, engine=engine, address=address).checked()  # type: ignore[arg-type]
     if dry_run:
-        options.refuse_dry_run(folders, engine, [*given, *guarded])
+        file_run.refuse_dry_run(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)
     sketch, also = sketches_named(sketch, also, num_perm, seed, distance)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
@@ -347,19 +346,19 @@ def deduplicate_files(
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
-    overlap = options.overlap_chosen(guarded, passages, coverage, ignore_common)
+    overlap = file_run.overlap_chosen(guarded, passages, coverage, ignore_common)
     if overlap is not None and write == "marked":
         raise ParameterError("passages and write 'marked' cannot be combined; leave one of them out")
     policy = Policy(keep, tuple(given), tuple(guarded), within, across, overlap, retention)
     if rule is not None:
-        options.refuse_with_key(retention, across=across, reader=reader)
+        file_run.refuse_with_key(retention, across=across, reader=reader)
     streams = Streams(form)  # to the end of the run
-    files = input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
+    files = file_run.input_files(given, guarded, streams, form, folders, on_error=on_error, engine=engine)
     policy.check_sources(files, source_column)
     added = counting.added(write)
     if added:
         refuse_without_columns([file for file in files if not policy.protects(file)], format)
-    files = named_for_output(files, guarded, format, packing)
+    files = file_run.named_for_output(files, guarded, format, packing)
     earlier = None
     if folders.index is not None:
         own_threads = machine.threads if engine == "local" else None  # of this process, not of a worker

@@ -17,7 +17,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, set_integer
 from gpulsh.permutations import mixed, stream
 from gpulsh.sketch.base import checked_pairs
-from gpulsh.sketch.vectors import dense_rows
+from gpulsh.sketch.weighted import dense_rows
 from gpulsh.theory import checked_number
 
 UNIT = 1 << 30  # the probability 1, in integers

@@ -15,7 +15,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.permutations import words_at
 from gpulsh.ragged import cuts
 from gpulsh.sketch.bits import MAX_BITS, WORD_BITS, BitSketch
-from gpulsh.sketch.vectors import check_real, dense_vectors
+from gpulsh.sketch.weighted import check_real, dense_vectors
 
 SCALE = 2.0**15  # the largest entry of a quantised row
 MEAN = 16 * 255 // 2  # of the sum of 16 bytes, and the greatest deviation from it

@@ -27,7 +27,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer, check_type, set_integer
 from gpulsh.ragged import sorted_distinct
 from gpulsh.sketch.base import checked_pairs, of_pairs
-from gpulsh.sketch.vectors import dense_vectors, weighted_rows
+from gpulsh.sketch.weighted import dense_vectors, weighted_rows
 
 Scheme = Literal["affine32", "affine64", "legacy"]
 

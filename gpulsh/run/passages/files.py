@@ -42,9 +42,19 @@ from gpulsh.report.reproduce import machine as machine_facts
 from gpulsh.report.reproduce import versions
 from gpulsh.run.driver import Stages
 from gpulsh.run.engines import Engine, EngineName, Machine
-from gpulsh.run.file_run import Opened, input_files, named_for_output, run_job
+from gpulsh.run.file_run import (
+    Input,
+    Opened,
+    check_columns,
+    check_renewal,
+    input_files,
+    is_given,
+    named_for_output,
+    overlap_chosen,
+    paths,
+    run_job,
+)
 from gpulsh.run.job import FileJob, OnError
-from gpulsh.run.options import Input, check_columns, check_renewal, is_given, overlap_chosen, paths
 from gpulsh.run.output.folder import PAGE, read_report
 from gpulsh.run.output.paths import Folders, refuse_overlap, refuse_url
 from gpulsh.run.passages.cut import cut_all, parameters_of, refuse_uncuttable, written

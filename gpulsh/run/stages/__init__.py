@@ -11,7 +11,7 @@ verify       a group: compared exactly, and resolved
 collect      a partition: its documents' decisions and ids together
 write        a file: its kept rows; all: the evidence, and the counts
 
-By containment, `sign` makes fingerprints instead of digests, and the stages of `containment` replace
+By containment, `sign` makes fingerprints instead of digests, and `weigh`, `prefix` and `join` replace
 `collide`. With `--key`, `keys` finds the documents that share a key, between `sign` and `copies`. With
 `--source-column` or `--date-column` the stage `sight` follows `sign`.
 """
