@@ -243,10 +243,8 @@ def highest_first(keys: Keys, column: str, where: Callable[[int], str]) -> Order
     Integers and floats compare exactly among each other: `major` is the nearest float, `minor` how far the key is above
     it. `where` names a row in messages. InputError at a NaN, and at an integer so large that the rest is, too.
     """
-    if kind_of(keys) == NULL:
-        null = np.ones(len(keys), np.bool_)
-        nearest, rest = np.zeros(len(keys)), np.zeros(len(keys), np.int64)
-    elif isinstance(keys, pa.Array):
+    if isinstance(keys, pa.Array):
+        keys = keys.cast(pa.int64()) if pa.types.is_null(keys.type) else keys
         mask = null_mask(keys)
         null = np.zeros(len(keys), np.bool_) if mask is None else mask
         if pa.types.is_temporal(keys.type):  # dates and times are integers below

@@ -138,19 +138,15 @@ class MinHash:
     def _backend(self) -> Backend:
         return select_backend(BACKENDS[self._gpu_mode])
 
-    @property
-    def _sha1(self) -> Sha1 | None:
-        """`hashfunc` as backends compute it; None if they do not."""
-        return next((Sha1(bits) for bits, own in _SHA1.items() if self.hashfunc is own), None)
-
     def _signed(self, sets: list[list[object]], ops: Backend, family: GivenFamily) -> Values:
         """The hash values of each set of tokens."""
+        sha1 = next((Sha1(bits) for bits, own in _SHA1.items() if self.hashfunc is own), None)  # as backends compute it
         with ops.here():
-            if self._sha1 is None:
+            if sha1 is None:
                 made = self._hashes(chain.from_iterable(sets)).astype(np.uint64)
                 hashes = Fingerprints(made, offsets([len(one) for one in sets])).moved(ops.asarray)
             else:
-                hashes = self._sha1.of_all(sets, ops)
+                hashes = sha1.of_all(sets, ops)
             ready = Fingerprints(premixed(hashes.values, self.scheme), hashes.offset)
             signatures = ops.asnumpy(sketched(ops, ready, family))
         found: Values = signatures.astype(_DTYPES[self.scheme], copy=False)

@@ -138,9 +138,11 @@ class DatasketchWeightedMinHash:
             tables = Drawn(*map(ops.asarray, drawn(self.dim, self.num_perm, self.seed)))
             samples = np.zeros((len(rows), self.num_perm, 2), np.int64, like=logarithms) - 1
             sizes = on_host(rows.lengths)
-            for which in _alike(sizes, self.num_perm):
-                at = ops.asarray(which)
-                samples[at] = self._samples(rows, logarithms, at, int(sizes[which[0]]), tables)
+            for size in sorted_distinct(sizes[sizes > 0]).tolist():
+                which, step = np.flatnonzero(sizes == size), max(AT_ONCE // (self.num_perm * size), 1)
+                for start in range(0, len(which), step):
+                    at = ops.asarray(which[start : start + step])
+                    samples[at] = self._samples(rows, logarithms, at, size, tables)
             return samples
 
     def estimate(
@@ -171,15 +173,6 @@ class DatasketchWeightedMinHash:
         chosen = np.take_along_axis(dimension, first, axis=1)
         step = np.take_along_axis(steps, first[:, :, None], axis=2)[:, :, 0].astype(np.int64)
         return np.stack((chosen, step), axis=2)
-
-
-def _alike(sizes: NDArray[np.int64], num_perm: int) -> list[NDArray[np.int64]]:
-    """Rows that are not empty, in groups of one size that fit in memory."""
-    groups = []
-    for size in sorted_distinct(sizes[sizes > 0]).tolist():
-        which, step = np.flatnonzero(sizes == size), max(AT_ONCE // (num_perm * size), 1)
-        groups += [which[start : start + step] for start in range(0, len(which), step)]
-    return groups
 
 
 @lru_cache(maxsize=4)

@@ -195,14 +195,17 @@ def _join(address: str | None) -> bool:
         if "RAY_AUTH_TOKEN_PATH" not in os.environ:
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # unless the user has allowed it
+    before = signal.getsignal(signal.SIGTERM)
     try:
-        with _signals_kept():
-            ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
+        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:
         reason = _line(error)
         if address == "local":
             raise BackendError(f"a Ray cluster could not be started on this machine: {reason}{_no_room()}") from error
         raise BackendError(f"the Ray cluster at {address!r} could not be joined: {reason}") from error
+    finally:
+        if threading.current_thread() is threading.main_thread():  # Ray replaces the program's handler
+            signal.signal(signal.SIGTERM, before)
     return True
 
 
@@ -218,19 +221,6 @@ def _no_room() -> str:
     return (
         f"; its files go to {above}/ray, where {size(free)} can be written: set RAY_TMPDIR to a folder with more room"
     )
-
-
-@contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Keep the program's handler of SIGTERM, which Ray replaces."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass(frozen=True)

@@ -39,18 +39,6 @@ from gpulsh.run.records.tables import (
 from gpulsh.stats.counts import CLUSTERS, INSTANT, MARKS, NAMES, OWN, WEIGHT, ColumnRow
 from gpulsh.store.durable import FileFact, durable_file
 
-
-def _declared_types(job: FileJob, layout: Layout, bad: Rejected) -> list[pa.DataType]:
-    """The type of the id column in each file of this run that declares one."""
-    if job.columns.id is None:
-        return []
-    known, new = np.diff(layout.files) > 0, range(job.earlier_files, len(job.files))
-    with job.stamps.unchanged(new):
-        files = [job.files[number] for number in new if known[number] or not bad.touches(number)]
-        kinds = [format_of(file).kind(file, job.columns.id) for file in files]
-    return [kind for kind in kinds if kind is not None]
-
-
 MOST_OPEN = 4096  # files, each mapped
 
 
@@ -85,8 +73,14 @@ class IdColumn:
         not depend on which rows are dropped, where every file has a schema and Parquet every value.
         """
         found = cls(folder, layout, files, pa.null())
-        kinds = [known.id.type for known in found._all()]
-        kind = common_type([*_declared_types(job, layout, bad), *more, *kinds])
+        kinds = [*more, *(known.id.type for known in found._all())]
+        if job.columns.id is not None:
+            known, new = np.diff(layout.files) > 0, range(job.earlier_files, len(job.files))
+            with job.stamps.unchanged(new):
+                read = [job.files[number] for number in new if known[number] or not bad.touches(number)]
+                declared = [format_of(file).kind(file, job.columns.id) for file in read]
+            kinds += [kind for kind in declared if kind is not None]
+        kind = common_type(kinds)
         fits = kind is not None and in_parquet(kind) and all(values_in_parquet(ids.id) for ids in found._all())
         found.type = parquet_type(kind) if fits else pa.string()
         found.largest = max((int(_lengths(known.id).max(initial=0)) for known in found._all()), default=0)
