@@ -310,9 +310,6 @@ class Shingling(Parameters):
         check_choice("anchor", self.anchor, (None, "stopwords"))
         check_type("language", self.language, str)
         check_type("stem", self.stem, str, NoneType)
-        self._check_words()
-
-    def _check_words(self) -> None:
         if self.stop is not None and not isinstance(self.stop, str):
             several = isinstance(self.stop, Iterable) and getattr(self.stop, "shape", None) != ()
             words = (*self.stop,) if several else (self.stop,)

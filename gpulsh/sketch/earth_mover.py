@@ -203,7 +203,9 @@ def _rounded(units: Array, tree: Tree, ops: Backend) -> Array:
             if not len(left):
                 break
             at, row = node[left], left[:, None]
-            words = _draws(tree.word, first_node + at, draw, ops)
+            number = ops.asarray(np.arange(draw, draw + DRAWS_AT_ONCE).astype(np.uint64))
+            drawn_by = mixed((first_node + at).astype(np.uint64) * _GOLDEN + tree.word)
+            words = mixed(drawn_by[:, None] + number * _GOLDEN)  # a part in the upper half, and a height
             part = first_part[at][:, None] + ((words >> _S32) * parts[left].astype(np.uint64)[:, None] >> _S32).astype(
                 np.int64
             )
@@ -215,10 +217,3 @@ def _rounded(units: Array, tree: Tree, ops: Backend) -> Array:
             left = left[~hits.any(axis=1)]
         node, first_node = chosen, first_node + len(coarse) - 1
     return order[ops.asarray(tree.levels[-1])[node]]
-
-
-def _draws(word: np.uint64, node: Array, first: int, ops: Backend) -> Array:
-    """uint64 [m, DRAWS_AT_ONCE] from number `first` on: a part of each node in the upper half, and a height."""
-    number = ops.asarray(np.arange(first, first + DRAWS_AT_ONCE).astype(np.uint64))
-    drawn_by = mixed(node.astype(np.uint64) * _GOLDEN + word)
-    return mixed(drawn_by[:, None] + number * _GOLDEN)

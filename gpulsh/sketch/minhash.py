@@ -251,14 +251,6 @@ def minima(
     [[1, 2], [0, 0]]
     """
     ops = select_backend(backend, threads=threads)
-    table = _table(functions)
-    rows = numbered_sets(sets, len(table))
-    empty = np.full(table.shape[1], NO_VALUE, np.uint32)
-    found = np.array([table[row].min(axis=0) if len(row) else empty for row in rows], np.uint32)
-    return Signatures(ops.asarray(found.reshape(len(rows), table.shape[1])))
-
-
-def _table(functions: ArrayLike) -> NDArray[np.uint32]:
     wanted = "integers of shape [elements, num_perm]"
     table = np.asarray(given_array("functions", functions, wanted))
     if table.ndim != 2 or table.dtype.kind not in "iu" or not table.shape[1]:
@@ -267,4 +259,8 @@ def _table(functions: ArrayLike) -> NDArray[np.uint32]:
         raise ParameterError(
             f"functions holds values from {table.min()} to {table.max()}; give values from 0 to {NO_VALUE - 1}"
         )
-    return table.astype(np.uint32)
+    table = table.astype(np.uint32)
+    rows = numbered_sets(sets, len(table))
+    empty = np.full(table.shape[1], NO_VALUE, np.uint32)
+    found = np.array([table[row].min(axis=0) if len(row) else empty for row in rows], np.uint32)
+    return Signatures(ops.asarray(found.reshape(len(rows), table.shape[1])))

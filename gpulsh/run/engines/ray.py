@@ -393,7 +393,14 @@ class _Pool:
         if isinstance(answer, dict):
             node = answer.pop("node")
             member.place = f"node {node} (process {answer.pop('process')})"
-            _check_versions(node, answer)
+            here = versions()
+            if differing := [
+                f"{name} {answer[name]} and not {here[name]}" for name in here if answer[name] != here[name]
+            ]:
+                raise BackendError(
+                    f"node {node} of the Ray cluster has {', '.join(differing)}, as this process has; install the same"
+                    " on all"
+                )
             self._busy[member.actor.begin.remote(self._brief, node)] = member, None
             return
         self.device = self.device or answer
@@ -415,15 +422,6 @@ class _Pool:
                 " memory or fewer threads; all nodes must have gpulsh"
             ) from error
         _log.warning("%s: a worker on %s ended: %s; another worker repeats the task", step, member.place, reason)
-
-
-def _check_versions(node: str, there: Mapping[str, str]) -> None:
-    here = versions()
-    differing = [f"{name} {there[name]} and not {here[name]}" for name in here if there[name] != here[name]]
-    if differing:
-        raise BackendError(
-            f"node {node} of the Ray cluster has {', '.join(differing)}, as this process has; install the same on all"
-        )
 
 
 def _line(error: BaseException) -> str:
