@@ -394,11 +394,10 @@ class _Pool:
             node = answer.pop("node")
             member.place = f"node {node} (process {answer.pop('process')})"
             here = versions()
-            if differing := [
-                f"{name} {answer[name]} and not {here[name]}" for name in here if answer[name] != here[name]
-            ]:
+            others = [f"{name} {there} and not {here[name]}" for name, there in answer.items() if there != here[name]]
+            if others:
                 raise BackendError(
-                    f"node {node} of the Ray cluster has {', '.join(differing)}, as this process has; install the same"
+                    f"node {node} of the Ray cluster has {', '.join(others)}, as this process has; install the same"
                     " on all"
                 )
             self._busy[member.actor.begin.remote(self._brief, node)] = member, None
