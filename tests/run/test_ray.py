@@ -195,7 +195,7 @@ def test_a_node_that_does_not_see_the_files(tmp_path: Path, monkeypatch: pytest.
         files = tuple(File(path.name, path.name, str(path), source=path.name) for path in paths)
         job: Any = SimpleNamespace(files=files, cut=SimpleNamespace(memory=1 << 30))
         answer = worker.Worker().begin(worker.Brief(job, folder, "mine", "reference", 1), "192.0.2.7")
-        return str(answer.error) if isinstance(answer, worker.Failure) else str(answer)
+        return str(answer)
 
     not_shared = "node 192.0.2.7 does not see it; give an output folder on storage that all nodes share"
     assert not_shared in told(tmp_path / "nowhere")

@@ -113,7 +113,7 @@ def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
 
     def noted(self: Any, waiting: Any) -> Any:
         found = answers(self, waiting)
-        refused.extend(request for request, answer in found if isinstance(answer, worker.Failure))
+        refused.extend(request for request, answer in found if isinstance(answer, Exception))
         return found
 
     monkeypatch.setattr(engine._Pool, "answers", noted)
@@ -431,7 +431,7 @@ def test_what_a_worker_compiles_goes_back_with_one_of_its_answers() -> None:
     found = [answer.compiled for answer in answers if isinstance(answer, worker.Done)]
     assert sum(compiled.kernels for compiled in found) == 2
     assert 0.1 <= sum(compiled.seconds for compiled in found) < 5
-    assert isinstance(made.work(1, fails), worker.Failure)
+    assert isinstance(made.work(1, fails), BackendError)
     beside = threading.Barrier(1)
     later = made.work(1, compiling, 0)
     assert isinstance(later, worker.Done) and later.compiled.kernels == 1  # that of the task that failed

@@ -39,7 +39,7 @@ from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, Pa
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.wording import size
 from gpulsh.run.engines.local import finished_before, most_parallel
-from gpulsh.run.engines.worker import TOKEN, Brief, Done, Failure, Worker, versions
+from gpulsh.run.engines.worker import TOKEN, Brief, Done, Worker, versions
 from gpulsh.run.job import FileJob, Layout, Stage, report_done
 from gpulsh.stats.stages import Progress
 from gpulsh.store.manifest import Manifest
@@ -264,11 +264,11 @@ class RayRunner:
         waiting = deque(request(number, most) for number, facts in enumerate(found) if facts is None)
         while waiting or self._pool.pending():
             for asked, answer in self._pool.answers(waiting):
-                if isinstance(answer, Failure):
-                    if isinstance(answer.error, (LargeDocumentError, MemoryLimitError)) and asked.parallel > 1:
+                if isinstance(answer, Exception):
+                    if isinstance(answer, (LargeDocumentError, MemoryLimitError)) and asked.parallel > 1:
                         waiting.append(request(asked.number, 1))  # at the end: the worker's other tasks end first
                     else:
-                        failed[asked.number] = answer.error
+                        failed[asked.number] = answer
                     continue
                 made = answer.made
                 self._pool.compiled(answer.compiled)
@@ -322,7 +322,7 @@ class _Pool:
         """The requests that workers are busy with."""
         return [request for _, request in self._busy.values() if request is not None]
 
-    def answers(self, waiting: deque[_Request]) -> list[tuple[_Request, Done | Failure]]:
+    def answers(self, waiting: deque[_Request]) -> list[tuple[_Request, Done | Exception]]:
         """Send requests from the front of `waiting`, and wait until at least one is answered, or a worker has started
         or ended. Requests of a lost worker go back to `waiting`.
         """
@@ -388,8 +388,8 @@ class _Pool:
 
     def _began(self, member: _Member, answer: Any) -> None:
         """Handle the answer of a new worker: its greeting, then its device."""
-        if isinstance(answer, Failure):
-            raise answer.error
+        if isinstance(answer, Exception):
+            raise answer
         if isinstance(answer, dict):
             node = answer.pop("node")
             member.place = f"node {node} (process {answer.pop('process')})"

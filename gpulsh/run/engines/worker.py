@@ -1,6 +1,6 @@
 """A worker of a cluster: a process that does tasks, some in parallel.
 
-It answers each task with Done or Failure, and does not know the cluster.
+It answers each task with Done or the error, and does not know the cluster.
 """
 
 from __future__ import annotations
@@ -51,13 +51,6 @@ class Done:
     compiled: Compiled
 
 
-@dataclass(frozen=True)
-class Failure:
-    """The error of a task."""
-
-    error: Exception
-
-
 def versions() -> dict[str, str]:
     """The versions that must be equal on all nodes; Arrow writes its own into Parquet files."""
     python = ".".join(platform.python_version_tuple()[:2])
@@ -75,8 +68,8 @@ class Worker:
         """The versions of this worker, which the driver checks before it sends anything else."""
         return versions()
 
-    def begin(self, brief: Brief, node: str) -> str | Failure | None:
-        """The device it works on, if it has a name; Failure where it does not see the files, or has no such backend."""
+    def begin(self, brief: Brief, node: str) -> str | Exception | None:
+        """The device it works on, if it has a name; an error if it does not see the files, or has no such backend."""
         try:
             _check_sight(brief, node)
             manifest = Manifest.open(brief.folder)
@@ -88,14 +81,14 @@ class Worker:
             except GpulshError as error:
                 raise type(error)(f"node {node}: {error.message}") from error
         except Exception as error:
-            return _failure(error, node)
+            return _noted(error, node)
         if ops.name != "cuda":
             limit_memory(brief.job.cut.memory, brief.threads)
         self._node = node
         self._place = Place(brief.job, brief.folder, ops, Progress(), keys)
         return getattr(ops, "device", None)
 
-    def work(self, parallel: int, task: Callable[..., Made], *arguments: object) -> Done | Failure:
+    def work(self, parallel: int, task: Callable[..., Made], *arguments: object) -> Done | Exception:
         """Do a task; `parallel` tasks share the memory."""
         try:
             beside = replace(self._place, ops=self._place.ops.beside(parallel), parallel=parallel)
@@ -106,18 +99,18 @@ class Worker:
         except Exception as error:
             if lacks_memory(error) and not isinstance(error, MemoryLimitError):
                 error = out_of_memory(f"node {self._node}")
-            return _failure(error, self._node)
+            return _noted(error, self._node)
 
 
-def _failure(error: Exception, node: str) -> Failure:
-    """The Failure of an error, as its text if it cannot be pickled, with a note that names the node."""
+def _noted(error: Exception, node: str) -> Exception:
+    """An error, as its text if it cannot be pickled, with a note that names the node."""
     trace = "".join(traceback.format_exception(error))
     try:
         error = pickle.loads(pickle.dumps(error))
     except Exception:
         error = RuntimeError(f"{type(error).__name__}: {error}")
     error.add_note(f"On node {node}:\n{trace}")
-    return Failure(error)
+    return error
 
 
 def _check_sight(brief: Brief, node: str) -> None:

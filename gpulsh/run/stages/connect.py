@@ -12,9 +12,7 @@ the pairs whose first document is in a range.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -32,11 +30,23 @@ PAIR_COST = 96
 
 def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
     """Merge all forests, and put whole components into groups."""
-    found = merged(place.ops, place.folder, ranges)
-    costs = _Costs(found, place.folder, layout)
-    groups, oversized = _grouped(found, costs, place.job.cut.group)
+    found, most = merged(place.ops, place.folder, ranges), place.job.cut.group
+
+    def to_decide(rows: slice) -> Numbers:
+        """int64 [rows]: bytes that some documents cost, with their pairs; texts of copies are not read."""
+        pairs = found.pairs[rows].astype(np.int64)
+        cost, meets = DOCUMENT_COST + PAIR_COST * np.maximum(pairs, 0), pairs != NO_PAIR
+        cost[meets] += sizes_of(found.document[rows][meets], place.folder, layout)
+        return cost
+
+    def to_compare(places: Numbers, second: int) -> Numbers:
+        """int64 [places]: bytes that the pairs of first documents cost, with `second` for each second one."""
+        document = DOCUMENT_COST + sizes_of(found.document[places], place.folder, layout)
+        return document + found.pairs[places].astype(np.int64) * (PAIR_COST + second)
+
+    groups, oversized = _grouped(found, to_decide, most)
     compared = oversized if place.job.method.verify != "none" else []
-    shares, pairs = _shares(found, groups, compared, costs, place.job.cut.group, len(layout))
+    shares, pairs = _shares(found, groups, compared, to_compare, most, len(layout))
     meets = found.pairs != NO_PAIR
     facts = {
         "documents": len(groups),
@@ -49,29 +59,7 @@ def group(place: Workplace, layout: Layout, ranges: Ranges) -> Made:
     return Made({**members, **SHARES.write(place.folder, CONNECT, shares)}, facts)
 
 
-@dataclass(frozen=True)
-class _Costs:
-    """Bytes that are held or read."""
-
-    forest: Forest
-    folder: Path
-    layout: Layout
-
-    def to_decide(self, rows: slice) -> Numbers:
-        """int64 [rows]: of some documents, with their pairs; texts of copies are not read."""
-        pairs = self.forest.pairs[rows].astype(np.int64)
-        cost, meets = DOCUMENT_COST + PAIR_COST * np.maximum(pairs, 0), pairs != NO_PAIR
-        cost[meets] += sizes_of(self.forest.document[rows][meets], self.folder, self.layout)
-        return cost
-
-    def to_compare(self, places: Numbers, second: int) -> Numbers:
-        """int64 [places]: the cost of the pairs of first documents, with `second` bytes for each second one."""
-        pairs = self.forest.pairs[places].astype(np.int64)
-        document = DOCUMENT_COST + sizes_of(self.forest.document[places], self.folder, self.layout)
-        return document + pairs * (PAIR_COST + second)
-
-
-def _grouped(forest: Forest, costs: _Costs, most: int) -> tuple[Places, Sequence[int]]:
+def _grouped(forest: Forest, cost: Callable[[slice], Numbers], most: int) -> tuple[Places, Sequence[int]]:
     """Groups [m] of whole components, which overwrite their labels, in the same order; and the numbers of groups larger
     than `most`, which are single components.
     """
@@ -84,7 +72,7 @@ def _grouped(forest: Forest, costs: _Costs, most: int) -> tuple[Places, Sequence
     offset = np.zeros(len(roots) + 1, np.int64)  # of the components
     for rows in pieces(len(label)):
         label[rows] = np.searchsorted(roots, label[rows])
-        np.add.at(offset[1:], label[rows], costs.to_decide(rows))
+        np.add.at(offset[1:], label[rows], cost(rows))
     np.cumsum(offset, out=offset)
     del growing, roots
     of_component, oversized = np.empty(len(offset) - 1, label.dtype), []
@@ -98,7 +86,12 @@ def _grouped(forest: Forest, costs: _Costs, most: int) -> tuple[Places, Sequence
 
 
 def _shares(
-    forest: Forest, groups: Places, oversized: Sequence[int], costs: _Costs, most: int, documents: int
+    forest: Forest,
+    groups: Places,
+    oversized: Sequence[int],
+    to_compare: Callable[[Numbers, int], Numbers],
+    most: int,
+    documents: int,
 ) -> tuple[Shares, int]:
     """The shares of `oversized` groups: each costs at most `most` and a document, of `documents` that there are; and
     how many pairs they have together.
@@ -113,7 +106,7 @@ def _shares(
             own = chosen[groups[chosen] == number]
             # The second documents of a share are all of the group at most: where these are many, one a pair.
             some = room[number] > most // 2
-            cost = costs.to_compare(own, 0 if some else DOCUMENT_COST)
+            cost = to_compare(own, 0 if some else DOCUMENT_COST)
             total += int(forest.pairs[own].sum())
             ends = cost_before[number] + np.cumsum(cost)
             share = (ends - cost) // (room[number] if some else most)
