@@ -10,14 +10,14 @@ Pairs have no class of their own: an int64 array [m, 2] with i < j, lexicographi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field, fields
+from html import escape
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 
 Numbers = NDArray[np.int64]  # of documents, rows, buckets
@@ -119,6 +119,24 @@ def _check_ascends(owner: object, offset: Array, values: Array) -> None:
             f"{type(owner).__name__}.offset does not ascend within [0, {len(values)}]; give the start of each row"
             " and the end of the last"
         )
+
+
+def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table under its caption; None is an empty cell, a fraction has four digits.
+
+    >>> html_table("a < b", ["n", "p"], [[1, 2 / 3], [2, None]])[48:]
+    '<th>p</th></tr><tr><td>1</td><td>0.6667</td></tr><tr><td>2</td><td></td></tr></table>'
+    """
+    html = [f"<table><caption>{escape(caption)}</caption>"]
+    for tag, cells in [("th", head), *(("td", row) for row in rows)]:
+        html += ["<tr>", *(f"<{tag}>{_cell(cell)}</{tag}>" for cell in cells), "</tr>"]
+    return "".join([*html, "</table>"])
+
+
+def _cell(cell: object) -> str:
+    if isinstance(cell, float):
+        return f"{cell:.4f}"
+    return "" if cell is None else escape(str(cell))
 
 
 class Arrays:

@@ -21,7 +21,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpulsh.display import html_table
+from gpulsh.arrays import html_table
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, Named, NearBits, check_integer, known_keywords, set_integer, shown
 from gpulsh.ragged import within_runs

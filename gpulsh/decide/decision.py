@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Arrays, Rows, Values, on_host
+from gpulsh.arrays import Array, Arrays, Rows, Values, html_table, on_host
 from gpulsh.decide.counts.counts import Sightings, count, dates, seen
-from gpulsh.display import html_table
 from gpulsh.errors import BackendError, ParameterError
 from gpulsh.ragged import chosen_rows, offsets
 from gpulsh.stats.stages import Funnel

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Arrays, Numbers, Values
-from gpulsh.display import html_table
+from gpulsh.arrays import Arrays, Numbers, Values, html_table
 
 SHOWN = 10  # rows of an answer that a notebook shows
 

@@ -233,8 +233,8 @@ def deduplicate_files(
     index           folder of an index of earlier runs, created if it does not exist. Its documents come before all
                     others, and the run adds its own, kept or dropped, by `id_column` or FILE:ROW. Open parameters are
                     taken from the index. `keep` orders only the documents of a run; any value but "first" copies their
-                    texts to the work folder. This process verifies them exactly, with either engine. `drop_contained_only`
-                    must be True
+                    texts to the work folder. This process verifies them exactly, with either engine. Not with
+                    drop_contained_only=False
     evidence        of a new index: "index" stores the shingles of kept documents. "source" stores at most 400 bytes per
                     document and reads texts again from INPUT, so INPUT must stay in place. None: "index", or as in an
                     existing index

@@ -76,7 +76,17 @@ class EarthMover(Arrays):
         """
         ops = select_backend(backend, threads=threads)
         with ops.here():
-            rows = self._checked(distributions, ops)
+            rows, points = dense_rows(distributions, ops), len(self.distances)
+            if rows.shape[1] != points:
+                raise ParameterError(
+                    f"distributions has shape {tuple(rows.shape)} and distances are of {points} points; give a column"
+                    " for each point"
+                )
+            sums = ops.asnumpy(rows.sum(axis=1))
+            if wrong := np.flatnonzero(abs(sums - 1) > SUM_TOLERANCE).tolist():
+                raise ParameterError(
+                    f"row {wrong[0]} of distributions sums to {sums[wrong[0]]:g}; give rows that sum to 1"
+                )
             labels = ops.asarray(np.empty((len(rows), self.num_trees), np.int64))
             at_once = max(CELLS_AT_ONCE // rows.shape[1], 1)
             for start in range(0, len(rows), at_once):
@@ -84,18 +94,6 @@ class EarthMover(Arrays):
                 for number, tree in enumerate(self.trees):
                     labels[start : start + at_once, number] = _rounded(units, tree, ops)
             return labels
-
-    def _checked(self, distributions: Array, ops: Backend) -> Array:
-        rows, points = dense_rows(distributions, ops), len(self.distances)
-        if rows.shape[1] != points:
-            raise ParameterError(
-                f"distributions has shape {tuple(rows.shape)} and distances are of {points} points; give a column for"
-                " each point"
-            )
-        sums = ops.asnumpy(rows.sum(axis=1))
-        if wrong := np.flatnonzero(abs(sums - 1) > SUM_TOLERANCE).tolist():
-            raise ParameterError(f"row {wrong[0]} of distributions sums to {sums[wrong[0]]:g}; give rows that sum to 1")
-        return rows
 
     @cached_value
     def trees(self) -> list[Tree]:

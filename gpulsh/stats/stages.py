@@ -10,9 +10,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import TextBatch, html_table
 from gpulsh.backends.compiling import Stopwatch
-from gpulsh.display import html_table
 from gpulsh.stats.counts import COUNTS
 
 OTHER = "other"  # in a report: seconds of the run outside of all stages

@@ -19,9 +19,8 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Arrays, Fingerprints, Numbers, TextBatch
+from gpulsh.arrays import Arrays, Fingerprints, Numbers, TextBatch, html_table
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
