@@ -32,7 +32,6 @@ from gpulsh.run.stages.write import clusters, collect, evidence, runs_of, step_o
 from gpulsh.stats.counts import TALLIED
 from gpulsh.stats.stages import KNOWN, Funnel, Progress
 
-Work = Callable[..., Made]
 Groups = Mapping[str, int]  # the counts of `stages.connect.group`
 Met = tuple[int, int]  # ranges, and members of large buckets
 
@@ -63,7 +62,7 @@ class Stages:
     def run(
         self,
         name: str,
-        work: Work,
+        work: Callable[..., Made],
         arguments: Iterable[tuple[object, ...]],
         total: int | None,
         *,

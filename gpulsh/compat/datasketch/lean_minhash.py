@@ -73,9 +73,7 @@ class LeanMinHash(MinHash):
         """A TypeError: it takes no more tokens."""
         raise InputTypeError("a LeanMinHash takes no tokens; give them to a MinHash of its seed, scheme and hashvalues")
 
-    def update_batch(self, b: object) -> None:
-        """A TypeError: it takes no more tokens."""
-        self.update(b)
+    update_batch = update
 
     def _with(self: Same, hashvalues: Values) -> Same:
         return self._filled(self.seed, hashvalues, self.scheme)

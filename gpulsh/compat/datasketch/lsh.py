@@ -170,12 +170,10 @@ class MinHashLSH:
             self._take(key, list(found))
 
     def insertion_session(self, buffer_size: int = 50000) -> MinHashLSHSession:
-        """A context for many insertions; in memory each takes effect at once, and nothing is buffered."""
+        """A context for many insertions or removals; each takes effect at once in memory, and nothing is buffered."""
         return MinHashLSHSession(self)
 
-    def deletion_session(self, buffer_size: int = 50000) -> MinHashLSHSession:
-        """A context for many removals; in memory each takes effect at once, and nothing is buffered."""
-        return MinHashLSHSession(self)
+    deletion_session = insertion_session
 
     def query(self, minhash: AnyMinHash) -> list[Hashable]:
         """The keys of sets that share a band with this one, in no order."""

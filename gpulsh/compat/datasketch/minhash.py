@@ -248,9 +248,6 @@ class MinHash:
             for values in signed:
                 yield empty._with(values.copy())
 
-    def __getstate__(self) -> Any:
-        return self.__dict__.copy()
-
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update({"scheme": "legacy", "_gpu_mode": "disable", **state})  # the only scheme of 1.x
 

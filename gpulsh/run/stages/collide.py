@@ -21,7 +21,7 @@ others are dropped for what they contain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +46,10 @@ from gpulsh.run.records.tables import Ranges, Table
 
 def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     """Find the documents that have the key of an earlier one, for the hashes in one of `parts` equal ranges."""
-    hashed, within = _Hashed(place, layout, tables.KEYS, part, parts), place.job.policy.within
-    found = hashed.copies(within=within)
+    copies_of, within = _hashed(place, layout, tables.KEYS, part, parts), place.job.policy.within
+    found = copies_of(within)
     if within and layout.protected:
-        found = _of_protected_first(found, hashed.copies(within=False), layout.protected)
+        found = _of_protected_first(found, copies_of(False), layout.protected)
     dropped = found.document >= layout.protected  # protected ones are always compared
     found = tables.KEY_COPIES.rows(found, dropped)
     facts, made = {"copies": len(found.document)}, tables.KEY_COPIES.write(place.folder, part, found)
@@ -69,12 +69,12 @@ def keys(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
 def copies(place: Workplace, layout: Layout, ranges: Ranges, part: int, parts: int) -> Made:
     """Find the copies whose hashes are in one of `parts` equal ranges; copies by keys are left out."""
     participants = Participants(place.folder, layout, ranges) if ranges.keys else None
-    hashed = _Hashed(place, layout, tables.EXACT, part, parts, participants)
+    copies_of = _hashed(place, layout, tables.EXACT, part, parts, participants)
     by_source = place.job.policy.by_source()
-    found = hashed.copies(within=by_source)
+    found = copies_of(by_source)
     made = tables.COPIES.write(place.folder, part, found)
     if by_source:
-        all_found = hashed.copies(within=False)
+        all_found = copies_of(False)
         others = tables.TWINS.rows(all_found, ~np.isin(all_found.document, found.document))
         made |= tables.TWINS.write(place.folder, part, others)
     return Made(made)
@@ -88,44 +88,41 @@ def _of_protected_first(found: tables.Copies, of_all: tables.Copies, protected: 
     return tables.KEY_COPIES.rows(both, np.argsort(both.document))
 
 
-class _Hashed:
-    """Documents whose hashes are in a range."""
+def _hashed(
+    place: Workplace,
+    layout: Layout,
+    table: Table[tables.ExactRows],
+    part: int,
+    parts: int,
+    participants: Participants | None = None,
+) -> Callable[[bool], tables.Copies]:
+    """For documents whose hashes are in a range, a function that finds copies, within an INPUT if so."""
+    hashes, positions, ops = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)], place.ops
+    for _, halves, documents in rows_in_range(table, place.folder, layout, part, parts, participants):
+        hashes.append(np.stack(halves, axis=1))
+        positions.append(documents)
+    whole, position = np.concatenate(hashes), np.concatenate(positions)
+    del hashes, positions
 
-    def __init__(
-        self,
-        place: Workplace,
-        layout: Layout,
-        table: Table[tables.ExactRows],
-        part: int,
-        parts: int,
-        participants: Participants | None = None,
-    ) -> None:
-        hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
-        for _, halves, documents in rows_in_range(table, place.folder, layout, part, parts, participants):
-            hashes.append(np.stack(halves, axis=1))
-            positions.append(documents)
-        self._place, self._layout = place, layout
-        self._hashes, self._position = np.concatenate(hashes), np.concatenate(positions)
+    def source(rows: Array) -> Array:
+        return ops.asarray(layout.source_of(position[ops.asnumpy(rows)]))
 
-    def copies(self, *, within: bool) -> tables.Copies:
-        """Documents with the hash of an earlier one in decision order, `within` an INPUT, and the first of each."""
-        ops, position, layout = self._place.ops, self._position, self._layout
+    def rank(rows: Array) -> Array:
+        some = position[ops.asnumpy(rows)]
+        ascending = np.argsort(some)
+        ranks = np.empty(len(rows), np.int64)
+        ranks[ascending] = ranks_of(some[ascending], place, layout)
+        return ops.asarray(ranks)
 
-        def source(rows: Array) -> Array:
-            return ops.asarray(layout.source_of(position[ops.asnumpy(rows)]))
-
+    def copies_of(within: bool) -> tables.Copies:
+        """Documents with the hash of an earlier one in decision order, and the first of each."""
         with ops.here():
-            given = ops.asarray(self._hashes), ops.asarray(np.arange(len(position))), self._rank, ops
+            given = ops.asarray(whole), ops.asarray(np.arange(len(position))), rank, ops
             later, first = map(ops.asnumpy, first_copies(*given, source if within else None))
         order = np.argsort(position[later])
         return tables.Copies(position[later][order], position[first][order])
 
-    def _rank(self, rows: Array) -> Array:
-        place, position = self._place, self._position[self._place.ops.asnumpy(rows)]
-        ascending = np.argsort(position)
-        ranks = np.empty(len(rows), np.int64)
-        ranks[ascending] = ranks_of(position[ascending], place, self._layout)
-        return place.ops.asarray(ranks)
+    return copies_of
 
 
 PAIRS_AT_ONCE = 1 << 20  # made and written; `collide` counts them in every band

@@ -11,7 +11,7 @@ clusters     all: `clusters.parquet`, of each kept document in a cluster of two 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -209,7 +209,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
     ids = IdColumn.of(job, place.folder, layout, id_files, bad, earlier.kinds() if earlier else ())
     rows = DUPLICATES if job.key is None else (*DUPLICATES, REASON)
     schema = types_of(rows, ids.type)
-    reasons = None if job.key is None else _Reasons(place.folder, ranges, by_source=job.policy.by_source())
+    reasons = None if job.key is None else _reasons(place.folder, ranges, by_source=job.policy.by_source())
 
     def where(positions: Numbers) -> list[pa.Array]:
         return [*job.file_and_row(layout, positions), ids.at(positions)]
@@ -228,7 +228,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
                 *where(document),
                 *where_kept(partition, target),
                 *map(to_arrow, rest),
-                *([] if reasons is None else [reasons.of(document, target)]),
+                *([] if reasons is None else [reasons(document, target)]),
             ],
             schema,
         )
@@ -240,30 +240,29 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int], ranges: 
     return Made(made, {"amount": 0, "records": bad.records, **bad_rows})
 
 
-class _Reasons:
-    """Why documents were dropped, by files of KEY_COPIES, COPIES and TWINS."""
+def _reasons(folder: Path, ranges: Ranges, *, by_source: bool) -> Callable[[Numbers, Numbers], pa.Array]:
+    """REASON, a pyarrow.StringArray, of documents that are dropped for others, by KEY_COPIES, COPIES and TWINS."""
+    keyed = [file.whole() for file in tables.KEY_COPIES.all(folder, ranges.keys)]
+    copies = [file.whole() for file in tables.COPIES.all(folder, ranges.copies)]
+    twins = [file.whole() for file in tables.TWINS.all(folder, ranges.copies if by_source else 0)]
 
-    def __init__(self, folder: Path, ranges: Ranges, *, by_source: bool) -> None:
-        self._keyed = [file.whole() for file in tables.KEY_COPIES.all(folder, ranges.keys)]
-        self._copies = [file.whole() for file in tables.COPIES.all(folder, ranges.copies)]
-        self._twins = [file.whole() for file in tables.TWINS.all(folder, ranges.copies if by_source else 0)]
-
-    def of(self, documents: Numbers, targets: Numbers) -> pa.Array:
-        """A pyarrow.StringArray of REASON, of documents that are dropped for `targets`."""
-        found = np.where(self._first_of_words(documents) == self._first_of_words(targets), EXACT, NEAR)
-        for known, _ in self._keyed:
-            found[found_in(known, documents)[0]] = KEY
-        return strings(REASONS).take(to_arrow(found))
-
-    def _first_of_words(self, documents: Numbers) -> Numbers:
+    def first_of_words(documents: Numbers) -> Numbers:
         """The first document with the words of each, of all sources."""
         first = documents.copy()
-        for files in (self._copies, self._twins):
+        for files in (copies, twins):
             known_first = first.copy()
             for known, of in files:
                 rows, at = found_in(known, known_first)
                 first[rows] = of[at]
         return first
+
+    def reasons(documents: Numbers, targets: Numbers) -> pa.Array:
+        found = np.where(first_of_words(documents) == first_of_words(targets), EXACT, NEAR)
+        for known, _ in keyed:
+            found[found_in(known, documents)[0]] = KEY
+        return strings(REASONS).take(to_arrow(found))
+
+    return reasons
 
 
 def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Values]]]:
