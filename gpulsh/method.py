@@ -142,15 +142,8 @@ class Method(Parameters):
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> Self:
         """The method whose `matching` gave these values."""
-        return cls(
-            threshold=stored["threshold"],
-            shingling=Shingling(**stored["shingling"]),
-            folding=Folding(**stored["folding"]),
-            family=Family(**stored["family"]),
-            banding=BandShape(**stored["banding"]),
-            measure=stored.get("measure", "jaccard"),
-            near=NearBits(**stored["near"]) if "near" in stored else None,
-        )
+        kinds = {"shingling": Shingling, "folding": Folding, "family": Family, "banding": BandShape, "near": NearBits}
+        return cls(**{name: kinds[name](**value) if name in kinds else value for name, value in stored.items()})
 
     @property
     def reading(self) -> Shingling:

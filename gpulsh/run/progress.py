@@ -62,11 +62,6 @@ class _Undisturbed:
             return self._stream is not None and self._stream.isatty()
         return False
 
-    def fileno(self) -> int:
-        if self._stream is None:
-            raise OSError("there is no stream")
-        return self._stream.fileno()
-
 
 class Tally:
     """The amounts that have passed a stage so far, by unit, documents and bytes first."""

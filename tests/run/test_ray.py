@@ -214,9 +214,9 @@ def test_failures_that_cannot_be_sent_are_told_in_words() -> None:
     class Here(Exception):
         """Of a class that no other process knows."""
 
-    failure = worker._failure(Here("lost"), "192.0.2.7")
-    assert type(failure.error) is RuntimeError and str(failure.error) == "Here: lost"
-    sent = worker._failure(OSError(28, "No space left on device", "file"), "192.0.2.7").error
+    failure = worker._noted(Here("lost"), "192.0.2.7")
+    assert type(failure) is RuntimeError and str(failure) == "Here: lost"
+    sent = worker._noted(OSError(28, "No space left on device", "file"), "192.0.2.7")
     assert isinstance(sent, OSError) and (sent.errno, sent.filename) == (28, "file")
 
 
