@@ -376,7 +376,7 @@ def small_joins() -> Iterator[None]:
         patch.setattr("gpulsh.lsh.signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
         patch.setattr("gpulsh.run.records.ranges.RUN_POSTINGS", 20)
         patch.setattr("gpulsh.run.records.ranges.ROWS_AT_ONCE", 15)
-        patch.setattr("gpulsh.run.stages.containment.PAIRS_AT_ONCE", 4)
+        patch.setattr("gpulsh.run.stages.collide.PAIRS_AT_ONCE", 4)
         yield
 
 
@@ -470,7 +470,7 @@ def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefixes are of public fingerprints, and of slots that the documents decide."""
-    for module in ("decide.prefixes", "run.stages.containment"):
+    for module in ("decide.prefixes", "run.stages.collide"):
         for name in ("FEWEST_BITS", "MOST_BITS"):
             monkeypatch.setattr(f"gpulsh.{module}.{name}", 3)
     texts = [" ".join(f"w{number % 97}" for number in range(start, start + 40)) for start in range(0, 1500, 29)]
