@@ -18,13 +18,12 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.params import check_type
-from gpulsh.ragged import first_of_runs, sorted_distinct
+from gpulsh.ragged import first_of_runs
 
 SMALL_BUCKET = 256  # documents whose pairs are all compared; part of the definition of the decision
 FEW_DOCUMENTS = 1 << 16  # up to this number a band is work for one thread
 SORTED_TOGETHER = 1 << 28  # digests of all bands that a device groups at once: a band of few is mostly waiting
 MOST_PARTS = 1 << 12  # ranges of digests in a band
-MOST_PACKED = 1 << 32  # documents; `candidates` packs two numbers below this into 64 bits
 
 
 def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
@@ -114,9 +113,7 @@ class SmallBuckets:
 
     def pairs(self) -> Array:
         """All pairs of each bucket: int64 [m, 2], i < j, lexicographic, unique."""
-        ids, known = self._numbered()
-        found = self.ops.candidates(Buckets(ids, self.offset))
-        return found if known is None else known[found]
+        return self.ops.candidates(Buckets(self.ids, self.offset))
 
     def pieces(self, most: int) -> Iterator[Numbers]:
         """Yield the pairs on the host in pieces of at most about `most`; a pair counts once in every band."""
@@ -129,19 +126,8 @@ class SmallBuckets:
         document, place = np.unique(members, return_inverse=True)
         ends = np.cumsum(np.bincount(place, later).astype(np.int64))
         begins = document[first_of_runs(np.maximum(ends - 1, 0) // most)]
-        ids, known = self._numbered()
-        if known is not None:
-            begins = np.searchsorted(document, begins)
         for start, stop in zip(begins.tolist(), [*begins[1:].tolist(), self.documents], strict=True):
-            found = self.ops.candidates(Buckets(ids, self.offset), (start, stop))
-            yield self.ops.asnumpy(found if known is None else known[found])
-
-    def _numbered(self) -> tuple[Array, Array | None]:
-        """The ids and None; or, if ids do not fit, smaller numbers and their ids."""
-        if self.documents <= MOST_PACKED:
-            return self.ids, None
-        involved = sorted_distinct(self.ids)
-        return np.searchsorted(involved, self.ids), involved
+            yield self.ops.asnumpy(self.ops.candidates(Buckets(self.ids, self.offset), (start, stop)))
 
 
 def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Memberships]:

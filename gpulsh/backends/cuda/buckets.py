@@ -21,7 +21,7 @@ from gpulsh.backends.cuda.machine import Machine
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape
-from gpulsh.ragged import first_of_runs, offsets, ranges
+from gpulsh.ragged import distinct, first_of_runs, offsets, ranges, sorted_distinct
 
 SLOTS = 8  # a digest, at least; two bits each
 MAX_MEMBERS = 2**32  # distinct ids in buckets; a key holds two of their numbers
@@ -127,7 +127,7 @@ def _sorted(machine: Machine, digests: Array) -> tuple[Array, Array]:
 def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
     """int64: the places in `ascending` of the values `wanted`, which ascend and may repeat."""
     xp = machine.arrays
-    wanted = wanted[first_of_runs(wanted)]
+    wanted = distinct(wanted)
     starts = xp.searchsorted(ascending, wanted, side="left")
     return ranges(starts, xp.searchsorted(ascending, wanted, side="right") - starts)
 
@@ -168,8 +168,7 @@ def _numbered(machine: Machine, ids: Array) -> tuple[Array, Array | None]:
     xp = machine.arrays
     if len(ids) == 0 or machine.number(ids.max()) < 2**32:
         return ids.astype(np.uint32), None
-    names = xp.sort(ids)
-    names = names[first_of_runs(names)]
+    names = sorted_distinct(ids)
     if len(names) > MAX_MEMBERS:
         raise BackendError(f"{len(names)} documents are in buckets, {MAX_MEMBERS} fit on a device; give fewer at once")
     return xp.searchsorted(names, ids).astype(np.uint32), names
