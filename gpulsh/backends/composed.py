@@ -21,7 +21,7 @@ from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch, Tokens, Valu
 from gpulsh.backends.hashing import mixed, rolled
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, rows_in_part
 from gpulsh.backends.protocol import GOLDEN, Backend, Keys, operations
-from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
+from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, BandShape, Family, Folding, Reading, Shingling
 from gpulsh.ragged import first_of_runs, offsets
 from gpulsh.secret import EvidenceKeys
@@ -132,25 +132,24 @@ def _numbered(ops: Backend, text: TextBatch, reading: Reading) -> tuple[dict[str
 
 
 class Translation(dict[int, str]):
-    """The replacement of each character by `str.translate`, so that white space separates tokens; filled on demand."""
+    """The replacement of each character; filled on demand.
+
+    The tokens of `unit="word"` are `text.translate(translation(reading)).split()`.
+    """
 
     def __init__(self, reading: Reading) -> None:
         super().__init__()
         self._table = unicode_table(reading)
 
     def __missing__(self, code_point: int) -> str:
-        block = int(self._table.stage1[code_point >> BLOCK_BITS])
-        entry = int(self._table.stage2[(block << BLOCK_BITS) + code_point % (1 << BLOCK_BITS)])
+        entry = int(self._table.entries(np.uint32(code_point)))
         character = chr(code_point + (entry >> 2))
         klass = entry & 3
         found = self[code_point] = " " if klass == SEPARATOR else f" {character} " if klass == SINGLE else character
         return found
 
 
-@cache
-def translation(reading: Reading) -> Translation:
-    """The tokens of `unit="word"` are `text.translate(translation(reading)).split()`."""
-    return Translation(reading)
+translation = cache(Translation)
 
 
 def _stop_flags(words: list[str], shingling: Shingling) -> NDArray[np.bool_]:

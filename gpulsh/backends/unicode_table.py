@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Array
 from gpulsh.params import PLAIN, Reading
 
 SEPARATOR, WORD, SINGLE = 0, 1, 2
@@ -29,11 +30,10 @@ class UnicodeTable(NamedTuple):
     stage1: NDArray[np.uint16]  # [8704] block of each 128 code points
     stage2: NDArray[np.int32]  # [blocks * 128] (folded - code point) << 2 | class
 
-    def entries(self, codes: NDArray[np.uint32]) -> NDArray[np.int32]:
-        """The entries of code points."""
+    def entries(self, codes: Array) -> Array:
+        """int32: the entries of uint32 code points, or of one."""
         blocks = self.stage1[codes >> BLOCK_BITS].astype(np.int64)
-        found: NDArray[np.int32] = self.stage2[(blocks << BLOCK_BITS) + codes % (1 << BLOCK_BITS)]
-        return found
+        return self.stage2[(blocks << BLOCK_BITS) + codes % (1 << BLOCK_BITS)]
 
 
 @cache

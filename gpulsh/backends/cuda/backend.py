@@ -22,7 +22,7 @@ from gpulsh.backends.composed import add_operations
 from gpulsh.backends.cuda import buckets, rows, sign, sketches, texts
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher
-from gpulsh.backends.cuda.machine import Machine, Table
+from gpulsh.backends.cuda.machine import Machine, Tables
 from gpulsh.backends.cuda.memory import (
     HELD,
     LANES,
@@ -38,7 +38,6 @@ from gpulsh.backends.cuda.memory import (
 from gpulsh.backends.parallel import pipelined_map
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes
 from gpulsh.errors import BackendError, DeviceMemoryError
-from gpulsh.params import Reading
 
 
 class CudaBackend(Backend):
@@ -64,17 +63,10 @@ class CudaBackend(Backend):
         memory: int = MEMORY,
         shared: Shared | None = None,
     ) -> None:
-        self._shared = shared or _shared(arrays, launcher, geometry)
-        arrays = self._shared.arrays
-        self._devices = visible_devices(arrays, devices)
-        self._machine = Machine(
-            arrays,
-            self._shared.launcher,
-            self._shared.geometry,
-            self._devices[0],
-            (memory, len(self._devices)),
-            self._shared.tables,
-        )
+        self._shared = shared = shared or _shared(arrays, launcher, geometry)
+        self._devices = visible_devices(shared.arrays, devices)
+        made = shared.arrays, shared.launcher, shared.geometry
+        self._machine = Machine(*made, self._devices[0], (memory, len(self._devices)), shared.tables)
         self._stream: Any = None  # of a lane, made for its first work
         self._room: dict[float, int] = {}  # bytes that `keep` and `hold` may still leave on the device, by their share
 
@@ -82,11 +74,11 @@ class CudaBackend(Backend):
         return self._machine.here()
 
     def sizes(self) -> Sizes:
-        with self._machine.here():
+        with self.here():
             return self._machine.sizes()
 
     def asarray(self, array: Array) -> Array:
-        with self._machine.here():
+        with self.here():
             return on_device(self._machine.arrays, array)
 
     def asnumpy(self, array: Array) -> Array:
@@ -110,7 +102,7 @@ class CudaBackend(Backend):
 
     def stage(self, text: TextBatch) -> TextBatch | None:
         try:
-            with self._machine.here():
+            with self.here():
                 return self._machine.staging.on_device(text)
         except DeviceMemoryError:
             return None
@@ -122,7 +114,7 @@ class CudaBackend(Backend):
     def _resident(self, share: float, *arrays: Array) -> list[Array] | None:
         """Copies that stay on this device; None if that `share` of its memory is full."""
         try:
-            with self._machine.here():
+            with self.here():
                 if not self._room:
                     free = free_bytes(self._machine.arrays)
                     self._room = {share: int(share * free) for share in (RESIDENT, HELD)}
@@ -139,7 +131,7 @@ class CudaBackend(Backend):
 
     def _work(self, work: Callable[[Backend, Item], Result], item: Item) -> Result:
         """`work` of an item on the stream of this lane."""
-        with self._machine.here():
+        with self.here():
             if self._stream is None:
                 self._stream = self._machine.arrays.cuda.Stream(non_blocking=True)
             with self._stream:
@@ -152,7 +144,7 @@ class CudaBackend(Backend):
         """The items, each when its device memory is computed: other streams would not wait for it."""
         iterator = iter(items)
         while True:
-            with self._machine.here():
+            with self.here():
                 try:
                     item = next(iterator)
                 except StopIteration:
@@ -174,7 +166,7 @@ class Shared:
 
     def __init__(self, arrays: ModuleType, launcher: Launcher, geometry: Geometry) -> None:
         self.arrays, self.launcher, self.geometry = arrays, launcher, geometry
-        self.tables: dict[tuple[int, Reading], Table] = {}
+        self.tables: Tables = {}
         # A stream has its own memory in CuPy's pool, which other streams cannot use: new streams would be new memory.
         self._free: dict[int, list[list[CudaBackend]]] = defaultdict(list)
         self._changing = Lock()

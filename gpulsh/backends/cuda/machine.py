@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,36 +28,19 @@ MAX_BLOCKS = (2**31 - 1, 65535)
 NO_MEMORY = ("std::bad_alloc", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 
 
-class Table(NamedTuple):
-    """The Unicode table on the device."""
-
-    stage1: Array
-    stage2: Array
-    plain: bool  # of ASCII, letters and digits alone belong to words, and fold
-
-    @property
-    def way(self) -> str:
-        """The end of the names of kernels that read text with it."""
-        return "" if self.plain else "_by_table"
-
-
-class DeviceKeys(NamedTuple):
-    """Keys on the device."""
-
-    words: Array  # all words of a secret, or the public keys of near places: of a token's, then of a shingle's
-    secret: bool
+Tables = dict[tuple[int, Reading], tuple[Array, Array]]  # both stages of the Unicode table by device and reading
 
 
 @dataclass(eq=False)
 class Machine:
-    """One device. Machines of a process may share `tables`: the Unicode tables by device and reading."""
+    """One device. Machines of a process may share `tables`."""
 
     arrays: ModuleType  # cupy, or its stand-in in tests
     launch: Launcher
     geometry: Geometry
     device: int = 0
     budget: tuple[int, int] = MEMORY, 1  # bytes of the host that a run may use, and the devices that share them
-    tables: dict[tuple[int, Reading], Table] = field(default_factory=dict)
+    tables: Tables = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.staging = Staging(self.arrays, min(most_sizes(*self.budget).batch, MOST_PINNED))
@@ -114,17 +97,16 @@ class Machine:
     def _new_sketch(self, make: Callable[[Machine, Family], Any], family: Family) -> Any:
         return done(self.arrays, make(self, family))
 
-    def _new_keys(self, keys: Keys) -> DeviceKeys:
-        """The keys of evidence, or the public ones."""
-        words = self.arrays.asarray(public_words() if keys is None else keys.words)
-        return done(self.arrays, DeviceKeys(words, keys is not None))
+    def _new_keys(self, keys: Keys) -> Array:
+        """All words of a secret; or the public keys of near places, of a token's and then of a shingle's."""
+        return done(self.arrays, self.arrays.asarray(public_words() if keys is None else keys.words))
 
-    def table(self, reading: Reading) -> Table:
-        """The Unicode table of a reading."""
+    def table(self, reading: Reading) -> tuple[Array, Array]:
+        """Both stages of the Unicode table of a reading."""
         key = self.device, reading
         if key not in self.tables:
             stage1, stage2 = map(self.arrays.asarray, unicode_table(reading))
-            self.tables.setdefault(key, done(self.arrays, Table(stage1, stage2, reading.plain)))  # threads share one
+            self.tables.setdefault(key, done(self.arrays, (stage1, stage2)))  # threads share one
         return self.tables[key]
 
     def release(self) -> None:

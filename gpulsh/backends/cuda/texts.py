@@ -59,17 +59,21 @@ def marks_of(machine: Machine, text: TextBatch, shingling: Shingling, length: in
         *(xp.empty(blocks * threads, np.uint32) for _ in range(3)), *(xp.empty(blocks, np.int64) for _ in range(2))
     )
     machine.run("tokens", documents, text.offset, documents, begins, kernel="tokens_documents")
-    given = text.values, text.offset, documents, begins, table.stage1, table.stage2, shingling.unit == "char", *marks
-    machine.run("tokens", length, *given, kernel=f"tokens_count{table.way}", threads=threads, items=STRIP)
+    given = text.values, text.offset, documents, begins, *table, shingling.unit == "char", *marks
+    machine.run("tokens", length, *given, kernel=_kernel("tokens_count", shingling), threads=threads, items=STRIP)
     return marks
+
+
+def _kernel(name: str, shingling: Shingling) -> str:
+    """The kernel that reads text; if more than ASCII letters and digits make and fold words, by the table alone."""
+    return name if shingling.reading.plain else f"{name}_by_table"
 
 
 def token_sums(
     machine: Machine, text: TextBatch, shingling: Shingling, keys: Keys, proof: EvidenceKeys | None = None
 ) -> TokenSums:
     """Tokens under `keys`, and packed tokens under `proof`, if it is given."""
-    xp, text = machine.arrays, machine.staging.on_device(text)
-    table, there = machine.table(shingling.reading), machine.keys(keys)
+    xp, text, table = machine.arrays, machine.staging.on_device(text), machine.table(shingling.reading)
     documents, threads, characters = len(text), machine.geometry.text_threads, int(shingling.unit == "char")
     length = machine.number(text.offset[-1] - text.offset[0])
     if length == 0:
@@ -79,10 +83,10 @@ def token_sums(
     tokens_end, open_end, masks = xp.cumsum(marks.block_tokens), xp.cumsum(marks.block_open), marks[:3]
     sums = xp.zeros(1 + machine.number(tokens_end[-1]), np.uint64)
     packed = xp.zeros(len(sums), np.uint64) if proof else None
-    read = text.values, text.offset, documents, table.stage1, table.stage2, characters, *masks
-    proofs = (machine.keys(proof).words, packed) if proof else ()
-    made = tokens_end, open_end, there.words, there.secret, sums, *proofs
-    kernel = f"tokens_sum{'_packed' if proof else ''}{table.way}"
+    read = text.values, text.offset, documents, *table, characters, *masks
+    proofs = (machine.keys(proof), packed) if proof else ()
+    made = tokens_end, open_end, machine.keys(keys), keys is not None, sums, *proofs
+    kernel = _kernel("tokens_sum_packed" if proof else "tokens_sum", shingling)
     machine.run("tokens", length, *read, *made, kernel=kernel, threads=threads, items=STRIP)
     starts = xp.empty(documents + 1, np.int64)
     given = text.offset, documents, characters, threads, len(tokens_end), *masks, tokens_end, starts
@@ -136,7 +140,7 @@ def shingle_sums(machine: Machine, tokens: TokenSums, size: int, keys: Keys, ker
     counts = tokens.counts(xp)
     rows = offsets(xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0))
     values = xp.empty(machine.number(rows[-1]), np.uint64)
-    given = tokens.sums, total, tokens.starts, len(counts), tokens.skip, size, rows, machine.keys(keys).words, values
+    given = tokens.sums, total, tokens.starts, len(counts), tokens.skip, size, rows, machine.keys(keys), values
     machine.run("shingle", total, *given, kernel=kernel, items=TOKENS)
     return Fingerprints(values, rows)
 
@@ -156,7 +160,7 @@ def exact_of(machine: Machine, tokens: TokenSums, keys: EvidenceKeys) -> Array:
 def add_exact_terms(machine: Machine, tokens: TokenSums, before: int, keys: EvidenceKeys, hashes: Array) -> None:
     """Add to uint64 [n, 2] the terms of tokens that follow `before` others of their documents."""
     total, documents, items = len(tokens.sums), len(hashes), machine.geometry.exact_items
-    given = tokens.packed, total, tokens.starts, documents, tokens.skip, before, items, machine.keys(keys).words, hashes
+    given = tokens.packed, total, tokens.starts, documents, tokens.skip, before, items, machine.keys(keys), hashes
     machine.run("exact_hashes", total, *given, items=items)
 
 
