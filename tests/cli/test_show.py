@@ -28,7 +28,6 @@ def out(folder: Path, command: Command) -> str:
 
 @pytest.fixture
 def shown(out: str, command: Command) -> Callable[[str], list[str]]:
-    """What `gpulsh show` prints with these options."""
     return lambda options: command(f"show out {options}").out.splitlines()
 
 

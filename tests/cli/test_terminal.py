@@ -171,7 +171,6 @@ sys.exit(main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]))
 
 @pytest.fixture
 def at_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], str]:
-    """What a command prints on a terminal of a width."""
     monkeypatch.setenv("NO_COLOR", "1")
 
     def run(width: int, line: str) -> str:

@@ -94,8 +94,6 @@ def interrupt_late(folder: Path) -> None:
 
 @pytest.fixture
 def late(base: Path, tmp_path: Path) -> Callable[[str], Path]:
-    """Copies of the interrupted run."""
-
     def copy(name: str) -> Path:
         shutil.copytree(base / "late", tmp_path / name)
         return tmp_path / name

@@ -69,7 +69,6 @@ class Change:
     spill: int  # bytes in memory from which on a segment is written
 
     def begun(self, path: Path) -> Path:
-        """A fresh folder to run it on."""
         if self.before.exists():
             shutil.copytree(self.before, path)
         return path
@@ -92,7 +91,6 @@ def newest(path: Path) -> Index | None:
 
 
 def told(index: Index | None) -> Any:
-    """Its state, with its number."""
     return index and (generation(index), *state(index))
 
 
@@ -339,14 +337,12 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments(path: Path, crawl: Path, keep: str = "first") -> list[str]:
-    """The command with OUT and the index in the folder `path`."""
     given = ["dedup", str(crawl), "-o", str(path / "out"), "--index", str(path / "known"), "--keep", keep]
     # On one thread: nothing else goes on, or fails, while a kill takes back what was not durable.
     return [*given, *SHAPE, "--backend", BACKEND, "--threads", "1", "--resume"]
 
 
 def begun(crawls: Path, path: Path, is_first: bool) -> Path:
-    """A fresh folder to run in, with the index of the first crawl, or with none."""
     path.mkdir()
     if not is_first:
         shutil.copytree(crawls / "first/known", path / "known")

@@ -64,8 +64,6 @@ WRITTEN = {"write-000000": "a.parquet", "write-000001": "b.jsonl", "write-000002
 
 
 class Full(io.FileIO):
-    """A file on a disk that is full after some bytes."""
-
     def __init__(self, path: str, mode: str, number: int) -> None:
         super().__init__(path, mode)
         self._error = OSError(number, os.strerror(number))
@@ -126,7 +124,6 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def wanted(given: Path) -> dict[str, bytes]:
-    """The results of a run that nothing happened to."""
     gpulsh.deduplicate_files(given, given.parent / "whole", **OPTIONS)
     return results(given.parent / "whole")
 

@@ -29,7 +29,6 @@ class Ended(BaseException):
 
 @pytest.fixture
 def passage_files(tmp_path: Path) -> Path:
-    """Licence texts in three files."""
     folder = tmp_path / "in"
     texts = [text[:600] for text in licences()[:18]]
     texts += texts[2:5]

@@ -149,13 +149,11 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def whole(given: Path, tmp_path: Path) -> dict[str, bytes]:
-    """The results of a run without an end."""
     gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
     return results(tmp_path / "whole")
 
 
 def calls_of(given: Path, tmp_path: Path, names: Sequence[str]) -> list[str]:
-    """Which of these functions of `os` such a run calls, in turn."""
     with pytest.MonkeyPatch.context() as patch:
         calls = ends_at(patch, None, Ended(), names)
         gpulsh.deduplicate_files(given, tmp_path / "counted", **OPTIONS)
@@ -303,7 +301,6 @@ FILES = 24
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of texts in two folders, every seventh a copy."""
     folder = tmp_path_factory.mktemp("pages")
     for number in range(FILES):
         text = " ".join(f"w{(number - (number % 7 == 6)) * 5 + i}" for i in range(30))

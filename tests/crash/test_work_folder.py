@@ -68,8 +68,6 @@ def unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def linked(target: str) -> Callable[[], None]:
-    """`out/_work` is a link, even to a folder that gpulsh made."""
-
     def make() -> None:
         Path("real").mkdir()
         Path("real/lock").write_bytes(WORDS + b"1")
@@ -81,8 +79,6 @@ def linked(target: str) -> Callable[[], None]:
 
 
 def locked(lock: str | None) -> Callable[[], None]:
-    """A folder with files and such a lock."""
-
     def make() -> None:
         Path("out/_work").mkdir(parents=True)
         Path("out/_work/precious.txt").write_text("mine")
@@ -94,8 +90,6 @@ def locked(lock: str | None) -> Callable[[], None]:
 
 
 def odd_lock(make_lock: Callable[[str], Any]) -> Callable[[], None]:
-    """A lock that is no file."""
-
     def make() -> None:
         Path("out/_work").mkdir(parents=True)
         Path("real").write_bytes(WORDS + b"1")

@@ -30,7 +30,6 @@ CORPUS = Corpus(documents=1000, bytes=2_000_000, met=0.5, pairs=3, dropped=0.25,
 
 @pytest.fixture
 def planned(command: Command) -> Callable[[str], dict[str, Any]]:
-    """The plan that the command makes with these options, as JSON."""
     return lambda line: json.loads(command(f"plan {line} --json").out)  # type: ignore[no-any-return]
 
 

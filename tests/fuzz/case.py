@@ -51,7 +51,6 @@ class Case:
 
 
 def make_folders(folder: Path) -> None:
-    """The folders of a case."""
     for name in ("in", "beside", "tmp"):
         (folder / name).mkdir(parents=True)
     (folder / "beside" / PRECIOUS).write_text("must stay as it is\n")
@@ -99,7 +98,6 @@ ODD += ["a" * 5000, "é" * 300, "- " * 400, "漢" * 200, "🙂"]
 
 
 def documents(source: Random, most: int = 24) -> list[str | None]:
-    """Up to `most` of them."""
     found: list[str | None] = []
     for _ in range(source.randint(0, most)):
         known = [text for text in found if text]

@@ -63,7 +63,6 @@ def make_arrow(case: Case, folder: Path, stream: bool) -> None:
 
 
 def make_parquet(case: Case, folder: Path) -> None:
-    """`in/a.parquet`, perhaps beside a whole file."""
     source = case.source()
     case.large = source.random() < 0.04
     content = case.noted((_swollen(source), "large values in a dictionary")) if case.large else _parquet(source)

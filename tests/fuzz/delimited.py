@@ -19,7 +19,6 @@ PACKS = {".gz": gzip_member, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 def make(case: Case, folder: Path, endings: Sequence[str]) -> None:
-    """`in/a` with one of the endings, perhaps beside a whole file."""
     source = case.source()
     ending = source.choice(endings)
     content = _written(source, documents(source), "\t" if ending.startswith(".tsv") else ",")

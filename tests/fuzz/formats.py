@@ -17,7 +17,6 @@ ODD_NAMES += ["duplicates.parquet.txt"]
 
 
 def make_plain(case: Case, folder: Path) -> None:
-    """A folder of files."""
     source = case.source()
     names = source.sample(ODD_NAMES, source.randint(1, 8))
     texts = documents(source, 30)

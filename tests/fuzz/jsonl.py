@@ -13,7 +13,6 @@ KEYS = ["score", "column:score", "url"]
 
 
 def make(case: Case, folder: Path, ending: str) -> None:
-    """`in/a` + `ending`, perhaps beside a whole file."""
     source = case.source()
     texts = documents(source)
     content = b"".join(_line(source, text) for text in texts)

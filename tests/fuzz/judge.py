@@ -50,7 +50,6 @@ def state(folder: Path, case: Case) -> State:
 
 
 def conduct(case: Case, folder: Path, before: State, ended: Ended) -> list[Finding]:
-    """How it ended, and what else it did."""
     found: list[Finding] = []
     lines = f"{ended.error}\n{ended.out}".split("\n")
     last = (ended.error.strip().splitlines() or [""])[-1]
@@ -82,7 +81,6 @@ def conduct(case: Case, folder: Path, before: State, ended: Ended) -> list[Findi
 
 
 def results(case: Case, folder: Path) -> list[Finding]:
-    """What is wrong with the results of a run that ended well."""
     if case.arguments[0] != "dedup":
         return []
     no_text = case.large and case.format == "parquet"
@@ -148,7 +146,6 @@ class Judge:
         self.readings: dict[str, Rows] = {}
 
     def load(self) -> None:
-        """Read the results; raises an error if that fails."""
         self.report = json.loads((self.out / "report.json").read_text())
         self.counts = {entry["file"]: entry["rows"] for entry in self.report["files"]}
         dropped = pq.read_table(self.out / "duplicates.parquet")
@@ -167,7 +164,6 @@ class Judge:
         self.missing = [name for name in self.report["outputs"] if not (self.out / name).exists()]
 
     def form(self) -> Iterator[Fault]:
-        """Files, columns and types."""
         if self.missing or (self.out / "_work").exists():
             yield "results", f"listed and not there: {self.missing}" if self.missing else "_work was left"
         types = {name: self.schema.field(name).type for name in self.schema.names}
@@ -198,7 +194,6 @@ class Judge:
                 yield "evidence", f"{here} is dropped for {of} with a similarity of {row['similarity']}"
 
     def counted(self) -> Iterator[Fault]:
-        """The funnel."""
         funnel, total = self.report["funnel"], sum(self.counts.values())
         sums = funnel["documents"] + len(self.rejected), funnel["protected"] + funnel["kept"] + funnel["dropped"]
         if funnel["dropped"] != len(self.rows) or sums != (total, funnel["documents"]):
@@ -222,7 +217,6 @@ class Judge:
                 yield "rows", f"{name} has {len(found)} rows and the report says {self.counts[name]}"
 
     def similarities(self) -> Iterator[Fault]:
-        """Whether each similarity is that of the two texts."""
         if self.options.get("--verify", "exact") != "exact":
             return
         for row, pair in zip(self.rows, self.dropped.items(), strict=True):
@@ -240,7 +234,6 @@ class Judge:
                 yield "evidence", f"{pair[0]} is dropped for {pair[1]} with {row['similarity']}, and it is {true}"
 
     def kept(self) -> Iterator[Fault]:
-        """Whether the kept rows are the rows of the input, whole."""
         for name, target in self.names.items() if self.options.get("--write", "data") == "data" else ():
             kept = [row for row in range(self.counts[name]) if self._is_kept(name, row)]
             path, reading = self.out / "data" / target, self.readings.get(name)

@@ -18,7 +18,6 @@ PLANTED: dict[str, str] = {}
 
 
 def honest(arguments: list[str]) -> int:
-    """gpulsh itself."""
     from gpulsh.cli import main
 
     return main(arguments)
@@ -54,7 +53,6 @@ def _raise() -> None:
 
 
 def _take_memory() -> None:
-    """700 MiB for a moment."""
     content = bytearray(700 << 20)
     content[:: 1 << 12] = bytes(len(content[:: 1 << 12]))
 
@@ -96,8 +94,6 @@ _plant("left_behind", "left", lambda: (os.makedirs("out/data"), _error("gpulsh: 
 
 
 def _rows(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[], None]:
-    """A change of the evidence."""
-
     def act() -> None:
         table = pq.read_table("out/duplicates.parquet")
         rows = table.to_pylist()
@@ -108,8 +104,6 @@ def _rows(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[], None]:
 
 
 def _lines(change: Callable[[list[bytes]], Any]) -> Callable[[], None]:
-    """A change of the kept lines."""
-
     def act() -> None:
         path = Path("out/data/a.jsonl")
         lines = path.read_bytes().splitlines(keepends=True)

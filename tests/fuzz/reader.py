@@ -40,7 +40,6 @@ class Rows:
 
 
 def read(path: Path) -> Rows:
-    """All of it. Raises Broken or Unknown."""
     reader = next((READERS[ending] for ending in READERS if path.name.lower().endswith(ending)), None)
     if reader is None or path.stat().st_size > MOST:
         raise Unknown
@@ -48,7 +47,6 @@ def read(path: Path) -> Rows:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes, decompressed."""
     raw = path.read_bytes()
     if path.suffix == ".zst":
         import zstandard
@@ -87,7 +85,6 @@ OPENED: dict[str, Callable[[], Any]] = {
 
 
 def _text_of(value: Any) -> bytes | None:
-    """The text of a record of JSON."""
     text = value.get("text") if isinstance(value, dict) else 0
     if text is None or text != text:
         return None

@@ -48,14 +48,12 @@ class Runner:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def run(self, format: str, seed: str, number: int) -> Verdict:
-        """The case of that number."""
         case, folder = Case(format, seed, number), self._folder / "case"
         cases.make_folders(folder)
         formats.FILES[format](case, folder)
         return self._judged(case, folder)
 
     def again(self, saved: Path) -> Verdict:
-        """A case that was saved."""
         folder = self._folder / "case"
         shutil.copytree(saved, folder, copy_function=_copy)
         case = Case.load(folder)

@@ -35,8 +35,6 @@ SHOWN = 200_000  # bytes of its output
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
-
     status: int  # negative: by that signal
     out: str
     error: str
@@ -47,8 +45,6 @@ class Ended:
 
 
 class Server:
-    """The process, seen from outside: a context."""
-
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.server"],
@@ -84,7 +80,6 @@ def _serve() -> None:
 
 
 def _run(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The fields of `Ended`."""
     names = [folder / name for name in ("out", "error", "broke")]
     handles = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600) for name in names]
     start = time.monotonic()
@@ -137,7 +132,6 @@ def _used(child: int) -> tuple[int, float]:
 
 
 def _run_child(asked: dict[str, Any], handles: list[int]) -> None:
-    """The command in a fresh child, which does not return."""
     status = 70
     broke: list[str] = []
     try:

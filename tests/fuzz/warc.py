@@ -22,7 +22,6 @@ CHUNKS = [b"0", b"-1", b"ffffffff", b"ffffffffffffffff", b"7fffffffffffffff", b"
 
 
 def make(case: Case, folder: Path, ending: str) -> None:
-    """`in/a` + `ending`, perhaps beside a whole file."""
     source = case.source()
     texts = documents(source, 16)
     records = [record for text in texts for record in _records(source, text or "", web=".warc" in ending)]

@@ -263,7 +263,6 @@ def test_content_that_compresses_well_comes_in_pieces_after_some_that_does_not()
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """Real text of about 400 kB."""
     found = licences()
     sizes = np.cumsum([len(text) for text in found])
     return found[: int(np.searchsorted(sizes, 400_000))]

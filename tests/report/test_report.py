@@ -39,7 +39,6 @@ def page(number: int, changed: int = 0) -> str:
 
 
 def write(name: str, texts: Iterable[str | None]) -> str:
-    """A file of these texts, with ids."""
     return write_rows(name, [{"id": f"{name[0]}-{row}<b>", "text": text} for row, text in enumerate(texts)], 2)
 
 

@@ -180,7 +180,6 @@ ALPHABET = [*"aB é", "İ", "ß", "Σ", "本", "\u30ab", "ไ", "ท", "्", "�
 def marks(
     texts: list[str], unit: Unit = "word", form: NormalForm | None = None, reading: Reading = PLAIN
 ) -> list[list[str]]:
-    """The marked pieces of each text."""
     found = differences(texts, shingling_of(unit, 5, *reading), form)
     assert ["".join(piece for _, piece in side) for side in found] == texts
     return [[piece for differs, piece in side if differs] for side in found]

@@ -253,7 +253,6 @@ def quizzes() -> list[str | None]:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """A folder of documents in two files, and a test set."""
     train, bench = tmp_path / "train", tmp_path / "bench"
     texts = quizzes()
     for name, some in {"a": texts[:4], "b": texts[4:]}.items():
@@ -263,7 +262,6 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def words_of(text: str) -> list[tuple[str, int, int]]:
-    """Each word, folded, and its bytes."""
     found = re.finditer(r"[^\W_]+", text)
     return [(one[0].lower(), *(len(text[:at].encode()) for at in one.span())) for one in found]
 

@@ -83,7 +83,6 @@ def texts(rng: random.Random, count: int, bad: bool) -> list[str | None]:
 
 
 def write(folder: Path, name: str, given: list[str | None]) -> list[Document]:
-    """A file of them; what it holds but for bad records."""
     lines = [BAD if text == BAD else json.dumps({"text": text}) for text in given]
     (folder / name).write_text("\n".join(lines) + "\n")
     path = str(folder / name)

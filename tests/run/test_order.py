@@ -243,7 +243,6 @@ def near_copy(text: str) -> str:
 
 
 def kept(out: Path) -> dict[str, list[str]]:
-    """The texts of each file of data/."""
     return {path.name: [row["text"] for row in read_rows(path)] for path in sorted((out / "data").iterdir())}
 
 

@@ -23,8 +23,6 @@ ROW = StageRow("stage", "", "things")
 
 
 class Listener:
-    """The progress that was reported."""
-
     def __init__(self) -> None:
         self.amount = self.documents = 0
 
@@ -36,8 +34,6 @@ class Listener:
 
 
 class Steps:
-    """A manifest of the steps that are finished."""
-
     def __init__(self, error: BaseException | None = None) -> None:
         self.steps: list[str] = []
         self._error = error

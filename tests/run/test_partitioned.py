@@ -131,12 +131,10 @@ class Given:
 
     @cached_property
     def documents(self) -> naive.Documents:
-        """For the oracle."""
         return described(self.texts, SHINGLING, **BANDING)
 
     @property
     def guarded(self) -> int:
-        """Protected documents."""
         return sum(source < self.protected for source in self.sources)
 
 
@@ -226,7 +224,6 @@ def in_memory(documents: Given, keep: str, **options: Any) -> tuple[Any, Any]:
 
 
 def by_definition(documents: Given, oracle: naive.Documents, keep: str, relation: dict[str, bool], **how: Any) -> Any:
-    """The decision of the naive definition."""
     wanted = naive.greedy(
         oracle,
         priority=list(map(float, documents.priority(keep))),

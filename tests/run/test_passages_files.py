@@ -25,13 +25,11 @@ SPANS = ["row", "start", "stop", "first_row", "first_start", "tokens", "occurren
 
 
 def found(inputs: Any, out: Path, **options: Any) -> pa.Table:
-    """The passages of files."""
     given: dict[str, Any] = {"backend": "cpu", "threads": 1, "tokens": 5, **options}
     return pq.read_table(gpulsh.passages_files(inputs, out, **given).passages)
 
 
 def expected(texts: Sequence[str | None], **options: Any) -> pa.Table:
-    """The same of texts in memory."""
     given: dict[str, Any] = {"backend": "cpu", "threads": 1, "tokens": 5, **options}
     return gpulsh.passages(texts, **given).select(SPANS)
 
@@ -55,7 +53,6 @@ def cut_small(monkeypatch: pytest.MonkeyPatch, partition: int, digests: int) -> 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many partitions, ranges, runs and batches."""
     cut_small(monkeypatch, 8000, 1000)
     monkeypatch.setattr(find, "RUN_SAMPLES", 100)
     monkeypatch.setattr(find, "RUN_WINDOWS", 300)
@@ -228,7 +225,6 @@ OF_PARTS: dict[str, Any] = {"tokens": 50, "backend": "cpu", "threads": 1}
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many partitions, ranges and runs."""
     cut_small(monkeypatch, 4000, 200)
     monkeypatch.setattr(parts, "RUN_PARTS", 20)
 
@@ -306,7 +302,6 @@ CUT: dict[str, Any] = {"backend": "cpu", "threads": 1, "cut": True, "min_left": 
 
 @pytest.fixture(params=["plain", "gzip"])
 def bad_records(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Seven rows, of which two are bad."""
     rows = [BAD.get(number, json.dumps({"text": text})) for number, text in enumerate(WITH_BAD)]
     packed = gzip.compress if request.param == "gzip" else bytes
     path = tmp_path / ("a.jsonl.gz" if request.param == "gzip" else "a.jsonl")

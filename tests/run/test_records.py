@@ -34,7 +34,6 @@ from tests.support.traced import at_most
 
 
 def width(table: Table[tuple[object, ...]]) -> int:
-    """Bytes of a row as arrays hold it."""
     kinds = [kind for kind in kinds_of(table.row).values() if kind is not None]
     return sum(4 if kind is np.signedinteger else np.dtype(kind).itemsize for kind in kinds)
 
@@ -165,8 +164,6 @@ BANDS, BATCHES = 5, 7
 
 
 class Device(ReferenceBackend):
-    """Leaves the host so many threads."""
-
     def __init__(self, threads: int) -> None:
         self._threads = threads
 

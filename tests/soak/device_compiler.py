@@ -25,16 +25,12 @@ class Usage(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """One file's machine code for one architecture."""
-
     usage: dict[str, Usage]  # by kernel
     cubin: bytes
     version: str  # of the compiler: another one may choose other registers and instructions
 
 
 class Compiler:
-    """One NVRTC library."""
-
     def __init__(self, path: Path) -> None:
         self.path, self._library = path, ctypes.CDLL(str(path))
         count, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
@@ -79,14 +75,12 @@ class Compiler:
 
 @cache
 def compilers() -> list[Compiler]:
-    """Every NVRTC that is installed, the newest first."""
     libraries = {path.name: path for path in _of_package("nvidia", "*/lib/libnvrtc.so.*")}
     names = sorted(libraries, key=lambda name: -int(name.rpartition(".")[2]))
     return [Compiler(libraries[name]) for name in names]
 
 
 def compiler_for(architecture: int) -> Compiler | None:
-    """The newest compiler that knows an architecture."""
     return next((compiler for compiler in compilers() if architecture in compiler.architectures), None)
 
 

@@ -113,7 +113,6 @@ def committed() -> dict[str, Any]:
 
 
 def source_hash(file: str) -> str:
-    """The hash of a file's code and options, without comments."""
     code = re.sub(r"\s*//[^\n]*", "", expanded_source(file))
     return hashlib.sha256("\0".join([*OPTIONS, code]).encode()).hexdigest()[:16]
 
@@ -133,7 +132,6 @@ def changes(file: str, architecture: int) -> list[str]:
 
 
 def write() -> None:
-    """Measure everything; a line a kernel."""
     kernels: dict[str, dict[str, list[Any]]] = {}
     for file in FILES:
         by_architecture = [measure(file, architecture) for architecture in ARCHITECTURES]
@@ -155,7 +153,6 @@ def write() -> None:
 
 
 def page() -> str:
-    """figures.json in Markdown."""
     known = committed()
     head = (
         "| kernel | " + " | ".join(f"sm_{at}" for at in ARCHITECTURES) + " |\n| --- |" + " --- |" * len(ARCHITECTURES)
@@ -203,7 +200,6 @@ a clock (CUDA C++ Programming Guide); it issues an instruction for 128 lanes a c
 
 
 def main() -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak.figures")
     parser.add_argument("--write", action="store_true", help="accept the figures in figures.json")
     parser.add_argument("--page", action="store_true", help="print figures.json as Markdown")

@@ -337,7 +337,6 @@ def test_a_first_run_without_a_home_on_a_cluster_of_its_own(inputs: Path, tmp_pa
 
 
 def alone(inputs: Path, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command on a cluster of its own."""
     command = [sys.executable, "-m", "gpulsh", "dedup", str(inputs), "-o", str(out), "--engine", "ray"]
     given = [*command, "--backend", "cpu", "--threads", str(os.cpu_count()), "--memory", "512MiB"]  # one worker
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}

@@ -168,7 +168,6 @@ def texts_rows(*texts: str) -> Rows:
 
 
 def feed(held: HeldTexts, piece: int, *texts: str, whole: bool = True) -> None:
-    """A piece is read, each text a block, to its end or not."""
     for row, text in enumerate(texts):
         held.add(PIECES[piece], row, texts_rows(text))
     if whole:

@@ -44,7 +44,6 @@ TABLE = pa.table(
 
 
 def write(path: Path, table: pa.Table, rows: int | None = None, codec: str | None = None) -> File:
-    """The table as a stream or a file, as the path's ending says."""
     new = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
     with new(str(path), table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as out:
         out.write_table(table, rows)

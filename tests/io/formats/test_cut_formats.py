@@ -37,7 +37,6 @@ def pages(count: int, seed: int) -> list[str | None]:
 
 
 def write_zoo(folder: Path, ids: dict[str, list[Any]]) -> None:
-    """A file of each format, and of each as long as its ids."""
     for name, own in ids.items():
         texts = pa.array(pages(len(own), len(name)), pa.large_string())
         if "jsonl" in name:
